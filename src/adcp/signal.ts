@@ -1,0 +1,158 @@
+/**
+ * The shape of one signal row, as upstreams send it and as we publish it
+ * (specification, "Signal", "Deployment", "PricingOption", "CoverageForecast").
+ * Lengths and counts are ours: the specification sets none, and a row that exceeds them is not a signal.
+ */
+import { type Static, Type } from '@sinclair/typebox'
+import { SignalId, SignalRef } from './reference.js'
+
+const Text = Type.String({ maxLength: 8_192 })
+const Short = Type.String({ minLength: 1, maxLength: 512 })
+const Url = Type.String({ minLength: 1, maxLength: 2_048 })
+const Currency = Type.String({ pattern: '^[A-Z]{3}$' })
+const Amount = Type.Number({ minimum: 0 })
+const Country = Type.String({ pattern: '^[A-Z]{2}$' })
+
+export const SIGNAL_TYPES = ['marketplace', 'owned', 'custom'] as const
+export const SignalType = Type.Union(SIGNAL_TYPES.map((value) => Type.Literal(value)))
+export type SignalType = (typeof SIGNAL_TYPES)[number]
+
+export const ActivationKey = Type.Union([
+  Type.Object({ type: Type.Literal('segment_id'), segment_id: Short }),
+  Type.Object({ type: Type.Literal('key_value'), key: Short, value: Short }),
+])
+export type ActivationKey = Static<typeof ActivationKey>
+
+const deploymentState = {
+  account: Type.Optional(Short),
+  is_live: Type.Boolean(),
+  activation_key: Type.Optional(ActivationKey),
+  estimated_activation_duration_minutes: Type.Optional(Amount),
+  deployed_at: Type.Optional(Type.String({ format: 'date-time' })),
+}
+export const Deployment = Type.Union([
+  Type.Object({ type: Type.Literal('platform'), platform: Short, ...deploymentState }),
+  Type.Object({ type: Type.Literal('agent'), agent_url: Url, ...deploymentState }),
+])
+export type Deployment = Static<typeof Deployment>
+
+export const Destination = Type.Union([
+  Type.Object({ type: Type.Literal('platform'), platform: Short, account: Type.Optional(Short) }),
+  Type.Object({ type: Type.Literal('agent'), agent_url: Url, account: Type.Optional(Short) }),
+])
+export type Destination = Static<typeof Destination>
+
+const option = { pricing_option_id: Short, ext: Type.Optional(Type.Object({})) }
+export const PricingOption = Type.Union([
+  Type.Object({ ...option, model: Type.Literal('cpm'), cpm: Amount, currency: Currency }),
+  Type.Object({
+    ...option,
+    model: Type.Literal('percent_of_media'),
+    percent: Type.Number({ minimum: 0, maximum: 100 }),
+    max_cpm: Type.Optional(Amount),
+    currency: Currency,
+  }),
+  Type.Object({
+    ...option,
+    model: Type.Literal('flat_fee'),
+    amount: Amount,
+    period: Type.Union([
+      Type.Literal('monthly'),
+      Type.Literal('quarterly'),
+      Type.Literal('annual'),
+      Type.Literal('campaign'),
+    ]),
+    currency: Currency,
+  }),
+  Type.Object({
+    ...option,
+    model: Type.Literal('per_unit'),
+    unit: Short,
+    unit_price: Amount,
+    currency: Currency,
+  }),
+  Type.Object({
+    ...option,
+    model: Type.Literal('custom'),
+    description: Text,
+    metadata: Type.Object({}, { minProperties: 1 }),
+    currency: Type.Optional(Currency),
+  }),
+])
+export type PricingOption = Static<typeof PricingOption>
+
+const Rate = Type.Object({
+  low: Type.Optional(Amount),
+  mid: Type.Optional(Amount),
+  high: Type.Optional(Amount),
+})
+export const CoveragePoint = Type.Object({
+  label: Type.Optional(Text),
+  dimensions: Type.Array(
+    Type.Object({
+      kind: Type.String(),
+      signal_ref: Type.Optional(SignalRef),
+      signal_value: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+      presence: Type.Optional(Type.Union([Type.Literal('present'), Type.Literal('absent')])),
+    }),
+    { minItems: 1, maxItems: 16 },
+  ),
+  metrics: Type.Object({ impressions: Type.Optional(Rate), coverage_rate: Rate }),
+})
+export const CoverageForecast = Type.Object({
+  method: Type.String({ maxLength: 64 }),
+  forecast_range_unit: Type.Literal('availability'),
+  scope: Type.Object({ kind: Short, label: Short }),
+  bucket_semantics: Type.Union([Type.Literal('exclusive'), Type.Literal('overlapping')]),
+  bucket_completeness: Type.Union([Type.Literal('complete'), Type.Literal('partial')]),
+  points: Type.Array(CoveragePoint, { minItems: 1, maxItems: 1_000 }),
+})
+export type CoverageForecast = Static<typeof CoverageForecast>
+
+const nonEmpty = { minItems: 1, maxItems: 1_000 }
+/** Definition fields: the provider's own words about a signal (schema core/signal-definition-enrichment). */
+export const definitionFields = {
+  restricted_attributes: Type.Optional(Type.Array(Short, nonEmpty)),
+  policy_categories: Type.Optional(Type.Array(Short, nonEmpty)),
+  taxonomy: Type.Optional(
+    Type.Object({ ref: Url, values: Type.Array(Type.Object({ id: Short }), nonEmpty) }),
+  ),
+  segmentation_criteria: Type.Optional(Type.String({ maxLength: 500 })),
+  criteria_url: Type.Optional(Url),
+  data_sources: Type.Optional(Type.Array(Short, nonEmpty)),
+  methodology: Type.Optional(Short),
+  methodology_url: Type.Optional(Url),
+  audience_expansion: Type.Optional(Type.Boolean()),
+  device_expansion: Type.Optional(Type.Boolean()),
+  refresh_cadence: Type.Optional(Short),
+  lookback_window: Type.Optional(Short),
+  onboarder: Type.Optional(Type.Object({ match_keys: Type.Array(Short, nonEmpty) })),
+  countries: Type.Optional(Type.Array(Country, nonEmpty)),
+  consent_basis: Type.Optional(Type.Array(Short, nonEmpty)),
+  art9_basis: Type.Optional(Short),
+  modeling: Type.Optional(Type.Object({})),
+  data_subject_rights: Type.Optional(Type.Object({ channels: Type.Array(Type.Object({}), nonEmpty) })),
+  last_updated: Type.Optional(Type.String({ format: 'date-time' })),
+  dts_compliant_version: Type.Optional(Short),
+}
+
+export const SignalRow = Type.Object({
+  signal_ref: Type.Optional(SignalRef),
+  signal_id: Type.Optional(SignalId),
+  signal_agent_segment_id: Short,
+  name: Short,
+  description: Text,
+  value_type: Type.Optional(
+    Type.Union([Type.Literal('binary'), Type.Literal('categorical'), Type.Literal('numeric')]),
+  ),
+  categories: Type.Optional(Type.Array(Short, nonEmpty)),
+  range: Type.Optional(Type.Object({ min: Type.Number(), max: Type.Number() })),
+  signal_type: SignalType,
+  data_provider: Type.Optional(Type.String({ maxLength: 512 })),
+  coverage_percentage: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
+  coverage_forecast: Type.Optional(CoverageForecast),
+  deployments: Type.Array(Deployment, { maxItems: 1_000 }),
+  pricing_options: Type.Optional(Type.Array(PricingOption, { minItems: 1, maxItems: 200 })),
+  ...definitionFields,
+})
+export type SignalRow = Static<typeof SignalRow>

@@ -1,0 +1,24 @@
+/** What a provider's adagents.json says about (provider, signal, agent): the closed words of DESIGN 2 and FACTS 7. */
+export type Unverifiable =
+  | 'no_file'
+  | 'unreachable'
+  | 'invalid_file'
+  | 'too_large'
+  | 'bad_pointer'
+  | 'bad_domain'
+  | 'expired' // the last good file passed its hard cap
+  | 'pending' // not fetched yet
+
+export type Unauthorized =
+  | 'signal_not_published'
+  | 'agent_not_listed'
+  | 'agent_not_listed_for_signal'
+  | 'outside_window'
+
+export type Verdict =
+  | { outcome: 'authorized'; entries: readonly number[]; countries?: readonly string[] }
+  | { outcome: 'unauthorized'; reason: Unauthorized; hint?: string }
+  | { outcome: 'unverifiable'; reason: Unverifiable }
+  | { outcome: 'not_applicable' }
+
+export type Policy = 'strict' | 'lenient' | 'observe'

@@ -1,0 +1,43 @@
+/**
+ * The contract of every outbound request: one function, with its budget in time and decoded bytes in the arguments
+ * and its outcome as a value. `net/egress.ts` makes the only implementation.
+ */
+export type Outbound = {
+  url: string
+  method?: 'GET' | 'POST'
+  headers?: Record<string, string>
+  body?: string | Uint8Array
+  /** Total time for connecting, redirects and the whole body, ms. */
+  timeoutMs: number
+  /** Decoded bytes; a compressed bomb is cut here (FACTS 7). */
+  maxBytes: number
+  /** `same-site`: at most three, inside the registrable domain first asked (FACTS 7). Default: none. */
+  redirects?: 'same-site'
+  signal?: AbortSignal
+}
+
+export type Reply = {
+  kind: 'reply'
+  status: number
+  /** Names in lower case. */
+  headers: Record<string, string>
+  body: Uint8Array
+  /** The url that answered, after redirects. */
+  url: string
+}
+
+export type SendFailure =
+  | 'refused' // the egress guard does not let us go there
+  | 'unresolvable'
+  | 'unreachable'
+  | 'timeout'
+  | 'too_large'
+  | 'bad_redirect'
+  | 'broken_body'
+  | 'aborted'
+
+export type Failed = { kind: 'failed'; reason: SendFailure; message: string }
+
+export type SendOutcome = Reply | Failed
+
+export type Send = (request: Outbound) => Promise<SendOutcome>

@@ -1,0 +1,134 @@
+/**
+ * Blobs as files: one a name, written beside and renamed, so that a crash leaves the old one or the new one; each
+ * part is checksummed, so that a damaged file is ignored and named instead of believed.
+ */
+import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { Blobs } from '../upstreams/blobs.js'
+
+const MAGIC = Buffer.from('TRBLOB1\n')
+const SUFFIX = '.blob'
+const READ_BYTES = 512 * 1024 * 1024 // one read call stops near 2 GiB (SCOUTING, Engine)
+
+type Header = { parts: { length: number; crc32: number }[] }
+
+export type BlobFilesOptions = {
+  folder: string
+  /** Told of each file that is there but cannot be believed. */
+  onDamage: (name: string, reason: string) => void
+}
+
+type File = Awaited<ReturnType<typeof open>>
+
+async function fill(file: File, into: Uint8Array, position: number): Promise<boolean> {
+  for (let done = 0; done < into.byteLength; ) {
+    const length = Math.min(READ_BYTES, into.byteLength - done)
+    const { bytesRead } = await file.read(into, done, length, position + done)
+    if (bytesRead === 0) return false
+    done += bytesRead
+  }
+  return true
+}
+
+function encodeHeader(parts: readonly Uint8Array[]): Buffer {
+  const header: Header = { parts: parts.map((part) => ({ length: part.byteLength, crc32: crc32(part) })) }
+  const json = Buffer.from(JSON.stringify(header))
+  const size = Buffer.alloc(8)
+  size.writeUInt32LE(json.byteLength, 0)
+  size.writeUInt32LE(crc32(json), 4)
+  return Buffer.concat([MAGIC, size, json])
+}
+
+async function readHeader(file: File): Promise<{ header: Header; end: number } | undefined> {
+  const fixed = Buffer.alloc(MAGIC.byteLength + 8)
+  if (!(await fill(file, fixed, 0)) || !fixed.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined
+  const length = fixed.readUInt32LE(MAGIC.byteLength)
+  const { size } = await file.stat()
+  if (length > size) return undefined
+  const json = Buffer.alloc(length)
+  if (!(await fill(file, json, fixed.byteLength))) return undefined
+  if (crc32(json) !== fixed.readUInt32LE(MAGIC.byteLength + 4)) return undefined
+  return { header: JSON.parse(json.toString()) as Header, end: fixed.byteLength + length }
+}
+
+/** The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. */
+async function readParts(file: File): Promise<Uint8Array[] | string> {
+  const opening = await readHeader(file)
+  if (!opening) return 'its header is damaged'
+  const parts: Uint8Array[] = []
+  let position = opening.end
+  for (const { length, crc32: expected } of opening.header.parts) {
+    if (position + length > (await file.stat()).size) return 'it is cut short'
+    const part = new Uint8Array(new SharedArrayBuffer(length))
+    if (!(await fill(file, part, position))) return 'it is cut short'
+    if (crc32(part) !== expected) return 'a checksum does not match'
+    parts.push(part)
+    position += length
+  }
+  return parts
+}
+
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+/** Blobs under `folder`, which is made when it is absent. Throws when the folder cannot be made. */
+export async function openBlobFiles({ folder, onDamage }: BlobFilesOptions): Promise<Blobs> {
+  await mkdir(folder, { recursive: true })
+  const pathOf = (name: string) => join(folder, `${encodeURIComponent(name)}${SUFFIX}`)
+  let writes = 0
+
+  async function read(name: string): Promise<Uint8Array[] | undefined> {
+    let file: File
+    try {
+      file = await open(pathOf(name), 'r')
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+      throw error
+    }
+    try {
+      const parts = await readParts(file)
+      if (typeof parts !== 'string') return parts
+      onDamage(name, parts)
+      return undefined
+    } finally {
+      await file.close()
+    }
+  }
+
+  async function write(name: string, parts: readonly Uint8Array[]): Promise<void> {
+    const path = pathOf(name)
+    const beside = `${path}.${process.pid}.${++writes}.tmp`
+    try {
+      const file = await open(beside, 'w')
+      try {
+        await file.writev([encodeHeader(parts)])
+        for (const part of parts) await file.writeFile(part)
+        await file.sync()
+      } finally {
+        await file.close()
+      }
+      await rename(beside, path)
+    } catch (error) {
+      await rm(beside, { force: true })
+      throw error
+    }
+    await syncFolder(folder)
+  }
+
+  async function list(prefix: string): Promise<string[]> {
+    const names = (await readdir(folder)).filter((file) => file.endsWith(SUFFIX))
+    return names
+      .map((file) => decodeURIComponent(file.slice(0, -SUFFIX.length)))
+      .filter((name) => name.startsWith(prefix))
+      .sort()
+  }
+
+  return { read, write, remove: (name) => rm(pathOf(name), { force: true }), list }
+}

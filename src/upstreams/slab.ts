@@ -1,0 +1,94 @@
+/**
+ * Many byte rows in few large chunks, found by typed-array offsets. Memory is shared, so a worker reads the same
+ * bytes without a copy. One Buffer a row would cost a third more memory and long collector pauses (SCOUTING, Engine).
+ */
+const CHUNK_BYTES = 8 * 1024 * 1024 // small enough that a small slice wastes little, large enough for few chunks
+const FIRST_ROWS = 1024
+
+/** Immutable once made. Rows keep the order in which they were appended. */
+export type Slab = {
+  readonly count: number
+  readonly chunks: readonly Uint8Array[]
+  readonly chunkOf: Uint16Array
+  readonly start: Uint32Array
+  readonly length: Uint32Array
+}
+
+function shared(bytes: number): SharedArrayBuffer {
+  return new SharedArrayBuffer(bytes)
+}
+
+function grown<T extends Uint16Array | Uint32Array>(from: T, rows: number, make: (rows: number) => T): T {
+  const to = make(rows)
+  to.set(from.length > rows ? (from.subarray(0, rows) as T) : from)
+  return to
+}
+
+const u16 = (rows: number) => new Uint16Array(shared(rows * 2))
+const u32 = (rows: number) => new Uint32Array(shared(rows * 4))
+
+/** The bytes of one row, a view and not a copy. */
+export function slabRow(slab: Slab, row: number): Uint8Array {
+  const start = slab.start[row] as number
+  return (slab.chunks[slab.chunkOf[row] as number] as Uint8Array).subarray(
+    start,
+    start + (slab.length[row] as number),
+  )
+}
+
+/** Bytes that the slab's chunks hold. */
+export function slabBytes(slab: Slab): number {
+  return slab.chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0)
+}
+
+/** Collects rows; `finish` trims what is unused and gives the slab. A row longer than a chunk gets its own. */
+export function createSlabWriter() {
+  const chunks: Uint8Array[] = []
+  let chunkOf = u16(FIRST_ROWS)
+  let start = u32(FIRST_ROWS)
+  let length = u32(FIRST_ROWS)
+  let count = 0
+  let used = 0
+
+  function room(bytes: number): Uint8Array {
+    const last = chunks.at(-1)
+    if (last && used + bytes <= last.byteLength) return last
+    if (last) chunks[chunks.length - 1] = last.subarray(0, used)
+    const next = new Uint8Array(shared(Math.max(CHUNK_BYTES, bytes)))
+    chunks.push(next)
+    used = 0
+    return next
+  }
+
+  function append(row: Uint8Array): void {
+    if (count === start.length) {
+      chunkOf = grown(chunkOf, count * 2, u16)
+      start = grown(start, count * 2, u32)
+      length = grown(length, count * 2, u32)
+    }
+    room(row.byteLength).set(row, used)
+    chunkOf[count] = chunks.length - 1
+    start[count] = used
+    length[count] = row.byteLength
+    used += row.byteLength
+    count += 1
+  }
+
+  function finish(): Slab {
+    const last = chunks.at(-1)
+    if (last) {
+      const exact = new Uint8Array(shared(used))
+      exact.set(last.subarray(0, used))
+      chunks[chunks.length - 1] = exact
+    }
+    return {
+      count,
+      chunks,
+      chunkOf: grown(chunkOf, count, u16),
+      start: grown(start, count, u32),
+      length: grown(length, count, u32),
+    }
+  }
+
+  return { append, finish }
+}

@@ -1,0 +1,39 @@
+/**
+ * What one upstream offers to one credential scope: its listings and the tokens and times they came with.
+ * Immutable: a complete walk makes a new slice, nothing else does (specification, "mid-pagination").
+ */
+import type { SignalRow } from '../adcp/signal.js'
+import { type Slab, slabRow } from './slab.js'
+
+/** One row as the upstream sent it, normalised to the current protocol shape, nothing added. */
+export type Listing = SignalRow
+
+/** How the rows were found: by walking the wholesale feed, or by asking a brief-only agent question by question. */
+export type SliceMode = 'wholesale' | 'enumerated'
+
+export type Slice = {
+  /** Upstream id; the key of everything an operator sees. */
+  readonly upstream: string
+  /** Canonical agent url (FACTS 6): the upstream's identity in handles, provenance and authorization. */
+  readonly agentUrl: string
+  /** `public`, or an opaque name of the account or credential the rows were read with. */
+  readonly scope: string
+  readonly mode: SliceMode
+  /** Listings as JSON, in the upstream's order. */
+  readonly rows: Slab
+  /** First 64 bits of SHA-256 over each row's bytes: equal digests, equal rows. */
+  readonly digests: BigUint64Array
+  readonly feedVersion?: string
+  readonly pricingVersion?: string
+  /** Rows that were read and not kept, by reason. */
+  readonly dropped: Readonly<Record<string, number>>
+  /** When the walk that made it ended, ms since the epoch. */
+  readonly walkedAt: number
+}
+
+const decoder = new TextDecoder()
+
+/** The listing in one row of a slice. Rows were validated when the slice was made. */
+export function sliceListing(slice: Slice, row: number): Listing {
+  return JSON.parse(decoder.decode(slabRow(slice.rows, row))) as Listing
+}

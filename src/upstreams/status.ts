@@ -1,0 +1,45 @@
+/** What is known of one upstream's health: the words of the start table, `incomplete[]`, metrics and explain. */
+import type { SliceMode } from './slice.js'
+
+export type Protocol = 'mcp' | 'a2a'
+
+/** Why an upstream's last refresh failed; the same words in logs, metrics, explain and docs/upstreams.md. */
+export type UpstreamFailure =
+  | 'refused' // by our egress guard
+  | 'unresolvable'
+  | 'unreachable'
+  | 'timeout'
+  | 'too_large'
+  | 'unauthorized' // 401 or 403: our credential is missing or wrong
+  | 'rate_limited'
+  | 'server_error'
+  | 'not_an_agent' // nothing at the url speaks MCP or A2A
+  | 'protocol_error' // it answers, but not in a shape that any dialect reads
+  | 'agent_error' // an AdCP error answer
+  | 'cursor_loop'
+  | 'endless_feed'
+  | 'unstable_feed' // its version kept moving while we walked
+  | 'not_enumerable' // brief-only, and no definition or seed question finds its signals
+
+export type UpstreamState =
+  | 'starting' // no answer yet
+  | 'fresh'
+  | 'stale' // last refresh failed or is overdue; its last good slice is carried forward
+  | 'absent' // no good slice, or the slice passed its drop cap
+
+export type UpstreamStatus = {
+  id: string
+  url: string
+  name: string
+  protocol?: Protocol
+  mode?: SliceMode
+  state: UpstreamState
+  /** Rows of the slice in use. */
+  listings: number
+  dropped: Readonly<Record<string, number>>
+  problem?: { reason: UpstreamFailure; message: string }
+  /** Last complete walk and last confirmation that it is current, ms since the epoch. */
+  walkedAt?: number
+  confirmedAt?: number
+  nextAttemptAt?: number
+}

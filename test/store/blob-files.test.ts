@@ -1,0 +1,54 @@
+import { mkdtemp, readdir, readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { openBlobFiles } from '../../src/store/blob-files.js'
+
+async function fresh() {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-blobs-'))
+  const damage: string[] = []
+  const open = () => openBlobFiles({ folder, onDamage: (name, reason) => damage.push(`${name}: ${reason}`) })
+  return { folder, damage, open }
+}
+
+const bytes = (text: string) => new TextEncoder().encode(text)
+const texts = (parts: Uint8Array[] | undefined) => parts?.map((part) => Buffer.from(part).toString())
+
+test('a blob comes back part by part after a reopen', async (t) => {
+  const { open } = await fresh()
+  await (await open()).write('slice/https://a.example/mcp', [bytes('one'), bytes(''), bytes('three')])
+  const again = await open()
+  t.same(texts(await again.read('slice/https://a.example/mcp')), ['one', '', 'three'])
+  t.same(await again.list('slice/'), ['slice/https://a.example/mcp'])
+  await again.remove('slice/https://a.example/mcp')
+  t.equal(await again.read('slice/https://a.example/mcp'), undefined)
+})
+
+test('a damaged file is ignored and named, wherever the damage is', async (t) => {
+  const { folder, damage, open } = await fresh()
+  const blobs = await open()
+  await blobs.write('roster', [bytes('x'.repeat(500))])
+  const [file] = await readdir(folder)
+  const path = join(folder, file as string)
+  const good = await readFile(path)
+  for (let at = 0; at < good.byteLength; at += 37) {
+    const bad = Buffer.from(good)
+    bad[at] = (bad[at] as number) ^ 0x40
+    await writeFile(path, bad)
+    t.equal(await blobs.read('roster'), undefined, `byte ${at} flipped`)
+    await writeFile(path, good.subarray(0, at))
+    t.equal(await blobs.read('roster'), undefined, `cut at byte ${at}`)
+  }
+  t.equal(damage.length, Math.ceil(good.byteLength / 37) * 2)
+  await writeFile(path, good)
+  t.same(texts(await blobs.read('roster')), ['x'.repeat(500)])
+})
+
+test('a write that fails leaves the old blob and no litter', async (t) => {
+  const { folder, open } = await fresh()
+  const blobs = await open()
+  await blobs.write('doc', [bytes('old')])
+  await t.rejects(blobs.write('doc', [bytes('new'), null as unknown as Uint8Array]))
+  t.same(texts(await blobs.read('doc')), ['old'])
+  t.equal((await readdir(folder)).length, 1)
+})
