@@ -24,7 +24,7 @@ export type FileOutcome =
   | { kind: 'unchanged' }
   | ({ kind: 'failed' } & Failure)
 
-export type FileOptions = { send: Send; examine: Examine; now: () => number }
+export type FileOptions = { send: Send; examine: Examine; now: () => number; signal: AbortSignal }
 
 /** Failures of the way there pass; a refusal or an answer is definite. */
 const SEND_FAILURES: Record<SendFailure, Omit<Failure, 'message'>> = {
@@ -75,6 +75,7 @@ async function get(
     ...request,
     headers: { accept: 'application/json', ...headers },
     timeoutMs: TIMEOUT_MS,
+    signal: options.signal,
   })
   if (outcome.kind === 'failed') {
     return { kind: 'failed', ...SEND_FAILURES[outcome.reason], message: outcome.message }

@@ -55,9 +55,10 @@ export function received(
     return failing(record, { reason: 'rollback', message, passing: true }, now)
   }
   const same = record.document?.digest === document.digest && record.document.url === document.url
-  const { problem, ...rest } = record
+  const { problem, pending, ...rest } = record
   return {
     ...rest,
+    ...(pending && pending.url !== location && { pending }),
     document: same ? { ...document, fetchedAt: record.document.fetchedAt } : document,
     confirmedAt: now,
     // A file dated in the future must not lock out its own correction: it counts as written now.
@@ -93,7 +94,14 @@ export function expired(record: ProviderRecord, now: number): ProviderRecord {
   if (document && confirmedAt !== undefined && now < confirmedAt + HARD_CAP_MS) {
     return { ...rest, document, confirmedAt, ...(kept && { adopted: kept }) }
   }
-  return { ...rest, ...(kept && { adopted: kept }) }
+  const ended = {
+    reason: 'expired',
+    message: 'the last good file passed its hard cap',
+    since: now,
+    passing: false,
+  } as const
+  const problem = rest.problem ?? (document && ended)
+  return { ...rest, ...(problem && { problem }), ...(kept && { adopted: kept }) }
 }
 
 /** What other threads and people get to see. */
