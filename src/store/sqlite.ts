@@ -7,7 +7,8 @@ import { Kysely, type SqliteDatabase, SqliteDialect } from 'kysely'
 import Database from 'libsql'
 import type { Tables } from './schema.js'
 
-const BUSY_MS = 5_000 // another process holds the write lock for milliseconds; longer is a fault worth telling
+// Waiting for another process stops everything here: libsql is synchronous. Others hold the lock for milliseconds.
+const BUSY_MS = 1_000
 
 const NOTHING_TO_ROLL_BACK = {
   reader: false,
@@ -23,7 +24,14 @@ const NOTHING_TO_ROLL_BACK = {
  */
 function adapted(db: Database.Database): SqliteDatabase {
   return {
-    close: () => db.close(),
+    close() {
+      try {
+        db.exec('PRAGMA wal_checkpoint(TRUNCATE)') // libsql leaves it to us: one file is easier to back up than two
+      } catch {
+        // A full disk: the log keeps what was committed, and the next start reads it.
+      }
+      db.close()
+    },
     prepare(sql) {
       if (sql === 'rollback' && !db.inTransaction) return NOTHING_TO_ROLL_BACK as never
       return db.prepare(sql === 'begin' ? 'begin immediate' : sql) as never
