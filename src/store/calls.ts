@@ -10,8 +10,8 @@ export type CallState =
   | 'open' // made or about to be made; what came of it is not known
   | 'answered'
   | 'refused' // the upstream, or our way to it, said no for good
-  | 'superseded' // a later request for the same target took its place before it was answered
-  | 'abandoned' // no answer within the time we repeat a call
+  | 'superseded' // a later, opposite request took its place before it was answered
+  | 'abandoned' // no answer as long as repeating was safe
 
 export type NewCall = {
   id: string
@@ -22,7 +22,7 @@ export type NewCall = {
   upstream: string
   /** The idempotency key the upstream sees. */
   upstreamKey: string
-  /** What the call acts on; a later call on the same target supersedes an open one. Unique when nothing may. */
+  /** What the call acts on: the upstream's segment. Empty when calls do not bear on each other. */
   target: string
   args: Record<string, unknown>
   /** Which rows of the caller's request the call carries (report_usage). */
@@ -45,15 +45,16 @@ export type Calls = {
   ofKey(caller: string, key: string): Promise<Call[]>
   /** Takes an open call whose lease is free or ended; undefined when another process has it or it is not open. */
   claim(id: string, lease: Lease): Promise<Call | undefined>
-  /** Ids of open calls whose lease ended, oldest first. */
+  /** Ids of open calls whose lease ended, the one that was tried longest ago first. */
   unclaimed(limit: number): Promise<string[]>
   /** Ends every lease: for a storage that only one process uses, at its start. */
   endLeases(): Promise<void>
+  /** Leaves an open call to whoever claims it next. */
   endLease(id: string): Promise<void>
   /** False when the call was settled before: the first outcome stands. */
   settle(id: string, state: Exclude<CallState, 'open'>, answer?: unknown): Promise<boolean>
-  /** Marks the caller's open calls on `target` as superseded; gives their ids. */
-  supersede(caller: string, upstream: string, target: string): Promise<string[]>
+  /** The caller's calls on the same target that were intended after this one. */
+  later(call: Call): Promise<Call[]>
 }
 
 const UNCLAIMED = 0
@@ -142,7 +143,7 @@ export function createCalls(db: Db, now: () => number): Calls {
       .select('id')
       .where('state', '=', 'open')
       .where('lease_until', '<=', now())
-      .orderBy('created_at')
+      .orderBy('updated_at')
       .limit(limit)
       .execute()
     return rows.map((row) => row.id)
@@ -171,18 +172,17 @@ export function createCalls(db: Db, now: () => number): Calls {
     return settled.numUpdatedRows === 1n
   }
 
-  async function supersede(caller: string, upstream: string, target: string): Promise<string[]> {
+  async function later({ caller, upstream, target, createdAt }: Call): Promise<Call[]> {
     const rows = await db
-      .updateTable('calls')
-      .set({ state: 'superseded', updated_at: now() })
+      .selectFrom('calls')
+      .selectAll()
       .where('caller', '=', caller)
       .where('upstream', '=', upstream)
       .where('target', '=', target)
-      .where('state', '=', 'open')
-      .returning('id')
+      .where('created_at', '>', createdAt)
       .execute()
-    return rows.map((row) => row.id)
+    return rows.map(fromRow)
   }
 
-  return { intend, get, ofKey, claim, unclaimed, endLeases, endLease, settle, supersede }
+  return { intend, get, ofKey, claim, unclaimed, endLeases, endLease, settle, later }
 }

@@ -22,18 +22,34 @@ export type Binding =
   | { kind: 'conflict' } // bound to another request
 
 export type Idempotency = {
+  /** What the key is bound to; undefined when it is free. Binds nothing. */
+  find(request: KeyedRequest): Promise<Exclude<Binding, { kind: 'fresh' }> | undefined>
   /** Binds the key to the request, or tells what it is bound to. One of two racing callers gets `fresh`. */
   bind(request: KeyedRequest): Promise<Binding>
   /** Keeps the final answer for replays. */
   answer(caller: string, key: string, answer: unknown): Promise<void>
   /** Frees a key whose request was refused before anything was done. */
   release(caller: string, key: string): Promise<void>
-  /** Forgets keys that are past their time; a request without an answer keeps its key. */
+  /** Forgets keys that are past their time; a request with an open call keeps its key. */
   forgetExpired(): Promise<void>
 }
 
 export function createIdempotency(db: Db, now: () => number): Idempotency {
-  async function bind({ caller, key, task, fingerprint }: KeyedRequest): Promise<Binding> {
+  async function find({ caller, key, task, fingerprint }: KeyedRequest) {
+    const held = await db
+      .selectFrom('idempotency')
+      .select(['task', 'fingerprint', 'answer', 'expires_at'])
+      .where('caller', '=', caller)
+      .where('key', '=', key)
+      .executeTakeFirst()
+    if (!held || (held.answer !== null && held.expires_at <= now())) return undefined
+    if (held.task !== task || held.fingerprint !== fingerprint) return { kind: 'conflict' } as const
+    if (held.answer === null) return { kind: 'open' } as const
+    return { kind: 'answered', answer: JSON.parse(held.answer) as unknown } as const
+  }
+
+  async function bind(request: KeyedRequest): Promise<Binding> {
+    const { caller, key, task, fingerprint } = request
     const at = now()
     await db
       .deleteFrom('idempotency')
@@ -56,16 +72,8 @@ export function createIdempotency(db: Db, now: () => number): Idempotency {
       .onConflict((conflict) => conflict.columns(['caller', 'key']).doNothing())
       .executeTakeFirst()
     if (inserted.numInsertedOrUpdatedRows === 1n) return { kind: 'fresh' }
-    const held = await db
-      .selectFrom('idempotency')
-      .select(['task', 'fingerprint', 'answer'])
-      .where('caller', '=', caller)
-      .where('key', '=', key)
-      .executeTakeFirst()
     // Released between the two statements by the request that held it: nothing was done under it.
-    if (!held) return bind({ caller, key, task, fingerprint })
-    if (held.task !== task || held.fingerprint !== fingerprint) return { kind: 'conflict' }
-    return held.answer === null ? { kind: 'open' } : { kind: 'answered', answer: JSON.parse(held.answer) }
+    return (await find(request)) ?? (await bind(request))
   }
 
   async function answer(caller: string, key: string, value: unknown): Promise<void> {
@@ -90,9 +98,20 @@ export function createIdempotency(db: Db, now: () => number): Idempotency {
     await db
       .deleteFrom('idempotency')
       .where('expires_at', '<=', now())
-      .where('answer', 'is not', null)
+      .where((eb) =>
+        eb.not(
+          eb.exists(
+            eb
+              .selectFrom('calls')
+              .select('calls.id')
+              .whereRef('calls.caller', '=', 'idempotency.caller')
+              .whereRef('calls.key', '=', 'idempotency.key')
+              .where('calls.state', '=', 'open'),
+          ),
+        ),
+      )
       .execute()
   }
 
-  return { bind, answer, release, forgetExpired }
+  return { find, bind, answer, release, forgetExpired }
 }

@@ -12,7 +12,8 @@ export type Outcome =
   | 'submitted' // the upstream works on it
   | 'completed'
   | 'failed'
-  | 'superseded' // a later request for the same signal took its place before the upstream answered
+  | 'superseded' // a later, opposite request took its place before the upstream answered
+  | 'unknown' // the upstream did not answer as long as repeating was safe
 
 export type NewEntry = {
   /** The id of the call that carries it out. */
@@ -25,8 +26,9 @@ export type NewEntry = {
   handle: string
   signalHandle: string
   offerHandle: string
-  /** Ours, as published. */
+  /** Ours, as published, and the upstream's own. */
   pricingOptionId?: string
+  upstreamOptionId?: string
   upstream: string
   agentUrl: string
   /** The upstream's own segment id and account reference. */
@@ -87,6 +89,7 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
     signalHandle: row.signal_handle,
     offerHandle: row.offer_handle,
     ...(row.pricing_option_id !== null && { pricingOptionId: row.pricing_option_id }),
+    ...(row.upstream_option_id !== null && { upstreamOptionId: row.upstream_option_id }),
     upstream: row.upstream,
     agentUrl: row.agent_url,
     segmentId: row.segment_id,
@@ -117,6 +120,7 @@ export function createLedger(db: Db, now: () => number): Ledger {
         signal_handle: entry.signalHandle,
         offer_handle: entry.offerHandle,
         pricing_option_id: entry.pricingOptionId ?? null,
+        upstream_option_id: entry.upstreamOptionId ?? null,
         upstream: entry.upstream,
         agent_url: entry.agentUrl,
         segment_id: entry.segmentId,

@@ -40,6 +40,11 @@ const activation: Migration = {
       .addColumn('updated_at', 'bigint', (column) => column.notNull())
       .execute()
     await db.schema.createIndex('calls_key').on('calls').columns(['caller', 'key']).execute()
+    await db.schema
+      .createIndex('calls_target')
+      .on('calls')
+      .columns(['caller', 'upstream', 'target', 'created_at'])
+      .execute()
     await db.schema.createIndex('calls_state').on('calls').columns(['state', 'lease_until']).execute()
 
     await db.schema
@@ -52,6 +57,7 @@ const activation: Migration = {
       .addColumn('signal_handle', 'text', (column) => column.notNull())
       .addColumn('offer_handle', 'text', (column) => column.notNull())
       .addColumn('pricing_option_id', 'text')
+      .addColumn('upstream_option_id', 'text')
       .addColumn('upstream', 'text', (column) => column.notNull())
       .addColumn('agent_url', 'text', (column) => column.notNull())
       .addColumn('segment_id', 'text', (column) => column.notNull())

@@ -45,6 +45,7 @@ export type ActivationTable = {
   signal_handle: Fixed<string>
   offer_handle: Fixed<string>
   pricing_option_id: Fixed<string | null>
+  upstream_option_id: Fixed<string | null>
   upstream: Fixed<string>
   agent_url: Fixed<string>
   segment_id: Fixed<string>

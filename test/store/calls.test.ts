@@ -37,17 +37,22 @@ onEveryStorage('the first outcome of a call stands', async (t, storage) => {
   t.same(await calls.unclaimed(10), [])
 })
 
-onEveryStorage(
-  'a later request supersedes the open calls of its caller on its target only',
-  async (t, storage) => {
-    const { calls } = await storage.open()
-    await calls.intend(call('a'), { owner: 'one', until: 0 })
-    await calls.intend(call('b', { caller: 'other' }), { owner: 'one', until: 0 })
-    await calls.intend(call('c', { target: 'segment-2' }), { owner: 'one', until: 0 })
-    t.same(await calls.supersede('acme', 'northwind', 'segment-1'), ['a'])
-    t.same((await calls.unclaimed(10)).sort(), ['b', 'c'])
-  },
-)
+onEveryStorage('later calls are those of the same caller on the same target', async (t, storage) => {
+  const { calls } = await storage.open()
+  const lease = { owner: 'one', until: 0 }
+  await calls.intend(call('a'), lease)
+  storage.clock.now += 1
+  await calls.intend(call('b'), lease)
+  await calls.intend(call('c', { caller: 'other' }), lease)
+  await calls.intend(call('d', { target: 'segment-2' }), lease)
+  await calls.intend(call('e', { upstream: 'meridian' }), lease)
+  const ids = async (id: string) => {
+    const found = await calls.get(id)
+    return found && (await calls.later(found)).map((later) => later.id)
+  }
+  t.same(await ids('a'), ['b'])
+  t.same(await ids('b'), [])
+})
 
 onEveryStorage('a unit of work is kept whole or not at all', async (t, storage) => {
   const store = await storage.open()

@@ -5,8 +5,10 @@ const request = { caller: 'acme', key: 'key-0123456789abcdef', task: 'activate_s
 
 onEveryStorage('a key stands for one request of one caller', async (t, storage) => {
   const { idempotency } = await storage.open()
+  t.equal(await idempotency.find(request), undefined)
   t.same(await idempotency.bind(request), { kind: 'fresh' })
   t.same(await idempotency.bind(request), { kind: 'open' })
+  t.same(await idempotency.find(request), { kind: 'open' })
   t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'conflict' })
   t.same(await idempotency.bind({ ...request, task: 'report_usage' }), { kind: 'conflict' })
   await idempotency.answer(request.caller, request.key, { deployments: ['é'] })
@@ -26,12 +28,27 @@ onEveryStorage('an answer is replayed for 24 hours and then forgotten', async (t
   t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'fresh' })
 })
 
-onEveryStorage('a request without an answer keeps its key; a released key is free', async (t, storage) => {
-  const { idempotency } = await storage.open()
+onEveryStorage('a request with an open call keeps its key; a released key is free', async (t, storage) => {
+  const { idempotency, calls } = await storage.open()
   await idempotency.bind(request)
+  await idempotency.bind({ ...request, key: 'key-without-a-call' })
+  await calls.intend(
+    {
+      ...{
+        id: 'a',
+        caller: request.caller,
+        key: request.key,
+        task: 'activate_signal',
+        upstream: 'northwind',
+      },
+      ...{ upstreamKey: 'derived', target: '', args: {}, rows: [] },
+    },
+    { owner: 'one', until: 0 },
+  )
   storage.clock.now += REPLAY_TTL_MS * 2
   await idempotency.forgetExpired()
-  t.same(await idempotency.bind(request), { kind: 'open' })
+  t.same(await idempotency.find(request), { kind: 'open' })
+  t.equal(await idempotency.find({ ...request, key: 'key-without-a-call' }), undefined)
   await idempotency.release(request.caller, request.key)
   t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'fresh' })
 })
