@@ -8,9 +8,7 @@ import { DefaultRequestHandler, JsonRpcTransportHandler, ServerCallContext } fro
 import type { A2aTasks } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
-export type ColdAnswer =
-  | { kind: 'one'; response: object }
-  | { kind: 'stream'; responses: AsyncIterable<object> }
+export type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
 
 const isStream = (answer: object): answer is AsyncIterable<object> => Symbol.asyncIterator in answer
 
@@ -34,7 +32,19 @@ export function createA2aCold({ card, tasks }: { card: AgentCardDocument; tasks:
     const user = { isAuthenticated: owner !== undefined, userName: owner ?? '' }
     const context = new ServerCallContext({ user, requestedVersion: dialect })
     const response = await (dialect === '1.0' ? current : legacy).handle(message, context)
-    return isStream(response) ? { kind: 'stream', responses: response } : { kind: 'one', response }
+    if (!isStream(response)) return { kind: 'one', response }
+    try {
+      // Our tasks are terminal, so a subscription ends at once.
+      const responses: object[] = []
+      for await (const one of response) responses.push(one)
+      return { kind: 'stream', responses }
+    } catch (error) {
+      const fault =
+        dialect === '1.0'
+          ? JsonRpcTransportHandler.mapToJSONRPCError(error)
+          : LegacyJsonRpcTransportHandler.mapToLegacyJSONRPCError(error)
+      return { kind: 'one', response: { jsonrpc: '2.0', error: fault } }
+    }
   }
 
   return { answer }

@@ -149,9 +149,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       return `{"id":${id},${JSON.stringify(rest).slice(1)}`
     }
     if (answer.kind === 'one') return sendChunks(reply, 200, JSON_HEADERS, [withId(answer.response)])
-    const events: Chunk[] = []
-    // Our tasks are terminal, so a subscription ends at once: its few events fit in one response.
-    for await (const response of answer.responses) events.push(...asEvent([withId(response)]))
+    const events = answer.responses.flatMap((response) => asEvent([withId(response)]))
     sendChunks(reply, 200, SSE_HEADERS, events)
   }
 

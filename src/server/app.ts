@@ -120,9 +120,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
     genReqId: requestIds(),
   })
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
-    done(null, body),
-  )
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const { 'content-encoding': encoding = 'identity' } = request.headers
+    if (encoding === 'identity') done(null, body)
+    else done(Object.assign(new Error('A request body must not be encoded'), { statusCode: 415 }))
+  })
   answerFaults(app, log)
   addMcp(app, {
     door,
