@@ -78,8 +78,8 @@ function legalBasis(field: PublishedField, offers: readonly Source[], definition
 }
 
 function union(field: PublishedField, sources: readonly (Partial<SignalRow> | undefined)[]) {
-  const words = new Set(sources.flatMap((source) => (stated(source, field) as string[] | undefined) ?? []))
-  return words.size > 0 ? [...words].sort() : undefined
+  const stating = sources.map((source) => stated(source, field)).filter((words) => words !== undefined)
+  return stating.length > 0 ? [...new Set((stating as string[][]).flat())].sort() : undefined
 }
 
 /** Where one offer may be used: the narrowest of provider, authorization and listing. Undefined: no bound is known. */

@@ -98,6 +98,7 @@ function claimedSource({ listing, agentUrl }: Offer): string | undefined {
 }
 
 function joint(bounds: readonly (readonly string[] | undefined)[]): readonly string[] | undefined {
+  if (bounds.length === 1) return bounds[0]
   const known = bounds.filter((bound) => bound !== undefined)
   return known.length < bounds.length ? undefined : [...new Set(known.flat())].sort()
 }
