@@ -12,7 +12,16 @@ import { providerDomain, wellKnownUrl } from './domain.js'
 import { getWellKnown } from './file.js'
 import { createInspector } from './inspector.js'
 import { createLibrary, type TargetOutcome } from './library.js'
-import { expired, failing, holding, type ProviderRecord, pointed, received, stateOf } from './record.js'
+import {
+  expired,
+  failing,
+  holding,
+  type ProviderRecord,
+  pointed,
+  received,
+  stateOf,
+  withdrawn,
+} from './record.js'
 import { POINTER_HOLD_MS, type ProviderState } from './state.js'
 
 const DAY_MS = 24 * 3_600_000
@@ -155,7 +164,7 @@ export function createProviders(options: ProvidersOptions) {
     const inline = before.adopted?.location === undefined ? before.document : undefined
     const outcome = await getWellKnown(files, domain, wellKnownUrl(domain), front ?? inline)
     const record = expired(before, clock.now())
-    if (outcome.kind === 'failed') return failing(record, outcome, clock.now())
+    if (outcome.kind === 'failed') return failing(withdrawn(record, outcome), outcome, clock.now())
     if (outcome.kind === 'pointer') {
       const { target, answered } = outcome
       return follow({ ...record, front: { ...answered, target } }, target, anew)
