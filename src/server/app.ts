@@ -6,6 +6,10 @@ import { randomBytes } from 'node:crypto'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { addA2a } from './a2a.js'
+import { createA2aCold } from './a2a-cold.js'
+import { createA2aTasks } from './a2a-tasks.js'
+import { agentCard } from './agent-card.js'
 import { type CallersOptions, createCallers } from './callers.js'
 import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
@@ -116,9 +120,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
     genReqId: requestIds(),
   })
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
-    done(null, body),
-  )
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const { 'content-encoding': encoding = 'identity' } = request.headers
+    if (encoding === 'identity') done(null, body)
+    else done(Object.assign(new Error('A request body must not be encoded'), { statusCode: 415 }))
+  })
   answerFaults(app, log)
   addMcp(app, {
     door,
@@ -128,6 +134,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
     overload,
     now,
   })
+  const card = agentCard({ publicUrl: options.publicUrl, version: options.version, tasks })
+  const kept = createA2aTasks(now)
+  const a2aCold = createA2aCold({ card, tasks: kept })
+  const newTaskId = () => randomId('a2a_')
+  addA2a(app, { door, dispatcher, cold: a2aCold, tasks: kept, card, limiter, overload, now, newTaskId })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
     door,

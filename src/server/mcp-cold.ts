@@ -35,9 +35,10 @@ function toolsOf({ name, aliases = [], title, description, request, mutating }: 
 export function createMcpCold({ tasks, version }: McpColdOptions) {
   const tools = tasks.flatMap(toolsOf)
 
-  /** The answer to one request. Throws when the message is none of MCP's. */
-  async function answer(message: Record<string, unknown>): Promise<JSONRPCMessage> {
-    const request = JSONRPCMessageSchema.parse(message)
+  /** The answer to one request; undefined when its params are none of MCP's. */
+  async function answer(message: Record<string, unknown>): Promise<JSONRPCMessage | undefined> {
+    const request = JSONRPCMessageSchema.safeParse(message)
+    if (!request.success) return undefined
     const server = new Server(
       { name: 'tributary', title: 'Tributary', version },
       { capabilities: { tools: {} }, instructions: INSTRUCTIONS, jsonSchemaValidator },
@@ -48,7 +49,7 @@ export function createMcpCold({ tasks, version }: McpColdOptions) {
       await server.connect(theirs)
       return await new Promise<JSONRPCMessage>((resolve, reject) => {
         ours.onmessage = resolve
-        ours.send(request).catch(reject)
+        ours.send(request.data).catch(reject)
       })
     } finally {
       await server.close()

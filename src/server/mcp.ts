@@ -115,6 +115,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   async function callCold({ id, message }: RpcRequest): Promise<Chunk[]> {
     // The official server correlates by id in a Map: any id does, and the caller's own text goes back.
     const answer = await cold.answer({ ...message, id: 0 })
+    if (!answer) return [rpcError(id, INVALID_PARAMS, 'params are not what the method takes')]
     const { id: _, ...rest } = answer as Record<string, unknown>
     return [`{"id":${id},${JSON.stringify(rest).slice(1)}`]
   }
