@@ -19,6 +19,7 @@ export type StoredAccount = {
 
 export type Accounts = {
   get(caller: string, accountId: string): Promise<StoredAccount | undefined>
+  byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined>
   /** All of the caller's, oldest first. */
   list(caller: string): Promise<StoredAccount[]>
   put(account: StoredAccount): Promise<void>
@@ -42,6 +43,16 @@ export function createAccounts(db: Db, now: () => number): Accounts {
       .selectAll()
       .where('caller', '=', caller)
       .where('account_id', '=', accountId)
+      .executeTakeFirst()
+    return row && fromRow(row)
+  }
+
+  async function byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined> {
+    const row = await db
+      .selectFrom('accounts')
+      .selectAll()
+      .where('caller', '=', caller)
+      .where('natural_key', '=', naturalKey)
       .executeTakeFirst()
     return row && fromRow(row)
   }
@@ -78,5 +89,5 @@ export function createAccounts(db: Db, now: () => number): Accounts {
       .execute()
   }
 
-  return { get, list, put }
+  return { get, byNaturalKey, list, put }
 }

@@ -41,8 +41,8 @@ export type Lease = { owner: string; until: number }
 export type Calls = {
   intend(call: NewCall, lease: Lease): Promise<void>
   get(id: string): Promise<Call | undefined>
-  /** The calls of one request, in the order they were intended. */
-  ofKey(caller: string, key: string): Promise<Call[]>
+  /** The calls of one request, in the order they were intended; `since` is when its key was bound to it. */
+  ofKey(caller: string, key: string, since: number): Promise<Call[]>
   /** Takes an open call whose lease is free or ended; undefined when another process has it or it is not open. */
   claim(id: string, lease: Lease): Promise<Call | undefined>
   /** Ids of open calls whose lease ended, the one that was tried longest ago first. */
@@ -108,12 +108,13 @@ export function createCalls(db: Db, now: () => number): Calls {
     return row && fromRow(row)
   }
 
-  async function ofKey(caller: string, key: string): Promise<Call[]> {
+  async function ofKey(caller: string, key: string, since: number): Promise<Call[]> {
     const rows = await db
       .selectFrom('calls')
       .selectAll()
       .where('caller', '=', caller)
       .where('key', '=', key)
+      .where('created_at', '>=', since)
       .orderBy('created_at')
       .orderBy('id')
       .execute()

@@ -17,7 +17,7 @@ export type KeyedRequest = {
 
 export type Binding =
   | { kind: 'fresh' } // this call bound the key
-  | { kind: 'open' } // bound to this very request, which has no final answer yet
+  | { kind: 'open'; since: number } // bound to this very request, which has no final answer yet
   | { kind: 'answered'; answer: unknown }
   | { kind: 'conflict' } // bound to another request
 
@@ -38,13 +38,13 @@ export function createIdempotency(db: Db, now: () => number): Idempotency {
   async function find({ caller, key, task, fingerprint }: KeyedRequest) {
     const held = await db
       .selectFrom('idempotency')
-      .select(['task', 'fingerprint', 'answer', 'expires_at'])
+      .select(['task', 'fingerprint', 'answer', 'created_at', 'expires_at'])
       .where('caller', '=', caller)
       .where('key', '=', key)
       .executeTakeFirst()
     if (!held || (held.answer !== null && held.expires_at <= now())) return undefined
     if (held.task !== task || held.fingerprint !== fingerprint) return { kind: 'conflict' } as const
-    if (held.answer === null) return { kind: 'open' } as const
+    if (held.answer === null) return { kind: 'open', since: held.created_at } as const
     return { kind: 'answered', answer: JSON.parse(held.answer) as unknown } as const
   }
 

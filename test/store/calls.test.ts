@@ -65,5 +65,5 @@ onEveryStorage('a unit of work is kept whole or not at all', async (t, storage) 
     { message: 'the process thought better of it' },
   )
   t.equal(await store.calls.get('a'), undefined)
-  t.same(await store.calls.ofKey('acme', 'key-a'), [])
+  t.same(await store.calls.ofKey('acme', 'key-a', 0), [])
 })

@@ -29,7 +29,7 @@ test('a full disk refuses writes, keeps nothing of them, and goes on reading', a
       await tx.calls.intend(call, lease)
     })
   await t.rejects(write(), StorageUnavailable)
-  t.same(await store.calls.ofKey('acme', 'key'), [])
+  t.same(await store.calls.ofKey('acme', 'key', 0), [])
   t.equal(await store.calls.get('a'), undefined)
   await sql`pragma max_page_count = 100000`.execute(store.db)
   await write()
