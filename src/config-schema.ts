@@ -1,5 +1,6 @@
 /** The configuration file as operators write it (DESIGN 6): one schema for the type, the check and the messages. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { AccountReference } from './adcp/account.js'
 
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })
@@ -34,7 +35,6 @@ const DestinationGrant = object({
   agent_url: maybe(HttpUrl),
   account: maybe(Text),
 })
-const AccountReference = Type.Object({}, { minProperties: 1, description: 'an account reference object' })
 
 export const ConfigFile = object({
   listen: maybe(object({ host: maybe(Text), port: maybe(whole(0, 65_535)), public_url: maybe(HttpUrl) })),

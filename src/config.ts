@@ -7,8 +7,9 @@ import { readFile } from 'node:fs/promises'
 import { Ajv, type ErrorObject } from 'ajv'
 import ipaddr from 'ipaddr.js'
 import { isNode, LineCounter, parseDocument } from 'yaml'
+import type { AccountReference } from './adcp/account.js'
 import type { Destination } from './adcp/signal.js'
-import type { Policy } from './authz/verdict.js'
+import type { PolicySettings } from './authz/policy.js'
 import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './config-problem.js'
 import { type AuthEntry, ConfigFile } from './config-schema.js'
 
@@ -36,7 +37,7 @@ export type Config = {
     concurrency: number
     pageSize: number
   }
-  authorization: { policy: Policy; refreshMs: number; providers: ReadonlyMap<string, Policy> }
+  authorization: PolicySettings & { refreshMs: number }
   egress: { allowHttp: boolean; allowNetworks: readonly string[]; hosts: Readonly<Record<string, string>> }
   callers: {
     anonymous: 'deny' | 'metadata'
@@ -54,7 +55,7 @@ export type CallerKey = {
   role: 'buyer' | 'operator'
   destinations: readonly Destination[]
   /** The caller's account -> upstream id -> that upstream's account reference. */
-  accounts: Readonly<Record<string, Readonly<Record<string, object>>>>
+  accounts: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
   /** Upstream id -> the caller's own credential there. */
   credentials: Readonly<Record<string, Auth>>
 }
@@ -148,7 +149,7 @@ function toCallers(callers: ConfigFile['callers'] = {}): Config['callers'] {
       tokenSha256: key.token_sha256.toLowerCase(),
       role: key.role ?? 'buyer',
       destinations: (key.destinations ?? []) as Destination[],
-      accounts: (key.accounts ?? {}) as CallerKey['accounts'],
+      accounts: key.accounts ?? {},
       credentials: Object.fromEntries(
         Object.entries(key.credentials ?? {}).flatMap(([id, entry]) => {
           const auth = toAuth(entry)
@@ -202,10 +203,10 @@ function toConfig(path: string, revision: string, file: ConfigFile): Config {
     authorization: {
       policy: authorization?.policy ?? 'strict',
       refreshMs: durationMs(authorization?.refresh ?? '6h'),
-      providers: new Map(
-        Object.entries(authorization?.providers ?? {}).map(([domain, { policy }]) => [
+      providers: Object.fromEntries(
+        Object.entries(authorization?.providers ?? {}).map(([domain, entry]) => [
           domain.toLowerCase(),
-          policy,
+          entry,
         ]),
       ),
     },

@@ -35,7 +35,9 @@ function jsonObject(text: string): Record<string, unknown> {
 const configOf = (options: Common): Promise<Config> => loadConfig(options.config, process.env)
 
 const program = new Command('tributary')
-  .description('A federating signals agent: many signals agents in, one verified, versioned wholesale feed out.')
+  .description(
+    'A federating signals agent: many signals agents in, one verified, versioned wholesale feed out.',
+  )
   .showHelpAfterError('(tributary --help lists the commands, tributary COMMAND --help their options)')
   .exitOverride()
 
@@ -58,7 +60,11 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
 
 command('feed', 'Walk a running feed page by page and print it.')
   .option('-u, --url <url>', "the feed's MCP address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'a bearer key; without one the walk is anonymous', process.env.TRIBUTARY_TOKEN)
+  .option(
+    '-t, --token <token>',
+    'a bearer key; without one the walk is anonymous',
+    process.env.TRIBUTARY_TOKEN,
+  )
   .option('-f, --filters <json>', 'filters of get_signals as a JSON object', jsonObject)
   .option('-n, --limit <n>', 'rows the table shows', wholeNumber(0, 1_000_000), 20)
   .option('--json', 'one JSON line a signal, all of them', false)
