@@ -15,7 +15,7 @@ import {
 } from '@a2a-js/sdk/server'
 import { LRUCache } from 'lru-cache'
 import { type Agent, TASKS } from './agent.js'
-import { type Handler, readJson, sendJson } from './host.js'
+import { type Handler, readText, sendJson } from './host.js'
 import { isRecord } from './outcome.js'
 
 const KEPT_TASKS = 100 // the SDK's own store never forgets
@@ -142,10 +142,11 @@ export function a2aHandler(agent: Agent): Handler {
     if (request.method !== 'POST') return sendJson(response, 405, { error: 'POST only' }, { allow: 'POST' })
     const version = request.headers['a2a-version']
     const requestedVersion = typeof version === 'string' && version !== '' ? version : '0.3'
-    const body = await readJson(request)
     const transport = requestedVersion.startsWith('0.') ? legacy : current
-    const sent = isRecord(body) ? body : {}
-    const answer = await transport.handle(sent, new ServerCallContext({ requestedVersion }))
+    const answer = await transport.handle(
+      await readText(request),
+      new ServerCallContext({ requestedVersion }),
+    )
     if (agent.losesAnswer()) return void request.socket.destroy()
     sendJson(response, 200, answer, { vary: 'A2A-Version' })
   }

@@ -1,6 +1,6 @@
 /**
  * get_signals as the agents of the demo market answer it: the wholesale feed in pages, briefs, and exact lookup
- * (specification, "Operation get_signals"). Filters, destinations, countries and fields are ignored, as some real
+ * (specification, "Operation get_signals"). Filters, destinations and countries are ignored, as some real
  * agents do (FACTS 8): a federation filters again.
  */
 
@@ -55,6 +55,10 @@ function referencesIn(args: Args, profile: Profile): SignalRef[] | undefined {
   return [...refs, ...legacy.map((id) => refFromLegacy(id))]
 }
 
+function fieldsIn({ fields }: Args): string[] {
+  return Array.isArray(fields) ? fields.filter((field) => typeof field === 'string') : []
+}
+
 export function createDiscovery({ market, id, profile, stock, tasks, now }: DiscoveryOptions): Discovery {
   let briefDelay = 0
 
@@ -97,9 +101,10 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
     const from = positionIn(isRecord(args.pagination) ? args.pagination.cursor : undefined)
     if (from === undefined) return invalid('The cursor is not one of this agent.', 'pagination.cursor')
     const total = stock.count()
+    const fields = fieldsIn(args)
     const to = Math.min(from + size, total)
     const signals = Array.from({ length: Math.max(0, to - from) }, (_, offset) =>
-      stock.row(stock.at(from + offset), card),
+      stock.row(stock.at(from + offset), card, fields),
     )
     return done({
       signals,
@@ -128,7 +133,7 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
     const named = (refs ?? []).flatMap((ref) => stock.byRef(ref) ?? [])
     const found = typeof args.signal_spec === 'string' ? ranked(args.signal_spec) : []
     const indices = [...new Set([...named, ...found].map(({ index }) => index))].slice(0, size)
-    const signals = indices.map((index) => stock.row(index, card))
+    const signals = indices.map((index) => stock.row(index, card, fieldsIn(args)))
     const best = signals[0] ? ` Best match: ${signals[0].name}.` : ''
     return { signals, ...layer(card), message: `Found ${signals.length} signals.${best}` }
   }

@@ -17,7 +17,7 @@ export type Tokens = { wholesale_feed_version: string; pricing_version?: string 
 
 export type Stock = {
   count(): number
-  row(index: number, card: Card): SignalRow
+  row(index: number, card: Card, fields?: readonly string[]): SignalRow
   /** The index at a feed position. */
   at(position: number): number
   /** Whether the agent sells the signal now. */
@@ -64,9 +64,9 @@ export function createStock({ market, id, profile, now }: StockOptions): Stock {
     return position !== undefined && position < count()
   }
 
-  function row(index: number, card: Card): SignalRow {
+  function row(index: number, card: Card, fields: readonly string[] = []): SignalRow {
     settle()
-    const terms = { card: { kind: card, repriced }, switched: switched.get(index) }
+    const terms = { card: { kind: card, repriced }, switched: switched.get(index), fields }
     return listingOf(market, profile, market.signal(index), terms)
   }
 

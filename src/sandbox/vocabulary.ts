@@ -9,8 +9,8 @@ export type ConsentBasis = 'consent' | 'legitimate_interest' | 'contract'
 export type Subject = {
   name: string
   about: string
-  restricted?: readonly string[]
-  policy?: readonly string[]
+  restricted?: string[]
+  policy?: string[]
   art9?: 'explicit_consent' | 'manifestly_made_public'
 }
 
@@ -18,10 +18,10 @@ export type Subject = {
 export type Stance = {
   label: string
   says: string
-  sources: readonly string[]
+  sources: string[]
   methodology: 'observed' | 'declared' | 'derived' | 'inferred' | 'modeled'
   /** Present on a categorical signal: the values that its buyers may choose from. */
-  values?: readonly string[]
+  values?: string[]
   /** Present on a numeric signal. */
   range?: { min: number; max: number }
   /** A person may stand in several values at once, so their shares add up to more than the whole. */
@@ -41,7 +41,7 @@ export type Theme = {
 }
 
 export type Window = { label: string; says: string; cadence: string }
-export type Place = { label: string; countries: readonly string[]; basis: ConsentBasis; currency: string }
+export type Place = { label: string; countries: string[]; basis: ConsentBasis; currency: string }
 
 export const WINDOWS: readonly Window[] = [
   { label: '7 Days', says: 'within the last 7 days', cadence: 'weekly' },
