@@ -19,6 +19,7 @@ import { type Handler, readText, sendJson } from './host.js'
 import { isRecord } from './outcome.js'
 
 const KEPT_TASKS = 100 // the SDK's own store never forgets
+const LOST = 'lost' // marks a call whose answer must not arrive
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
 function cardOf({ party }: Agent): AgentCard {
@@ -87,9 +88,10 @@ function invocation(parts: readonly { content?: { $case: string; value: unknown 
 function executorOf(agent: Agent): AgentExecutor {
   const part = { metadata: undefined, filename: '', mediaType: '' }
   return {
-    async execute({ taskId, contextId, userMessage }, bus) {
+    async execute({ taskId, contextId, userMessage, context }, bus) {
       const { skill, args } = invocation(userMessage.parts)
       const { failed, message, payload } = agent.call(skill, args)
+      if (agent.losesAnswer(skill)) context.state.set(LOST, true)
       const state = failed ? TaskState.TASK_STATE_FAILED : TaskState.TASK_STATE_COMPLETED
       const artifact = {
         artifactId: randomUUID(),
@@ -143,11 +145,9 @@ export function a2aHandler(agent: Agent): Handler {
     const version = request.headers['a2a-version']
     const requestedVersion = typeof version === 'string' && version !== '' ? version : '0.3'
     const transport = requestedVersion.startsWith('0.') ? legacy : current
-    const answer = await transport.handle(
-      await readText(request),
-      new ServerCallContext({ requestedVersion }),
-    )
-    if (agent.losesAnswer()) return void request.socket.destroy()
+    const context = new ServerCallContext({ requestedVersion })
+    const answer = await transport.handle(await readText(request), context)
+    if (context.state.has(LOST)) return void request.socket.destroy()
     sendJson(response, 200, answer, { vary: 'A2A-Version' })
   }
 }

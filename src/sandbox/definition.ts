@@ -118,7 +118,7 @@ export function definitionOf(market: Market, signal: MarketSignal): Definition {
   return {
     ...basicsOf(market, signal),
     taxonomy: taxonomyOf(signal),
-    segmentation_criteria: `Evidence of "${subject.about}" ${window.says}; opted-out people removed daily.`,
+    segmentation_criteria: `${stance.label}: evidence of ${subject.about} in ${window.says}; opted-out people removed daily.`,
     audience_expansion: modeled,
     device_expansion: market.chance(signal.index, 'devices') < 0.3,
     lookback_window: window.cadence,

@@ -96,8 +96,7 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
       return done({ unchanged: true, ...layer(card), message: 'The feed has not changed.' })
     }
     const size = pageSize(args)
-    if (size === undefined)
-      return invalid('max_results must be a whole number from 1.', 'pagination.max_results')
+    if (size === undefined) return invalid('A page has 1 row or more.', 'pagination.max_results')
     const from = positionIn(isRecord(args.pagination) ? args.pagination.cursor : undefined)
     if (from === undefined) return invalid('The cursor is not one of this agent.', 'pagination.cursor')
     const total = stock.count()
@@ -141,13 +140,13 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
   function brief(args: Args): Outcome {
     const refs = referencesIn(args, profile)
     if (typeof args.signal_spec !== 'string' && !refs)
-      return invalid('signal_spec is required.', 'signal_spec')
+      return invalid('A brief asks something.', 'signal_spec')
     if (args.push_notification_config !== undefined) {
       return invalid('This agent sends no notifications; poll get_task_status.', 'push_notification_config')
     }
     // An exact lookup gives all that was asked for, up to a page.
     const size = refs && args.signal_spec === undefined ? MAX_PAGE : pageSize(args)
-    if (size === undefined) return invalid('max_results must be a whole number from 1.', 'max_results')
+    if (size === undefined) return invalid('A page has 1 row or more.', 'pagination.max_results')
     const result = () => briefResult(args, size, refs)
     if (briefDelay === 0 || args.signal_spec === undefined) return done(result())
     return done(tasks.submit('get_signals', now() + briefDelay, result))

@@ -76,6 +76,17 @@ test('meridian answers submitted; the task ends with the deployment', async (t) 
   t.equal(isLive(await read(), 1), true)
 })
 
+test('a signal that is switched off before it went live stays off', async (t) => {
+  let time = Date.parse('2026-11-20T12:00:00Z')
+  const sandbox = await open(t, { now: () => time, activationDelayMs: 5_000 })
+  const { request, read } = await dormant(sandbox, 'northwind')
+  await ask(sandbox, 'northwind', 'activate_signal', request)
+  const off = { ...request, action: 'deactivate', idempotency_key: 'key-northwind-0000000009' }
+  await ask(sandbox, 'northwind', 'activate_signal', off)
+  time += 5_000
+  t.equal(isLive(await read(), 1), false)
+})
+
 test('with a delay a signal goes live later, and the version moves then', async (t) => {
   let time = Date.parse('2026-11-20T12:00:00Z')
   const sandbox = await open(t, { now: () => time, activationDelayMs: 5_000 })
@@ -93,7 +104,7 @@ test('an answer can be lost after the work was done; the retry is a replay', asy
   const sandbox = await open(t)
   for (const id of ['northwind', 'harborlight'] as const) {
     const { request } = await dormant(sandbox, id)
-    sandbox.agents[id].loseAnswers(1)
+    sandbox.agents[id].loseAnswers('activate_signal', 1)
     await t.rejects(ask(sandbox, id, 'activate_signal', request))
     t.match(await ask(sandbox, id, 'activate_signal', request), { status: 'completed', replayed: true })
     t.equal(sandbox.agents[id].activations(), 1)
