@@ -45,11 +45,11 @@ function definitionEntry(market: Market, signal: MarketSignal, tags: readonly st
   }
 }
 
-function catalogue(market: Market, provider: ProviderId, extraTags: readonly string[] = []) {
+function catalogue(market: Market, provider: ProviderId) {
   const lane = market.lane(from(provider))
   return Array.from({ length: lane.count }, (_, position) => {
     const signal = market.signal(lane.at(position))
-    return definitionEntry(market, signal, [...extraTags, ...(signal.slot as ProviderSlot).tags])
+    return definitionEntry(market, signal, (signal.slot as ProviderSlot).tags)
   })
 }
 
@@ -78,7 +78,7 @@ function byIds(
   purpose: string,
 ): unknown[] {
   const granted = from(provider)
-  const lane = market.lane((slot) => granted(slot) && (slot.grantedTo?.includes(agent) ?? false))
+  const lane = market.lane((slot) => granted(slot) && slot.grantedTo.includes(agent))
   if (lane.count === 0) return []
   const signal_ids = Array.from({ length: lane.count }, (_, position) => market.signal(lane.at(position)).id)
   return [{ url, authorized_for: purpose, authorization_type: 'signal_ids', signal_ids }]
@@ -90,7 +90,7 @@ function byTags(url: string, purpose: string, signal_tags: string[], limits: Rec
 
 /** Motorledger names every signal that an agent may sell. */
 function motorledgerFile(market: Market): ProviderFile {
-  const signals = catalogue(market, 'motorledger', ['automotive'])
+  const signals = catalogue(market, 'motorledger')
   const { northwind, meridian, oldmill, gullwing } = AGENTS
   return frame('motorledger', signals, [
     ...byIds(

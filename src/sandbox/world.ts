@@ -28,7 +28,7 @@ export type Sandbox = {
   /** Domain to the loopback origin that answers for it. */
   hosts: Readonly<Record<string, string>>
   registryUrl: string
-  agents: Readonly<Record<AgentId, AgentControls & { url: string; requests(): number }>>
+  agents: Readonly<Record<AgentId, AgentControls>>
   /** The file that a domain publishes now: a provider, or the host that a pointer names. */
   provider(domain: string): Published
   setProvider(domain: string, file: Published): void
@@ -95,12 +95,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
       [FOGBANK.domain]: NOBODY,
     },
     registryUrl: `https://${REGISTRY_DOMAIN}`,
-    agents: Object.fromEntries(
-      Object.entries(agents).map(([id, agent]) => [
-        id,
-        { ...agent, url: agent.party.url, requests: () => host(agent.party.domain).requests() },
-      ]),
-    ) as Record<AgentId, Agent & { url: string; requests(): number }>,
+    agents,
     provider: (domain) => site(domain).current(),
     setProvider: (domain, file) => site(domain).publish(file),
     requests: (domain) => host(domain).requests(),
