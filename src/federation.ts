@@ -18,6 +18,7 @@ import { createFeed, type Feed } from './feed/feed.js'
 import type { Judge } from './feed/judge.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
+import { opening } from './opening.js'
 import { type Sandbox, startSandbox } from './sandbox/world.js'
 import { createServer } from './server/app.js'
 import { openStore, type Store } from './store/store.js'
@@ -28,8 +29,6 @@ import { createUpstreams, type Upstreams } from './upstreams/upstreams.js'
 const DEFAULT_SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
 const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
-const FIRST_SNAPSHOT_MS = 5_000 // then the feed opens with what has been read, the rest named in incomplete[]
-const POLL_MS = 25
 const SECRET_NAME = 'cursor-secret'
 
 export type FederationOptions = {
@@ -145,6 +144,7 @@ export async function startFederation(options: FederationOptions): Promise<Feder
     closers.push(() => upstreams.close())
 
     const feed = createFeed({ cursorSecret: await cursorSecret(store.blobs), retain: RETAIN })
+    const askedAgain = new Map<string, number>()
     let cancelBoundary = () => {}
     const rebuild = createCoalescer(async () => {
       try {
@@ -172,7 +172,9 @@ export async function startFederation(options: FederationOptions): Promise<Feder
     })
     providers.onChange(() => {
       for (const { id, mode, problem } of upstreams.statuses()) {
-        if (mode === 'enumerated' || problem?.reason === 'not_enumerable') upstreams.refreshSoon(id)
+        if (mode !== 'enumerated' && problem?.reason !== 'not_enumerable') continue
+        askedAgain.set(id, clock.now())
+        upstreams.refreshSoon(id)
       }
       if (feed.current()) void rebuild.request()
     })
@@ -196,7 +198,7 @@ export async function startFederation(options: FederationOptions): Promise<Feder
     return {
       app,
       url,
-      ready: opened(upstreams, providers, clock).then(() => rebuild.request()),
+      ready: opening({ upstreams, providers, askedAgain, clock }).then(() => rebuild.request()),
       feed,
       statuses: () => upstreams.statuses(),
       contributions: () => {
@@ -209,23 +211,6 @@ export async function startFederation(options: FederationOptions): Promise<Feder
     await close()
     throw error
   }
-}
-
-/** Waits until every upstream has answered once and every provider they name was asked, but not for ever. */
-async function opened(upstreams: Upstreams, providers: Providers, clock: Clock): Promise<void> {
-  const until = clock.now() + FIRST_SNAPSHOT_MS
-  const pause = () => new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
-  const waiting = () => {
-    const statuses = upstreams.statuses()
-    return statuses.length === 0
-      ? upstreams.registries().length > 0
-      : statuses.some(({ state }) => state === 'starting')
-  }
-  while (clock.now() < until && waiting()) await pause()
-  await Promise.race([
-    providers.settled(),
-    new Promise<void>((resolve) => clock.after(until - clock.now(), resolve)),
-  ])
 }
 
 function factsOf(config: Config, feed: Feed) {
