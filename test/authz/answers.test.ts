@@ -40,7 +40,7 @@ const cases: Case[] = [
   {
     what: '304 although nothing was asked for',
     serve: ({ web }) => web.page(P, { status: 304 }),
-    is: 'bad_redirect',
+    is: 'unreachable',
   },
   {
     what: 'a broken connection',
@@ -192,4 +192,23 @@ test('no request carries credentials, and each names what it accepts', async (t)
   await verdictIn(world)
   const [{ headers } = { headers: {} }] = world.web.requests
   t.match(headers, { accept: 'application/json', authorization: undefined, cookie: undefined })
+})
+
+test('a server that dribbles is cut off by the total time', async (t) => {
+  const asked: number[] = []
+  const world = await createWorld({
+    hurry: (send) => (request) => {
+      asked.push(request.timeoutMs)
+      return send({ ...request, timeoutMs: request.timeoutMs / 100 })
+    },
+  })
+  t.teardown(world.close)
+  world.web.page(P, (_, response) => {
+    response.writeHead(200)
+    const dribble = setInterval(() => response.write(' '), 5)
+    response.on('close', () => clearInterval(dribble))
+  })
+  t.match(await verdictIn(world), { reason: 'unreachable' })
+  t.match(world.providers().state('p.example')?.problem, { passing: true, message: /within/ })
+  t.same(asked, [10_000])
 })
