@@ -3,6 +3,7 @@
  * restarts (FACTS 7). Many signals of one provider cost one fetch; thousands of providers share a few connections.
  */
 import { hash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
@@ -91,6 +92,7 @@ export function createProviders(options: ProvidersOptions) {
   const listeners = new Set<(domain: string) => void>()
   const limit = pLimit(options.concurrency)
   const closing = new AbortController()
+  setMaxListeners(options.concurrency + 1, closing.signal) // one a request under way: no leak to warn of
   const examine = createInspector()
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
