@@ -3,11 +3,13 @@ import { hash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { ValidateFunction } from 'ajv'
 import { pino } from 'pino'
 import { type Config, parseConfig } from '../../src/config.js'
 import { type Federation, startFederation } from '../../src/federation.js'
 import { systemClock } from '../../src/net/clock.js'
 import { type Sandbox, startSandbox } from '../../src/sandbox/world.js'
+import { adcpSchema, SCHEMAS_ABSENT } from './adcp-schema.js'
 
 export const BUYER = 'demo-buyer-key'
 const BUYER_SHA256 = hash('sha256', BUYER, 'hex')
@@ -53,6 +55,24 @@ export type World = {
 }
 
 export type WorldOptions = { signals?: number; config?: (hosts: Sandbox['hosts'], folder: string) => object }
+
+const RESPONSES: Record<string, string> = {
+  get_signals: 'signals/get-signals-response.json',
+  get_adcp_capabilities: 'protocol/get-adcp-capabilities-response.json',
+  activate_signal: 'signals/activate-signal-response.json',
+}
+const validators = new Map<string, ValidateFunction>()
+
+/** Every answer that a test sees is held against the protocol's schema, where the schemas are at hand. */
+function assertConforms(task: string, answer: Answer): void {
+  const name = RESPONSES[task]
+  if (SCHEMAS_ABSENT || !name) return
+  const validate = validators.get(name) ?? adcpSchema(name)
+  validators.set(name, validate)
+  if (!validate(answer)) {
+    throw new Error(`${task} does not conform to ${name}: ${JSON.stringify(validate.errors?.slice(0, 5))}`)
+  }
+}
 
 function configFor(sandbox: Sandbox, folder: string, extra: object): Config {
   const base = {
@@ -102,6 +122,7 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     })
     const body = (await response.json()) as { result?: { structuredContent: Answer } }
     if (!body.result) throw new Error(`${response.status}: ${JSON.stringify(body)}`)
+    assertConforms(task, body.result.structuredContent)
     return body.result.structuredContent
   }
 
