@@ -32,6 +32,7 @@ export type Definition = Basics &
   >
 
 const EVIDENCE_AGE: Readonly<Record<string, string>> = { weekly: 'daily', monthly: 'weekly' }
+const EU = new Set(['BE', 'DE', 'ES', 'FR', 'IT', 'PL', 'SE']) // the first country of each place that lies there
 const OFFLINE = new Set(['public_record_other', 'offline_transaction'])
 
 function taxonomyOf({ theme, subject, stance }: MarketSignal) {
@@ -53,7 +54,7 @@ function taxonomyOf({ theme, subject, stance }: MarketSignal) {
 
 function modelingOf({ place, stance, subject }: MarketSignal) {
   const country = place.countries[0] as string
-  const disclosed = place.basis === 'consent' && subject.restricted !== undefined
+  const disclosed = EU.has(country) && subject.restricted !== undefined
   return {
     method: stance.range ? 'supervised' : 'lookalike',
     seed_source: {
@@ -96,6 +97,7 @@ function consentOf(market: Market, { index, place, subject }: MarketSignal): str
 // Absent fields are undefined properties, here and on rows: JSON drops them, and objects of one shape are made and
 // written several times faster than spread ones. Feeds of a million rows are read from this process.
 
+/** What an agent repeats on every row. */
 export function basicsOf(market: Market, signal: MarketSignal): Basics {
   const { stance, subject, window, place } = signal
   return {

@@ -48,7 +48,7 @@ function ownWords(market: Market, signal: MarketSignal, fields: readonly string[
 }
 
 /** The handle under which an agent sells a signal. */
-export function handleOf(profile: Profile, index: number): string {
+function handleOf(profile: Profile, index: number): string {
   return `${profile.handlePrefix}${index.toString(36)}`
 }
 

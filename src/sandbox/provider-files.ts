@@ -70,18 +70,15 @@ function frame(
   }
 }
 
-function byIds(
-  market: Market,
-  provider: ProviderId,
-  agent: AgentId,
-  url: string,
-  purpose: string,
-): unknown[] {
-  const granted = from(provider)
+/** The ids of Motorledger's signals that its contract with an agent names. */
+function contractIds(market: Market, agent: AgentId): string[] {
+  const granted = from('motorledger')
   const lane = market.lane((slot) => granted(slot) && slot.grantedTo.includes(agent))
-  if (lane.count === 0) return []
-  const signal_ids = Array.from({ length: lane.count }, (_, position) => market.signal(lane.at(position)).id)
-  return [{ url, authorized_for: purpose, authorization_type: 'signal_ids', signal_ids }]
+  return Array.from({ length: lane.count }, (_, position) => market.signal(lane.at(position)).id)
+}
+
+function byIds(url: string, purpose: string, signal_ids: string[]) {
+  return { url, authorized_for: purpose, authorization_type: 'signal_ids', signal_ids }
 }
 
 function byTags(url: string, purpose: string, signal_tags: string[], limits: Record<string, unknown> = {}) {
@@ -93,16 +90,10 @@ function motorledgerFile(market: Market): ProviderFile {
   const signals = catalogue(market, 'motorledger')
   const { northwind, meridian, oldmill, gullwing } = AGENTS
   return frame('motorledger', signals, [
-    ...byIds(
-      market,
-      'motorledger',
-      'northwind',
-      northwind.url,
-      'All vehicle audiences of the exchange contract',
-    ),
-    ...byIds(market, 'motorledger', 'meridian', meridian.url, 'Vehicle audiences without the exclusive ones'),
-    ...byIds(market, 'motorledger', 'oldmill', oldmill.url, 'Vehicle audiences of the first contract'),
-    ...byIds(market, 'motorledger', 'northwind', `${gullwing.url}/`, 'Vehicle audiences, trial'),
+    byIds(northwind.url, 'Vehicle audiences of the exchange', contractIds(market, 'northwind')),
+    byIds(meridian.url, 'Vehicle audiences without the exclusive ones', contractIds(market, 'meridian')),
+    byIds(oldmill.url, 'Vehicle audiences of the first contract', contractIds(market, 'oldmill')),
+    byIds(`${gullwing.url}/`, 'Vehicle audiences, trial', contractIds(market, 'northwind')),
   ])
 }
 

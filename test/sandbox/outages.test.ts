@@ -45,4 +45,7 @@ test('a market that cannot be is refused with what was expected', async (t) => {
   for (const signals of [0, 23, 2.5, Number.NaN]) {
     await t.rejects(startSandbox({ signals }), { name: 'RangeError', message: /whole number from 24/ })
   }
+  await t.rejects(startSandbox({ signals: 24, seed: -1 }), {
+    message: /^seed: expected a whole number from 0/,
+  })
 })
