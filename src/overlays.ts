@@ -3,17 +3,20 @@
  * the public ones, kept apart from them. The feed shows an account the public slices with its own in their place.
  */
 import type { AccountReference } from './adcp/account.js'
-import type { Auth } from './config.js'
+import type { Auth } from './config-values.js'
 import type { Clock } from './net/clock.js'
 import type { Slice } from './upstreams/slice.js'
 import type { Upstreams } from './upstreams/upstreams.js'
+
+/** What is sent to one upstream in an account's name. */
+export type OverlayCredential = { account?: AccountReference; auth?: Auth }
 
 /** One account of one caller and where it differs from the public. */
 export type OverlayAccount = {
   /** The feed's name of the layer, and the scope of its slices. */
   name: string
-  /** Upstream id -> what is sent there in this account's name. */
-  upstreams: ReadonlyMap<string, { account?: AccountReference; auth?: Auth }>
+  /** By upstream id. */
+  upstreams: ReadonlyMap<string, OverlayCredential>
 }
 
 export type OverlaysOptions = {
