@@ -22,8 +22,7 @@ export type ReadRow =
 
 const FIELDS = new Set(Object.keys(SignalRow.properties))
 
-// Lengths in UTF-16 units: counting code points costs a twentieth of the mirror, and the bounds are ours.
-const ajv = new Ajv.default({ strict: false, unicode: false })
+const ajv = new Ajv.default({ strict: false })
 addFormats.default(ajv)
 const isListing = ajv.compile<Listing>(SignalRow)
 const prune = createPruner(SignalRow)
