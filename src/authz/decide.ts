@@ -80,7 +80,8 @@ function windowHint(grants: readonly Grant[], nowMs: number): string {
 function grantsFor(rules: Rules, signalId: string, tags: readonly string[], agentUrl: string) {
   const agent = rules.agents.get(agentUrl)
   if (!agent) return undefined
-  let found = agent.byId.get(signalId) ?? NONE
+  let found = (agent.byId.size > 0 && agent.byId.get(signalId)) || NONE
+  if (agent.byTag.size === 0) return found
   for (const tag of tags) {
     const byTag = agent.byTag.get(tag)
     if (!byTag) continue
@@ -107,6 +108,9 @@ export function decide(
     return { outcome: 'unauthorized', reason: 'agent_not_listed', ...(hint && { hint }) }
   }
   if (grants.length === 0) return { outcome: 'unauthorized', reason: 'agent_not_listed_for_signal' }
+  const [only] = grants
+  // The usual case: the verdict is ready and nothing is allocated (bench/authz.ts: half as fast without).
+  if (only && grants.length === 1 && open(only, nowMs)) return only.verdict
   const inForce = grants.filter((grant) => open(grant, nowMs))
   if (inForce.length === 0) {
     return { outcome: 'unauthorized', reason: 'outside_window', hint: windowHint(grants, nowMs) }

@@ -1,0 +1,114 @@
+/**
+ * What an upstream's answer to a call that changes something means: done, under way, refused for good, or not known.
+ * Only a refusal for good ends a call; whatever leaves open whether the upstream acted is repeated under its key.
+ * The upstream's own words are never passed on (FACTS 2): its code is, as a detail.
+ */
+import { type AdcpError, adcpError, type ErrorCode } from '../adcp/error.js'
+import type { UpstreamFailure } from '../upstreams/status.js'
+import type { CallOutcome } from '../upstreams/upstreams.js'
+
+export type Understood =
+  | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
+  | { kind: 'submitted'; taskId: string }
+  | { kind: 'refused'; error: AdcpError }
+  | { kind: 'unknown'; retryAfter: number }
+
+const RETRY_SECONDS = 10
+const MAX_RETRY_SECONDS = 3_600 // schema core/error, `retry_after`
+
+/** The call did not reach an agent that could have acted on it. */
+const NOT_MADE: ReadonlySet<UpstreamFailure> = new Set([
+  'refused',
+  'unresolvable',
+  'unauthorized',
+  'not_an_agent',
+  'backing_off',
+  'unknown_upstream',
+])
+
+/** Codes that say the same coming from us; whatever else an upstream says is a detail of INVALID_REQUEST. */
+const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
+  'INVALID_REQUEST',
+  'REFERENCE_NOT_FOUND',
+  'PERMISSION_DENIED',
+  'ACCOUNT_NOT_FOUND',
+])
+
+/** Codes about the upstream and us: our credential there, its state. The caller can do nothing about them. */
+const OURS = /^(AUTH_|AUTHORIZATION_|AGENT_|CONFIGURATION_|VERSION_UNSUPPORTED$|CREDENTIAL_)/
+
+const UNDECIDED: ReadonlySet<string> = new Set([
+  'SERVICE_UNAVAILABLE',
+  'RATE_LIMITED',
+  'IDEMPOTENCY_IN_FLIGHT',
+  'GOVERNANCE_UNAVAILABLE',
+])
+
+const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
+
+function retrySeconds(ms: number | undefined): number {
+  return ms === undefined ? RETRY_SECONDS : Math.min(Math.max(1, Math.ceil(ms / 1_000)), MAX_RETRY_SECONDS)
+}
+
+/** The upstream's refusal in our words. */
+function upstreamRefusal(upstream: string, code: string): AdcpError {
+  const details = { upstream, ...(/^[A-Z][A-Z0-9_]{0,63}$/.test(code) && { upstream_code: code }) }
+  if (OURS.test(code)) {
+    return adcpError('SERVICE_UNAVAILABLE', 'The upstream that offers this does not let this agent in.', {
+      retry_after: RETRY_SECONDS,
+      details,
+    })
+  }
+  const ours = PASSED_ON.has(code) ? (code as ErrorCode) : 'INVALID_REQUEST'
+  return adcpError(ours, 'The upstream that offers this refused the request.', {
+    details,
+    suggestion: 'See details.upstream_code; read the signal again with get_signals before another attempt.',
+  })
+}
+
+function firstCode(errors: unknown): string | undefined {
+  const [first] = Array.isArray(errors) ? errors : []
+  const { code, severity } = (first ?? {}) as Record<string, unknown>
+  return severity === 'warning' ? undefined : typeof code === 'string' ? code : first && 'UNSPECIFIED'
+}
+
+function fromCode(upstream: string, code: string, recovery?: unknown, retryAfterMs?: number): Understood {
+  if (UNDECIDED.has(code) || recovery === 'transient') {
+    return { kind: 'unknown', retryAfter: retrySeconds(retryAfterMs) }
+  }
+  return { kind: 'refused', error: upstreamRefusal(upstream, code) }
+}
+
+export type Circumstances = {
+  upstream: string
+  /** Whether `errors[]` in an answer means that nothing was done (schema signals/activate-signal-response). */
+  errorsRefuse: boolean
+  /** Whether the call may have reached the upstream before: then a failure to reach it now decides nothing. */
+  mayHaveActed: boolean
+}
+
+/** What is known after the call. */
+export function understand(outcome: CallOutcome, circumstances: Circumstances): Understood {
+  const { upstream, errorsRefuse, mayHaveActed } = circumstances
+  if (outcome.kind === 'failed') {
+    const retryAfter = retrySeconds(outcome.retryAfterMs)
+    if (mayHaveActed || !NOT_MADE.has(outcome.reason)) return { kind: 'unknown', retryAfter }
+    const message = 'The upstream that offers this cannot be reached just now.'
+    const details = { upstream, reason: outcome.reason }
+    return {
+      kind: 'refused',
+      error: adcpError('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, details }),
+    }
+  }
+  if (outcome.kind === 'error') {
+    const { code, recovery, retryAfterMs } = outcome.error
+    return fromCode(upstream, code, recovery, retryAfterMs)
+  }
+  const { payload } = outcome
+  const code = errorsRefuse ? firstCode(payload.errors) : undefined
+  if (code !== undefined) return fromCode(upstream, code)
+  if (WORKING.has(payload.status) && typeof payload.task_id === 'string') {
+    return { kind: 'submitted', taskId: payload.task_id }
+  }
+  return { kind: 'done', payload }
+}
