@@ -112,7 +112,7 @@ export function decide(
     return { outcome: 'unauthorized', reason: 'agent_not_listed_for_signal', ...(hint && { hint }) }
   }
   const [only] = grants
-  // The usual case: the verdict is ready and nothing is allocated (bench/authz.ts: half as fast without).
+  // The usual case: the verdict is ready and nothing is allocated (bench/authz.ts).
   if (only && grants.length === 1 && open(only, nowMs)) return only.verdict
   const inForce = grants.filter((grant) => open(grant, nowMs))
   if (inForce.length === 0) {
