@@ -21,6 +21,7 @@ import { createMcpCold } from './mcp-cold.js'
 import { addOperations, createServingMetrics } from './operations.js'
 import { createOverload } from './overload.js'
 import { createRateLimiter, type RateLimit } from './rate-limit.js'
+import { dropSilentConnections } from './silent-connections.js'
 import type { Task } from './task.js'
 import { type AgentFacts, getAdcpCapabilities } from './tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from './tasks/get-signals.js'
@@ -141,6 +142,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     else done(Object.assign(new Error('A request body must not be encoded'), { statusCode: 415 }))
   })
   answerFaults(app, log)
+  dropSilentConnections(app)
   addMcp(app, {
     door,
     dispatcher,

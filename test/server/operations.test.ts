@@ -1,4 +1,5 @@
 import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
 import { Type } from '@sinclair/typebox'
 import { test } from 'tap'
 import { requestEnvelope } from '../../src/adcp/envelope.js'
@@ -71,15 +72,19 @@ test('close finishes what is in flight and takes nothing new', async (t) => {
   await closed
 })
 
-test('an idle kept-alive connection does not hold the close up', async (t) => {
+test('neither an idle kept-alive connection nor a silent one holds the close up', async (t) => {
   const { app, url } = await startServer(t)
+  const silent = connect(Number(new URL(url).port), '127.0.0.1')
+  await new Promise((resolve) => silent.once('connect', resolve))
   const agent = new Agent({ keepAlive: true })
   await new Promise<void>((resolve, reject) => {
     request(`${url}/healthz`, { agent }, (reply) => reply.resume().on('end', resolve))
       .on('error', reject)
       .end()
   })
+  const dropped = new Promise((resolve) => silent.once('close', resolve))
   await app.close()
+  await dropped
   agent.destroy()
   t.pass('closed')
 })
