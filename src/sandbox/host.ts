@@ -1,0 +1,113 @@
+/**
+ * One domain of the demo world: an HTTP server on a loopback port that can be stopped, come back and be slow, so that
+ * tests see what a client makes of it.
+ */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+const MAX_BODY = 4 * 1024 * 1024
+
+export type Exchange = { request: IncomingMessage; response: ServerResponse; url: URL }
+export type Handler = (exchange: Exchange) => void | Promise<void>
+
+export type Host = {
+  origin: string
+  /** Requests since the start. */
+  requests(): number
+  /** Refuses connections from now on; open ones are cut. */
+  stop(): Promise<void>
+  /** Listens again, on the port it had. */
+  restart(): Promise<void>
+  /** Waits so long before it handles a request, ms; 0 ends it. */
+  delay(ms: number): void
+  close(): Promise<void>
+}
+
+/** Gives the whole body as JSON, or undefined when it is none. Rejects a body above 4 MB. */
+export async function readJson(request: IncomingMessage): Promise<unknown> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of request) {
+    bytes += (part as Buffer).byteLength
+    if (bytes > MAX_BODY) throw new Error('request body above 4 MB')
+    parts.push(part as Buffer)
+  }
+  try {
+    return JSON.parse(Buffer.concat(parts).toString('utf8'))
+  } catch {
+    return undefined // the caller answers malformed JSON in its own protocol
+  }
+}
+
+/** Answers with a JSON body. */
+export function sendJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
+  response.writeHead(status, { 'content-type': 'application/json; charset=utf-8', ...headers })
+  response.end(JSON.stringify(body))
+}
+
+/** Listens on a free loopback port. */
+export async function openHost(handle: Handler): Promise<Host> {
+  let waits = 0
+  let count = 0
+  const timers = new Set<NodeJS.Timeout>()
+
+  async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await handle({ request, response, url: new URL(request.url ?? '/', 'http://sandbox.invalid') })
+    } catch (error) {
+      if (!response.headersSent) sendJson(response, 500, { error: String(error) })
+      else response.destroy()
+    }
+  }
+
+  const server = createServer({ keepAliveTimeout: 60_000 }, (request, response) => {
+    count += 1
+    if (waits === 0) {
+      void answer(request, response)
+      return
+    }
+    const timer = setTimeout(() => {
+      timers.delete(timer)
+      void answer(request, response)
+    }, waits)
+    timers.add(timer)
+  })
+
+  const listen = (port: number) =>
+    new Promise<void>((resolve, reject) => {
+      server.once('error', reject)
+      server.listen(port, '127.0.0.1', () => {
+        server.off('error', reject)
+        resolve()
+      })
+    })
+
+  await listen(0)
+  const { port } = server.address() as AddressInfo
+
+  function stop(): Promise<void> {
+    for (const timer of timers) clearTimeout(timer)
+    timers.clear()
+    if (!server.listening) return Promise.resolve()
+    return new Promise((resolve) => {
+      server.close(() => resolve())
+      server.closeAllConnections()
+    })
+  }
+
+  return {
+    origin: `http://127.0.0.1:${port}`,
+    requests: () => count,
+    stop,
+    restart: () => (server.listening ? Promise.resolve() : listen(port)),
+    delay(ms) {
+      waits = ms
+    },
+    close: stop,
+  }
+}

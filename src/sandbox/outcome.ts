@@ -1,0 +1,27 @@
+/** What a task of a demo agent gives back, before the transport wraps it. */
+import { type AdcpError, adcpError } from '../adcp/error.js'
+
+/** The flat response without its envelope; `status` only when it is not `completed`. */
+export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | 'working' }
+export type Outcome = { kind: 'done'; body: Body } | { kind: 'refused'; error: AdcpError }
+
+/** Arguments as they came: agents validate what they use and tolerate the rest (FACTS 3). */
+export type Args = Readonly<Record<string, unknown>>
+
+export function done(body: Body): Outcome {
+  return { kind: 'done', body }
+}
+
+/** A request that breaks a known rule; `field` names the argument. */
+export function invalid(message: string, field?: string): Outcome {
+  return { kind: 'refused', error: adcpError('INVALID_REQUEST', message, field ? { field } : {}) }
+}
+
+/** A handle or task that is missing or not the caller's: the answer is the same. */
+export function notFound(field: string): Outcome {
+  return { kind: 'refused', error: adcpError('REFERENCE_NOT_FOUND', 'No such reference.', { field }) }
+}
+
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
