@@ -5,15 +5,16 @@ import { createSearchIndexBuilder, type SearchableRow } from '../../src/feed/sea
 import { compileSynonyms } from '../../src/feed/search/synonyms.js'
 
 const synonyms = compileSynonyms({
-  filler: ['audience', 'segment', 'signal', 'show', 'available', 'people'],
+  filler: 'audience, segment, signal, show, available, people',
+  qualifiers: 'in market',
   same: [
-    ['ev', 'electric vehicle', 'electric car'],
-    ['auto', 'car', 'vehicle'],
-    ['in market', 'intender', 'shopping for'],
-    ['mom', 'mother'],
-    ['parent', 'families with children'],
+    'ev, electric vehicle, electric car',
+    'auto, car, vehicle',
+    'in market, intender, shopping for',
+    'mom, mother',
+    'parent, families with children',
   ],
-  kinds: { parent: ['mom', 'dad'], auto: ['suv', 'ev'] },
+  kinds: { parent: 'mom, dad', auto: 'suv, ev' },
 })
 
 function row(name: string, more: Partial<SearchableRow> = {}): SearchableRow {

@@ -3,8 +3,9 @@
  * A question of nothing but filler ("show all available signals") asks for everything.
  */
 import { KINDS, overlap, parseIntervalTerm } from './interval.js'
+import { PLACES } from './places.js'
 import type { SearchIndex } from './search-index.js'
-import { phraseAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
+import { phrasesAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
 import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
 import { corrections } from './typo.js'
 import { fold, isStop, termOf, tokens } from './words.js'
@@ -14,12 +15,14 @@ const MAX_CHARACTERS = 2_000
 const MAX_CONCEPTS = 32
 const MAX_SPANS = 16
 const MIN_OVERLAP = 0.1
-const WEIGHT = { group: 0.9, narrower: 0.6, broader: 0.35, joined: 0.9, neighbours: 0.4 }
+/** Where, when and how people stand to a thing orders an answer; what the thing is decides it. */
+const QUALIFIER = 0.6
+const WEIGHT = { group: 0.9, narrower: 0.6, broader: 0.15, part: 0.6, joined: 0.9, neighbours: 0.2 }
 
 export type Posting = { table: TermTable; term: number; weight: number }
 
 export type Concept = {
-  /** A row scores the best of them. */
+  /** Heaviest first. A row scores the best of them. */
   alternatives: readonly Posting[]
   /** How telling the concept is: rare ones count more (BM25's idf). */
   idf: number
@@ -46,11 +49,16 @@ function postings(table: TermTable, text: string, weight: number): Posting[] {
   return term < 0 ? [] : [{ table, term, weight }]
 }
 
-function conceptOf(index: SearchIndex, alternatives: readonly Posting[], bonus = false): Concept {
+function conceptOf(index: SearchIndex, alternatives: readonly Posting[], share = 1, bonus = false): Concept {
+  const ordered = [...alternatives].sort((one, other) => other.weight - one.weight)
   const near = alternatives.filter(({ weight }) => bonus || weight > WEIGHT.narrower)
   const rows = (near.length > 0 ? near : alternatives).map(({ table, term }) => termRows(table, term))
   const known = Math.min(index.rows, Math.max(0, ...rows))
-  return { alternatives, idf: Math.log(1 + (index.rows - known + 0.5) / (known + 0.5)), bonus }
+  return {
+    alternatives: ordered,
+    idf: share * Math.log(1 + (index.rows - known + 0.5) / (known + 0.5)),
+    bonus,
+  }
 }
 
 function spans({ words }: SearchIndex, term: string): Posting[] {
@@ -76,54 +84,96 @@ function unknownWord({ words, pairs }: SearchIndex, token: string, stem: string)
   return corrections(words, stem).map(({ term, weight }) => ({ table: words, term, weight }))
 }
 
-function senses({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
-  return found.flatMap(({ group, narrower }) => [
-    ...postings(words, senseTerm({ group, narrower }), narrower ? WEIGHT.narrower : WEIGHT.group),
-    ...postings(
-      words,
-      senseTerm({ group, narrower: !narrower }),
-      narrower ? WEIGHT.broader : WEIGHT.narrower,
-    ),
-  ])
+/** Rows that say the same in other words, or name a kind of it. */
+function equals({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
+  return found.flatMap(({ group, narrower }) =>
+    narrower
+      ? []
+      : [
+          ...postings(words, senseTerm({ group, narrower: false }), WEIGHT.group),
+          ...postings(words, senseTerm({ group, narrower: true }), WEIGHT.narrower),
+        ],
+  )
+}
+
+/** Rows about what the thing is a kind of: weak, for when nothing else is there. */
+function broader({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
+  return found.flatMap(({ group, narrower }) =>
+    narrower ? postings(words, senseTerm({ group, narrower: false }), WEIGHT.broader) : [],
+  )
 }
 
 function isSpan(term: string): boolean {
   return Object.values(KINDS).some((kind) => term.startsWith(kind))
 }
 
-function conceptsOf({ index, synonyms }: Reading, text: string): Concept[] {
+/** Shorter phrases inside a longer one: decision makers in "IT decision makers". Not the car in "electric car". */
+function parts({ index, synonyms }: Reading, terms: readonly string[], whole: readonly Sense[]): Posting[] {
+  return terms.slice(1).flatMap((_, offset) =>
+    phrasesAt(synonyms, terms, offset + 1).flatMap(({ senses }) => {
+      const others = senses.filter(({ group }) => !whole.some((sense) => sense.group === group))
+      return equals(index, others).map((posting) => ({ ...posting, weight: posting.weight * WEIGHT.part }))
+    }),
+  )
+}
+
+function literals(
+  index: SearchIndex,
+  read: readonly string[],
+  terms: readonly string[],
+  at: number,
+): Posting[] {
+  const term = terms[at] as string
+  const next = read[at + 1]
+  const known = [
+    ...postings(index.words, term, 1),
+    ...(next ? postings(index.words, termOf(`${read[at]}${next}`), WEIGHT.joined) : []),
+  ]
+  return known.length > 0 ? known : unknownWord(index, read[at] as string, term)
+}
+
+/** Neighbours that also stand together in names: an extra on top of both words. */
+function neighbours(
+  index: SearchIndex,
+  terms: readonly string[],
+  wanted: (at: number) => boolean,
+): Concept[] {
+  return terms.slice(1).flatMap((term, at) => {
+    if (!wanted(at) || !wanted(at + 1)) return []
+    const pair = postings(index.pairs, `${terms[at]} ${term}`, WEIGHT.neighbours)
+    return pair.length > 0 ? [conceptOf(index, pair, 1, true)] : []
+  })
+}
+
+/** Concepts with nothing in the index are left in: they tell a question about nothing here from a broad one. */
+function conceptsOf(reading: Reading, text: string): Concept[] {
+  const { index, synonyms } = reading
   const read = tokens(text)
   const terms = read.map(termOf)
   const concepts: Concept[] = []
-  const plain = (at: number): Posting[] => {
-    const term = terms[at] as string
-    if (isSpan(term)) return spans(index, term)
-    const literal = postings(index.words, term, 1)
-    const next = read[at + 1]
-    const joined = next ? postings(index.words, termOf(`${read[at]}${next}`), WEIGHT.joined) : []
-    const known = [...literal, ...joined]
-    return known.length > 0 ? known : unknownWord(index, read[at] as string, term)
-  }
   const wanted = (at: number) => !isStop(terms[at] as string) && !synonyms.filler.has(terms[at] as string)
-  const push = (alternatives: readonly Posting[]) => concepts.push(conceptOf(index, alternatives))
   for (let at = 0; at < terms.length && concepts.length < MAX_CONCEPTS; ) {
-    const match = phraseAt(synonyms, terms, at)
-    const length = match?.length ?? 1
-    const literal = length === 2 ? postings(index.pairs, `${terms[at]} ${terms[at + 1]}`, 1) : []
-    const meant = match ? [...literal, ...senses(index, match.senses)] : []
-    if (meant.length > 0 && length > 1) push(meant)
-    else if (meant.length > 0) push([...plain(at), ...meant])
-    else {
-      for (let word = at; word < at + length; word += 1) if (wanted(word)) push(plain(word))
+    const term = terms[at] as string
+    const phrases = phrasesAt(synonyms, terms, at)
+    const known = phrases.find(({ senses }) => equals(index, senses).length > 0)
+    const length = known?.stems.length ?? 1
+    const wider = phrases.flatMap(({ senses }) => broader(index, senses))
+    const senses = known?.senses ?? []
+    const same = [...equals(index, senses), ...parts(reading, terms.slice(at, at + length), senses), ...wider]
+    const qualifies =
+      term.startsWith(KINDS.days) ||
+      synonyms.qualifiers.has(term) ||
+      PLACES.has(term) ||
+      senses.some(({ group }) => synonyms.qualifiers.has(group) || PLACES.has(group))
+    const share = qualifies ? QUALIFIER : 1
+    if (isSpan(term)) concepts.push(conceptOf(index, spans(index, term), share))
+    else if (length > 1) concepts.push(conceptOf(index, same, share))
+    else if (known || wanted(at)) {
+      concepts.push(conceptOf(index, [...literals(index, read, terms, at), ...same], share))
     }
     at += length
   }
-  const content = terms.filter((_, at) => wanted(at))
-  for (const [at, term] of content.slice(1).entries()) {
-    const pair = postings(index.pairs, `${content[at]} ${term}`, WEIGHT.neighbours)
-    if (pair.length > 0) concepts.push(conceptOf(index, pair, true))
-  }
-  return concepts
+  return [...concepts, ...neighbours(index, terms, wanted)]
 }
 
 function phraseWords({ words }: SearchIndex, phrase: string): Posting[] {
@@ -144,5 +194,10 @@ export function readQuestion(index: SearchIndex, synonyms: Synonyms, text: strin
     ),
   )
   const concepts = conceptsOf(reading, folded.replace(UNWANTED, ' '))
-  return { concepts, required, excluded, everything: concepts.length === 0 && required.length === 0 }
+  return {
+    concepts: concepts.filter(({ alternatives }) => alternatives.length > 0),
+    required,
+    excluded,
+    everything: concepts.length === 0 && required.length === 0,
+  }
 }

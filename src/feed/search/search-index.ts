@@ -2,7 +2,7 @@
  * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays.
  * Runs where the snapshot is built, off the serving thread; the searcher reads the result as it is posted.
  */
-import { phraseAt, type Synonyms, senseTerm } from './synonyms.js'
+import { phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './words.js'
 
@@ -105,7 +105,7 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
 
   function addSenses(row: number, found: readonly Token[], at: number, weight: number): void {
     const terms = found.slice(at, at + LONGEST_PHRASE).map(({ term }) => term)
-    for (const sense of phraseAt(synonyms, terms, 0)?.senses ?? []) {
+    for (const sense of phrasesAt(synonyms, terms, 0).flatMap(({ senses }) => senses)) {
       words.add(row, numberOf(senseTerm(sense)), weight)
     }
   }
@@ -116,7 +116,10 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     for (let at = 0; at < found.length; at += 1) {
       const token = found[at] as Token
       if (token.startsPhrase) addSenses(row, found, at, weight)
-      if (token.stop) continue
+      if (token.stop) {
+        before = -1
+        continue
+      }
       words.add(row, token.number, weight)
       if (before >= 0) pairs.add(row, pairNumber(before, token.number), weight)
       if (paired) before = token.number

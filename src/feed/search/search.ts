@@ -68,7 +68,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   const score = new Float32Array(index.rows)
   const best = new Float32Array(index.rows) // the row's best alternative of the concept at hand
   const stamp = new Uint32Array(index.rows) // which concept `best` speaks of
-  const matched = new Uint8Array(index.rows) // concepts that the row has
+  const matched = new Float32Array(index.rows) // concepts that the row has, each by how exactly
   const touched = new Uint32Array(index.rows)
   let marks = 0
 
@@ -85,7 +85,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   function addSingle({ alternatives, idf, bonus }: Concept, count: number): number {
     const [{ table, term, weight }] = alternatives as [Posting]
     const scale = (idf * weight) / FULL
-    const [one, end] = [bonus ? 0 : 1, table.postingAt[term + 1] as number]
+    const [part, end] = [bonus ? 0 : weight, table.postingAt[term + 1] as number]
     const { rows, impact } = table
     let seen = count
     for (let at = table.postingAt[term] as number; at < end; at += 1) {
@@ -96,7 +96,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
         seen += 1
       }
       score[row] = before + scale * (impact[at] as number)
-      matched[row] = (matched[row] as number) + one
+      matched[row] = (matched[row] as number) + part
     }
     return seen
   }
@@ -119,7 +119,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
           stamp[row] = mark
           best[row] = value
           score[row] = (score[row] as number) + value
-          if (!concept.bonus) matched[row] = (matched[row] as number) + 1
+          if (!concept.bonus) matched[row] = (matched[row] as number) + weight
         } else if (value > (best[row] as number)) {
           score[row] = (score[row] as number) + value - (best[row] as number)
           best[row] = value

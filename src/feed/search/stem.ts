@@ -1,6 +1,6 @@
 /**
- * Reduces an English word to its stem by Porter's published rules (An algorithm for suffix stripping, 1980), so that
- * "shoppers", "shopping" and "shop" are one term. Words must be folded to a-z first; others come back as they are.
+ * Reduces an English word to its stem by Porter's published rules (An algorithm for suffix stripping, 1980) and one of
+ * our own for people named by what they do, so that "shoppers", "shopping" and "shop" are one term.
  */
 const VOWEL = '(?:[aeiou]|(?<=[^aeiou])y)'
 const CONSONANT = '(?:[^aeiouy]|(?<![^aeiou])y)'
@@ -64,6 +64,12 @@ const EXCEPTIONS: ReadonlyMap<string, string> = new Map([
   ['generations', 'generation'],
   ['animal', 'animal'],
   ['animals', 'animal'],
+  ['flower', 'flower'],
+  ['flowers', 'flower'],
+  ['corner', 'corner'],
+  ['poster', 'poster'],
+  ['number', 'number'],
+  ['numbers', 'number'],
   ['men', 'man'],
   ['women', 'woman'],
   ['children', 'child'],
@@ -106,12 +112,19 @@ function tidied(word: string): string {
   return tidy.endsWith('ll') && MEASURE_OVER_1.test(tidy) ? tidy.slice(0, -1) : tidy
 }
 
-/** The stem of one lower-case word. */
+/** A viewer is who views: "viewer" -> "view", "planner" -> "plan". Porter leaves such short stems alone. */
+function withoutAgent(word: string): string {
+  const [, stem] = /^(\w{3,}[^aeiou])er$/.exec(word) ?? []
+  if (stem === undefined || !HAS_VOWEL.test(stem)) return word
+  return DOUBLE_END.test(stem) ? stem.slice(0, -1) : stem
+}
+
+/** The stem of one word. Words that are not folded to a-z come back as they are. */
 export function stem(word: string): string {
   if (word.length < 3 || !/^[a-z]+$/.test(word)) return word
   const exception = EXCEPTIONS.get(word)
   if (exception !== undefined) return exception
-  let now = withoutPast(withoutPlural(word))
+  let now = withoutPast(withoutAgent(withoutPlural(word)))
   if (now.endsWith('y') && HAS_VOWEL.test(now.slice(0, -1))) now = `${now.slice(0, -1)}i`
   return tidied(withoutEnding(replaced(replaced(now, STEP_2), STEP_3)))
 }

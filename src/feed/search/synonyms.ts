@@ -5,17 +5,19 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { termOf, tokens } from './words.js'
 
-const Phrases = Type.Array(Type.String({ minLength: 1 }), { minItems: 1 })
+const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
 
 /** The file as people edit it. */
 export const SynonymFile = Type.Object(
   {
-    /** Words that mean the same. */
-    same: Type.Array(Phrases),
-    /** A general word and the special ones that a question for it should also find. */
-    kinds: Type.Record(Type.String({ minLength: 1 }), Phrases),
     /** Words of the request, not of the market: a question of nothing else asks for everything. */
-    filler: Type.Array(Type.String({ minLength: 1 })),
+    filler: Words,
+    /** Words that say how people stand to a thing, not what the thing is. */
+    qualifiers: Words,
+    /** Words that mean the same. */
+    same: Type.Array(Words),
+    /** A general word and the special ones that a question for it should also find. */
+    kinds: Type.Record(Type.String({ minLength: 1 }), Words),
   },
   { additionalProperties: false },
 )
@@ -23,31 +25,33 @@ export type SynonymFile = Static<typeof SynonymFile>
 
 /** What a phrase stands for. `narrower`: it is one kind of the group's word. */
 export type Sense = { group: string; narrower: boolean }
-type Phrase = { stems: readonly string[]; senses: Sense[] }
+export type Phrase = { stems: readonly string[]; senses: Sense[] }
 
 export type Synonyms = {
   /** First stem -> phrases that begin with it, longest first. */
   phrases: ReadonlyMap<string, readonly Phrase[]>
   filler: ReadonlySet<string>
+  /** Stems, and names of groups. */
+  qualifiers: ReadonlySet<string>
 }
-
-export type PhraseMatch = { length: number; senses: readonly Sense[] }
 
 /** Group terms begin with a sign that no token has; a narrower kind has its own, weaker term. */
 export function senseTerm({ group, narrower }: Sense): string {
   return `${narrower ? '<' : '='}${group}`
 }
 
+function listOf(words: string): string[] {
+  return words.split(',').filter((word) => word.trim() !== '')
+}
+
 function stemsOf(text: string): string[] {
   return tokens(text).map(termOf)
 }
 
-/** The longest phrase that begins at `at`, if any. */
-export function phraseAt(synonyms: Synonyms, stems: readonly string[], at: number): PhraseMatch | undefined {
-  const found = synonyms.phrases
-    .get(stems[at] as string)
-    ?.find((phrase) => phrase.stems.every((stem, offset) => stems[at + offset] === stem))
-  return found && { length: found.stems.length, senses: found.senses }
+/** The phrases that begin at `at`, longest first. */
+export function phrasesAt(synonyms: Synonyms, stems: readonly string[], at: number): readonly Phrase[] {
+  const known = synonyms.phrases.get(stems[at] as string) ?? []
+  return known.filter((phrase) => phrase.stems.every((stem, offset) => stems[at + offset] === stem))
 }
 
 /** Compiles the file. A phrase may stand in several groups; a kind brings all its equals with it. */
@@ -67,12 +71,12 @@ export function compileSynonyms(file: SynonymFile): Synonyms {
     const stems = stemsOf(text)
     return known.get(stems.join(' '))?.senses[0]?.group ?? stems.join('_')
   }
-  for (const words of file.same) {
+  for (const words of file.same.map(listOf)) {
     const group = groupOf(words[0] as string)
     for (const word of words) learn(word, group)
   }
   const kinds = Object.entries(file.kinds).map(([general, special]) => {
-    const groups = [general, ...special].map((word) => {
+    const groups = [general, ...listOf(special)].map((word) => {
       const group = groupOf(word)
       learn(word, group)
       return group
@@ -90,5 +94,9 @@ export function compileSynonyms(file: SynonymFile): Synonyms {
     if (first !== undefined) phrases.set(first, [...(phrases.get(first) ?? []), phrase])
   }
   for (const list of phrases.values()) list.sort((one, other) => other.stems.length - one.stems.length)
-  return { phrases, filler: new Set(file.filler.flatMap(stemsOf)) }
+  return {
+    phrases,
+    filler: new Set(listOf(file.filler).flatMap(stemsOf)),
+    qualifiers: new Set(listOf(file.qualifiers).map(groupOf)),
+  }
 }

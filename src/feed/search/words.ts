@@ -16,6 +16,7 @@ const DEMOGRAPHIC: Readonly<Record<string, string>> = {
 
 const ASCII = /^[\0-\x7f]*$/
 const DIGIT = /\d/
+const COUNTRY = /\bU\.?S\.?A?\b(?!\p{L})/gu // before the case is lost: "us" is another word
 const APOSTROPHE = /['’](?:s(?!\p{L}))?/gu
 const TOKEN = /[#$~][\d.]+?\.\.[\d.]*|[\p{L}\p{N}]+/gu
 
@@ -32,7 +33,7 @@ const STOP = new Set(
 /** Lower case without accents and possessive endings; ligatures and width variants become plain letters. */
 export function fold(text: string): string {
   const plain = ASCII.test(text) ? text : text.normalize('NFKD').replace(/\p{M}/gu, '')
-  const lower = plain.toLowerCase()
+  const lower = plain.replace(COUNTRY, 'usa').toLowerCase()
   return lower.includes("'") || lower.includes('’') ? lower.replace(APOSTROPHE, '') : lower
 }
 
