@@ -2,9 +2,12 @@
 export type Unverifiable =
   | 'no_file'
   | 'unreachable'
+  | 'bad_redirect' // too many, or out of the provider's registrable domain
   | 'invalid_file'
   | 'too_large'
   | 'bad_pointer'
+  | 'held_pointer' // a changed pointer is not yet stable, and no earlier file is left to go by
+  | 'rollback' // the only file offered is older than the one last held
   | 'bad_domain'
   | 'expired' // the last good file passed its hard cap
   | 'pending' // not fetched yet

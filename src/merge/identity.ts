@@ -3,6 +3,7 @@
  * Handles are pure functions of identity: the same on every replica and after every restart.
  */
 import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
 import type { Listing } from '../upstreams/slice.js'
 
@@ -15,8 +16,22 @@ export type Identity =
 /** Length of a signal's handle: what precedes the first dot of offer handles and option ids. */
 export const HANDLE_LENGTH = 26
 
+/** Bytes of identity behind a handle: what orders the feed and finds a signal in it. */
+export const KEY_BYTES = 16
+
 function digest(text: string, characters: number): string {
   return hash('sha256', text, 'base64url').slice(0, characters)
+}
+
+/** Few upstreams and few option ids stand behind millions of signals: hashing each once halves the cost of a merge. */
+const tags = new LRUCache<string, string>({ max: 20_000 })
+
+function tag(text: string, characters: number): string {
+  const known = tags.get(text)
+  if (known !== undefined) return known.slice(0, characters)
+  const made = digest(text, 16)
+  tags.set(text, made)
+  return made.slice(0, characters)
 }
 
 /** The listing's reference, legacy ids read as DESIGN 5.1 says. */
@@ -47,12 +62,23 @@ export function signalHandle(key: string): string {
   return `sig_${digest(key, HANDLE_LENGTH - 4)}`
 }
 
+/** The first bits of the identity's digest, as they stand in the handle; undefined for what is no handle of ours. */
+export function handleKey(handle: string): Uint8Array | undefined {
+  if (!/^sig_[A-Za-z0-9_-]{22}$/.test(handle)) return undefined
+  return Buffer.from(handle.slice(4), 'base64url').subarray(0, KEY_BYTES)
+}
+
+/** The signal's handle inside any handle of ours: signal, offer or pricing option. */
+export function signalPart(handle: string): string {
+  return handle.slice(0, HANDLE_LENGTH)
+}
+
 /** Pins one upstream's way of selling the signal. */
 export function offerHandle(handle: string, agentUrl: string): string {
-  return `${handle}.${digest(agentUrl, 8)}`
+  return `${handle}.${tag(agentUrl, 8)}`
 }
 
 /** `pricing_option_id` as we publish it: unique in the feed although many upstreams reuse one id for all signals. */
 export function optionId(offer: string, upstreamOptionId: string): string {
-  return `${offer}.${digest(upstreamOptionId, 10)}`
+  return `${offer}.${tag(upstreamOptionId, 10)}`
 }

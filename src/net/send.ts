@@ -14,6 +14,11 @@ export type Outbound = {
   /** `same-site`: at most three, inside the registrable domain first asked (FACTS 7). Default: none. */
   redirects?: 'same-site'
   signal?: AbortSignal
+  /**
+   * For bodies that may never end (event streams): asked once per answer for a reader of chunks; when that says
+   * `true`, what came so far is the body.
+   */
+  enough?: (headers: Record<string, string>) => ((chunk: Uint8Array) => boolean) | undefined
 }
 
 export type Reply = {

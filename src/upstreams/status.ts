@@ -16,10 +16,14 @@ export type UpstreamFailure =
   | 'not_an_agent' // nothing at the url speaks MCP or A2A
   | 'protocol_error' // it answers, but not in a shape that any dialect reads
   | 'agent_error' // an AdCP error answer
+  | 'incomplete_feed' // it says itself that it could not enumerate everything
   | 'cursor_loop'
   | 'endless_feed'
   | 'unstable_feed' // its version kept moving while we walked
   | 'not_enumerable' // brief-only, and no definition or seed question finds its signals
+  | 'backing_off' // not asked: it failed moments ago and its next probe is due soon
+  | 'aborted' // our caller gave up
+  | 'unknown_upstream' // no upstream of that id in the roster
 
 export type UpstreamState =
   | 'starting' // no answer yet

@@ -1,0 +1,90 @@
+/**
+ * Authorization: how long a large provider file takes to inspect and to compile, and how many verdicts a second it
+ * then gives. Bars (issue 4): 50,000 signals and 500 entries under 150 ms; at least 1,000,000 verdicts/s.
+ */
+import { compileProvider, decide } from '../src/authz/decide.js'
+import { definitionOf } from '../src/authz/definition.js'
+import { inspect } from '../src/authz/inspect.js'
+import { compileRules } from '../src/authz/rules.js'
+
+const SIGNALS = 50_000
+const ENTRIES = 500
+const TAGS = 200
+const VERDICTS = 2_000_000
+const ROUNDS = 9
+
+function document(): Uint8Array {
+  const signals = Array.from({ length: SIGNALS }, (_, i) => ({
+    id: `segment_${i}`,
+    name: `Segment ${i}`,
+    description: 'Households likely to buy a new car within the next six months',
+    value_type: 'binary',
+    tags: ['automotive', `tag_${i % TAGS}`],
+    countries: ['US', 'CA'],
+    consent_basis: ['consent'],
+  }))
+  const agents = Array.from({ length: ENTRIES }, (_, i) => ({
+    url: `https://agent-${i % 100}.example/mcp`,
+    authorized_for: 'segments',
+    ...(i % 2
+      ? { authorization_type: 'signal_tags', signal_tags: [`tag_${i % TAGS}`] }
+      : {
+          authorization_type: 'signal_ids',
+          signal_ids: Array.from({ length: 50 }, (_, j) => `segment_${(i * 97 + j) % SIGNALS}`),
+        }),
+    ...(i % 5 === 0 && { effective_until: '2030-01-01T00:00:00Z', countries: ['US'] }),
+  }))
+  const json = new TextEncoder().encode(JSON.stringify({ signals, authorized_agents: agents }))
+  const bytes = new Uint8Array(new SharedArrayBuffer(json.byteLength))
+  bytes.set(json)
+  return bytes
+}
+
+function median(run: () => void): number {
+  const times = Array.from({ length: ROUNDS }, () => {
+    const start = performance.now()
+    run()
+    return performance.now() - start
+  })
+  return times.sort((a, b) => a - b)[ROUNDS >> 1] as number
+}
+
+const bytes = document()
+const now = Date.parse('2026-06-01T00:00:00Z')
+const held = { url: 'https://p.example/', fetchedAt: now, digest: 'x', bytes }
+const state = { domain: 'p.example', document: held, confirmedAt: now, expiresAt: now + 1 }
+const compiled = compileProvider(state)
+const rules = compiled.rules
+if (!rules) throw new Error('the bench document does not compile')
+
+// Every other question is about an agent that some entry grants the signal to.
+const questions = Array.from({ length: SIGNALS }, (_, i) => {
+  const signal = (i * 7919) % SIGNALS
+  return {
+    id: `segment_${signal}`,
+    agent: `https://agent-${(signal + (i % 4 === 0 ? 1 : 0)) % 100}.example/mcp`,
+  }
+})
+let authorized = 0
+const perRound = median(() => {
+  authorized = 0
+  for (let i = 0; i < VERDICTS; i += 1) {
+    const { id, agent } = questions[i % SIGNALS] as (typeof questions)[number]
+    const verdict = decide(compiled, id, agent, now)
+    if (verdict.outcome === 'authorized') authorized += 1
+  }
+})
+
+const line = (what: string, value: string) => console.log(`${what.padEnd(44)}${value.padStart(16)}`)
+line('document', `${(bytes.byteLength / 1e6).toFixed(1)} MB`)
+line('JSON.parse alone', `${median(() => JSON.parse(new TextDecoder().decode(bytes))).toFixed(0)} ms`)
+line('inspect (in its worker)', `${median(() => inspect(bytes)).toFixed(0)} ms`)
+line('compile (bar 150 ms)', `${median(() => compileRules(bytes)).toFixed(0)} ms`)
+line('verdicts a second (bar 1,000,000)', Math.round((VERDICTS / perRound) * 1000).toLocaleString('en-US'))
+line('of them authorized', `${((authorized / VERDICTS) * 100).toFixed(0)} %`)
+line(
+  'definitions a second',
+  Math.round(
+    (SIGNALS / median(() => questions.forEach(({ id }) => void definitionOf(rules, id)))) * 1000,
+  ).toLocaleString('en-US'),
+)

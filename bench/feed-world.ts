@@ -1,0 +1,77 @@
+/** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
+import { hash } from 'node:crypto'
+import type { Judge } from '../src/feed/judge.js'
+import { createSlabWriter } from '../src/upstreams/slab.js'
+import type { Listing, Slice } from '../src/upstreams/slice.js'
+
+const PLATFORMS = ['the-trade-desk', 'dv360', 'xandr', 'amazon-dsp', 'yahoo-dsp', 'index-exchange']
+const WORDS =
+  'likely buyers of electric vehicles who compared models dealers and financing within thirty days '
+
+/** Listing `n`; `price` changes nothing but its price. */
+export function benchListing(n: number, price = n % 40): Listing {
+  const domain = `provider-${n % 50}.example`
+  return {
+    signal_ref: { scope: 'data_provider', data_provider_domain: domain, signal_id: `signal_${n}` },
+    signal_id: { source: 'catalog', data_provider_domain: domain, id: `signal_${n}` },
+    signal_agent_segment_id: `segment-${n}-of-the-upstream`,
+    name: `Signal number ${n}`,
+    description: `${WORDS.repeat(2)}(${n})`,
+    value_type: 'binary',
+    signal_type: n % 3 === 0 ? 'owned' : 'marketplace',
+    data_provider: `Provider ${n % 50}`,
+    coverage_percentage: n % 100,
+    deployments: [
+      { type: 'platform', platform: PLATFORMS[n % 6] as string, is_live: n % 2 === 0 },
+      {
+        type: 'agent',
+        agent_url: 'https://sales.example/mcp',
+        is_live: false,
+        estimated_activation_duration_minutes: 60,
+      },
+    ],
+    pricing_options: [
+      { pricing_option_id: 'cpm', model: 'cpm', cpm: price + 0.5, currency: 'USD' },
+      { pricing_option_id: 'media', model: 'percent_of_media', percent: 12, max_cpm: 4, currency: 'USD' },
+    ],
+    data_sources: ['web_usage', 'app_usage'],
+    methodology: 'observed',
+    countries: ['DE', 'FR', 'US'],
+  }
+}
+
+/** One slice of listings `from` to `to`. */
+export function benchSlice(
+  upstream: number,
+  numbers: Iterable<number>,
+  price?: (n: number) => number,
+): Slice {
+  const writer = createSlabWriter()
+  const digests: bigint[] = []
+  for (const n of numbers) {
+    const bytes = Buffer.from(JSON.stringify(benchListing(n, price?.(n))))
+    writer.append(bytes)
+    digests.push(hash('sha256', bytes, 'buffer').readBigUInt64LE(0))
+  }
+  return {
+    upstream: `upstream-${upstream}`,
+    agentUrl: `https://upstream-${upstream}.example/mcp`,
+    scope: 'public',
+    mode: 'wholesale',
+    rows: writer.finish(),
+    digests: BigUint64Array.from(digests),
+    dropped: {},
+    walkedAt: 0,
+  }
+}
+
+export function* range(from: number, to: number) {
+  for (let n = from; n < to; n += 1) yield n
+}
+
+export const everyoneMay: Judge = () => ({
+  stamp: '',
+  policy: 'strict',
+  decide: () => ({ outcome: 'authorized', entries: [0] }),
+  definition: () => undefined,
+})

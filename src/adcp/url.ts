@@ -1,0 +1,48 @@
+/**
+ * One spelling per agent url, wherever urls are compared (FACTS 6; DESIGN 5.1 "URLs compare by the protocol's
+ * canonicalisation"). The platform's URL parser does hosts, ports and dot segments; what it would silently repair
+ * (missing hosts, backslashes, white space) is refused before it, and what it leaves alone is finished after it.
+ */
+
+const PARTS = /^(https?):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?$/is
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the parser drops or rewrites exactly these
+const REPAIRED_BY_THE_PARSER = /[\u0000-\u0020\u007f\\]/
+const BAD_ESCAPE = /%(?![0-9a-f]{2})/i
+const ESCAPE = /%[0-9a-f]{2}/gi
+const UNRESERVED = /[A-Za-z0-9._~-]/
+
+/** RFC 3986 6.2.2: unreserved characters plain, every other escape in upper case. */
+function normalEscape(encoded: string): string {
+  const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16))
+  return UNRESERVED.test(character) ? character : encoded.toUpperCase()
+}
+
+/** The host without one root dot; undefined when a label is empty. */
+function normalHost(host: string): string | undefined {
+  const bare = host.endsWith('.') ? host.slice(0, -1) : host
+  return bare.split('.').includes('') ? undefined : bare
+}
+
+function parsed(url: string): URL | undefined {
+  try {
+    return new URL(url)
+  } catch {
+    return undefined // an unparsable url is an ordinary answer here: it equals no other
+  }
+}
+
+/** The canonical spelling of an http or https url; undefined for anything malformed, which then equals nothing. */
+export function canonicalUrl(url: string): string | undefined {
+  const match = PARTS.exec(url)
+  if (!match || REPAIRED_BY_THE_PARSER.test(url)) return undefined
+  const [, scheme = '', authority = '', path = '', query = ''] = match
+  const [host, userinfo] = authority.split('@').reverse()
+  if (!host || host.startsWith(':') || authority.split('@').length > 2 || userinfo?.includes('['))
+    return undefined
+  if (BAD_ESCAPE.test(path)) return undefined
+  const read = parsed(`${scheme}://${host}${path}`)
+  const bare = read && normalHost(read.hostname)
+  if (!bare) return undefined
+  const port = read.port && `:${read.port}`
+  return `${read.protocol}//${bare}${port}${read.pathname.replace(ESCAPE, normalEscape)}${query}`
+}

@@ -1,0 +1,24 @@
+/** What a provider should know about its file: things that were skipped, and things that are odd but were used. */
+export type Diagnostic = {
+  /** RFC 6901 pointer into the file. */
+  readonly at: string
+  readonly effect: 'skipped' | 'noted'
+  /** Our words only: nothing from the file is quoted. */
+  readonly message: string
+}
+
+const MAX_KEPT = 200 // a file wrong in every entry needs no more to be understood
+
+/** Collects up to a bound; `dropped` counts the rest. */
+export function createDiagnostics() {
+  const kept: Diagnostic[] = []
+  let dropped = 0
+
+  function add(at: string, effect: Diagnostic['effect'], message: string): void {
+    if (kept.length < MAX_KEPT) kept.push({ at, effect, message })
+    else dropped += 1
+  }
+
+  return { add, finish: () => ({ kept: kept as readonly Diagnostic[], dropped }) }
+}
+export type Diagnostics = ReturnType<typeof createDiagnostics>

@@ -1,0 +1,99 @@
+/**
+ * Reads the bytes of an adagents.json as far as deciding what to do with them takes: a document, a pointer to one,
+ * or nothing usable (FACTS 7; schema adagents.json). Its entries are read later, where merging runs (rules.ts).
+ */
+import { hash } from 'node:crypto'
+import { canonicalUrl } from '../adcp/url.js'
+import { instantOf } from './instant.js'
+
+/** Deeper than any honest file, shallow enough that a recursive reader of a checked file cannot overflow. */
+const MAX_DEPTH = 64
+const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
+
+export type Inspection =
+  | { kind: 'document'; digest: string; lastUpdated?: number; catalogEtag?: string }
+  | { kind: 'pointer'; target: string }
+  | { kind: 'bad_pointer'; message: string }
+  | { kind: 'invalid'; message: string }
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const BRACKET = 0x5b
+const BRACE = 0x7b
+
+/** How deep arrays and objects nest, without parsing: deep input must not get as far as a parser's allocations. */
+function nestsDeeperThan(bytes: Uint8Array, limit: number): boolean {
+  let depth = 0
+  let inString = false
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] as number
+    if (inString) {
+      if (byte === BACKSLASH) at += 1
+      else if (byte === QUOTE) inString = false
+    } else if (byte === QUOTE) inString = true
+    else if (byte === BRACKET || byte === BRACE) {
+      depth += 1
+      if (depth > limit) return true
+    } else if (byte === BRACKET + 2 || byte === BRACE + 2) depth -= 1
+  }
+  return false
+}
+
+/** The parsed text, or what is wrong with it. A byte order mark is tolerated, any other encoding is not. */
+export function parseJson(bytes: Uint8Array): { value: unknown } | { message: string } {
+  let text: string
+  try {
+    text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    return { message: 'the file is not UTF-8' } // the decoder's own words name no cause
+  }
+  try {
+    return { value: JSON.parse(text) }
+  } catch {
+    // The parser quotes the file in its message: untrusted text stays out of ours.
+    return {
+      message: text.trimStart().startsWith('<') ? 'the file is HTML, not JSON' : 'the file is not JSON',
+    }
+  }
+}
+
+/** A pointer is followed only to an absolute https url. */
+function pointerTo(location: unknown, field: string): Inspection {
+  const target = typeof location === 'string' ? canonicalUrl(location) : undefined
+  if (target?.startsWith('https://')) return { kind: 'pointer', target }
+  return { kind: 'bad_pointer', message: `${field} is not an https url` }
+}
+
+function validator(value: unknown): string | undefined {
+  return typeof value === 'string' && value.length > 0 && value.length <= MAX_VALIDATOR ? value : undefined
+}
+
+/** Whether the value is an object with members, as opposed to null, an array or a scalar. */
+export function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** What the bytes are. Pure, total, linear in their number. */
+export function inspect(bytes: Uint8Array): Inspection {
+  if (nestsDeeperThan(bytes, MAX_DEPTH)) {
+    return { kind: 'invalid', message: `the file nests deeper than ${MAX_DEPTH} levels` }
+  }
+  const parsed = parseJson(bytes)
+  if ('message' in parsed) return { kind: 'invalid', message: parsed.message }
+  const file = parsed.value
+  if (!isRecord(file)) return { kind: 'invalid', message: 'the file is not a JSON object' }
+  if (file.authoritative_location != null) {
+    return pointerTo(file.authoritative_location, 'authoritative_location')
+  }
+  // A superseded file asks not to be used any more: its successor is where the provider speaks now.
+  if (file.superseded_by != null) return pointerTo(file.superseded_by, 'superseded_by')
+  if (!Array.isArray(file.authorized_agents)) {
+    return { kind: 'invalid', message: 'authorized_agents is not an array' }
+  }
+  return {
+    kind: 'document',
+    digest: hash('sha256', bytes, 'base64url'),
+    lastUpdated: instantOf(file.last_updated),
+    catalogEtag: validator(file.catalog_etag),
+  }
+}

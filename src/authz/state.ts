@@ -1,0 +1,56 @@
+/**
+ * What is held of one provider, as it travels to the thread where merging runs: plain, immutable, its bytes in
+ * shared memory. The caps of FACTS 7 are in it as one instant, so that a verdict is a pure function of state and now.
+ */
+import type { Unverifiable } from './verdict.js'
+
+const HOUR = 3_600_000
+export const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
+export const HARD_CAP_MS = 7 * 24 * HOUR // from the last good fetch, whatever happened since
+export const POINTER_HOLD_MS = 24 * HOUR // how long a changed pointer must stay the same
+
+export type HeldDocument = {
+  /** The url that answered, after redirects or a pointer. */
+  readonly url: string
+  readonly etag?: string
+  readonly lastModified?: string
+  readonly catalogEtag?: string
+  readonly lastUpdated?: number
+  /** When these bytes came, ms. */
+  readonly fetchedAt: number
+  /** SHA-256 of the bytes: equal digests, equal rules. */
+  readonly digest: string
+  /** The JSON as it came, in shared memory. */
+  readonly bytes: Uint8Array
+}
+
+/** A changed pointer that is watched and not followed (FACTS 7). */
+export type HeldPointer = { readonly url: string; readonly since: number; readonly adoptAt: number }
+
+export type Problem = {
+  readonly reason: Unverifiable
+  readonly message: string
+  /** First time in this unbroken run of failures, ms. */
+  readonly since: number
+  /** A passing failure keeps the last good document for a while; a definite answer ends it at once. */
+  readonly passing: boolean
+}
+
+export type ProviderState = {
+  readonly domain: string
+  readonly document?: HeldDocument
+  /** With a document: from this instant on it proves nothing. */
+  readonly expiresAt?: number
+  /** Last time the document was fetched or confirmed, ms. */
+  readonly confirmedAt?: number
+  readonly heldPointer?: HeldPointer
+  readonly problem?: Problem
+  readonly checkedAt?: number
+  readonly nextAttemptAt?: number
+}
+
+/** When a document last confirmed at `confirmedAt` stops proving anything, given the failure since then, if any. */
+export function expiryOf(confirmedAt: number, problem: Problem | undefined): number {
+  const hard = confirmedAt + HARD_CAP_MS
+  return problem ? Math.min(hard, problem.since + STALE_CAP_MS) : hard
+}

@@ -1,0 +1,90 @@
+/**
+ * One spelling for equivalent requests, so that they get one version (specification, Wholesale conditional-fetch rules
+ * 2 and 5): keys sorted, omitted and default values alike, lists as sets. Fields that the protocol may yet grow are
+ * sets too, and take part although nothing filters by them.
+ */
+import { SIGNAL_TYPES } from '../adcp/signal.js'
+import { destinationKey } from '../merge/deployments.js'
+import type { Filters, Selection } from './query.js'
+
+/** What of a selection chooses rows. Absent: does not restrict. */
+export type Criteria = {
+  readonly types?: readonly string[]
+  /** Lower case: names as in `data_provider`, or domains. */
+  readonly providers?: readonly string[]
+  readonly maxCpm?: number
+  readonly maxPercent?: number
+  readonly minCoverage?: number
+  readonly destinations?: readonly string[]
+  readonly countries?: readonly string[]
+  /** Filters that this version does not know, by name. */
+  readonly unknown: readonly string[]
+  /** The tuple's canonical spelling: what versions, caches and cursors are bound to. */
+  readonly tuple: string
+}
+
+const KNOWN: ReadonlySet<string> = new Set([
+  'catalog_types',
+  'data_providers',
+  'max_cpm',
+  'max_percent',
+  'min_coverage_percentage',
+])
+
+type Set = readonly string[] | undefined
+
+function set(values: unknown, spell: (value: string) => string = (value) => value): Set {
+  if (!Array.isArray(values)) return undefined
+  const spelled = new Set(values.filter((value) => typeof value === 'string' && value !== '').map(spell))
+  return spelled.size > 0 ? [...spelled].sort() : undefined
+}
+
+function number(value: unknown, isDefault: (value: number) => boolean): number | undefined {
+  return typeof value === 'number' && !isDefault(value) ? value : undefined
+}
+
+/** Canonical JSON of a value nobody here understands; undefined when it says nothing. */
+function spelled(value: unknown): string | undefined {
+  if (value === null || value === undefined) return undefined
+  if (Array.isArray(value)) {
+    const members = new Set(value.map(spelled).filter((member) => member !== undefined))
+    return members.size > 0 ? `[${[...members].sort().join()}]` : undefined
+  }
+  if (typeof value !== 'object') return JSON.stringify(value)
+  const members = Object.keys(value)
+    .sort()
+    .map((name) => [name, spelled((value as Record<string, unknown>)[name])] as const)
+    .filter(([, member]) => member !== undefined)
+  return members.length > 0
+    ? `{${members.map(([name, member]) => `${JSON.stringify(name)}:${member}`).join()}}`
+    : undefined
+}
+
+function everyType(types: Set): Set {
+  return types && SIGNAL_TYPES.every((type) => types.includes(type)) ? undefined : types
+}
+
+function unknownFilters(filters: Filters): string[] {
+  return Object.keys(filters)
+    .filter((name) => !KNOWN.has(name) && spelled(filters[name]) !== undefined)
+    .sort()
+}
+
+export function criteriaOf({ filters = {}, destinations, countries }: Selection): Criteria {
+  const unknown = unknownFilters(filters)
+  const criteria = {
+    types: everyType(set(filters.catalog_types)),
+    providers: set(filters.data_providers, (name) => name.trim().toLowerCase()),
+    maxCpm: number(filters.max_cpm, () => false),
+    maxPercent: number(filters.max_percent, (value) => value >= 100), // no option asks for more
+    minCoverage: number(filters.min_coverage_percentage, (value) => value <= 0),
+    // A malformed agent url is no destination of anyone: it stays in the tuple and matches nothing.
+    destinations: set(
+      destinations?.map((asked) => destinationKey(asked) ?? `malformed:${JSON.stringify(asked)}`),
+    ),
+    countries: set(countries),
+    unknown,
+  }
+  const grown = unknown.map((name) => `${JSON.stringify(name)}:${spelled(filters[name])}`).join()
+  return { ...criteria, tuple: `${JSON.stringify(criteria)}{${grown}}` }
+}

@@ -1,0 +1,88 @@
+/**
+ * The order of the feed: 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words a key.
+ * Handles are hash-spread, so the order says nothing about who came first, and it is the same on every replica.
+ */
+import { KEY_BYTES } from '../merge/identity.js'
+
+export const WORDS = KEY_BYTES / 4
+const DIGIT = 65_536
+
+/** Writes a key's bytes as words that compare like the bytes do. */
+export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
+  for (let word = 0; word < WORDS; word += 1) {
+    const from = word * 4
+    keys[at * WORDS + word] =
+      (((bytes[from] as number) << 24) |
+        ((bytes[from + 1] as number) << 16) |
+        ((bytes[from + 2] as number) << 8) |
+        (bytes[from + 3] as number)) >>>
+      0
+  }
+}
+
+/** Negative, zero or positive, as key `i` of `a` stands to key `j` of `b`. */
+export function compareKeys(a: Uint32Array, i: number, b: Uint32Array, j: number): number {
+  for (let word = 0; word < WORDS; word += 1) {
+    const difference = (a[i * WORDS + word] as number) - (b[j * WORDS + word] as number)
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+/** No listing has this key: rows that never enter the feed (scope `product`). */
+export function isNoKey(keys: Uint32Array, at: number): boolean {
+  const from = at * WORDS
+  return !keys[from] && !keys[from + 1] && !keys[from + 2] && !keys[from + 3]
+}
+
+/** How many of the first `count` keys are smaller than `key`. */
+export function countBelow(keys: Uint32Array, count: number, key: Uint32Array): number {
+  let low = 0
+  let high = count
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (compareKeys(keys, middle, key, 0) < 0) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Where `key` stands among `count` sorted keys; -1 when it does not. */
+export function findKey(keys: Uint32Array, count: number, key: Uint32Array): number {
+  const at = countBelow(keys, count, key)
+  return at < count && compareKeys(keys, at, key, 0) === 0 ? at : -1
+}
+
+/** Positions of `keys` in key order, equal keys as they stand. Radix: a comparing sort of a million takes a second. */
+export function sortedPositions(keys: Uint32Array): Uint32Array {
+  const count = keys.length / WORDS
+  let order = Uint32Array.from({ length: count }, (_, at) => at)
+  let next = new Uint32Array(count)
+  const starts = new Uint32Array(DIGIT)
+  for (let digit = WORDS * 2 - 1; digit >= 0; digit -= 1) {
+    const word = digit >> 1
+    const shift = digit & 1 ? 0 : 16
+    const digitOf = (at: number) => ((keys[at * WORDS + word] as number) >>> shift) & (DIGIT - 1)
+    starts.fill(0)
+    for (let at = 0; at < count; at += 1) {
+      const value = digitOf(at)
+      starts[value] = (starts[value] as number) + 1
+    }
+    let sum = 0
+    for (let value = 0; value < DIGIT; value += 1) {
+      const here = starts[value] as number
+      starts[value] = sum
+      sum += here
+    }
+    for (let at = 0; at < count; at += 1) {
+      const from = order[at] as number
+      const value = digitOf(from)
+      next[starts[value] as number] = from
+      starts[value] = (starts[value] as number) + 1
+    }
+    const spare = order
+    order = next
+    next = spare
+  }
+  return order
+}

@@ -1,0 +1,81 @@
+/**
+ * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, for a bounded
+ * time and count, those whose page walks are still under way (DESIGN 5.5).
+ */
+import { LRUCache } from 'lru-cache'
+import type { Criteria } from './canonical.js'
+import { createGrants, type Grants } from './grants.js'
+import type { Reader } from './query.js'
+import type { Snapshot } from './snapshot.js'
+import { type View, viewOf } from './view.js'
+
+export type Retention = {
+  /** Snapshots kept beside the current one. */
+  count: number
+  /** How long after it was replaced, ms. */
+  ms: number
+}
+
+/** A snapshot with the views that were asked of it. */
+export type Held = {
+  readonly snapshot: Snapshot
+  /** What this reader sees of the tuple; `secret` is the digest of the keys it is given. */
+  see(criteria: Criteria, reader: Reader): { view: View; grants: Grants; secret: string }
+}
+
+const VIEW_BYTES = 32 * 1024 * 1024 // eight whole views of a million signals; most are far smaller
+const MOST_VIEWS = 2_000
+
+function hold(snapshot: Snapshot): Held {
+  const views = new LRUCache<string, View>({
+    max: MOST_VIEWS,
+    maxSize: VIEW_BYTES,
+    sizeCalculation: ({ entries }) => (entries === snapshot.shown ? 64 : 64 + entries.byteLength),
+  })
+  const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
+
+  function see(criteria: Criteria, reader: Reader) {
+    const key = `${reader.visibility} ${criteria.tuple}`
+    let view = views.get(key)
+    if (!view) {
+      view = viewOf(snapshot, criteria, reader.visibility === 'full')
+      views.set(key, view)
+    }
+    const grants = createGrants(snapshot, reader)
+    if (grants.name === '') return { view, grants, secret: '' }
+    const secretKey = JSON.stringify([grants.name, criteria.tuple])
+    let secret = secrets.get(secretKey)
+    if (secret === undefined) {
+      secret = grants.digest(view.entries)
+      secrets.set(secretKey, secret)
+    }
+    return { view, grants, secret }
+  }
+
+  return { snapshot, see }
+}
+
+export function createLayer(retain: Retention) {
+  let current: Held | undefined
+  let retired: { held: Held; at: number }[] = []
+
+  const isLive = (now: number) => (one: { at: number }) => now - one.at < retain.ms
+
+  /** Replaces the current snapshot at once. */
+  function publish(snapshot: Snapshot, now: number): void {
+    if (current && current.snapshot.id !== snapshot.id) retired.unshift({ held: current, at: now })
+    retired = retired
+      .filter(isLive(now))
+      .filter(({ held }) => held.snapshot.id !== snapshot.id)
+      .slice(0, retain.count)
+    current = hold(snapshot)
+  }
+
+  /** The retained snapshot of that id; undefined when it is gone. */
+  function find(id: string, now: number): Held | undefined {
+    if (current?.snapshot.id === id) return current
+    return retired.filter(isLive(now)).find(({ held }) => held.snapshot.id === id)?.held
+  }
+
+  return { publish, find, current: () => current }
+}

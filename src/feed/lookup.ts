@@ -1,0 +1,104 @@
+/**
+ * From a name to the signal: references, and the handles that we issue (DESIGN 5.1, 5.2; specification, "exact lookup").
+ * What a handle routes to is read from the private slices: upstream segment and option ids never stand in shared rows.
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import type { PricingOption } from '../adcp/signal.js'
+import { canonicalUrl } from '../adcp/url.js'
+import { mergeDeployments } from '../merge/deployments.js'
+import {
+  HANDLE_LENGTH,
+  handleKey,
+  type Identity,
+  identityKey,
+  offerHandle,
+  signalHandle,
+  signalPart,
+} from '../merge/identity.js'
+import { mergePricing } from '../merge/pricing.js'
+import { findKey, putKey, WORDS } from './keys.js'
+import { handleAt, rowAt, type Snapshot, standingListings } from './snapshot.js'
+
+/** One way to activate a signal: at which upstream, under which names. */
+export type ResolvedOffer = {
+  upstream: string
+  agentUrl: string
+  /** The slice's scope: `public`, or the account or credential it was read with. */
+  scope: string
+  handle: string
+  /** The upstream's own `signal_agent_segment_id`. */
+  segmentId: string
+  /** As published, each with the upstream's own id. */
+  options: { option: PricingOption; upstreamId: string }[]
+  /** Destination keys (merge/deployments.ts). */
+  deployments: string[]
+}
+
+export type Resolved = { handle: string; ref: SignalRef; offers: ResolvedOffer[] }
+
+/** The entry of a signal's handle; -1 when the feed does not show it. */
+export function entryOfHandle(snapshot: Snapshot, handle: string): number {
+  const bytes = handleKey(handle)
+  if (!bytes) return -1
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  const entry = findKey(snapshot.keys, snapshot.count, key)
+  return entry >= 0 && snapshot.rows.length[entry] !== 0 && handleAt(snapshot, entry) === handle ? entry : -1
+}
+
+function entryOf(snapshot: Snapshot, identity: Identity): number {
+  return entryOfHandle(snapshot, signalHandle(identityKey(identity)))
+}
+
+/** The entry a reference names; -1 when the feed does not show it. Product scope means nothing outside a product. */
+export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
+  if (ref.scope === 'product') return -1
+  if (ref.scope === 'data_provider') {
+    return entryOf(snapshot, { kind: 'provider', domain: ref.data_provider_domain, id: ref.signal_id })
+  }
+  const agentUrl = canonicalUrl(ref.signal_source_url)
+  if (agentUrl === undefined) return -1
+  const entry = entryOf(snapshot, { kind: 'source', agentUrl, id: ref.signal_id })
+  if (entry >= 0) return entry
+  const native = entryOfHandle(snapshot, ref.signal_id) // a row without any id of its own goes by our handle
+  if (native < 0) return -1
+  const own = rowAt(snapshot, native).signal_ref as SignalRef
+  return own.scope === 'signal_source' && own.signal_source_url === agentUrl ? native : -1
+}
+
+/**
+ * Where a handle of ours leads: all offers of a signal, or the one that an offer handle or an option id pins. Undefined
+ * when the feed shows no such signal or offer.
+ */
+export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | undefined {
+  const signal = signalPart(handle)
+  const entry = entryOfHandle(snapshot, signal)
+  if (entry < 0) return undefined
+  const standing = standingListings(snapshot, entry)
+  const handles = standing.map(({ slice }) => offerHandle(signal, slice.agentUrl))
+  const options = mergePricing(standing, handles)
+  const { keysOf } = mergeDeployments(standing)
+  const offers = standing.map(
+    ({ slice, listing }, at): ResolvedOffer => ({
+      upstream: slice.upstream,
+      agentUrl: slice.agentUrl,
+      scope: slice.scope,
+      handle: handles[at] as string,
+      segmentId: listing.signal_agent_segment_id,
+      options: options
+        .filter(({ offer }) => offer === at)
+        .map(({ option, upstreamId }) => ({ option, upstreamId })),
+      deployments: keysOf[at] as string[],
+    }),
+  )
+  const pinned =
+    handle.length === HANDLE_LENGTH
+      ? offers
+      : offers.filter(
+          (offer) =>
+            offer.handle === handle ||
+            offer.options.some(({ option }) => option.pricing_option_id === handle),
+        )
+  if (pinned.length === 0) return undefined
+  return { handle: signal, ref: rowAt(snapshot, entry).signal_ref as SignalRef, offers: pinned }
+}

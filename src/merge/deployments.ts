@@ -1,0 +1,93 @@
+/**
+ * Where a signal can be used: the union of its offers' deployments (DESIGN 5.4; specification, "Deployment").
+ * Live wins over not live; among not live, the shortest estimate; then upstream order.
+ */
+import { LRUCache } from 'lru-cache'
+import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { Offer } from './offer.js'
+import { isMoment, isUri } from './published.js'
+
+export type MergedDeployment = {
+  readonly key: string
+  /** Index of the offer whose state is published. */
+  readonly offer: number
+  /** Without its activation key: keys never enter what readers share (DESIGN 5.6). */
+  readonly deployment: Omit<Deployment, 'activation_key'>
+  readonly activationKey?: ActivationKey
+}
+
+/** Few agents deploy millions of signals: each url is read once. Empty: no url that may be published. */
+const agents = new LRUCache<string, string>({ max: 10_000 })
+
+/** The canonical spelling of an agent url that a response may carry; undefined for any other. */
+function agentOf(url: string): string | undefined {
+  const known = agents.get(url)
+  if (known !== undefined) return known || undefined
+  const canonical = isUri(url) ? canonicalUrl(url) : undefined
+  agents.set(url, canonical ?? '')
+  return canonical
+}
+
+const plain = (text: string) =>
+  /[%#]/.test(text) ? text.replaceAll('%', '%25').replaceAll('#', '%23') : text
+
+/** One string per target: `platform:NAME` or `agent:URL`, then `#ACCOUNT`. Undefined for an agent url that is none. */
+export function destinationKey(target: Destination): string | undefined {
+  const account = target.account === undefined || target.account === null ? '' : `#${target.account}`
+  if (target.type === 'platform') return `platform:${plain(target.platform)}${account}`
+  const url = agentOf(target.agent_url)
+  return url && `agent:${url}${account}`
+}
+
+/** Whether a deployment is the asked destination; one asked without an account is the target whatever the account. */
+export function matchesDestination(deployed: string, asked: string): boolean {
+  if (deployed === asked) return true
+  const account = deployed.indexOf('#')
+  if (account < 0) return asked.startsWith(`${deployed}#`)
+  return asked === deployed.slice(0, account)
+}
+
+function isBetter(candidate: Deployment, held: Omit<Deployment, 'activation_key'>): boolean {
+  if (candidate.is_live !== held.is_live) return candidate.is_live
+  if (candidate.is_live) return false
+  const estimate = (of: Omit<Deployment, 'activation_key'>) =>
+    of.estimated_activation_duration_minutes ?? Number.POSITIVE_INFINITY
+  return estimate(candidate) < estimate(held)
+}
+
+function shown(from: Deployment): Omit<Deployment, 'activation_key'> {
+  const { type, account, is_live, estimated_activation_duration_minutes: estimate, deployed_at } = from
+  const to: Record<string, unknown> =
+    type === 'platform' ? { type, platform: from.platform } : { type, agent_url: from.agent_url }
+  if (typeof account === 'string') to.account = account
+  to.is_live = is_live
+  if (estimate !== undefined) to.estimated_activation_duration_minutes = estimate
+  if (is_live && deployed_at !== undefined && isMoment(deployed_at)) to.deployed_at = deployed_at
+  return to as Omit<Deployment, 'activation_key'>
+}
+
+function merged(key: string, offer: number, from: Deployment): MergedDeployment {
+  const keyed = from.is_live && from.activation_key ? { activationKey: from.activation_key } : {}
+  return { key, offer, deployment: shown(from), ...keyed }
+}
+
+/** Ordered by key; `keysOf[i]` are the targets that offer `i` gives. */
+export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
+  deployments: MergedDeployment[]
+  keysOf: string[][]
+} {
+  const best = new Map<string, MergedDeployment>()
+  const keysOf = offers.map((offer, index) => {
+    const keys: string[] = []
+    for (const deployment of offer.listing.deployments) {
+      const key = destinationKey(deployment)
+      if (key === undefined) continue
+      const held = best.get(key)
+      if (!held || isBetter(deployment, held.deployment)) best.set(key, merged(key, index, deployment))
+      if (!keys.includes(key)) keys.push(key)
+    }
+    return keys.sort()
+  })
+  return { deployments: [...best.values()].sort((a, b) => (a.key < b.key ? -1 : 1)), keysOf }
+}

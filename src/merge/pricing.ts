@@ -1,0 +1,68 @@
+/**
+ * Every offer's prices side by side (DESIGN 5.4): the same price from two upstreams stays two options, because billing
+ * differs. Options are carried as they came, ids apart.
+ */
+import type { PricingOption } from '../adcp/signal.js'
+import { optionId } from './identity.js'
+import type { Offer } from './offer.js'
+
+export type MergedOption = {
+  readonly option: PricingOption
+  /** The upstream's own id, which activation and billing need. */
+  readonly upstreamId: string
+  readonly offer: number
+}
+
+/** The number that the option's model charges by; custom models have none. */
+function price(option: PricingOption): number {
+  if (option.model === 'cpm') return option.cpm
+  if (option.model === 'percent_of_media') return option.percent
+  if (option.model === 'flat_fee') return option.amount
+  return option.model === 'per_unit' ? option.unit_price : 0
+}
+
+const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
+
+function order({ option: a }: MergedOption, { option: b }: MergedOption): number {
+  return (
+    text(a.model, b.model) ||
+    text(a.currency ?? '', b.currency ?? '') ||
+    price(a) - price(b) ||
+    text(a.pricing_option_id, b.pricing_option_id)
+  )
+}
+
+function isPublishable(option: PricingOption): boolean {
+  return option.model !== 'custom' || option.description !== ''
+}
+
+/**
+ * Sorted by model, currency, price, id. `handles[i]` is offer `i`'s handle. An upstream that gives one id to two options
+ * of a signal cannot tell them apart at billing: the first in order stands.
+ */
+export function mergePricing(
+  offers: readonly Pick<Offer, 'listing'>[],
+  handles: readonly string[],
+): MergedOption[] {
+  const options: MergedOption[] = []
+  offers.forEach((offer, index) => {
+    for (const option of offer.listing.pricing_options ?? []) {
+      if (!isPublishable(option)) continue
+      const upstreamId = option.pricing_option_id
+      const pricing_option_id = optionId(handles[index] as string, upstreamId)
+      options.push({ option: { ...option, pricing_option_id }, upstreamId, offer: index })
+    }
+  })
+  if (options.length < 2) return options
+  const seen = new Set<string>()
+  return options.sort(order).filter(({ option: { pricing_option_id: id } }) => !seen.has(id) && seen.add(id))
+}
+
+/** The lowest number among the options of one model; NaN when there is none. */
+export function lowest(options: readonly MergedOption[], model: 'cpm' | 'percent_of_media'): number {
+  let found = Number.NaN
+  for (const { option } of options) {
+    if (option.model === model && !(price(option) >= found)) found = price(option)
+  }
+  return found
+}

@@ -1,0 +1,86 @@
+/**
+ * Reads an answer's body into memory under a cap on *decoded* bytes: a cap on the wire lets a compressed bomb pass
+ * (FACTS 7).
+ */
+import type { Readable, Transform } from 'node:stream'
+import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+
+// A stream that said enough may end by itself in this time; then its connection can be used again.
+const DRAIN_MS = 100
+
+export type BodyOutcome =
+  | { kind: 'body'; body: Buffer }
+  | { kind: 'too_large' }
+  | { kind: 'broken'; message: string }
+
+const DECODERS: Record<string, () => Transform> = {
+  gzip: createGunzip,
+  'x-gzip': createGunzip,
+  deflate: createInflate,
+  br: createBrotliDecompress,
+}
+
+function decoded(stream: Readable, coding: string): Readable | undefined {
+  const encoding = coding.trim().toLowerCase()
+  if (encoding === '' || encoding === 'identity') return stream
+  const decoder = DECODERS[encoding]?.()
+  if (!decoder) return undefined
+  stream.on('error', (error) => decoder.destroy(error))
+  decoder.on('close', () => stream.destroy())
+  return stream.pipe(decoder)
+}
+
+function drainBriefly(stream: Readable): void {
+  const timer = setTimeout(() => stream.destroy(), DRAIN_MS)
+  stream.on('close', () => clearTimeout(timer))
+  stream.on('error', () => {}) // what comes after the answer is nobody's business
+  stream.resume()
+}
+
+function collect(
+  readable: Readable,
+  maxBytes: number,
+  enough?: (chunk: Uint8Array) => boolean,
+): Promise<BodyOutcome> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  return new Promise((settle) => {
+    const finish = (outcome: BodyOutcome) => {
+      readable.off('data', take)
+      settle(outcome)
+    }
+    function take(chunk: Buffer) {
+      bytes += chunk.byteLength
+      if (bytes > maxBytes) {
+        finish({ kind: 'too_large' })
+        readable.destroy()
+        return
+      }
+      chunks.push(chunk)
+      if (enough?.(chunk)) {
+        finish({ kind: 'body', body: Buffer.concat(chunks, bytes) })
+        drainBriefly(readable)
+      }
+    }
+    readable.on('data', take)
+    readable.on('end', () => finish({ kind: 'body', body: Buffer.concat(chunks, bytes) }))
+    readable.on('error', (error) => finish({ kind: 'broken', message: error.message }))
+    readable.on('close', () => finish({ kind: 'broken', message: 'the body ended early' }))
+  })
+}
+
+/**
+ * Gives the whole body, or what had come when `enough` said so. Aborting the request that the stream belongs to
+ * makes it `broken`: who aborts knows why.
+ */
+export async function readBody(
+  stream: Readable,
+  encoding: string,
+  maxBytes: number,
+  enough?: (chunk: Uint8Array) => boolean,
+): Promise<BodyOutcome> {
+  const readable = decoded(stream, encoding)
+  if (readable) return collect(readable, maxBytes, enough)
+  stream.on('error', () => {}).destroy() // an encoding we did not ask for: nothing in it can be read
+  return { kind: 'broken', message: `content-encoding ${encoding.slice(0, 40)} is not known` }
+}

@@ -1,0 +1,61 @@
+/**
+ * Opens sockets only to addresses that the policy permits, and to exactly the addresses that were checked: a name is
+ * resolved once, here, so a second, different answer changes nothing (FACTS 7, "connect to the address that was
+ * checked").
+ */
+import { promises as dns, type LookupAddress } from 'node:dns'
+import { isIP, type LookupFunction } from 'node:net'
+import { buildConnector } from 'undici'
+import type { AddressPolicy } from './address.js'
+
+const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long is down
+
+export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
+
+export class EgressRefused extends Error {}
+
+export const systemResolve: Resolve = (hostname) => dns.lookup(hostname, { all: true })
+
+function literal(hostname: string): string | undefined {
+  const bare = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
+  return isIP(bare) ? bare : undefined
+}
+
+function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' | 'https:'): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname).then(
+      (found) => {
+        const allowed = found.filter(({ address }) => policy.permits(address, scheme))
+        const [first] = allowed
+        if (!first) {
+          callback(new EgressRefused(`${hostname} has no address that may be reached over ${scheme}`), '')
+        } else if (options.all) callback(null, allowed)
+        else callback(null, first.address, first.family)
+      },
+      (error) => callback(error, ''),
+    )
+  }
+}
+
+/** A connector for undici's Agent. Literal addresses are checked first: sockets never look them up. */
+export function createGuardedConnector(policy: AddressPolicy, resolve: Resolve): buildConnector.connector {
+  const connectors = {
+    'http:': buildConnector({
+      lookup: guardedLookup(policy, resolve, 'http:'),
+      timeout: CONNECT_TIMEOUT_MS,
+    } as buildConnector.BuildOptions),
+    'https:': buildConnector({
+      lookup: guardedLookup(policy, resolve, 'https:'),
+      timeout: CONNECT_TIMEOUT_MS,
+    } as buildConnector.BuildOptions),
+  }
+  return (options, callback) => {
+    const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
+    const address = literal(options.hostname)
+    if (address && !policy.permits(address, scheme)) {
+      callback(new EgressRefused(`${address} may not be reached over ${scheme}`), null)
+      return
+    }
+    connectors[scheme](options, callback)
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all go through this
+ * `send`. It checks where a request goes, how long it lasts and how much it brings (FACTS 7, "Egress guard").
+ */
+import { Agent, type Dispatcher } from 'undici'
+import { createAddressPolicy } from './address.js'
+import { readBody } from './body.js'
+import { createGuardedConnector, EgressRefused, type Resolve, systemResolve } from './connect.js'
+import { followRedirects } from './redirect.js'
+import type { Failed, Outbound, Send, SendFailure, SendOutcome } from './send.js'
+
+const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
+const KEEP_ALIVE_MS = 30_000
+
+export type EgressPolicy = {
+  /** Plain http to public addresses too. */
+  allowHttp: boolean
+  /** Non-public networks that may be reached, http included, in CIDR notation. */
+  allowNetworks: readonly string[]
+  /** Requests for a domain go to an origin instead; the Host header stays. The operator's will: not guarded. */
+  hosts: Readonly<Record<string, string>>
+}
+
+export type EgressOptions = {
+  policy: EgressPolicy
+  /** Names to addresses; the system's resolver when absent. */
+  resolve?: Resolve
+}
+
+export type Egress = {
+  send: Send
+  /** New requests follow the new policy; those under way finish under the old one. Throws like `createEgress`. */
+  reconfigure(policy: EgressPolicy): void
+  close(): Promise<void>
+}
+
+type Route = { dispatcher: Dispatcher; origin: string; host: string }
+type Routes = {
+  of(url: URL): Route
+  /** Lets what is under way finish. */
+  drain(): Promise<void>
+  /** Ends what is under way. */
+  destroy(): Promise<void>
+}
+
+const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
+
+function failed(reason: SendFailure, message: string): Failed {
+  return { kind: 'failed', reason, message }
+}
+
+function originOf(domain: string, target: string): string {
+  const url = URL.canParse(target) ? new URL(target) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
+    throw new Error(`egress host ${domain}: expected an origin such as http://127.0.0.1:4900, got ${target}`)
+  }
+  return url.origin
+}
+
+function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
+  const pool = { connections: CONNECTIONS_PER_ORIGIN, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
+  const guarded = new Agent({
+    ...pool,
+    connect: createGuardedConnector(createAddressPolicy(policy), resolve),
+  })
+  const mapped = new Agent(pool)
+  const origins = new Map(
+    Object.entries(policy.hosts).map(([domain, target]) => [domain, originOf(domain, target)]),
+  )
+  return {
+    of(url) {
+      const origin = origins.get(url.hostname)
+      return origin
+        ? { dispatcher: mapped, origin, host: url.host }
+        : { dispatcher: guarded, origin: url.origin, host: url.host }
+    },
+    drain: async () => {
+      await Promise.all([guarded.close(), mapped.close()])
+    },
+    destroy: async () => {
+      await Promise.all([guarded.destroy(), mapped.destroy()])
+    },
+  }
+}
+
+function classify(error: unknown): Failed {
+  const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
+  if (error instanceof EgressRefused) return failed('refused', message)
+  const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
+  if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
+  if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
+  if (cause.startsWith('HPE_')) return failed('broken_body', `the answer is not HTTP (${cause})`)
+  return failed('unreachable', `${message || 'no connection'} (${cause})`)
+}
+
+function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const flat: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
+}
+
+/** One abort for both ends of a budget: the request's time and its caller's will. */
+function createBudget({ timeoutMs, signal }: Outbound) {
+  const controller = new AbortController()
+  let spent: Failed | undefined
+  const end = (outcome: Failed) => {
+    spent ??= outcome
+    controller.abort()
+  }
+  const timer = setTimeout(
+    () => end(failed('timeout', `no complete answer within ${Math.round(timeoutMs)} ms`)),
+    timeoutMs,
+  )
+  const onAbort = () => end(failed('aborted', 'the caller gave up'))
+  signal?.addEventListener('abort', onAbort, { once: true })
+  if (signal?.aborted) onAbort()
+  return {
+    signal: controller.signal,
+    spent: () => spent,
+    release() {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+    },
+  }
+}
+
+async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome> {
+  const url = URL.canParse(request.url) ? new URL(request.url) : undefined
+  if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
+  const { dispatcher, origin, host } = routes.of(url)
+  const budget = createBudget(request)
+  try {
+    const answer = await dispatcher.request({
+      origin,
+      path: `${url.pathname}${url.search}`,
+      method: request.method ?? 'GET',
+      headers: { 'accept-encoding': 'gzip', ...request.headers, host },
+      body: request.body ?? null,
+      signal: budget.signal,
+      bodyTimeout: 0, // idle time; the budget is total time
+    })
+    const headers = flatten(answer.headers)
+    const enough = request.enough?.(headers)
+    const read = await readBody(answer.body, headers['content-encoding'] ?? '', request.maxBytes, enough)
+    const spent = budget.spent()
+    if (read.kind === 'body') {
+      return { kind: 'reply', status: answer.statusCode, headers, body: read.body, url: request.url }
+    }
+    if (spent) return spent
+    return read.kind === 'too_large'
+      ? failed('too_large', `more than ${request.maxBytes} bytes`)
+      : failed('broken_body', read.message)
+  } catch (error) {
+    return budget.spent() ?? classify(error) // undici's errors are the network's, not ours
+  } finally {
+    budget.release()
+  }
+}
+
+/** Throws when a network or an origin in the policy cannot be read. */
+export function createEgress({ policy, resolve = systemResolve }: EgressOptions): Egress {
+  let routes = createRoutes(policy, resolve)
+  const retired = new Set<Routes>()
+
+  return {
+    send: followRedirects((request) => sendOnce(routes, request), Date.now),
+    reconfigure(next) {
+      const old = routes
+      routes = createRoutes(next, resolve)
+      retired.add(old)
+      void old.drain().finally(() => retired.delete(old))
+    },
+    async close() {
+      await Promise.all([routes, ...retired].map((each) => each.destroy()))
+    },
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Follows redirects as a wrapper around one `send`: at most three, only inside the registrable domain first asked,
+ * each hop guarded like a request of its own (FACTS 7).
+ */
+import { getDomain } from 'tldts'
+import type { Failed, Outbound, Send } from './send.js'
+
+const MAX_HOPS = 3
+const CREDENTIALS = new Set(['authorization', 'cookie', 'x-adcp-auth'])
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+function parse(url: string, base?: string): URL | undefined {
+  return URL.canParse(url, base) ? new URL(url, base) : undefined
+}
+
+/** Hosts without a registrable domain (addresses, localhost) are a site of their own, port included. */
+export function sameSite(a: URL, b: URL): boolean {
+  const site = getDomain(a.hostname, { allowPrivateDomains: true })
+  if (!site) return a.host === b.host
+  return site === getDomain(b.hostname, { allowPrivateDomains: true })
+}
+
+function withoutCredentials(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !CREDENTIALS.has(name.toLowerCase())))
+}
+
+function bad(message: string): Failed {
+  return { kind: 'failed', reason: 'bad_redirect', message }
+}
+
+/** The request for the next hop, or why there is none. */
+function nextHop(request: Outbound, status: number, location: string | undefined): Outbound | Failed {
+  const from = new URL(request.url)
+  const to = location === undefined ? undefined : parse(location, request.url)
+  if (!to) return bad(`${status} without a usable location`)
+  if (to.protocol !== from.protocol && to.protocol !== 'https:') return bad('the redirect leaves https')
+  if (!sameSite(from, to)) return bad('the redirect leaves the site first asked')
+  const repeatable = status === 307 || status === 308
+  if (request.method === 'POST' && !repeatable) return bad(`${status} would turn the POST into a GET`)
+  const headers = request.headers ?? {}
+  return {
+    ...request,
+    url: to.href,
+    headers: from.origin === to.origin ? headers : withoutCredentials(headers),
+  }
+}
+
+/** A `Send` that honours `redirects: 'same-site'`; every other request passes through, its 3xx a reply like any. */
+export function followRedirects(send: Send, now: () => number): Send {
+  return async (request) => {
+    if (request.redirects !== 'same-site') return send(request)
+    const until = now() + request.timeoutMs
+    let hop = request
+    for (let hops = 0; ; hops++) {
+      const outcome = await send({ ...hop, timeoutMs: Math.max(1, until - now()) })
+      if (outcome.kind === 'failed' || !REDIRECTS.has(outcome.status)) return outcome
+      if (hops === MAX_HOPS) return bad(`more than ${MAX_HOPS} redirects`)
+      const next = nextHop(hop, outcome.status, outcome.headers.location)
+      if ('kind' in next) return next
+      hop = next
+    }
+  }
+}

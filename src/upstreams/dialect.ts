@@ -1,0 +1,129 @@
+/**
+ * What an agent understands, read from its capabilities, and what it may therefore be sent (FACTS 8: old agents
+ * reject arguments they do not know; "Send only arguments that the dialect knows").
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import { legacyFromRef } from '../adcp/reference.js'
+import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
+import { isObject } from './answer.js'
+
+/** `older`: no capabilities operation, which came with 3.0. */
+export type Release = 'current' | '3.0' | 'older'
+
+export type Dialect = {
+  readonly release: Release
+  /** Declared, not guessed: many answer wholesale requests without declaring it (FACTS 8). */
+  readonly declaresWholesale: boolean
+  /** The release to pin, when the agent said that it serves exactly that one. */
+  readonly pin?: string
+}
+
+const PIN = '3.1'
+const COMMON = ['signal_spec', 'filters', 'max_results']
+const SINCE_3_0 = [
+  ...COMMON,
+  'signal_ids',
+  'account',
+  'destinations',
+  'countries',
+  'pagination',
+  'context',
+  'ext',
+]
+
+const KNOWN: Record<Release, Readonly<Record<string, readonly string[]>>> = {
+  current: {}, // whatever the protocol has
+  '3.0': {
+    get_signals: SINCE_3_0,
+    activate_signal: [
+      'idempotency_key',
+      'action',
+      'signal_agent_segment_id',
+      'destinations',
+      'pricing_option_id',
+      'account',
+      'context',
+      'ext',
+    ],
+  },
+  older: {
+    get_signals: [...COMMON, 'deliver_to'],
+    activate_signal: ['signal_agent_segment_id', 'deployments'],
+  },
+}
+
+/** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
+const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
+
+/** The shapes of `deliver_to` that were seen, tried in order until one is understood. */
+export const DELIVER_TO: readonly Arguments[] = [
+  { platforms: 'all' },
+  { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
+]
+
+function strings(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+}
+
+function isAtLeast31(version: string): boolean {
+  const [major = 0, minor = 0] = version.split(/[.-]/).map(Number)
+  return major > 3 || (major === 3 && minor >= 1)
+}
+
+function readCapabilities(payload: Payload): Dialect {
+  const adcp = isObject(payload.adcp) ? payload.adcp : {}
+  const signals = isObject(payload.signals) ? payload.signals : {}
+  const versions = strings(adcp.supported_versions)
+  const spoken = typeof payload.adcp_version === 'string' ? [...versions, payload.adcp_version] : versions
+  const modes = strings(signals.discovery_modes)
+  const isCurrent =
+    spoken.some(isAtLeast31) || modes.length > 0 || isObject(payload.wholesale_feed_versioning)
+  return {
+    release: isCurrent ? 'current' : '3.0',
+    declaresWholesale: modes.includes('wholesale'),
+    ...(versions.includes(PIN) && { pin: PIN }),
+  }
+}
+
+/** The dialect behind an answer to get_adcp_capabilities; undefined while the agent could not be asked. */
+export function dialectOf(outcome: AgentOutcome): Dialect | undefined {
+  if (outcome.kind === 'answer') return readCapabilities(outcome.payload)
+  if (outcome.kind === 'error' && !isTransient(outcome.error)) {
+    return { release: 'older', declaresWholesale: false }
+  }
+  return undefined
+}
+
+/** "`recovery` can be wrong: retry by transport class" (FACTS 8); these codes are about the moment, not the request. */
+export function isTransient({ code }: AgentError): boolean {
+  return (
+    code === 'SERVICE_UNAVAILABLE' ||
+    code === 'RATE_LIMITED' ||
+    code === 'TIMEOUT' ||
+    code === 'INTERNAL_ERROR'
+  )
+}
+
+export function isCredentialError({ code }: AgentError): boolean {
+  return (
+    code === 'AUTH_REQUIRED' ||
+    code === 'AGENT_ACCESS_DENIED' ||
+    code === 'PERMISSION_DENIED' ||
+    /^AUTH/.test(code)
+  )
+}
+
+/** The arguments that this dialect knows, in its own names. */
+export function argumentsFor(dialect: Dialect, task: string, args: Arguments): Arguments {
+  const known = KNOWN[dialect.release][task]
+  if (!known) return dialect.pin ? { adcp_version: dialect.pin, ...args } : args
+  const renamed = dialect.release === 'older' && args.destinations ? { deployments: args.destinations } : {}
+  return Object.fromEntries(Object.entries({ ...args, ...renamed }).filter(([name]) => known.includes(name)))
+}
+
+/** Exact lookup as this dialect asks for it; undefined when it knows none. */
+export function lookupArguments(dialect: Dialect, refs: readonly SignalRef[]): Arguments | undefined {
+  if (dialect.release === 'older') return undefined
+  if (dialect.release === '3.0') return { signal_ids: refs.flatMap((ref) => legacyFromRef(ref) ?? []) }
+  return { discovery_mode: 'brief', signal_refs: refs }
+}

@@ -1,0 +1,124 @@
+/**
+ * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers
+ * published and authorized for it, in batches, and the operator's seed questions (issue "Brief-only agents";
+ * specification, `signal_refs`).
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import { type AgentOutcome, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
+import { encodeRows, isObject } from './answer.js'
+import { type Collected, type Collector, createCollector } from './collect.js'
+import { DELIVER_TO, type Dialect, isCredentialError, lookupArguments } from './dialect.js'
+
+const BATCH = 50 // references in one question: a request of some 10 KB
+const MAX_PAGES = 20 // of one question
+const MAX_POLLS = 30
+const POLL_MS = 2_000
+
+export type EnumerateOptions = {
+  dialect: Dialect
+  refs: readonly SignalRef[]
+  seeds: readonly string[]
+  pageSize: number
+  ask(task: string, args: Arguments): Promise<AgentOutcome>
+  /** Waits; given as an argument so that tests need not. */
+  sleep(ms: number): Promise<void>
+}
+
+export type EnumerateOutcome = ({ kind: 'complete' } & Collected) | CallFailure
+
+type Question = (deliverTo: Arguments | undefined) => Arguments
+
+function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
+  return Array.from({ length: Math.ceil(refs.length / BATCH) }, (_, at) =>
+    refs.slice(at * BATCH, (at + 1) * BATCH),
+  )
+}
+
+function questionsOf({ dialect, refs, seeds }: EnumerateOptions): Question[] {
+  const lookups = batches(refs).flatMap((batch) => {
+    const args = lookupArguments(dialect, batch)
+    return args ? [() => args] : []
+  })
+  const briefs = seeds.map(
+    (seed): Question =>
+      (deliverTo) => ({
+        ...(dialect.release === 'current' && { discovery_mode: 'brief' }),
+        signal_spec: seed,
+        ...(deliverTo && { deliver_to: deliverTo }),
+      }),
+  )
+  return [...lookups, ...briefs]
+}
+
+function cursorOf(payload: Payload): string | undefined {
+  const { pagination } = payload
+  if (!isObject(pagination) || pagination.has_more !== true) return undefined
+  return typeof pagination.cursor === 'string' ? pagination.cursor : undefined
+}
+
+function failureOf(outcome: Exclude<AgentOutcome, { kind: 'answer' }>): CallFailure {
+  if (outcome.kind === 'failed') return outcome
+  const reason = isCredentialError(outcome.error) ? 'unauthorized' : 'agent_error'
+  return callFailed(reason, `${outcome.error.code}: ${outcome.error.message}`, outcome.error.retryAfterMs)
+}
+
+/** An agent may work on a brief question: its task is polled a bounded number of times. */
+async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): Promise<AgentOutcome> {
+  let outcome = first
+  for (let polls = 0; polls < MAX_POLLS; polls++) {
+    if (outcome.kind !== 'answer') return outcome
+    const { status, task_id: taskId, result } = outcome.payload
+    if (isObject(result)) return { kind: 'answer', payload: result, rows: encodeRows(result.signals) }
+    if ((status !== 'submitted' && status !== 'working') || typeof taskId !== 'string') return outcome
+    await sleep(POLL_MS)
+    const polled = await ask('get_task_status', { task_id: taskId, include_result: true })
+    outcome =
+      polled.kind === 'answer' ? { ...polled, payload: { task_id: taskId, ...polled.payload } } : polled
+  }
+  return callFailed('timeout', 'the agent did not finish its discovery task')
+}
+
+/** Asks one question to its last page; undefined when all went well. */
+async function askWhole(
+  question: Arguments,
+  options: EnumerateOptions,
+  collector: Collector,
+): Promise<Exclude<AgentOutcome, { kind: 'answer' }> | undefined> {
+  const seen = new Set<string>()
+  let cursor: string | undefined
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const sizes = { max_results: options.pageSize, ...(cursor && { cursor }) }
+    const outcome = await settled(
+      await options.ask('get_signals', { ...question, pagination: sizes }),
+      options,
+    )
+    if (outcome.kind !== 'answer') return outcome
+    await collector.take(outcome.rows)
+    cursor = cursorOf(outcome.payload)
+    if (!cursor || seen.has(cursor)) return undefined
+    seen.add(cursor)
+  }
+  return undefined
+}
+
+/**
+ * Every question must be answered for the outcome to be complete: half an enumeration would lose good rows.
+ * Rows that nobody asked for are kept: agents that ignore the reference answer with everything they have (FACTS 8).
+ */
+export async function enumerate(options: EnumerateOptions): Promise<EnumerateOutcome> {
+  const questions = questionsOf(options)
+  if (questions.length === 0) {
+    return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
+  }
+  const shapes = options.dialect.release === 'older' ? [...DELIVER_TO] : [undefined]
+  const collector = createCollector()
+  for (const question of questions) {
+    let trouble = await askWhole(question(shapes[0]), options, collector)
+    while (trouble?.kind === 'error' && shapes.length > 1) {
+      shapes.shift() // this shape of `deliver_to` was not understood; the next may be
+      trouble = await askWhole(question(shapes[0]), options, collector)
+    }
+    if (trouble) return failureOf(trouble)
+  }
+  return { kind: 'complete', ...collector.finish() }
+}

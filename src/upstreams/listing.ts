@@ -1,0 +1,62 @@
+/**
+ * One row as it came -> one listing, or the reason it cannot be one. Rows stand alone: a bad one never costs the page
+ * (specification, "Signal"; FACTS 8).
+ */
+
+import Ajv from 'ajv'
+import addFormats from 'ajv-formats'
+import { SignalRow } from '../adcp/signal.js'
+import { isObject } from './answer.js'
+import { modernise } from './legacy.js'
+import { createPruner } from './prune.js'
+import type { Listing } from './slice.js'
+
+const MAX_ROW_BYTES = 64 * 1024
+
+/** Why a row was read and not kept; `bad_<field>` names the first field that breaks the schema. */
+export type Dropped = 'too_large' | 'malformed' | 'product_scope' | 'repeated' | `bad_${string}`
+
+export type ReadRow =
+  | { kind: 'listing'; listing: Listing; bytes: Uint8Array }
+  | { kind: 'dropped'; reason: Dropped }
+
+const FIELDS = new Set(Object.keys(SignalRow.properties))
+
+const ajv = new Ajv.default({ allErrors: false, strict: false, discriminator: false })
+addFormats.default(ajv)
+const isListing = ajv.compile<Listing>(SignalRow)
+const prune = createPruner(SignalRow)
+
+function parse(bytes: Uint8Array): unknown {
+  try {
+    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    return JSON.parse(buffer.toString())
+  } catch {
+    return undefined // counted as malformed by who asked
+  }
+}
+
+/** A closed set of words: whatever an agent sends, the reasons stay countable. */
+function badField(): Dropped {
+  const errors = isListing.errors ?? []
+  for (const { instancePath, keyword, params } of errors) {
+    const named =
+      instancePath === '' && keyword === 'required'
+        ? String(params.missingProperty)
+        : instancePath.split('/')[1]
+    if (named !== undefined && FIELDS.has(named)) return `bad_${named}`
+  }
+  return 'bad_row'
+}
+
+export function readRow(raw: Uint8Array): ReadRow {
+  if (raw.byteLength > MAX_ROW_BYTES) return { kind: 'dropped', reason: 'too_large' }
+  const parsed = parse(raw)
+  if (!isObject(parsed)) return { kind: 'dropped', reason: 'malformed' }
+  const row = prune(modernise(parsed))
+  if (!isListing(row)) return { kind: 'dropped', reason: badField() }
+  if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope' }
+  // A row that needed nothing is kept byte for byte: stringifying it again would cost as much as parsing it.
+  const bytes = row === parsed ? raw : Buffer.from(JSON.stringify(row))
+  return { kind: 'listing', listing: row, bytes }
+}

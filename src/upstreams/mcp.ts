@@ -1,0 +1,227 @@
+/**
+ * An agent over MCP's Streamable HTTP, protocol versions 2024-11-05 to 2025-11-25 and the stateless 2026-07-28
+ * (FACTS 3, SCOUTING). Our own thin client: the SDK's costs three times the CPU, refuses bare results, and never
+ * re-opens a lost session.
+ */
+import {
+  type Agent,
+  type AgentOptions,
+  type AgentOutcome,
+  type Arguments,
+  authHeaders,
+  type Budget,
+  type CallFailure,
+  callFailed,
+  remaining,
+} from './agent.js'
+import { boundedText, type Found, isObject, readAnswer } from './answer.js'
+import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
+
+const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
+const STATELESS_VERSION = '2026-07-28'
+const META = 'io.modelcontextprotocol'
+const CLIENT = { name: 'tributary', version: '1' }
+const MAX_TEXT_BYTES = 8 * 1024 * 1024
+const OPENING_MS = 15_000 // a handshake is small: what is slower than this will not serve pages
+
+/** How the agent wants to be spoken to, once a handshake has told. */
+type Session = {
+  headers: Record<string, string>
+  /** Present when each request describes its client, as the stateless revision wants. */
+  meta?: Record<string, unknown>
+  /** `false` when losing it is impossible: there is no session id. */
+  losable: boolean
+}
+
+type Opened = { kind: 'open'; session: Session } | { kind: 'refused'; message: string } | CallFailure
+
+export type McpAgent = Agent & {
+  /** Only shakes hands: `refused` when what answers does not speak MCP. */
+  open(budget: Budget): Promise<{ kind: 'open' } | { kind: 'refused'; message: string } | CallFailure>
+}
+
+function parseText(text: string): Record<string, unknown> | undefined {
+  if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    return isObject(value) ? value : undefined
+  } catch {
+    return undefined // a message for people
+  }
+}
+
+function texts(content: unknown): string[] {
+  if (!Array.isArray(content)) return []
+  return content.filter(isObject).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+}
+
+/** Some server frameworks put an untyped result under the one key `result`. */
+function unwrap(structured: Record<string, unknown>): Record<string, unknown> {
+  const { result, ...others } = structured
+  return isObject(result) && Object.keys(others).length === 0 ? result : structured
+}
+
+/** FACTS 3, "Reading an upstream": isError, structuredContent, then the first text that is an object; or bare. */
+export function locateMcp(message: unknown): Found | undefined {
+  const result = isObject(message) ? message.result : undefined
+  if (!isObject(result)) return undefined
+  const failed = result.isError === true
+  const written = texts(result.content)
+  const text = boundedText(written[0])
+  if (isObject(result.structuredContent)) {
+    return { payload: unwrap(result.structuredContent), failed, ...(text && { text }) }
+  }
+  for (const each of written) {
+    const payload = parseText(each)
+    if (payload) return { payload, failed }
+  }
+  if (written.length > 0) return { failed, ...(text && { text }) }
+  return result.content === undefined ? { payload: result, failed } : undefined
+}
+
+/** The handshake was understood as a request and turned down, so a different revision may be spoken. */
+function isRefusal(outcome: RpcOutcome): boolean {
+  if (outcome.kind === 'rpc_error') return true
+  if (outcome.kind === 'result') return false
+  const { status = 0 } = outcome
+  return outcome.reason === 'protocol_error' && status >= 200 && status < 500
+}
+
+function lostSession(outcome: RpcOutcome, session: Session): boolean {
+  if (!session.losable || outcome.kind === 'result') return false
+  return outcome.status === 404 || outcome.status === 400
+}
+
+export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
+  const rpc = createRpc(send)
+  const credentials = authHeaders(auth)
+  let session: Session | undefined
+  let opening: Promise<Opened> | undefined
+
+  async function initialize(budget: Budget): Promise<Opened> {
+    const outcome = await rpc({
+      url,
+      headers: credentials,
+      method: 'initialize',
+      params: { protocolVersion: VERSIONS[0], capabilities: {}, clientInfo: CLIENT },
+      budget,
+    })
+    if (outcome.kind !== 'result') {
+      return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
+    }
+    const result = isObject(outcome.skimmed.value) ? outcome.skimmed.value.result : undefined
+    if (!isObject(result) || typeof result.protocolVersion !== 'string') {
+      return { kind: 'refused', message: 'initialize was answered without a protocol version' }
+    }
+    const id = outcome.headers['mcp-session-id']
+    const headers = {
+      ...credentials,
+      'mcp-protocol-version': result.protocolVersion.slice(0, 32),
+      ...(id && { 'mcp-session-id': id }),
+    }
+    await announce(headers, budget)
+    return { kind: 'open', session: { headers, losable: Boolean(id) } }
+  }
+
+  /** Some agents want it, none may answer it, and an agent without sessions may not know it: nothing rests on it. */
+  async function announce(headers: Record<string, string>, budget: Budget): Promise<void> {
+    await send({
+      url,
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }),
+      timeoutMs: budget.timeoutMs,
+      maxBytes: 64 * 1024,
+      redirects: 'same-site',
+      enough: () => () => true,
+      ...(budget.signal && { signal: budget.signal }),
+    })
+  }
+
+  async function discover(budget: Budget): Promise<Opened> {
+    const meta = {
+      [`${META}/protocolVersion`]: STATELESS_VERSION,
+      [`${META}/clientInfo`]: CLIENT,
+      [`${META}/clientCapabilities`]: {},
+    }
+    const headers = { ...credentials, 'mcp-protocol-version': STATELESS_VERSION }
+    const outcome = await rpc({
+      url,
+      headers: { ...headers, 'mcp-method': 'server/discover' },
+      method: 'server/discover',
+      params: { _meta: meta },
+      budget,
+    })
+    if (outcome.kind === 'result') return { kind: 'open', session: { headers, meta, losable: false } }
+    return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
+  }
+
+  /** Agents without any handshake exist: they answer tools/list to anybody. */
+  async function bare(budget: Budget): Promise<Opened> {
+    const outcome = await rpc({ url, headers: credentials, method: 'tools/list', params: {}, budget })
+    if (outcome.kind === 'result') return { kind: 'open', session: { headers: credentials, losable: false } }
+    return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
+  }
+
+  async function shakeHands(budget: Budget): Promise<Opened> {
+    const bounded = { ...budget, timeoutMs: Math.min(budget.timeoutMs, OPENING_MS) }
+    for (const attempt of [initialize, discover, bare]) {
+      const opened = await attempt(bounded)
+      if (opened.kind === 'open') session = opened.session
+      if (opened.kind !== 'refused' || attempt === bare) return opened
+    }
+    throw new Error('unreachable: the last attempt always returns')
+  }
+
+  /** Callers that arrive during a handshake share it; its budget is the first caller's, bounded. */
+  async function ready(budget: Budget): Promise<Opened> {
+    if (session) return { kind: 'open', session }
+    opening ??= shakeHands({ timeoutMs: Math.min(budget.timeoutMs, OPENING_MS) }).finally(() => {
+      opening = undefined
+    })
+    return opening
+  }
+
+  function request(task: string, args: Arguments, with_: Session, budget: Budget): Promise<RpcOutcome> {
+    const method = 'tools/call'
+    return rpc({
+      url,
+      headers: with_.meta ? { ...with_.headers, 'mcp-method': method, 'mcp-name': task } : with_.headers,
+      method,
+      params: { name: task, arguments: args, ...(with_.meta && { _meta: with_.meta }) },
+      budget,
+    })
+  }
+
+  function interpret(outcome: RpcOutcome): AgentOutcome {
+    if (outcome.kind === 'result') return readAnswer(outcome.skimmed, locateMcp)
+    if (outcome.kind === 'failed') return outcome
+    return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+  }
+
+  async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
+    const startedAt = Date.now()
+    for (const attempt of [1, 2]) {
+      const opened = await ready(remaining(budget, startedAt, Date.now()))
+      if (opened.kind === 'refused') return callFailed('not_an_agent', opened.message)
+      if (opened.kind === 'failed') return opened
+      const outcome = await request(task, args, opened.session, remaining(budget, startedAt, Date.now()))
+      if (attempt === 2 || !lostSession(outcome, opened.session)) return interpret(outcome)
+      if (session === opened.session) session = undefined
+    }
+    throw new Error('unreachable: the second attempt always returns')
+  }
+
+  return {
+    protocol: 'mcp',
+    call,
+    async open(budget) {
+      const opened = await ready(budget)
+      return opened.kind === 'open' ? { kind: 'open' } : opened
+    },
+  }
+}

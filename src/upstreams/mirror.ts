@@ -1,0 +1,159 @@
+/**
+ * Keeps one upstream's slice for one credential scope. A slice is replaced only by a complete walk or enumeration;
+ * `unchanged` moves the freshness and nothing else (specification, "Wholesale conditional-fetch rules").
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import { type AgentError, type AgentOutcome, type Arguments, type CallFailure, callFailed } from './agent.js'
+import type { Collected } from './collect.js'
+import { type Dialect, isCredentialError, isTransient } from './dialect.js'
+import { enumerate } from './enumerate.js'
+import type { Slice, SliceMode } from './slice.js'
+import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
+
+/** A token that matches proves little: one agent hashes its first 500 rows only (FACTS 8). */
+const FULL_WALK_MS = 24 * 60 * 60 * 1_000
+
+/** A slice and what its upstream's keeper needs to know beside it. */
+export type Held = {
+  slice: Slice
+  /** Provider domains named in its rows. */
+  domains: readonly string[]
+  /** Last time the upstream said, or showed, that the slice is current; ms since the epoch. */
+  confirmedAt: number
+  cacheScope?: string
+}
+
+export type MirrorOutcome = { kind: 'unchanged'; held: Held } | { kind: 'replaced'; held: Held } | CallFailure
+
+export type MirrorOptions = {
+  upstream: string
+  agentUrl: string
+  scope: string
+  /** Sent with every read of this scope: its account, or nothing. */
+  account?: Arguments
+  pageSize: number
+  seeds: readonly string[]
+  referencesFor(agentUrl: string): readonly SignalRef[]
+  /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
+  ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
+  sleep(ms: number): Promise<void>
+  now(): number
+}
+
+function sameRows(a: Slice, b: Collected): boolean {
+  if (a.digests.length !== b.digests.length) return false
+  return a.digests.every((digest, at) => digest === b.digests[at])
+}
+
+function sameCounts(a: Readonly<Record<string, number>>, b: Readonly<Record<string, number>>): boolean {
+  const names = Object.keys({ ...a, ...b })
+  return names.every((name) => a[name] === b[name])
+}
+
+function conditions(held: Held | undefined, now: number): Arguments {
+  const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
+  if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
+  return {
+    if_wholesale_feed_version: feedVersion,
+    ...(pricingVersion && { if_pricing_version: pricingVersion }),
+  }
+}
+
+function errorFailure(error: AgentError): CallFailure {
+  const message = `${error.code}: ${error.message}`
+  if (isCredentialError(error)) return callFailed('unauthorized', message)
+  const reason = error.code === 'RATE_LIMITED' ? 'rate_limited' : 'agent_error'
+  return callFailed(reason, message, error.retryAfterMs)
+}
+
+export function createMirror(options: MirrorOptions) {
+  const { upstream, agentUrl, scope, account, pageSize, seeds, referencesFor, ask, sleep, now } = options
+
+  function slice(mode: SliceMode, collected: Collected, tokens: Tokens): Slice {
+    const { feedVersion, pricingVersion } = tokens
+    return {
+      upstream,
+      agentUrl,
+      scope,
+      mode,
+      rows: collected.rows,
+      digests: collected.digests,
+      dropped: collected.dropped,
+      walkedAt: now(),
+      ...(feedVersion && { feedVersion }),
+      ...(pricingVersion && { pricingVersion }),
+    }
+  }
+
+  /** Equal rows under equal tokens are the same slice, walked again. */
+  function settle(
+    held: Held | undefined,
+    mode: SliceMode,
+    { rows, digests, dropped, domains, feedVersion, pricingVersion, cacheScope }: Collected & Tokens,
+  ): MirrorOutcome {
+    const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
+    const next = slice(mode, { rows, digests, dropped, domains }, tokens)
+    const state = { domains, confirmedAt: next.walkedAt, ...(cacheScope && { cacheScope }) }
+    const same = held?.slice.mode === mode && sameRows(held.slice, next as Collected & Slice)
+    if (!same || !sameCounts(held.slice.dropped, dropped))
+      return { kind: 'replaced', held: { slice: next, ...state } }
+    // The old bytes stay, so that whoever holds them holds what is current.
+    const kept: Slice = { ...next, rows: held.slice.rows, digests: held.slice.digests }
+    return { kind: 'unchanged', held: { slice: kept, ...state } }
+  }
+
+  function walk(held: Held | undefined, dialect: Dialect): Promise<WalkOutcome> {
+    const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
+    return walkFeed({
+      conditional: Object.keys(tokens).length > 0,
+      page: (cursor) =>
+        ask(
+          'get_signals',
+          {
+            discovery_mode: 'wholesale',
+            ...(dialect.pin && { adcp_version: dialect.pin }),
+            ...(account && { account }),
+            pagination: { max_results: pageSize, ...(cursor && { cursor }) },
+            ...(cursor === undefined && tokens),
+          },
+          undefined,
+        ),
+    })
+  }
+
+  async function question(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+    const outcome = await enumerate({
+      dialect,
+      refs: referencesFor(agentUrl),
+      seeds,
+      pageSize,
+      sleep,
+      ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
+    })
+    if (outcome.kind === 'failed') return outcome
+    if (outcome.rows.count === 0 && !held) {
+      return callFailed('not_enumerable', 'none of the questions found a signal')
+    }
+    return settle(held, 'enumerated', outcome)
+  }
+
+  /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */
+  async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+    const outcome = await walk(held, dialect)
+    if (outcome.kind === 'unchanged' && held)
+      return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }
+    if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
+    if (outcome.kind === 'failed') return outcome
+    if (outcome.kind === 'unchanged')
+      return callFailed('protocol_error', '"unchanged" where no token was sent')
+    // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
+    const hasFeed = dialect.declaresWholesale || held?.slice.mode === 'wholesale'
+    if (hasFeed || isCredentialError(outcome.error) || isTransient(outcome.error))
+      return errorFailure(outcome.error)
+    return question(held, dialect)
+  }
+
+  return { refresh }
+}
+
+export type Mirror = ReturnType<typeof createMirror>

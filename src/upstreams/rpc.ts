@@ -1,0 +1,158 @@
+/**
+ * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end (FACTS 3, 8),
+ * and an HTTP status becomes one of our failure words.
+ */
+import { createParser } from 'eventsource-parser'
+import type { Failed, Reply, Send } from '../net/send.js'
+import { type AgentError, type Budget, type CallFailure, callFailed } from './agent.js'
+import { agentError, boundedText, isObject } from './answer.js'
+import { type Skimmed, skim } from './skim.js'
+
+/** Decoded bytes of one answer; a page of one hundred rows of the largest size we keep fits several times. */
+const MAX_ANSWER_BYTES = 32 * 1024 * 1024
+const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
+
+export type RpcRequest = {
+  url: string
+  headers: Record<string, string>
+  method: string
+  params?: unknown
+  budget: Budget
+}
+
+export type RpcOutcome =
+  | { kind: 'result'; skimmed: Skimmed; headers: Record<string, string> }
+  | { kind: 'rpc_error'; code: number; message: string; status: number }
+  | (CallFailure & { status?: number })
+
+const FROM_NETWORK = {
+  refused: 'refused',
+  unresolvable: 'unresolvable',
+  unreachable: 'unreachable',
+  timeout: 'timeout',
+  too_large: 'too_large',
+  bad_redirect: 'protocol_error',
+  broken_body: 'unreachable',
+  aborted: 'aborted',
+} as const
+
+export function networkFailure({ reason, message }: Failed): CallFailure {
+  return callFailed(FROM_NETWORK[reason], message)
+}
+
+/** Retry-After as seconds or as a date, ms from now, bounded. */
+export function retryAfter(headers: Record<string, string>, now: number): number | undefined {
+  const value = headers['retry-after']
+  if (value === undefined) return undefined
+  const ms = /^\d+$/.test(value) ? Number(value) * 1_000 : Date.parse(value) - now
+  return Number.isFinite(ms) ? Math.min(Math.max(0, ms), MAX_RETRY_AFTER_MS) : undefined
+}
+
+/** Our word for an HTTP status that is no success; undefined when the body decides. */
+export function statusFailure({ status, headers }: Reply): CallFailure | undefined {
+  const wait = retryAfter(headers, Date.now())
+  if (status === 401 || status === 403) return callFailed('unauthorized', `HTTP ${status}`)
+  if (status === 429) return callFailed('rate_limited', 'HTTP 429', wait)
+  if (status >= 500 || status === 408) return callFailed('server_error', `HTTP ${status}`, wait)
+  return undefined
+}
+
+function isEventStream(headers: Record<string, string>): boolean {
+  return headers['content-type']?.includes('text/event-stream') ?? false
+}
+
+function isResponse(value: unknown, id: number): value is Record<string, unknown> {
+  if (!isObject(value) || value.method !== undefined) return false
+  return value.id === id || (value.id === null && value.error !== undefined)
+}
+
+function trySkim(bytes: Uint8Array): Skimmed | undefined {
+  try {
+    return skim(bytes)
+  } catch {
+    return undefined // not JSON: an ordinary way for an upstream to be wrong
+  }
+}
+
+/** Collects the response out of an event stream; `done` once it has come. */
+function createStreamReader(id: number) {
+  const decoder = new TextDecoder()
+  let response: Skimmed | undefined
+  const parser = createParser({
+    onEvent({ data }) {
+      const message = response ? undefined : trySkim(Buffer.from(data))
+      if (message && isResponse(message.value, id)) response = message
+    },
+  })
+  return {
+    feed(chunk: Uint8Array): boolean {
+      parser.feed(decoder.decode(chunk, { stream: true }))
+      return response !== undefined
+    },
+    /** The last event may lack its closing blank line when the stream ends. */
+    finish(): Skimmed | undefined {
+      parser.feed('\n\n')
+      return response
+    },
+  }
+}
+
+function readJson(body: Uint8Array, id: number): Skimmed | undefined {
+  const message = trySkim(body)
+  if (!message) return undefined
+  if (isResponse(message.value, id)) return message
+  const batch = message.whole()
+  const response = Array.isArray(batch) ? batch.find((each) => isResponse(each, id)) : undefined
+  return response && { value: response, rows: [], whole: () => response }
+}
+
+/** A JSON-RPC error as an AdCP error, for outcomes where the agent understood us and said no. */
+export function errorOfRpc(code: number, message: string): AgentError {
+  if (code === -32601) return agentError('NOT_IMPLEMENTED', message)
+  if (code === -32602 || code === -32600) return agentError('INVALID_REQUEST', message)
+  return agentError(`JSONRPC_${code}`, message)
+}
+
+export function createRpc(send: Send) {
+  let lastId = 0
+
+  return async function post({ url, headers, method, params, budget }: RpcRequest): Promise<RpcOutcome> {
+    const id = ++lastId
+    const stream = createStreamReader(id)
+    const reply = await send({
+      url,
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        ...headers,
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id, method, ...(params !== undefined && { params }) }),
+      timeoutMs: budget.timeoutMs,
+      maxBytes: MAX_ANSWER_BYTES,
+      redirects: 'same-site',
+      ...(budget.signal && { signal: budget.signal }),
+      enough: (answer) => (isEventStream(answer) ? stream.feed : undefined),
+    })
+    if (reply.kind === 'failed') return networkFailure(reply)
+    const failure = statusFailure(reply)
+    if (failure) return { ...failure, status: reply.status }
+    const skimmed = isEventStream(reply.headers) ? stream.finish() : readJson(reply.body, id)
+    const message = skimmed?.value
+    if (!skimmed || !isObject(message)) {
+      return {
+        ...callFailed('protocol_error', `HTTP ${reply.status} without a JSON-RPC answer`),
+        status: reply.status,
+      }
+    }
+    if (!isObject(message.error)) return { kind: 'result', skimmed, headers: reply.headers }
+    return {
+      kind: 'rpc_error',
+      code: Number(message.error.code),
+      message: boundedText(message.error.message) ?? 'no message',
+      status: reply.status,
+    }
+  }
+}
+
+export type Rpc = ReturnType<typeof createRpc>

@@ -1,0 +1,108 @@
+/**
+ * Reads a JSON message without building its rows: the elements of its one `"signals": [...]` array are given as byte
+ * ranges, and the rest is parsed with that array left empty. A page of rows is nearly all rows; each is parsed later,
+ * alone, so that one bad row costs one row (measured: 0.9 us a row where parsing the whole message costs 2.7).
+ */
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const COMMA = 0x2c
+const COLON = 0x3a
+const SPACE = 0x20 // and whatever sorts below it counts as white space here
+
+const KEY = Buffer.from('"signals"')
+/** Stands where rows were cut out; no agent sends it by chance. */
+const CUT = 'tributary:rows-cut-here'
+const CUT_JSON = Buffer.from(JSON.stringify(CUT))
+
+export type Skimmed = {
+  /** The message; its cut array is recognised by `isCut`. */
+  value: unknown
+  rows: readonly Uint8Array[]
+  /** The message parsed with nothing cut, for when the array found was not the one wanted. */
+  whole(): unknown
+}
+
+type Cut = { from: number; to: number; rows: Uint8Array[] }
+
+export function isCut(value: unknown): boolean {
+  return Array.isArray(value) && value[0] === CUT
+}
+
+function skipSpace(bytes: Buffer, at: number): number {
+  let next = at
+  while ((bytes[next] as number) <= SPACE) next += 1
+  return next
+}
+
+/** Index after the string that opens at `at`, or -1. */
+function endOfString(bytes: Buffer, at: number): number {
+  for (let quote = bytes.indexOf(QUOTE, at + 1); quote !== -1; quote = bytes.indexOf(QUOTE, quote + 1)) {
+    let slashes = 0
+    while (bytes[quote - 1 - slashes] === BACKSLASH) slashes += 1
+    if (slashes % 2 === 0) return quote + 1
+  }
+  return -1
+}
+
+/** Index of the first byte after the next `"signals"` key with an array behind it: the array's bracket; or -1. */
+function findArray(bytes: Buffer, from: number): number {
+  for (let key = bytes.indexOf(KEY, from); key !== -1; key = bytes.indexOf(KEY, key + 1)) {
+    if (bytes[key - 1] === BACKSLASH) continue // inside a string that quotes JSON
+    const colon = skipSpace(bytes, key + KEY.length)
+    if (bytes[colon] !== COLON) continue
+    const bracket = skipSpace(bytes, colon + 1)
+    if (bytes[bracket] === OPEN_BRACKET) return bracket
+  }
+  return -1
+}
+
+/** Splits the array that opens at `bracket`; undefined when it never closes. */
+function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
+  const rows: Uint8Array[] = []
+  let depth = 0
+  let start = -1
+  let end = -1 // after the row's closing bracket: white space behind it is not the row's
+  for (let at = bracket + 1; at < bytes.length; at++) {
+    const byte = bytes[at] as number
+    if (byte === QUOTE) {
+      if (start === -1) start = at
+      at = endOfString(bytes, at) - 1
+      if (at < 0) return undefined
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      if (start === -1) start = at
+      depth += 1
+    } else if (depth > 0) {
+      if (byte !== CLOSE_BRACE && byte !== CLOSE_BRACKET) continue
+      depth -= 1
+      end = at + 1
+    } else if (byte === COMMA || byte === CLOSE_BRACKET) {
+      if (start !== -1) rows.push(bytes.subarray(start, end > start ? end : at))
+      if (byte === CLOSE_BRACKET) return { from: bracket + 1, to: at, rows }
+      start = -1
+    } else if (start === -1 && byte > SPACE) start = at
+  }
+  return undefined
+}
+
+/** The one array of signals in the message; undefined when there is none or more than one to choose from. */
+function findCut(bytes: Buffer): Cut | undefined {
+  const bracket = findArray(bytes, 0)
+  if (bracket === -1) return undefined
+  const cut = splitArray(bytes, bracket)
+  return cut && findArray(bytes, cut.to) === -1 ? cut : undefined
+}
+
+/** Throws a SyntaxError when the message is not JSON. A row that is not JSON is found when it is read. */
+export function skim(message: Uint8Array): Skimmed {
+  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
+  const whole = () => JSON.parse(bytes.toString()) as unknown
+  const cut = findCut(bytes)
+  if (!cut) return { value: whole(), rows: [], whole }
+  const before = bytes.toString('utf8', 0, cut.from)
+  const after = bytes.toString('utf8', cut.to)
+  return { value: JSON.parse(`${before}${CUT_JSON}${after}`), rows: cut.rows, whole }
+}

@@ -1,0 +1,157 @@
+/**
+ * Slices outlive the process: one blob a slice, written whole after each walk, and one small blob of confirmations so
+ * that an `unchanged` poll need not write a slice again (issue "Slices survive a restart on disk").
+ */
+import type { Clock } from '../net/clock.js'
+import type { Blobs } from './blobs.js'
+import type { Held } from './mirror.js'
+import type { Slab } from './slab.js'
+import type { Slice } from './slice.js'
+
+const FORMAT = 1
+const PREFIX = 'slice/'
+const CONFIRMATIONS = 'confirmations'
+const CONFIRM_EVERY_MS = 30_000
+
+type Header = Omit<Slice, 'rows' | 'digests'> & {
+  format: number
+  domains: readonly string[]
+  confirmedAt: number
+  cacheScope?: string
+  /** Of the credential it was read with: tokens of another credential prove nothing. */
+  credential: string
+}
+
+type Key = { agentUrl: string; scope: string }
+
+export type SliceStoreOptions = {
+  blobs: Blobs
+  clock: Clock
+  /** Told in words of what could not be read or written; nothing is lost but durability. */
+  onTrouble(message: string): void
+}
+
+function nameOf({ agentUrl, scope }: Key): string {
+  return `${PREFIX}${scope}/${agentUrl}`
+}
+
+function view(array: ArrayBufferView): Uint8Array {
+  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
+}
+
+/** A part's bytes as their own buffer, which typed arrays of wider elements need for alignment. */
+function own(part: Uint8Array): ArrayBufferLike {
+  if (part.byteOffset === 0 && part.byteLength === part.buffer.byteLength) return part.buffer
+  const copy = new Uint8Array(new SharedArrayBuffer(part.byteLength))
+  copy.set(part)
+  return copy.buffer
+}
+
+function encode({ slice, domains, confirmedAt, cacheScope }: Held, credential: string): Uint8Array[] {
+  const { rows, digests, ...rest } = slice
+  const header: Header = {
+    ...rest,
+    format: FORMAT,
+    domains,
+    confirmedAt,
+    credential,
+    ...(cacheScope && { cacheScope }),
+  }
+  const columns = [digests, rows.chunkOf, rows.start, rows.length].map(view)
+  return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
+}
+
+function decode(parts: readonly Uint8Array[], credential: string): Held | undefined {
+  const [head, digests, chunkOf, start, length, ...chunks] = parts
+  if (!head || !digests || !chunkOf || !start || !length) return undefined
+  const header = JSON.parse(Buffer.from(head).toString()) as Header
+  if (header.format !== FORMAT) return undefined
+  const { format, domains, confirmedAt, cacheScope, credential: readWith, ...rest } = header
+  const rows: Slab = {
+    count: length.byteLength / 4,
+    chunks,
+    chunkOf: new Uint16Array(own(chunkOf)),
+    start: new Uint32Array(own(start)),
+    length: new Uint32Array(own(length)),
+  }
+  const { feedVersion, pricingVersion, ...untokened } = rest
+  const described = readWith === credential ? rest : untokened
+  return {
+    slice: { ...described, rows, digests: new BigUint64Array(own(digests)) },
+    domains,
+    confirmedAt,
+    ...(cacheScope && { cacheScope }),
+  }
+}
+
+export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions) {
+  const confirmations = new Map<string, number>()
+  const writing = new Map<string, Promise<void>>()
+  const waiting = new Map<string, () => Promise<void>>()
+  let cancelFlush: (() => void) | undefined
+
+  /** One write a name at a time; of those that wait only the newest is done. */
+  function enqueue(name: string, task: () => Promise<void>): void {
+    if (writing.has(name)) {
+      waiting.set(name, task)
+      return
+    }
+    const done = task()
+      .catch((error: Error) => onTrouble(`${name} could not be saved: ${error.message}`))
+      .finally(() => {
+        writing.delete(name)
+        const next = waiting.get(name)
+        waiting.delete(name)
+        if (next) enqueue(name, next)
+      })
+    writing.set(name, done)
+  }
+
+  function flush(): void {
+    cancelFlush?.()
+    cancelFlush = undefined
+    const bytes = Buffer.from(JSON.stringify(Object.fromEntries(confirmations)))
+    enqueue(CONFIRMATIONS, () => blobs.write(CONFIRMATIONS, [bytes]))
+  }
+
+  return {
+    /** Reads the confirmations of an earlier process. Call once, before `load`. */
+    async restore(): Promise<void> {
+      const [part] = (await blobs.read(CONFIRMATIONS)) ?? []
+      const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Record<string, number>) : {}
+      for (const [name, at] of Object.entries(saved)) confirmations.set(name, at)
+    },
+    async load(key: Key, credential: string): Promise<Held | undefined> {
+      const parts = await blobs.read(nameOf(key))
+      const held = parts && decode(parts, credential)
+      if (!held) return undefined
+      return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
+    },
+    save(held: Held, credential: string): void {
+      const name = nameOf(held.slice)
+      enqueue(name, () => blobs.write(name, encode(held, credential)))
+    },
+    confirm({ slice, confirmedAt }: Held): void {
+      confirmations.set(nameOf(slice), confirmedAt)
+      cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
+    },
+    remove(key: Key): void {
+      const name = nameOf(key)
+      confirmations.delete(name)
+      enqueue(name, () => blobs.remove(name))
+    },
+    /** Forgets slices of agents that nobody lists any more. */
+    async sweep(isKnown: (agentUrl: string) => boolean): Promise<void> {
+      for (const name of await blobs.list(PREFIX)) {
+        const [, scope = '', agentUrl = ''] = /^slice\/([^/]*)\/(.*)$/.exec(name) ?? []
+        if (!isKnown(agentUrl)) this.remove({ agentUrl, scope })
+      }
+    },
+    async close(): Promise<void> {
+      if (cancelFlush) flush()
+      while (writing.size > 0) await Promise.all(writing.values())
+    },
+  }
+}
+
+export type SliceStore = ReturnType<typeof createSliceStore>

@@ -1,0 +1,38 @@
+/**
+ * Bounds how many calls are under way, per upstream and in all, without a queue that one upstream can fill: a call
+ * first waits among its own upstream's, and only then for one of the common places (issue "Health").
+ */
+import pLimit, { type LimitFunction } from 'p-limit'
+import { type AgentOutcome, type Budget, callFailed } from './agent.js'
+
+const MAX_WAITING = 200 // calls of one upstream; beyond that waiting is pointless
+
+/** Runs a call when there is a place, with what is left of its budget; answers by the budget's end in any case. */
+export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
+
+export function createSlots(total: LimitFunction, concurrency: number): Slots {
+  const own = pLimit(concurrency)
+
+  return (budget, run) => {
+    if (own.pendingCount >= MAX_WAITING) {
+      return Promise.resolve(callFailed('backing_off', `${MAX_WAITING} calls are waiting already`))
+    }
+    const startedAt = Date.now()
+    const left = () => budget.timeoutMs - (Date.now() - startedAt)
+    return new Promise((resolve) => {
+      const late = setTimeout(
+        () => resolve(callFailed('timeout', 'no place was free in time')),
+        budget.timeoutMs,
+      )
+      const started = async (): Promise<AgentOutcome> => {
+        clearTimeout(late)
+        if (left() <= 0) return callFailed('timeout', 'no place was free in time')
+        if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
+        return run({ ...budget, timeoutMs: left() })
+      }
+      own(() => total(started)).then(resolve, (error: Error) => {
+        resolve(callFailed('protocol_error', `internal: ${error.message}`))
+      })
+    })
+  }
+}

@@ -1,0 +1,216 @@
+/**
+ * Every upstream we read from: who they are now, how they are, what they offer, and a way to call them.
+ * The rest of the product knows upstreams only through this (DESIGN 3).
+ */
+import pLimit from 'p-limit'
+import type { SignalRef } from '../adcp/reference.js'
+import type { Clock } from '../net/clock.js'
+import type { Send } from '../net/send.js'
+import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
+import type { Blobs } from './blobs.js'
+import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
+import type { Held } from './mirror.js'
+import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
+import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
+import type { Slice } from './slice.js'
+import { createSliceStore } from './slice-store.js'
+import { createSlots } from './slots.js'
+import type { UpstreamStatus } from './status.js'
+
+const TOTAL_CALLS = 256 // under way at once, over all upstreams
+const LOADING = 4 // slices read from disk at once
+
+export type UpstreamsConfig = {
+  registries: readonly RegistryConfig[]
+  statics: readonly StaticUpstream[]
+  policy: RosterPolicy
+  defaults: Pace & {
+    /** Calls under way to one upstream. */
+    concurrency: number
+  }
+}
+
+export type UpstreamsOptions = {
+  config: UpstreamsConfig
+  send: Send
+  blobs: Blobs
+  clock: Clock
+  /** From 0 to 1, for jitter. */
+  random(): number
+  /** What providers published and authorized for this agent (canonical url): how brief-only agents are enumerated. */
+  referencesFor(agentUrl: string): readonly SignalRef[]
+  /** Told in words of trouble with disk; upstreams' own troubles are in `statuses`. */
+  onTrouble(message: string): void
+}
+
+export type CallOutcome =
+  | { kind: 'answer'; payload: Payload }
+  | { kind: 'error'; error: AgentError }
+  | CallFailure
+
+export type Upstreams = {
+  /** Takes up saved state and starts reading. Resolves when what was saved is in `slices`. */
+  start(): Promise<void>
+  roster(): Roster
+  registries(): RegistryStatus[]
+  statuses(): UpstreamStatus[]
+  /** The slices in use, by canonical agent url. The same objects until `onChange`. */
+  slices(): readonly Slice[]
+  /** Called after slices changed: replaced, taken up or gone. Returns how to stop being called. */
+  onChange(listener: (upstream: string) => void): () => void
+  /** Calls a task of one upstream, once. Arguments are cut to what its dialect knows. */
+  call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
+  /** Refreshes one upstream now: after its definitions or its activations changed. Unknown ids are ignored. */
+  refreshSoon(id: string): void
+  /** Provider domains named by the slices in use, sorted. */
+  providerDomains(): readonly string[]
+  /** Follows a new configuration; upstreams that it does not touch go on undisturbed. Throws as `makeRoster`. */
+  reconfigure(config: UpstreamsConfig): void
+  close(): Promise<void>
+}
+
+/** Tokens belong to the credential they came with, and a successor may have another one. */
+function untokened({ slice, ...rest }: Held): Held {
+  const { feedVersion, pricingVersion, ...plain } = slice
+  return { ...rest, slice: plain }
+}
+
+function parseRows(rows: readonly Uint8Array[]): unknown[] | undefined {
+  try {
+    return rows.map((row) => JSON.parse(Buffer.from(row).toString()))
+  } catch {
+    return undefined // rows are cut out unparsed: one that is not JSON shows here
+  }
+}
+
+/** Throws when the configuration has a static upstream without a usable url or an id twice. */
+export function createUpstreams(options: UpstreamsOptions): Upstreams {
+  const { send, blobs, clock, random, referencesFor, onTrouble } = options
+  const store = createSliceStore({ blobs, clock, onTrouble })
+  const discovery = createDiscovery({
+    send,
+    blobs,
+    clock,
+    random,
+    onChange: () => void applyRoster(),
+    onTrouble,
+  })
+  const total = pLimit(TOTAL_CALLS)
+  const loading = pLimit(LOADING)
+  const runners = new Map<string, { runner: Runner; fingerprint: string }>()
+  const listeners = new Set<(upstream: string) => void>()
+
+  let config = options.config
+  let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
+  let started = false
+  let slices: readonly Slice[] | undefined
+  let domains: readonly string[] | undefined
+
+  function changed(id: string): void {
+    slices = undefined
+    domains = undefined
+    for (const listener of listeners) listener(id)
+  }
+
+  function byUrl(): Runner[] {
+    return roster.entries.flatMap(({ agentUrl }) => runners.get(agentUrl)?.runner ?? [])
+  }
+
+  /** Brings the runners in line with registries and configuration; those that did not change are left alone. */
+  function applyRoster(): Promise<void> {
+    const { statics, policy, defaults } = config
+    roster = makeRoster({ registries: discovery.records(), statics, policy })
+    const wanted = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
+    const fingerprints = new Map(
+      roster.entries.map(({ online, verified, member, ...entry }) => [
+        entry.agentUrl,
+        JSON.stringify([entry, defaults]),
+      ]),
+    )
+    const work: Promise<void>[] = []
+    const predecessors = new Map<string, Held>()
+    for (const [agentUrl, { runner, fingerprint }] of runners) {
+      if (fingerprints.get(agentUrl) === fingerprint) continue
+      const held = runner.held()
+      if (held) predecessors.set(agentUrl, untokened(held))
+      runners.delete(agentUrl)
+      work.push(runner.close())
+      if (held && !wanted.has(agentUrl)) changed(runner.entry.id)
+    }
+    for (const [agentUrl, entry] of wanted) {
+      if (runners.has(agentUrl)) continue
+      const runner = createRunner({
+        entry,
+        pace: defaults,
+        send,
+        slots: createSlots(total, defaults.concurrency),
+        store,
+        clock,
+        random,
+        referencesFor,
+        onChange: () => changed(entry.id),
+      })
+      runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
+      const predecessor = predecessors.get(agentUrl)
+      work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
+    }
+    return Promise.all(work).then(
+      () => {},
+      (error: Error) => onTrouble(`saved slices could not be read: ${error.message}`),
+    )
+  }
+
+  return {
+    async start() {
+      if (started) throw new Error('upstreams: started twice')
+      started = true
+      await Promise.all([store.restore(), discovery.restore()])
+      discovery.configure(config.registries)
+      await applyRoster()
+    },
+    roster: () => roster,
+    registries: discovery.statuses,
+    statuses: () => byUrl().map((runner) => runner.status()),
+    slices() {
+      slices ??= byUrl().flatMap((runner) => runner.held()?.slice ?? [])
+      return slices
+    },
+    onChange(listener) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    async call(id, task, args, call) {
+      const runner = byUrl().find(({ entry }) => entry.id === id)
+      if (!runner) return callFailed('unknown_upstream', `no upstream ${id}`)
+      const outcome = await runner.call(task, args, call)
+      if (outcome.kind !== 'answer') return outcome
+      const { payload, rows } = outcome
+      if (rows.length === 0) return { kind: 'answer', payload }
+      const signals = parseRows(rows)
+      if (!signals) return callFailed('protocol_error', 'a signal in the answer is not JSON')
+      return { kind: 'answer', payload: { ...payload, signals } }
+    },
+    refreshSoon(id) {
+      byUrl()
+        .find(({ entry }) => entry.id === id)
+        ?.refreshSoon()
+    },
+    providerDomains() {
+      domains ??= [...new Set(byUrl().flatMap((runner) => runner.held()?.domains ?? []))].sort()
+      return domains
+    },
+    reconfigure(next) {
+      makeRoster({ registries: [], statics: next.statics, policy: next.policy }) // throws before anything changed
+      config = next
+      discovery.configure(next.registries)
+      void applyRoster()
+    },
+    async close() {
+      await discovery.close()
+      const stopping = [...runners.values()].map(({ runner }) => runner.close())
+      runners.clear()
+      await Promise.all(stopping)
+      await store.close()
+    },
+  }
+}

@@ -1,0 +1,77 @@
+/** Listings, slices and providers for the tests of this room: small, plain, and never more than the test says. */
+import { hash } from 'node:crypto'
+import type { Policy, Verdict } from '../../src/authz/verdict.js'
+import type { Judge } from '../../src/feed/judge.js'
+import type { Reader } from '../../src/feed/query.js'
+import type { Definition } from '../../src/merge/definition.js'
+import { createSlabWriter } from '../../src/upstreams/slab.js'
+import type { Listing, Slice, SliceMode } from '../../src/upstreams/slice.js'
+
+export const agentUrl = (upstream: string) => `https://${upstream}.example/mcp`
+
+export function sliceOf(
+  upstream: string,
+  listings: readonly Listing[],
+  { mode = 'wholesale', scope = 'public' }: { mode?: SliceMode; scope?: string } = {},
+): Slice {
+  const writer = createSlabWriter()
+  const digests = new BigUint64Array(listings.length)
+  listings.forEach((listing, row) => {
+    const bytes = Buffer.from(JSON.stringify(listing))
+    writer.append(bytes)
+    digests[row] = hash('sha256', bytes, 'buffer').readBigUInt64LE(0)
+  })
+  return {
+    upstream,
+    agentUrl: agentUrl(upstream),
+    scope,
+    mode,
+    rows: writer.finish(),
+    digests,
+    dropped: {},
+    walkedAt: 0,
+  }
+}
+
+/** A listing of a provider's signal. */
+export function listing(id: string, more: Partial<Listing> = {}, domain = 'provider.example'): Listing {
+  return {
+    signal_ref: { scope: 'data_provider', data_provider_domain: domain, signal_id: id },
+    signal_agent_segment_id: `seg_${id}`,
+    name: `Signal ${id}`,
+    description: `What ${id} means`,
+    signal_type: 'marketplace',
+    data_provider: 'Provider Inc',
+    coverage_percentage: 10,
+    deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live: false }],
+    pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: 2, currency: 'USD' }],
+    ...more,
+  }
+}
+
+export const AUTHORIZED: Verdict = { outcome: 'authorized', entries: [0] }
+export const UNAUTHORIZED: Verdict = { outcome: 'unauthorized', reason: 'agent_not_listed' }
+export const UNVERIFIABLE: Verdict = { outcome: 'unverifiable', reason: 'no_file' }
+
+export type Says = {
+  stamp?: string
+  policy?: Policy
+  decide?: (signalId: string, agentUrl: string) => Verdict
+  definition?: (signalId: string) => Definition | undefined
+}
+
+/** One judge whose providers all say the same, or what `of` says of a domain. */
+export function judgeThat(says: Says | ((domain: string) => Says) = {}): Judge {
+  return (domain) => {
+    const said = typeof says === 'function' ? says(domain) : says
+    return {
+      stamp: said.stamp ?? '',
+      policy: said.policy ?? 'strict',
+      decide: said.decide ?? (() => AUTHORIZED),
+      definition: said.definition ?? (() => undefined),
+    }
+  }
+}
+
+export const buyer: Reader = { caller: 'buyer', visibility: 'full', grants: [] }
+export const anonymous: Reader = { caller: '', visibility: 'metadata', grants: [] }
