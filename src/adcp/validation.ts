@@ -1,0 +1,99 @@
+/**
+ * One compiled validator a schema, and violations as the protocol wants them told: pointer, message, keyword
+ * (FACTS 2, `issues[]`). Messages are ours and name no value of the request: an untrusted string is never echoed.
+ */
+import type { Static, TSchema } from '@sinclair/typebox'
+import { Ajv, type ErrorObject } from 'ajv'
+import ajvFormats from 'ajv-formats'
+import { type AdcpError, adcpError, type Issue } from './error.js'
+
+const MAX_ISSUES = 16 // enough to mend a request with; a hostile one has thousands
+
+const ajv = new Ajv({ allErrors: true, strict: false })
+ajvFormats.default(ajv)
+
+export type Checked<S extends TSchema> = { ok: true; value: Static<S> } | { ok: false; issues: Issue[] }
+
+/** `issues[0]` in the form that `field` has: `/signals/0/name` -> `signals[0].name` (FACTS 2). */
+export function fieldOf(pointer: string): string {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map((part, at) => (/^\d+$/.test(part) ? `[${part}]` : at === 0 ? part : `.${part}`))
+    .join('')
+}
+
+function words({ keyword, params, message }: ErrorObject): string {
+  if (keyword === 'required') return 'is required'
+  if (keyword === 'additionalProperties') return 'is not known here'
+  if (keyword === 'const') return `must be ${JSON.stringify(params.allowedValue)}`
+  if (keyword === 'pattern') return 'does not have the form this field has'
+  return message ?? 'is not valid'
+}
+
+function pointerOf(error: ErrorObject): string {
+  const child = error.params.missingProperty ?? error.params.additionalProperty
+  if (typeof child !== 'string') return error.instancePath
+  return `${error.instancePath}/${child.replaceAll('~', '~0').replaceAll('/', '~1')}`
+}
+
+/**
+ * What is wrong inside a union, without the branches nobody meant: the branch whose tag (a `const` member) fits,
+ * else one sentence that lists the tags.
+ */
+function unionErrors(union: ErrorObject, inside: ErrorObject[]): ErrorObject[] {
+  const branches = new Map<string, ErrorObject[]>()
+  for (const error of inside) {
+    const branch = error.schemaPath.slice(union.schemaPath.length + 1).split('/', 1)[0] ?? ''
+    branches.set(branch, [...(branches.get(branch) ?? []), error])
+  }
+  const meant = [...branches.values()].filter((errors) => !errors.some((error) => error.keyword === 'const'))
+  const [only] = meant
+  if (meant.length === 1 && only && branches.size > 1 && meant.length < branches.size) return only
+  const tags = inside.filter((error) => error.keyword === 'const')
+  const at = tags[0]?.instancePath
+  if (at === undefined || !tags.every((tag) => tag.instancePath === at)) {
+    return [{ ...union, message: 'has none of the shapes this field can have' }]
+  }
+  const allowed = tags.map((tag) => String(tag.params.allowedValue)).join(', ')
+  return [{ ...union, instancePath: at, keyword: 'enum', message: `must be one of: ${allowed}` }]
+}
+
+function meaningful(errors: ErrorObject[]): ErrorObject[] {
+  const union = errors.findLast((error) => error.keyword === 'anyOf')
+  if (!union) return errors
+  const isInside = (error: ErrorObject) =>
+    error !== union && error.schemaPath.startsWith(`${union.schemaPath}/`)
+  const rest = errors.filter((error) => error !== union && !isInside(error))
+  return meaningful([...rest, ...unionErrors(union, errors.filter(isInside)).map(settled)])
+}
+
+/** A union that is told of needs no second look. */
+function settled(error: ErrorObject): ErrorObject {
+  return error.keyword === 'anyOf' ? { ...error, keyword: 'oneOf' } : error
+}
+
+/** A validator of one schema, compiled once. */
+export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<S> {
+  const validate = ajv.compile(schema)
+  return (value) => {
+    if (validate(value)) return { ok: true, value: value as Static<S> }
+    const issues = meaningful(validate.errors ?? [])
+      .slice(0, MAX_ISSUES)
+      .map((error) => ({ pointer: pointerOf(error), message: words(error), keyword: error.keyword }))
+    return { ok: false, issues }
+  }
+}
+
+/** INVALID_REQUEST for one or more violated rules; `field` is the first of them. */
+export function invalidRequest(issues: readonly Issue[], suggestion?: string): AdcpError {
+  const [first] = issues
+  const field = first && fieldOf(first.pointer)
+  const what = first ? `${field || 'The request'} ${first.message}.` : 'The request is not valid.'
+  return adcpError('INVALID_REQUEST', what, {
+    ...(field ? { field } : {}),
+    ...(suggestion ? { suggestion } : {}),
+    issues: [...issues],
+  })
+}

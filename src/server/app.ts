@@ -1,0 +1,150 @@
+/**
+ * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
+ * (DESIGN 7). It listens to nothing yet; `close()` lets what is in flight finish.
+ */
+import { randomBytes } from 'node:crypto'
+import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
+import { addA2a } from './a2a.js'
+import { createA2aCold } from './a2a-cold.js'
+import { createA2aTasks } from './a2a-tasks.js'
+import { agentCard } from './agent-card.js'
+import { type CallersOptions, createCallers } from './callers.js'
+import { createDispatcher, type Observed } from './dispatcher.js'
+import { createDoor } from './door.js'
+import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
+import { createJwtVerifier, type JwtOptions } from './jwt.js'
+import { addMcp } from './mcp.js'
+import { createMcpCold } from './mcp-cold.js'
+import { addOperations, createServingMetrics } from './operations.js'
+import { createOverload } from './overload.js'
+import { createRateLimiter, type RateLimit } from './rate-limit.js'
+import type { Task } from './task.js'
+import { type AgentFacts, getAdcpCapabilities } from './tasks/get-adcp-capabilities.js'
+import { type GetSignalsOptions, getSignals } from './tasks/get-signals.js'
+
+const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, has a tenth of it
+const REQUEST_MS = 30_000 // for all of headers and body: a client that dribbles is cut off
+const IDLE_MS = 150_000 // longer than the longest answer takes to begin
+const KEEP_ALIVE_MS = 65_000 // longer than the usual load balancer's, so that it closes first
+const LOG_EVERY = 1_000
+
+export type ServerOptions = GetSignalsOptions & {
+  /** The url that callers know us by (DESIGN 6 `listen.public_url`). */
+  publicUrl: string
+  /** Of the product, for humans and agent cards. */
+  version: string
+  callers: Omit<CallersOptions, 'jwt'>
+  jwt?: JwtOptions
+  rateLimit?: RateLimit
+  facts: () => AgentFacts
+  /** Tasks beside get_signals and get_adcp_capabilities. */
+  tasks?: readonly Task[]
+  /** How long an idempotency key replays; given when `tasks` change state. */
+  replayTtlSeconds?: number
+  log: Logger
+  operatorRegistry?: Registry
+  now?: () => number
+}
+
+function randomId(prefix: string): string {
+  return prefix + randomBytes(12).toString('base64url')
+}
+
+/** A caller's own request id when it is harmless in a log line, else one of ours. */
+function requestIds(): (request: { headers: Record<string, unknown> }) => string {
+  const prefix = randomBytes(6).toString('base64url')
+  let count = 0
+  return ({ headers }) => {
+    const given = headers['x-request-id']
+    return typeof given === 'string' && /^[\w.:-]{1,64}$/.test(given) ? given : `${prefix}-${++count}`
+  }
+}
+
+/** Faults that Fastify finds before a handler runs: body too large, media type, length mismatch. */
+function answerFaults(app: FastifyInstance, log: Logger): void {
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const status = error.statusCode && error.statusCode >= 400 ? error.statusCode : 500
+    if (status >= 500) log.error({ err: error, requestId: request.id }, 'a request failed')
+    const message = status >= 500 ? 'Something went wrong on our side' : error.message
+    return reply
+      .code(status)
+      .header('content-type', 'application/json')
+      .send(rpcError('null', INVALID_MESSAGE, message))
+  })
+  app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'Nothing is here' }))
+}
+
+/** Throws when the configuration of callers, limits or tasks contradicts itself. */
+export function createServer(options: ServerOptions): FastifyInstance {
+  const { feed, facts, log, replayTtlSeconds, now = Date.now } = options
+  const overload = createOverload()
+  const metrics = createServingMetrics(overload)
+  const limiter = createRateLimiter(options.rateLimit)
+  const jwt = options.jwt && createJwtVerifier(options.jwt)
+  const callers = createCallers({ ...options.callers, ...(jwt && { jwt }) })
+  const door = createDoor({ callers, overload, publicUrl: options.publicUrl })
+  let observed = 0
+
+  function observe(call: Observed): void {
+    metrics.observe(call)
+    if (observed++ % LOG_EVERY === 0) log.info({ ...call, oneOf: LOG_EVERY }, 'call')
+  }
+
+  const tasks: Task[] = [
+    getAdcpCapabilities({
+      facts,
+      brief: options.discover !== undefined,
+      ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
+    }),
+    getSignals(options),
+    ...(options.tasks ?? []),
+  ]
+  const dispatcher = createDispatcher({
+    tasks,
+    limiter,
+    now,
+    observe,
+    newContextId: () => randomId('ctx_'),
+    onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
+  })
+
+  const app = Fastify({
+    logger: false,
+    bodyLimit: BODY_BYTES,
+    requestTimeout: REQUEST_MS,
+    connectionTimeout: IDLE_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    forceCloseConnections: 'idle',
+    genReqId: requestIds(),
+  })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const { 'content-encoding': encoding = 'identity' } = request.headers
+    if (encoding === 'identity') done(null, body)
+    else done(Object.assign(new Error('A request body must not be encoded'), { statusCode: 415 }))
+  })
+  answerFaults(app, log)
+  addMcp(app, {
+    door,
+    dispatcher,
+    cold: createMcpCold({ tasks, version: options.version }),
+    limiter,
+    overload,
+    now,
+  })
+  const card = agentCard({ publicUrl: options.publicUrl, version: options.version, tasks })
+  const kept = createA2aTasks(now)
+  const a2aCold = createA2aCold({ card, tasks: kept })
+  const newTaskId = () => randomId('a2a_')
+  addA2a(app, { door, dispatcher, cold: a2aCold, tasks: kept, card, limiter, overload, now, newTaskId })
+  addOperations(app, {
+    isReady: () => feed.current() !== undefined,
+    door,
+    registry: metrics.registry,
+    ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
+  })
+  app.addHook('onClose', async () => overload.close())
+  return app
+}

@@ -1,0 +1,59 @@
+/**
+ * Writes an answer that is made of text and prepared bytes. The reply is hijacked and the pieces are handed to the
+ * socket as they are: joining them first costs two thirds of the throughput of a page (SCOUTING, MCP server).
+ */
+import type { FastifyReply } from 'fastify'
+import type { Payload } from './payload.js'
+
+export type Chunk = string | Uint8Array
+
+function view(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/** A payload between what a transport writes before and after it. */
+export function wrapped(before: string, payload: Payload, after: string): Chunk[] {
+  const { head, rows, tail } = payload
+  if (rows.length === 0) return [before + head + tail + after]
+  return [before + head, ...rows, tail + after]
+}
+
+/**
+ * The payload as the inside of a JSON string, quotes included. Rows are JSON already, so only quotes and backslashes
+ * can need an escape, and those are single bytes in UTF-8: Latin-1 carries all other bytes through unchanged.
+ */
+export function quoted(payload: Payload): Chunk[] {
+  const { head, rows, tail } = payload
+  const open = JSON.stringify(head).slice(0, -1)
+  if (rows.length === 0) return [`${open}${JSON.stringify(tail).slice(1)}`]
+  const escaped = (row: Uint8Array) =>
+    Buffer.from(JSON.stringify(view(row).toString('latin1')).slice(1, -1), 'latin1')
+  return [open, ...rows.map(escaped), JSON.stringify(tail).slice(1)]
+}
+
+/** All chunks as one text, for the paths that are not hot. */
+export function textOf(chunks: readonly Chunk[]): string {
+  return chunks.map((chunk) => (typeof chunk === 'string' ? chunk : view(chunk).toString())).join('')
+}
+
+/** Sends the chunks as one response with its length declared. */
+export function sendChunks(
+  reply: FastifyReply,
+  status: number,
+  headers: Record<string, string>,
+  chunks: readonly Chunk[],
+) {
+  const pieces = chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk))
+  let length = 0
+  for (const piece of pieces) length += piece.byteLength
+  reply.hijack()
+  const { raw } = reply
+  raw.writeHead(status, { ...headers, 'content-length': length })
+  const last = pieces.length - 1
+  if (last > 0) {
+    raw.cork()
+    for (let at = 0; at < last; at++) raw.write(pieces[at])
+    raw.end(pieces[last])
+    raw.uncork()
+  } else raw.end(pieces[0])
+}

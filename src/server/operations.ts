@@ -1,0 +1,73 @@
+/**
+ * What an operator asks of a running server: is it alive, is it ready, what does it count. No label names a caller,
+ * an account or anything a caller sent (issue "Isolation"): labels are our own closed words.
+ */
+import type { FastifyInstance } from 'fastify'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { Observed } from './dispatcher.js'
+import type { Door } from './door.js'
+import type { Overload } from './overload.js'
+
+const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
+
+/** Counters of the serving side. */
+export function createServingMetrics(overload: Overload) {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const labelNames = ['task', 'transport', 'outcome'] as const
+  const calls = new Counter({
+    name: 'tributary_task_calls_total',
+    help: 'Task calls by outcome: completed, submitted, or the code of the error',
+    labelNames,
+    registers: [registry],
+  })
+  const seconds = new Histogram({
+    name: 'tributary_task_seconds',
+    help: 'Time from the parsed request to the prepared answer',
+    labelNames: ['task', 'transport'],
+    buckets: BUCKETS_SECONDS,
+    registers: [registry],
+  })
+  new Gauge({
+    name: 'tributary_pending_calls',
+    help: 'Calls that wait for something other than this process',
+    registers: [registry],
+    collect() {
+      this.set(overload.pending())
+    },
+  })
+
+  function observe({ task, transport, outcome, ms }: Observed): void {
+    calls.inc({ task, transport, outcome })
+    seconds.observe({ task, transport }, ms / 1_000)
+  }
+
+  return { registry, observe }
+}
+
+export type OperationsOptions = {
+  /** Whether the first snapshot is there. */
+  isReady: () => boolean
+  door: Door
+  /** Shown to everybody who may call at all. */
+  registry: Registry
+  /** Shown to operators only: these may name upstreams. */
+  operatorRegistry?: Registry
+}
+
+export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
+  const { isReady, door, registry, operatorRegistry } = options
+
+  app.get('/healthz', () => ({ status: 'ok' }))
+
+  app.get('/readyz', (_request, reply) =>
+    isReady() ? { status: 'ready' } : reply.code(503).header('retry-after', '1').send({ status: 'starting' }),
+  )
+
+  app.get('/metrics', async (request, reply) => {
+    const who = await door.enter(request)
+    const isOperator = who.kind === 'caller' && who.caller.role === 'operator'
+    const shown = isOperator && operatorRegistry ? Registry.merge([registry, operatorRegistry]) : registry
+    return reply.header('content-type', shown.contentType).send(await shown.metrics())
+  })
+}

@@ -1,0 +1,40 @@
+/**
+ * How much one caller may ask: a token bucket each, refilled by the clock (DESIGN 6, `rate_limit`).
+ * Buckets live in a bounded cache; a caller who falls out of it starts again with a full one.
+ */
+import { LRUCache } from 'lru-cache'
+
+const MAX_CALLERS = 100_000
+
+export type RateLimit = { perSecond: number; burst: number }
+export type RateLimiter = {
+  /** 0 when the call may go on; else the seconds until it may, at least 1. */
+  take(caller: string, now: number): number
+}
+
+type Bucket = { tokens: number; at: number }
+
+/** `limit` undefined: nobody is held back. */
+export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
+  if (!limit) return { take: () => 0 }
+  const { perSecond, burst } = limit
+  if (!(perSecond > 0) || !(burst >= 1)) {
+    throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${perSecond} and ${burst}`)
+  }
+  const buckets = new LRUCache<string, Bucket>({ max: MAX_CALLERS })
+
+  function take(caller: string, now: number): number {
+    let bucket = buckets.get(caller)
+    if (!bucket) {
+      bucket = { tokens: burst, at: now }
+      buckets.set(caller, bucket)
+    }
+    bucket.tokens = Math.min(burst, bucket.tokens + (Math.max(0, now - bucket.at) * perSecond) / 1_000)
+    bucket.at = now
+    if (bucket.tokens < 1) return Math.min(3_600, Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond)))
+    bucket.tokens -= 1
+    return 0
+  }
+
+  return { take }
+}

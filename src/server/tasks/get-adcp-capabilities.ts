@@ -1,0 +1,70 @@
+/**
+ * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
+ * for every caller (FACTS 1). It claims only what works now.
+ */
+import { CapabilitiesRequest } from '../../adcp/capabilities.js'
+import { MAJOR, RELEASES } from '../../adcp/version.js'
+import type { Task } from '../task.js'
+
+const MAX_DOMAINS = 10_000
+
+export type AgentFacts = {
+  /** Provider domains whose signals are in the feed, sorted. */
+  providerDomains: readonly string[]
+  /** Whether any signal of the feed is first-party data of its source. */
+  servesOwned: boolean
+  /** Whether any caller has an account that may be priced off the rate card. */
+  accountOverlays: boolean
+}
+
+export type CapabilitiesOptions = {
+  facts: () => AgentFacts
+  /** Whether get_signals understands signal_spec. */
+  brief: boolean
+  /** How long a key replays its answer; absent when no task of this agent changes state. */
+  replayTtlSeconds?: number
+}
+
+export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof CapabilitiesRequest> {
+  const { facts, brief, replayTtlSeconds } = options
+  return {
+    name: 'get_adcp_capabilities',
+    aliases: ['get_protocol_capabilities'],
+    title: 'What this agent can do',
+    description:
+      'Tells what this signals agent supports: protocol releases, discovery modes, feed versioning, and the data ' +
+      'providers whose signals it offers. Call it once before the other tools.',
+    request: CapabilitiesRequest,
+    mutating: false,
+    handle() {
+      const { providerDomains, servesOwned, accountOverlays } = facts()
+      const count = providerDomains.length
+      return {
+        kind: 'answer',
+        message: `A federating signals agent with signals of ${count} data provider${count === 1 ? '' : 's'}.`,
+        fields: {
+          adcp: {
+            major_versions: [MAJOR],
+            supported_versions: RELEASES,
+            idempotency:
+              replayTtlSeconds === undefined
+                ? { supported: false }
+                : { supported: true, replay_ttl_seconds: replayTtlSeconds },
+          },
+          supported_protocols: ['signals'],
+          specialisms: ['signal-marketplace', ...(servesOwned ? ['signal-owned'] : [])],
+          account: { supported_billing: ['operator', 'agent'] },
+          signals: {
+            discovery_modes: [...(brief ? ['brief'] : []), 'wholesale'],
+            ...(count > 0 && { data_provider_domains: providerDomains.slice(0, MAX_DOMAINS) }),
+          },
+          wholesale_feed_versioning: {
+            supported: true,
+            pricing_version_separate: true,
+            cache_scope_account: accountOverlays,
+          },
+        },
+      }
+    },
+  }
+}

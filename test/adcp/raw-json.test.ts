@@ -1,0 +1,39 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { isDeeperThan, rawValue } from '../../src/adcp/raw-json.js'
+
+const SEED = 20_261_121
+
+test('the text at a path parses to the value at that path, for any JSON in any spacing', (t) => {
+  t.comment(`seed ${SEED}`)
+  const spacing = fc.constantFrom(undefined, 1, '\t')
+  const property = fc.property(fc.jsonValue(), fc.string(), spacing, (value, key, indent) => {
+    const text = JSON.stringify({ before: [1, '"}'], [key]: [null, { in: value }], after: 0 }, null, indent)
+    const parsed = JSON.parse(text)
+    const raw = rawValue(text, [key, 1, 'in'])
+    if (!Array.isArray(parsed[key])) return true // the key was one of ours and came later
+    return raw !== undefined && JSON.stringify(JSON.parse(raw)) === JSON.stringify(parsed[key][1].in)
+  })
+  fc.assert(property, { seed: SEED, numRuns: 500 })
+  t.pass('every value was found')
+  t.end()
+})
+
+test('what is not there is undefined, and of duplicates the last counts', (t) => {
+  t.equal(rawValue('{"a":{"b":1}}', ['a', 'c']), undefined)
+  t.equal(rawValue('{"a":[1]}', ['a', 1]), undefined)
+  t.equal(rawValue('{"a":[1]}', ['a', 'b']), undefined)
+  t.equal(rawValue('"a"', ['a']), undefined)
+  t.equal(rawValue('{"a":1,"\\u0061":2.0}', ['a']), '2.0')
+  t.equal(rawValue(' { "a" : -1.50e3 } ', ['a']), '-1.50e3')
+  t.equal(rawValue(' [ true ,"x"] ', [0]), 'true')
+  t.end()
+})
+
+test('depth counts nesting, not brackets in strings', (t) => {
+  t.equal(isDeeperThan('[[[]]]', 3), false)
+  t.equal(isDeeperThan('[[[]]]', 2), true)
+  t.equal(isDeeperThan('["[[[[", {"\\"[[[": "}"}]', 2), false)
+  t.equal(isDeeperThan('[[],[],[]]', 2), false)
+  t.end()
+})

@@ -1,0 +1,48 @@
+import { Type } from '@sinclair/typebox'
+import { test } from 'tap'
+import { compileCheck, fieldOf, invalidRequest } from '../../src/adcp/validation.js'
+
+const Shape = Type.Object({
+  mode: Type.Optional(Type.Union([Type.Literal('a'), Type.Literal('b')])),
+  refs: Type.Optional(
+    Type.Array(
+      Type.Union([
+        Type.Object({ scope: Type.Literal('x'), id: Type.String() }),
+        Type.Object({ scope: Type.Literal('y'), url: Type.String() }),
+      ]),
+    ),
+  ),
+  size: Type.Optional(Type.Integer({ minimum: 1 })),
+})
+const check = compileCheck(Shape)
+const issues = (value: unknown) => {
+  const checked = check(value)
+  return checked.ok ? [] : checked.issues.map(({ pointer, message }) => `${pointer} ${message}`)
+}
+
+test('a union is told of by its tag, not by every branch', (t) => {
+  t.same(issues({ mode: 'c' }), ['/mode must be one of: a, b'])
+  t.same(issues({ refs: [{ scope: 'x' }] }), ['/refs/0/id is required'])
+  t.same(issues({ refs: [{ scope: 'z', id: '1' }] }), ['/refs/0/scope must be one of: x, y'])
+  t.same(issues({ refs: ['text'] }), ['/refs/0 has none of the shapes this field can have'])
+  t.same(issues({ refs: [{ scope: 'x', id: '1' }, { scope: 'y' }], size: 0 }), [
+    '/size must be >= 1',
+    '/refs/1/url is required',
+  ])
+  t.same(issues('text'), [' must be object'])
+  t.end()
+})
+
+test('a pointer becomes a field in the protocol form', (t) => {
+  t.equal(fieldOf('/filters/max_cpm'), 'filters.max_cpm')
+  t.equal(fieldOf('/signals/0/name'), 'signals[0].name')
+  t.equal(fieldOf('/a~1b/c~0d'), 'a/b.c~d')
+  t.equal(fieldOf(''), '')
+  t.equal('field' in invalidRequest([{ pointer: '', message: 'must be an object', keyword: 'type' }]), false)
+  t.end()
+})
+
+test('a thousand violations are told as a few', (t) => {
+  t.equal(issues({ refs: Array.from({ length: 1_000 }, () => ({ scope: 'x' })) }).length, 16)
+  t.end()
+})

@@ -1,0 +1,38 @@
+import { test } from 'tap'
+import { createRateLimiter } from '../../src/server/rate-limit.js'
+import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
+
+test('a bucket holds its burst and refills by the clock', (t) => {
+  const limiter = createRateLimiter({ perSecond: 2, burst: 3 })
+  t.same(
+    [0, 0, 0, 1],
+    [1, 2, 3, 4].map(() => limiter.take('a', 0)),
+  )
+  t.equal(limiter.take('b', 0), 0, 'another caller has a bucket of his own')
+  t.equal(limiter.take('a', 500), 0)
+  t.equal(limiter.take('a', 500), 1)
+  t.equal(limiter.take('a', 400), 1, 'a clock that steps back gives nothing away')
+  t.throws(() => createRateLimiter({ perSecond: 0, burst: 1 }), /per_second > 0/)
+  t.end()
+})
+
+test('who asks too much is told when to come back, in the envelope; others are not held up', async (t) => {
+  const { call, post } = await startServer(t, { rateLimit: { perSecond: 0.5, burst: 2 }, now: () => 1_000 })
+  const args = { discovery_mode: 'wholesale', context: { a: 1 } }
+  await call('get_signals', args)
+  await call('get_signals', args)
+  const { status, adcp_error, context } = await call('get_signals', args)
+  t.equal(status, 'failed')
+  t.equal(adcp_error.code, 'RATE_LIMITED')
+  t.equal(adcp_error.recovery, 'transient')
+  t.equal(adcp_error.retry_after, 2)
+  t.same(context, { a: 1 })
+  const ping = await post(
+    '/mcp',
+    { jsonrpc: '2.0', id: 1, method: 'ping' },
+    { authorization: `Bearer ${BUYER_TOKEN}` },
+  )
+  t.equal(ping.status, 429)
+  t.equal(ping.headers.get('retry-after'), '2')
+  t.equal((await call('get_signals', args, { authorization: `Bearer ${OTHER_TOKEN}` })).status, 'completed')
+})

@@ -1,0 +1,129 @@
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { test } from 'tap'
+import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
+
+const ping = (id: unknown = 1) => ({ jsonrpc: '2.0', id, method: 'ping' })
+const tool = (id: unknown, name = 'get_adcp_capabilities') => ({
+  jsonrpc: '2.0',
+  id,
+  method: 'tools/call',
+  params: { name, arguments: {} },
+})
+
+test('the official client initializes, lists and calls', async (t) => {
+  const { url } = await startServer(t)
+  const requestInit = { headers: { authorization: `Bearer ${BUYER_TOKEN}` } }
+  const client = new Client({ name: 'test', version: '1' })
+  await client.connect(new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit }) as never)
+  t.equal(client.getServerVersion()?.name, 'tributary')
+  const { tools } = await client.listTools()
+  t.same(
+    tools.map((one) => one.name),
+    ['get_adcp_capabilities', 'get_protocol_capabilities', 'get_signals'],
+  )
+  for (const one of tools) t.ok((one.description ?? '').length > 80, `${one.name} says how to use it`)
+  const args = { discovery_mode: 'wholesale', pagination: { max_results: 2 } }
+  const { structuredContent, isError } = await client.callTool({ name: 'get_signals', arguments: args })
+  t.notOk(isError)
+  t.equal((structuredContent as { signals: unknown[] }).signals.length, 2)
+  t.equal((await client.callTool({ name: 'get_signals', arguments: {} })).isError, true)
+  await t.rejects(client.callTool({ name: 'nothing', arguments: {} }), /not the name of a tool/)
+  await client.ping()
+  await client.close()
+})
+
+test('a newer client is told to fall back', async (t) => {
+  const { post } = await startServer(t)
+  const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: {} }
+  t.equal((await post('/mcp', discover, { 'mcp-protocol-version': '2026-07-28' })).status, 400)
+  t.equal((await post('/mcp', discover)).json.error.code, -32601)
+})
+
+test('an id of every legal type goes back as it came', async (t) => {
+  const { post } = await startServer(t)
+  for (const id of ['"a"', '""', '"\\u0041\\n"', '0', '-1', '1.5', '12345678901234567890']) {
+    for (const method of ['"ping"', '"tools/call","params":{"name":"get_adcp_capabilities"}', '"nothing"']) {
+      const { text } = await post('/mcp', `{"jsonrpc":"2.0","id":${id},"method":${method}}`)
+      const given = /"id":("(?:[^"\\]|\\.)*"|[-\d.]+)/.exec(text)?.[1]
+      t.same(given?.startsWith('"') ? JSON.parse(given) : given, id.startsWith('"') ? JSON.parse(id) : id)
+    }
+  }
+  for (const id of [null, true, {}, []]) {
+    const { status, json } = await post('/mcp', ping(id))
+    t.equal(status, 400)
+    t.same(json, {
+      jsonrpc: '2.0',
+      id: null,
+      error: { code: -32600, message: 'id must be a string or a number' },
+    })
+  }
+})
+
+test('notifications and answers are taken without a word', async (t) => {
+  const { post } = await startServer(t)
+  for (const body of [
+    { jsonrpc: '2.0', method: 'notifications/initialized' },
+    { jsonrpc: '2.0', id: 1, result: {} },
+    [{ jsonrpc: '2.0', method: 'notifications/initialized' }],
+  ]) {
+    const { status, text } = await post('/mcp', body)
+    t.equal(status, 202)
+    t.equal(text, '')
+  }
+})
+
+test('a batch is answered message by message to clients that may send one', async (t) => {
+  const { post } = await startServer(t)
+  const batch = [ping('a'), tool('b'), tool('c', 'none'), { jsonrpc: '2.0', method: 'notifications/x' }, 7]
+  const { status, json } = await post('/mcp', batch)
+  t.equal(status, 200)
+  t.same(
+    json.map((one: { id: unknown; error?: { code: number } }) => [one.id, one.error?.code]),
+    [
+      ['a', undefined],
+      ['b', undefined],
+      ['c', -32602],
+      [null, -32600],
+    ],
+  )
+  t.equal((await post('/mcp', batch, { 'mcp-protocol-version': '2025-06-18' })).status, 400)
+  t.equal((await post('/mcp', [])).status, 400)
+  t.equal(
+    (
+      await post(
+        '/mcp',
+        Array.from({ length: 51 }, () => ping()),
+      )
+    ).status,
+    400,
+  )
+})
+
+test('HTTP rules: method, media types, versions, origins and hosts', async (t) => {
+  const { post, send, raw, url } = await startServer(t)
+  for (const method of ['GET', 'DELETE']) {
+    const { status, headers } = await send('/mcp', { method })
+    t.equal(status, 405)
+    t.equal(headers.get('allow'), 'POST')
+  }
+  t.equal((await post('/mcp', ping(), { accept: 'text/event-stream' })).status, 406)
+  t.equal((await post('/mcp', ping(), { accept: 'application/json' })).status, 200)
+  t.equal((await post('/mcp', ping(), { accept: '*/*' })).status, 200)
+  t.equal((await post('/mcp', JSON.stringify(ping()), { 'content-type': 'text/plain' })).status, 415)
+  t.equal((await post('/mcp', ping(), { 'content-encoding': 'gzip' })).status, 415)
+  t.equal((await post('/mcp', ping(), { 'mcp-protocol-version': '1999-01-01' })).status, 400)
+  t.equal((await post('/mcp', ping(), { origin: 'https://evil.example' })).status, 403)
+  t.equal((await post('/mcp', ping(), { origin: 'null' })).status, 403)
+  t.equal((await post('/mcp', ping(), { origin: 'http://tributary.example' })).status, 200)
+  t.equal((await post('/mcp', ping(), { origin: 'http://localhost:6274' })).status, 200)
+  const body = JSON.stringify(ping())
+  const status = async (host: string) => {
+    const head = `POST /mcp HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\nContent-Type: application/json`
+    return (await raw(`${head}\r\nContent-Length: ${body.length}\r\n\r\n${body}`)).split(' ')[1]
+  }
+  t.equal(await status('evil.example'), '403', 'a rebound name')
+  t.equal(await status('tributary.example'), '200')
+  t.equal(await status(new URL(url).host), '200')
+  t.equal(await status('localhost:1'), '200')
+})
