@@ -1,0 +1,53 @@
+/** What the activation room says to the tasks that serve it: an answer's own fields, or an error. */
+import { type AdcpError, adcpError } from '../adcp/error.js'
+
+export type ActivationAnswer =
+  | {
+      kind: 'answer'
+      /** Default: completed. */
+      status?: 'submitted'
+      message: string
+      fields: Readonly<Record<string, unknown>>
+      replayed?: boolean
+    }
+  | Refusal
+
+export type Refusal = { kind: 'refused'; error: AdcpError }
+
+const STORAGE_RETRY_SECONDS = 5
+
+export function refuse(...parts: Parameters<typeof adcpError>): Refusal {
+  return { kind: 'refused', error: adcpError(...parts) }
+}
+
+/** A handle or id that is stale, forged or somebody else's: one answer for all, byte for byte (FACTS 2). */
+export function notFound(field: string): Refusal {
+  return refuse('REFERENCE_NOT_FOUND', 'What this field names does not exist or is not visible to you.', {
+    field,
+    suggestion: 'Take handles and ids from a current get_signals, list_tasks or list_accounts answer.',
+  })
+}
+
+/** The key was used for another request; of that request nothing is told. */
+export function keyConflict(): Refusal {
+  return refuse('IDEMPOTENCY_CONFLICT', 'This idempotency_key was used for another request.', {
+    field: 'idempotency_key',
+    suggestion: 'Use a fresh key for each request; repeat a request unchanged.',
+  })
+}
+
+/** The same request is still being worked on, by another process or an earlier connection. */
+export function stillRunning(): Refusal {
+  return refuse('SERVICE_UNAVAILABLE', 'The first request with this key is still being worked on.', {
+    retry_after: 1,
+    suggestion: 'Repeat the same request with the same idempotency_key.',
+  })
+}
+
+/** The storage cannot take a write just now; nothing was done that is not written down. */
+export function storageDown(): Refusal {
+  return refuse('SERVICE_UNAVAILABLE', 'This agent cannot store what it does just now.', {
+    retry_after: STORAGE_RETRY_SECONDS,
+    suggestion: 'Repeat the same request with the same idempotency_key.',
+  })
+}

@@ -1,0 +1,127 @@
+/**
+ * Makes the calls that were written down, and writes down what came of them, so that each has its effect once: a call
+ * whose outcome is not known (a crash, a broken connection, an upstream that was down) is repeated under the same
+ * derived key, by whoever asks for its answer or by `repeatOpen`, for as long as upstreams remember keys.
+ */
+import pLimit from 'p-limit'
+import type { Clock } from '../net/clock.js'
+import type { Call, Lease, NewCall } from '../store/calls.js'
+import type { Repositories, Store } from '../store/store.js'
+import { type CallOutcome, type Understood, understand } from './upstream-answer.js'
+
+/** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
+const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
+const LEASE_MARGIN_MS = 10_000 // from the deadline of a call to its record
+const REPEAT_AT_ONCE = 50
+const REPEATS_IN_PARALLEL = 4
+const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
+
+/** Where a crash leaves different traces; tests stop the process at each. */
+export const CHECKPOINTS = ['planned', 'intended', 'answered', 'settled', 'concluded'] as const
+export type Checkpoint = (typeof CHECKPOINTS)[number]
+
+export type UpstreamCall = (
+  upstream: string,
+  task: string,
+  args: Readonly<Record<string, unknown>>,
+  budget: { deadline: number },
+) => Promise<CallOutcome>
+
+/** What a kind of call means beyond being made. */
+export type CallKind = {
+  /** Whether `errors[]` in an answer means that nothing was done. */
+  errorsRefuse: boolean
+  /** Whether repeating `call` would undo what `later`, on the same target, asked for. */
+  undoes(call: Call, later: Call): boolean
+  /** What is kept of the upstream's answer. */
+  digest(call: Call, understood: Extract<Understood, { kind: 'done' | 'submitted' }>): unknown
+  /** Records what follows from the outcome, with the outcome itself. */
+  settled(repositories: Repositories, call: Call): Promise<void>
+}
+
+export type DeliveryOptions = {
+  store: Store
+  clock: Clock
+  call: UpstreamCall
+  kinds: Readonly<Record<Call['task'], CallKind>>
+  /** Names this process in leases. */
+  owner: string
+  /** Told of an upstream where something changed. */
+  onChanged: (upstream: string) => void
+  reached: (checkpoint: Checkpoint) => void
+}
+
+/** A call as it stands now; an open one says when to ask again, in seconds. */
+export type Delivered = { call: Call; retryAfter?: number }
+
+export function createDelivery(options: DeliveryOptions) {
+  const { store, clock, kinds, owner, onChanged, reached } = options
+
+  /** For a call that is made until `deadline`. */
+  function lease(deadline: number): Lease {
+    return { owner, until: deadline + LEASE_MARGIN_MS }
+  }
+
+  async function end(call: Call, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
+    const ended: Call = { ...call, state, ...(answer !== undefined && { answer }) }
+    const first = await store.write(async (repositories) => {
+      const settled = await repositories.calls.settle(call.id, state, answer)
+      if (settled) await kinds[call.task].settled(repositories, ended)
+      return settled
+    })
+    reached('settled')
+    return first ? ended : ((await store.calls.get(call.id)) ?? ended)
+  }
+
+  async function ask(call: Call, deadline: number): Promise<Understood> {
+    const args = { ...call.args, idempotency_key: call.upstreamKey }
+    const { errorsRefuse } = kinds[call.task]
+    const outcome = await options.call(call.upstream, call.task, args, { deadline })
+    return understand(call.upstream, outcome, errorsRefuse)
+  }
+
+  /** Makes a call that this process holds the lease of. A broken connection is tried once more at once. */
+  async function make(call: Call, deadline: number): Promise<Delivered> {
+    let understood = await ask(call, deadline)
+    if (understood.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
+      understood = await ask(call, deadline)
+    }
+    reached('answered')
+    if (understood.kind === 'unknown') {
+      await store.calls.endLease(call.id)
+      return { call, retryAfter: understood.retryAfter }
+    }
+    if (understood.kind === 'refused') return { call: await end(call, 'refused', understood.error) }
+    const ended = await end(call, 'answered', kinds[call.task].digest(call, understood))
+    onChanged(call.upstream)
+    return { call: ended }
+  }
+
+  /** Makes a call that was just intended, under the lease it was intended with. */
+  async function deliver(call: NewCall, deadline: number): Promise<Delivered> {
+    return await make({ ...call, state: 'open', attempts: 1, createdAt: clock.now() }, deadline)
+  }
+
+  /** Repeats an open call; undefined when it is not open or another process is at it. */
+  async function repeat(id: string, deadline: number): Promise<Delivered | undefined> {
+    const call = await store.calls.claim(id, lease(deadline))
+    if (!call) return undefined
+    if (clock.now() - call.createdAt > REPEAT_FOR_MS) return { call: await end(call, 'abandoned') }
+    const later = call.target === '' ? [] : await store.calls.later(call)
+    if (later.some((other) => kinds[call.task].undoes(call, other))) {
+      return { call: await end(call, 'superseded') }
+    }
+    return await make(call, deadline)
+  }
+
+  /** Repeats what a crash or an upstream that was down left open; each gets `budgetMs`. */
+  async function repeatOpen(budgetMs: number): Promise<void> {
+    const limit = pLimit(REPEATS_IN_PARALLEL)
+    const ids = await store.calls.unclaimed(REPEAT_AT_ONCE)
+    await Promise.all(ids.map((id) => limit(() => repeat(id, clock.now() + budgetMs))))
+  }
+
+  return { lease, deliver, repeat, repeatOpen }
+}
+
+export type Delivery = ReturnType<typeof createDelivery>

@@ -1,0 +1,140 @@
+/**
+ * One request, one effect: a caller's idempotency key is bound to its request before anything is done, the calls that
+ * follow are written down with it, and a repetition gets the original's answer (specification, "Authentication" 6).
+ */
+import type { Clock } from '../net/clock.js'
+import type { NewCall } from '../store/calls.js'
+import type { KeyedRequest } from '../store/idempotency.js'
+import type { Repositories, Store } from '../store/store.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
+import type { Checkpoint, Delivered, Delivery } from './delivery.js'
+
+const WATCH_MS = 100 // how often the outcome of another process's call is looked for
+
+export type Plan = {
+  kind: 'plan'
+  calls: readonly NewCall[]
+  /** Written in the transaction that binds the key. */
+  record(repositories: Repositories): Promise<void>
+}
+
+export type Conclusion =
+  | { kind: 'final'; answer: unknown } // kept for replays
+  | { kind: 'open'; said: ActivationAnswer } // said now; the same request asks again
+
+export type Work = {
+  /** What has to be done; writes nothing. An answer when there is nothing to do. */
+  plan(): Promise<Plan | ActivationAnswer>
+  /** What the outcomes of the calls amount to. */
+  conclude(delivered: readonly Delivered[]): Promise<Conclusion>
+  /** A final answer as its caller may see it now. */
+  render(answer: unknown, replayed: boolean): ActivationAnswer
+}
+
+export type OnceOptions = {
+  store: Store
+  clock: Clock
+  delivery: Delivery
+  reached: (checkpoint: Checkpoint) => void
+}
+
+type Flight = { request: KeyedRequest; said: Promise<ActivationAnswer> }
+
+function isSame(one: KeyedRequest, other: KeyedRequest): boolean {
+  return one.task === other.task && one.fingerprint === other.fingerprint
+}
+
+export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
+  const flights = new Map<string, Flight>() // requests under way here; each leaves when it is answered
+
+  function pause(ms: number): Promise<void> {
+    return new Promise((resolve) => void clock.after(ms, resolve))
+  }
+
+  async function conclude(
+    request: KeyedRequest,
+    work: Work,
+    delivered: readonly Delivered[],
+    replayed: boolean,
+  ): Promise<ActivationAnswer> {
+    const conclusion = await work.conclude(delivered)
+    if (conclusion.kind === 'open') return conclusion.said
+    await store.idempotency.answer(request.caller, request.key, conclusion.answer)
+    reached('concluded')
+    return work.render(conclusion.answer, replayed)
+  }
+
+  /** Takes up a request that has no answer: repeats its open calls, or waits for the process that is at it. */
+  async function resume(
+    request: KeyedRequest,
+    since: number,
+    work: Work,
+    deadline: number,
+  ): Promise<ActivationAnswer> {
+    for (;;) {
+      const calls = await store.calls.ofKey(request.caller, request.key, since)
+      const delivered = await Promise.all(
+        calls.map(async (call) =>
+          call.state === 'open' ? await delivery.repeat(call.id, deadline) : { call },
+        ),
+      )
+      const known = delivered.filter((one) => one !== undefined)
+      if (known.length === delivered.length) return await conclude(request, work, known, true)
+      if (clock.now() + WATCH_MS >= deadline) return stillRunning()
+      await pause(WATCH_MS)
+    }
+  }
+
+  async function start(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
+    const plan = await work.plan()
+    if (plan.kind !== 'plan') return plan
+    reached('planned')
+    const lease = delivery.lease(deadline)
+    const binding = await store.write(async (repositories) => {
+      const bound = await repositories.idempotency.bind(request)
+      if (bound.kind !== 'fresh') return bound
+      for (const call of plan.calls) await repositories.calls.intend(call, lease)
+      await plan.record(repositories)
+      return bound
+    })
+    if (binding.kind === 'conflict') return keyConflict()
+    if (binding.kind === 'answered') return work.render(binding.answer, true)
+    if (binding.kind === 'open') return await resume(request, binding.since, work, deadline)
+    reached('intended')
+    const delivered = await Promise.all(plan.calls.map((call) => delivery.deliver(call, deadline)))
+    return await conclude(request, work, delivered, false)
+  }
+
+  async function answer(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
+    try {
+      const found = await store.idempotency.find(request)
+      if (found?.kind === 'conflict') return keyConflict()
+      if (found?.kind === 'answered') return work.render(found.answer, true)
+      if (found?.kind === 'open') return await resume(request, found.since, work, deadline)
+      return await start(request, work, deadline)
+    } catch (error) {
+      // What was written before stands; what was not is repeated under the same derived keys.
+      if (error instanceof StorageUnavailable) return storageDown()
+      throw error
+    }
+  }
+
+  /** The one answer of a request, however often and from wherever it is sent. `deadline` in ms since the epoch. */
+  async function once(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
+    const name = JSON.stringify([request.caller, request.key])
+    const flight = flights.get(name)
+    if (flight) {
+      if (!isSame(flight.request, request)) return keyConflict()
+      const said = await flight.said
+      return said.kind === 'answer' ? { ...said, replayed: true } : said
+    }
+    const said = answer(request, work, deadline).finally(() => flights.delete(name))
+    flights.set(name, { request, said })
+    return await said
+  }
+
+  return once
+}
+
+export type Once = ReturnType<typeof createOnce>

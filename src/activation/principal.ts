@@ -1,0 +1,72 @@
+/** Who asks, as far as activation needs to know, and which accounts are theirs (DESIGN 5.6). */
+import type { AccountReference } from '../adcp/account.js'
+import type { Destination } from '../adcp/signal.js'
+import type { Accounts } from '../store/accounts.js'
+import { type Refusal, refuse } from './answer.js'
+import { canonical } from './request-identity.js'
+
+export type Principal = {
+  /** Every row of the caller's state is keyed by it. */
+  readonly id: string
+  /** Destinations whose activation keys the caller may see. */
+  readonly destinations: readonly Destination[]
+  /** The caller's account -> upstream id -> the reference that upstream knows it by. */
+  readonly accounts: ReadonlyMap<string, ReadonlyMap<string, AccountReference>>
+}
+
+/** An account of the caller's. */
+export type OwnAccount = {
+  /** Equal for equal references: canonical JSON. */
+  key: string
+  /** What the upstream knows it by; undefined when it has no name for it. */
+  at(upstream: string): AccountReference | undefined
+}
+
+type Natural = Extract<AccountReference, { operator: string }>
+
+/** One spelling of a natural key: `sandbox: false` is the default and left out, other brand members do not count. */
+export function naturalKey({ brand, operator, sandbox }: Natural): string {
+  const { domain, brand_id } = brand
+  return canonical({
+    brand: { domain, ...(brand_id !== undefined && { brand_id }) },
+    operator,
+    ...(sandbox === true && { sandbox }),
+  })
+}
+
+/** One answer for accounts that do not exist and those of others (FACTS 2). */
+export function accountNotFound(field: string): Refusal {
+  return refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
+    field,
+    suggestion: 'Use an account of list_accounts, or declare it with sync_accounts.',
+  })
+}
+
+/**
+ * The account a reference names: one that the operator configured, by id, or one that the caller declared, by id or
+ * natural key. Upstreams know a declared account by its natural key, which is theirs to accept.
+ */
+export async function findOwnAccount(
+  principal: Principal,
+  reference: AccountReference,
+  accounts: Accounts,
+  field: string,
+): Promise<{ kind: 'account'; account: OwnAccount } | Refusal> {
+  if ('account_id' in reference) {
+    const mapped = principal.accounts.get(reference.account_id)
+    if (mapped) {
+      return {
+        kind: 'account',
+        account: { key: canonical(reference), at: (upstream) => mapped.get(upstream) },
+      }
+    }
+  }
+  const declared =
+    'account_id' in reference
+      ? await accounts.get(principal.id, reference.account_id)
+      : await accounts.byNaturalKey(principal.id, naturalKey(reference))
+  if (declared?.naturalKey === undefined || declared.status !== 'active') return accountNotFound(field)
+  const { naturalKey: key } = declared
+  const natural = JSON.parse(key) as AccountReference
+  return { kind: 'account', account: { key, at: () => natural } }
+}

@@ -1,0 +1,93 @@
+/**
+ * What callers told us about their accounts: those they declared (brand and operator) and the settings of those the
+ * operator configured (schemas account/sync-accounts, account/list-accounts). Keyed by caller.
+ */
+import type { Selectable } from 'kysely'
+import type { AccountTable, Db } from './schema.js'
+
+export type StoredAccount = {
+  caller: string
+  accountId: string
+  /** Canonical JSON of brand, operator and sandbox; absent for an account the operator configured. */
+  naturalKey?: string
+  /** Fields of the account as declared: brand, operator, billing and so on. */
+  settings: Readonly<Record<string, unknown>>
+  status: 'active' | 'closed'
+  /** As sent, credentials included: they are for delivery and are never shown. */
+  notificationConfigs: readonly Readonly<Record<string, unknown>>[]
+}
+
+export type Accounts = {
+  get(caller: string, accountId: string): Promise<StoredAccount | undefined>
+  byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined>
+  /** All of the caller's, oldest first. */
+  list(caller: string): Promise<StoredAccount[]>
+  put(account: StoredAccount): Promise<void>
+}
+
+function fromRow(row: Selectable<AccountTable>): StoredAccount {
+  return {
+    caller: row.caller,
+    accountId: row.account_id,
+    ...(row.natural_key !== null && { naturalKey: row.natural_key }),
+    settings: JSON.parse(row.settings) as StoredAccount['settings'],
+    status: row.status as StoredAccount['status'],
+    notificationConfigs: JSON.parse(row.notification_configs) as StoredAccount['notificationConfigs'],
+  }
+}
+
+export function createAccounts(db: Db, now: () => number): Accounts {
+  async function get(caller: string, accountId: string): Promise<StoredAccount | undefined> {
+    const row = await db
+      .selectFrom('accounts')
+      .selectAll()
+      .where('caller', '=', caller)
+      .where('account_id', '=', accountId)
+      .executeTakeFirst()
+    return row && fromRow(row)
+  }
+
+  async function byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined> {
+    const row = await db
+      .selectFrom('accounts')
+      .selectAll()
+      .where('caller', '=', caller)
+      .where('natural_key', '=', naturalKey)
+      .executeTakeFirst()
+    return row && fromRow(row)
+  }
+
+  async function list(caller: string): Promise<StoredAccount[]> {
+    const rows = await db
+      .selectFrom('accounts')
+      .selectAll()
+      .where('caller', '=', caller)
+      .orderBy('created_at')
+      .orderBy('account_id')
+      .execute()
+    return rows.map(fromRow)
+  }
+
+  async function put(account: StoredAccount): Promise<void> {
+    const at = now()
+    const settable = {
+      settings: JSON.stringify(account.settings),
+      status: account.status,
+      notification_configs: JSON.stringify(account.notificationConfigs),
+      updated_at: at,
+    }
+    await db
+      .insertInto('accounts')
+      .values({
+        caller: account.caller,
+        account_id: account.accountId,
+        natural_key: account.naturalKey ?? null,
+        created_at: at,
+        ...settable,
+      })
+      .onConflict((conflict) => conflict.columns(['caller', 'account_id']).doUpdateSet(settable))
+      .execute()
+  }
+
+  return { get, byNaturalKey, list, put }
+}

@@ -1,0 +1,148 @@
+/**
+ * The tables' history: forward only, each step in one transaction, under the database's lock. A database that knows
+ * steps which this program does not is of a newer release and is refused, not guessed at.
+ */
+import { type Kysely, type Migration, Migrator } from 'kysely'
+import type { Tables } from './schema.js'
+
+const activation: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('idempotency')
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('key', 'text', (column) => column.notNull())
+      .addColumn('task', 'text', (column) => column.notNull())
+      .addColumn('fingerprint', 'text', (column) => column.notNull())
+      .addColumn('answer', 'text')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('expires_at', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('idempotency_pk', ['caller', 'key'])
+      .execute()
+    await db.schema.createIndex('idempotency_expiry').on('idempotency').column('expires_at').execute()
+
+    await db.schema
+      .createTable('calls')
+      .addColumn('id', 'text', (column) => column.primaryKey())
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('key', 'text', (column) => column.notNull())
+      .addColumn('task', 'text', (column) => column.notNull())
+      .addColumn('upstream', 'text', (column) => column.notNull())
+      .addColumn('upstream_key', 'text', (column) => column.notNull())
+      .addColumn('target', 'text', (column) => column.notNull())
+      .addColumn('args', 'text', (column) => column.notNull())
+      .addColumn('rows', 'text', (column) => column.notNull())
+      .addColumn('state', 'text', (column) => column.notNull())
+      .addColumn('answer', 'text')
+      .addColumn('owner', 'text', (column) => column.notNull())
+      .addColumn('lease_until', 'bigint', (column) => column.notNull())
+      .addColumn('attempts', 'integer', (column) => column.notNull())
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('updated_at', 'bigint', (column) => column.notNull())
+      .execute()
+    await db.schema.createIndex('calls_key').on('calls').columns(['caller', 'key']).execute()
+    await db.schema
+      .createIndex('calls_target')
+      .on('calls')
+      .columns(['caller', 'upstream', 'target', 'created_at'])
+      .execute()
+    await db.schema.createIndex('calls_state').on('calls').columns(['state', 'lease_until']).execute()
+
+    await db.schema
+      .createTable('activations')
+      .addColumn('id', 'text', (column) => column.primaryKey())
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('account', 'text')
+      .addColumn('action', 'text', (column) => column.notNull())
+      .addColumn('handle', 'text', (column) => column.notNull())
+      .addColumn('signal_handle', 'text', (column) => column.notNull())
+      .addColumn('offer_handle', 'text', (column) => column.notNull())
+      .addColumn('pricing_option_id', 'text')
+      .addColumn('upstream_option_id', 'text')
+      .addColumn('upstream', 'text', (column) => column.notNull())
+      .addColumn('agent_url', 'text', (column) => column.notNull())
+      .addColumn('segment_id', 'text', (column) => column.notNull())
+      .addColumn('upstream_account', 'text')
+      .addColumn('destinations', 'text', (column) => column.notNull())
+      .addColumn('outcome', 'text', (column) => column.notNull())
+      .addColumn('deployments', 'text')
+      .addColumn('error', 'text')
+      .addColumn('task_id', 'text')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('updated_at', 'bigint', (column) => column.notNull())
+      .execute()
+    await db.schema
+      .createIndex('activations_signal')
+      .on('activations')
+      .columns(['caller', 'signal_handle', 'created_at'])
+      .execute()
+    await db.schema.createIndex('activations_time').on('activations').columns(['created_at', 'id']).execute()
+
+    await db.schema
+      .createTable('tasks')
+      .addColumn('id', 'text', (column) => column.primaryKey())
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('account', 'text')
+      .addColumn('type', 'text', (column) => column.notNull())
+      .addColumn('status', 'text', (column) => column.notNull())
+      .addColumn('upstream', 'text')
+      .addColumn('upstream_task_id', 'text')
+      .addColumn('call_id', 'text')
+      .addColumn('request', 'text', (column) => column.notNull())
+      .addColumn('result', 'text')
+      .addColumn('error', 'text')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('updated_at', 'bigint', (column) => column.notNull())
+      .addColumn('completed_at', 'bigint')
+      .addColumn('polled_at', 'bigint', (column) => column.notNull())
+      .execute()
+    await db.schema.createIndex('tasks_caller').on('tasks').columns(['caller', 'created_at', 'id']).execute()
+    await db.schema.createIndex('tasks_open').on('tasks').columns(['completed_at', 'polled_at']).execute()
+
+    await db.schema
+      .createTable('accounts')
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('account_id', 'text', (column) => column.notNull())
+      .addColumn('natural_key', 'text')
+      .addColumn('settings', 'text', (column) => column.notNull())
+      .addColumn('status', 'text', (column) => column.notNull())
+      .addColumn('notification_configs', 'text', (column) => column.notNull())
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('updated_at', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('accounts_pk', ['caller', 'account_id'])
+      .addUniqueConstraint('accounts_natural_key', ['caller', 'natural_key'])
+      .execute()
+  },
+}
+
+const blobRows: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('blobs')
+      .addColumn('name', 'text', (column) => column.primaryKey())
+      .addColumn('parts', 'text', (column) => column.notNull())
+      .execute()
+    await db.schema
+      .createTable('blob_chunks')
+      .addColumn('name', 'text', (column) => column.notNull().references('blobs.name').onDelete('cascade'))
+      .addColumn('part', 'integer', (column) => column.notNull())
+      .addColumn('chunk', 'integer', (column) => column.notNull())
+      .addColumn('bytes', 'bytea', (column) => column.notNull())
+      .addPrimaryKeyConstraint('blob_chunks_pk', ['name', 'part', 'chunk'])
+      .execute()
+  },
+}
+
+export const EMBEDDED_MIGRATIONS: Record<string, Migration> = { '001_activation': activation }
+export const SHARED_MIGRATIONS: Record<string, Migration> = {
+  '001_activation': activation,
+  '002_blob_rows': blobRows,
+}
+
+/** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */
+export async function migrate(db: Kysely<Tables>, migrations: Record<string, Migration>): Promise<void> {
+  const { error } = await new Migrator({
+    db,
+    provider: { getMigrations: async () => migrations },
+  }).migrateToLatest()
+  if (error !== undefined) throw error
+}

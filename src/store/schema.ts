@@ -1,0 +1,109 @@
+/**
+ * The tables, as kysely sees them. The same on SQLite and PostgreSQL: JSON is text, instants are milliseconds since the
+ * epoch, and every row that belongs to a caller carries the caller (specification, "Authentication" 2).
+ */
+import type { ColumnType, Kysely, Transaction } from 'kysely'
+
+/** Written once, never updated. */
+type Fixed<T> = ColumnType<T, T, never>
+
+export type IdempotencyTable = {
+  caller: Fixed<string>
+  key: Fixed<string>
+  task: Fixed<string>
+  fingerprint: Fixed<string>
+  answer: string | null
+  created_at: Fixed<number>
+  expires_at: Fixed<number>
+}
+
+export type CallTable = {
+  id: Fixed<string>
+  caller: Fixed<string>
+  key: Fixed<string>
+  task: Fixed<string>
+  upstream: Fixed<string>
+  upstream_key: Fixed<string>
+  target: Fixed<string>
+  args: Fixed<string>
+  rows: Fixed<string>
+  state: string
+  answer: string | null
+  owner: string
+  lease_until: number
+  attempts: number
+  created_at: Fixed<number>
+  updated_at: number
+}
+
+export type ActivationTable = {
+  id: Fixed<string>
+  caller: Fixed<string>
+  account: Fixed<string | null>
+  action: Fixed<string>
+  handle: Fixed<string>
+  signal_handle: Fixed<string>
+  offer_handle: Fixed<string>
+  pricing_option_id: Fixed<string | null>
+  upstream_option_id: Fixed<string | null>
+  upstream: Fixed<string>
+  agent_url: Fixed<string>
+  segment_id: Fixed<string>
+  upstream_account: Fixed<string | null>
+  destinations: Fixed<string>
+  outcome: string
+  deployments: string | null
+  error: string | null
+  task_id: string | null
+  created_at: Fixed<number>
+  updated_at: number
+}
+
+export type TaskTable = {
+  id: Fixed<string>
+  caller: Fixed<string>
+  account: Fixed<string | null>
+  type: Fixed<string>
+  status: string
+  upstream: Fixed<string | null>
+  upstream_task_id: Fixed<string | null>
+  call_id: Fixed<string | null>
+  request: Fixed<string>
+  result: string | null
+  error: string | null
+  created_at: Fixed<number>
+  updated_at: number
+  completed_at: number | null
+  polled_at: number
+}
+
+export type AccountTable = {
+  caller: Fixed<string>
+  account_id: Fixed<string>
+  natural_key: Fixed<string | null>
+  settings: string
+  status: string
+  notification_configs: string
+  created_at: Fixed<number>
+  updated_at: number
+}
+
+export type BlobTable = { name: string; parts: string }
+export type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
+
+export type Tables = {
+  idempotency: IdempotencyTable
+  calls: CallTable
+  activations: ActivationTable
+  tasks: TaskTable
+  accounts: AccountTable
+  /** PostgreSQL only: an embedded store keeps blobs as files. */
+  blobs: BlobTable
+  blob_chunks: BlobChunkTable
+}
+
+/** The tables that hold state which cannot be fetched again, in the order in which they can be copied. */
+export const STATE_TABLES = ['idempotency', 'calls', 'activations', 'tasks', 'accounts'] as const
+
+/** A connection or a transaction: repositories do not care which. */
+export type Db = Kysely<Tables> | Transaction<Tables>

@@ -1,0 +1,54 @@
+/**
+ * The embedded database: SQLite (libsql) in one file, write-ahead log, synced at every commit, so that what was
+ * answered survives a power cut. One connection a process; other processes (`tributary ledger`) may read beside it.
+ */
+
+import { Kysely, type SqliteDatabase, SqliteDialect } from 'kysely'
+import Database from 'libsql'
+import type { Tables } from './schema.js'
+
+// Waiting for another process stops everything here: libsql is synchronous. Others hold the lock for milliseconds.
+const BUSY_MS = 1_000
+
+const NOTHING_TO_ROLL_BACK = {
+  reader: false,
+  run: () => ({ changes: 0, lastInsertRowid: 0 }),
+  all: () => [],
+  iterate: () => [][Symbol.iterator](),
+}
+
+/**
+ * kysely opens transactions with a plain `begin`, which fails without waiting when another process wrote between the
+ * first read and the first write: take the write lock at once. And a failed commit (disk full) has rolled back
+ * already: a second rollback must not hide the first error.
+ */
+function adapted(db: Database.Database): SqliteDatabase {
+  return {
+    close() {
+      try {
+        db.exec('PRAGMA wal_checkpoint(TRUNCATE)') // libsql leaves it to us: one file is easier to back up than two
+      } catch {
+        // A full disk: the log keeps what was committed, and the next start reads it.
+      }
+      db.close()
+    },
+    prepare(sql) {
+      if (sql === 'rollback' && !db.inTransaction) return NOTHING_TO_ROLL_BACK as never
+      return db.prepare(sql === 'begin' ? 'begin immediate' : sql) as never
+    },
+  }
+}
+
+/** Throws when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. */
+export function openSqlite(file: string): Kysely<Tables> {
+  const db = new Database(file, { timeout: BUSY_MS })
+  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
+  const found = db.prepare('PRAGMA integrity_check(1)').get() as { integrity_check?: string } | undefined
+  if (found?.integrity_check !== 'ok') {
+    db.close()
+    throw new Error(
+      `${file} is damaged (${found?.integrity_check}); restore it from a backup (docs/storage.md)`,
+    )
+  }
+  return new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapted(db) }) })
+}

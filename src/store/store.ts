@@ -1,0 +1,115 @@
+/**
+ * The durable state of one Tributary, behind one door: an embedded SQLite with blobs as files under a folder, or a
+ * PostgreSQL that replicas share (DESIGN 4, 6 `storage`). Repositories are the same on both.
+ */
+import { mkdir } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import type { Kysely, Migration } from 'kysely'
+import type { Blobs } from '../upstreams/blobs.js'
+import { type Accounts, createAccounts } from './accounts.js'
+import { openBlobFiles } from './blob-files.js'
+import { createBlobRows } from './blob-rows.js'
+import { type Calls, createCalls } from './calls.js'
+import { createIdempotency, type Idempotency } from './idempotency.js'
+import { createLedger, type Ledger } from './ledger.js'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
+import { openPostgres } from './postgres.js'
+import type { Db, Tables } from './schema.js'
+import { openSqlite } from './sqlite.js'
+import { createTasks, type Tasks } from './tasks.js'
+import { storageMethods, storageWork } from './unavailable.js'
+
+export type StoreOptions = {
+  /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */
+  url: string
+  now: () => number
+  /** Told of what an operator should know: a damaged blob, a connection that was lost. */
+  onProblem: (problem: string) => void
+}
+
+export type Repositories = {
+  idempotency: Idempotency
+  calls: Calls
+  ledger: Ledger
+  tasks: Tasks
+  accounts: Accounts
+}
+
+/** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */
+export type Store = Repositories & {
+  /** True when other processes work on the same state: their leases are respected. */
+  shared: boolean
+  blobs: Blobs
+  /** All of `work` or nothing of it. */
+  write<T>(work: (repositories: Repositories) => Promise<T>): Promise<T>
+  /** For moving the state to another storage; repositories are the way for everything else. */
+  db: Kysely<Tables>
+  close(): Promise<void>
+}
+
+const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
+
+function repositories(db: Db, now: () => number): Repositories {
+  return {
+    idempotency: createIdempotency(db, now),
+    calls: createCalls(db, now),
+    ledger: createLedger(db, now),
+    tasks: createTasks(db, now),
+    accounts: createAccounts(db, now),
+  }
+}
+
+function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => number): Store {
+  const direct = repositories(db, now)
+  return {
+    shared,
+    blobs,
+    idempotency: storageMethods(direct.idempotency),
+    calls: storageMethods(direct.calls),
+    ledger: storageMethods(direct.ledger),
+    tasks: storageMethods(direct.tasks),
+    accounts: storageMethods(direct.accounts),
+    write: (work) => storageWork(() => db.transaction().execute((tx) => work(repositories(tx, now)))),
+    db,
+    close: () => db.destroy(),
+  }
+}
+
+async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration>): Promise<Kysely<Tables>> {
+  try {
+    await migrate(db, migrations)
+    return db
+  } catch (error) {
+    await db.destroy()
+    throw error
+  }
+}
+
+async function openEmbedded(folder: string, { now, onProblem }: StoreOptions): Promise<Store> {
+  await mkdir(folder, { recursive: true, mode: FOLDER_MODE })
+  const blobs = await openBlobFiles({
+    folder: join(folder, 'blobs'),
+    onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
+  })
+  const db = await migrated(openSqlite(join(folder, 'tributary.db')), EMBEDDED_MIGRATIONS)
+  return storeOn(db, blobs, false, now)
+}
+
+async function openShared({ url, now, onProblem }: StoreOptions): Promise<Store> {
+  const pool = openPostgres(url, (problem) => onProblem(`a database connection was lost: ${problem}`))
+  const db = await migrated(pool, SHARED_MIGRATIONS)
+  const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
+  const blobs = createBlobRows({ db, onDamage })
+  return storeOn(db, storageMethods(blobs), true, now)
+}
+
+/** Opens the storage and brings its tables up to date. Throws when it cannot be reached, is damaged or is newer. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const { url } = options
+  if (/^postgres(ql)?:\/\//.test(url)) return await openShared(options)
+  if (!url.startsWith('file:')) {
+    throw new Error('storage.url: expected file:<folder> or postgres://..., got another kind of url')
+  }
+  const folder = url.slice('file:'.length).replace(/^\/\/(?=\/)/, '') // file:///var/lib is /var/lib too
+  return await openEmbedded(resolve(folder), options)
+}

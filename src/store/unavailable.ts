@@ -1,0 +1,54 @@
+/**
+ * Telling a storage that cannot serve just now (disk full, read-only, database gone) from a bug. The first is told to
+ * callers as SERVICE_UNAVAILABLE with `retry_after`; the second stays an exception.
+ */
+
+/** The storage could not serve; nothing of the unit of work was kept. */
+export class StorageUnavailable extends Error {
+  override readonly name = 'StorageUnavailable'
+}
+
+/** SQLite's primary result codes: full, read-only, I/O, locked by another process, cannot open. */
+const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
+
+/**
+ * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P (operator intervention), 58 (system
+ * error), 25006 (read-only: a standby, or a primary out of space), 55P03 (lock not available).
+ */
+const POSTGRES_CODES = /^(08|53|57P|58|25006|55P03)/
+
+const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
+
+/** pg gives these without a code. */
+const POSTGRES_MESSAGES =
+  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout)/
+
+function isUnavailable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const { code } = error as { code?: unknown }
+  if (typeof code === 'string') {
+    return SQLITE_CODES.test(code) || POSTGRES_CODES.test(code) || SOCKET_CODES.test(code)
+  }
+  return POSTGRES_MESSAGES.test(error.message)
+}
+
+/** Runs `work`; a failure of the storage itself comes out as `StorageUnavailable`. */
+export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (!isUnavailable(error)) throw error
+    throw new StorageUnavailable('the storage cannot serve just now', { cause: error })
+  }
+}
+
+type Methods = Record<string, (...args: never[]) => Promise<unknown>>
+
+/** The same methods, each as one unit of storage work. */
+export function storageMethods<T extends Methods>(methods: T): T {
+  const wrapped = Object.entries(methods).map(([name, method]) => [
+    name,
+    (...args: never[]) => storageWork(() => method(...args)),
+  ])
+  return Object.fromEntries(wrapped) as T
+}

@@ -1,0 +1,67 @@
+import { REPLAY_TTL_MS } from '../../src/store/idempotency.js'
+import { onEveryStorage } from './support/storages.js'
+
+const request = { caller: 'acme', key: 'key-0123456789abcdef', task: 'activate_signal', fingerprint: 'f1' }
+
+onEveryStorage('a key stands for one request of one caller', async (t, storage) => {
+  const { idempotency } = await storage.open()
+  t.equal(await idempotency.find(request), undefined)
+  t.same(await idempotency.bind(request), { kind: 'fresh' })
+  t.same(await idempotency.bind(request), { kind: 'open', since: storage.clock.now })
+  t.match(await idempotency.find(request), { kind: 'open' })
+  t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'conflict' })
+  t.same(await idempotency.bind({ ...request, task: 'report_usage' }), { kind: 'conflict' })
+  await idempotency.answer(request.caller, request.key, { deployments: ['é'] })
+  t.same(await idempotency.bind(request), { kind: 'answered', answer: { deployments: ['é'] } })
+  t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'conflict' })
+  t.same(await idempotency.bind({ ...request, caller: 'other', fingerprint: 'f2' }), { kind: 'fresh' })
+})
+
+onEveryStorage('an answer is replayed for 24 hours and then forgotten', async (t, storage) => {
+  const { idempotency } = await storage.open()
+  await idempotency.bind(request)
+  await idempotency.answer(request.caller, request.key, 1)
+  storage.clock.now += REPLAY_TTL_MS - 1
+  await idempotency.forgetExpired()
+  t.same(await idempotency.bind(request), { kind: 'answered', answer: 1 })
+  storage.clock.now += 1
+  t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'fresh' })
+})
+
+onEveryStorage('a request with an open call keeps its key; a released key is free', async (t, storage) => {
+  const { idempotency, calls } = await storage.open()
+  await idempotency.bind(request)
+  await idempotency.bind({ ...request, key: 'key-without-a-call' })
+  await calls.intend(
+    {
+      ...{
+        id: 'a',
+        caller: request.caller,
+        key: request.key,
+        task: 'activate_signal',
+        upstream: 'northwind',
+      },
+      ...{ upstreamKey: 'derived', target: '', args: {}, rows: [] },
+    },
+    { owner: 'one', until: 0 },
+  )
+  storage.clock.now += REPLAY_TTL_MS * 2
+  await idempotency.forgetExpired()
+  t.match(await idempotency.find(request), { kind: 'open' })
+  t.equal(await idempotency.find({ ...request, key: 'key-without-a-call' }), undefined)
+  await idempotency.release(request.caller, request.key)
+  t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'fresh' })
+})
+
+onEveryStorage('of many requests that bind one key at once, one gets it', async (t, storage) => {
+  // Replicas share a PostgreSQL; an embedded storage has one process.
+  const replicas = await Promise.all(Array.from({ length: storage.server ? 3 : 1 }, () => storage.open()))
+  const bindings = await Promise.all(
+    Array.from({ length: 20 }).flatMap(() =>
+      replicas.map((store) => store.write((tx) => tx.idempotency.bind(request))),
+    ),
+  )
+  const kinds = bindings.map((binding) => binding.kind)
+  t.equal(kinds.filter((kind) => kind === 'fresh').length, 1)
+  t.equal(kinds.filter((kind) => kind === 'open').length, kinds.length - 1)
+})

@@ -1,0 +1,67 @@
+import { ledgerEntries, type NewEntry } from '../../src/store/ledger.js'
+import { onEveryStorage } from './support/storages.js'
+
+const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
+  id,
+  caller: 'acme',
+  action: 'activate',
+  handle: 'sig_a',
+  signalHandle: 'sig_a',
+  offerHandle: 'sig_a.12345678',
+  upstream: 'northwind',
+  agentUrl: 'https://signals.northwind.example/mcp',
+  segmentId: 'nw_1',
+  destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
+  ...over,
+})
+
+onEveryStorage('an entry comes back as it was recorded and settled', async (t, storage) => {
+  const { ledger } = await storage.open()
+  await ledger.record(entry('1', { account: '{"account_id":"a"}', upstreamAccount: { account_id: 'nw' } }))
+  const recorded = { ...entry('1'), account: '{"account_id":"a"}', upstreamAccount: { account_id: 'nw' } }
+  const times = { createdAt: storage.clock.now, updatedAt: storage.clock.now }
+  t.same(await ledger.get('1'), { ...recorded, outcome: 'pending', ...times })
+  storage.clock.now += 5
+  const deployments = [{ type: 'platform', platform: 'the-trade-desk', is_live: true }]
+  await ledger.settle('1', { outcome: 'completed', deployments, taskId: 'task-1' })
+  t.same(await ledger.get('1'), {
+    ...recorded,
+    ...times,
+    updatedAt: storage.clock.now,
+    outcome: 'completed',
+    deployments,
+    taskId: 'task-1',
+  })
+})
+
+onEveryStorage(
+  'the ledger is read newest first, by any of its columns, page after page',
+  async (t, storage) => {
+    const { ledger } = await storage.open()
+    for (let index = 0; index < 30; index += 1) {
+      await ledger.record(entry(String(index).padStart(2, '0'), { caller: index % 2 ? 'acme' : 'other' }))
+      if (index % 3 === 0) storage.clock.now += 1 // several share an instant
+    }
+    const mine = await ledger.query({ caller: 'acme' }, 100)
+    t.equal(mine.length, 15)
+    t.ok(mine.every((row) => row.caller === 'acme'))
+    const walked: string[] = []
+    for (
+      let page = await ledger.query({}, 7);
+      page.length > 0;
+      page = await ledger.query({}, 7, page.at(-1))
+    ) {
+      walked.push(...page.map((row) => row.id))
+    }
+    t.same(
+      walked,
+      Array.from({ length: 30 }, (_, index) => String(29 - index).padStart(2, '0')),
+    )
+    const all: string[] = []
+    for await (const row of ledgerEntries(ledger, { handle: 'sig_a.12345678' })) all.push(row.id)
+    t.same(all, walked)
+    t.same(await ledger.query({ handle: 'sig_b' }, 10), [])
+    t.same(await ledger.query({ since: storage.clock.now }, 10), await ledger.query({}, 2))
+    t.same(await ledger.query({ action: 'deactivate' }, 10), [])
+  },
+)

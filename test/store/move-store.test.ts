@@ -1,0 +1,75 @@
+import { test } from 'tap'
+import { moveStore } from '../../src/store/move-store.js'
+import { STATE_TABLES } from '../../src/store/schema.js'
+import type { Store } from '../../src/store/store.js'
+import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+
+async function fill(store: Store) {
+  for (let index = 0; index < 450; index += 1) {
+    await store.idempotency.bind({ caller: 'acme', key: `key-${index}`, task: 't', fingerprint: 'f' })
+  }
+  await store.calls.intend(
+    {
+      id: 'call-1',
+      caller: 'acme',
+      key: 'key-1',
+      task: 'activate_signal',
+      upstream: 'northwind',
+      upstreamKey: 'derived',
+      target: 'segment',
+      args: { note: 'ünïcode "quoted"' },
+      rows: [1, 2],
+    },
+    { owner: 'one', until: 5 },
+  )
+  await store.ledger.record({
+    id: 'call-1',
+    caller: 'acme',
+    action: 'activate',
+    handle: 'sig_a',
+    signalHandle: 'sig_a',
+    offerHandle: 'sig_a.12345678',
+    upstream: 'northwind',
+    agentUrl: 'https://signals.northwind.example/mcp',
+    segmentId: 'nw_1',
+    destinations: [],
+  })
+  await store.tasks.create({
+    id: 'task-1',
+    caller: 'acme',
+    type: 'activate_signal',
+    status: 'submitted',
+    request: {},
+  })
+  await store.accounts.put({
+    caller: 'acme',
+    accountId: 'acc_1',
+    settings: {},
+    status: 'active',
+    notificationConfigs: [],
+  })
+  await store.blobs.write('slice/a', [new TextEncoder().encode('rows')])
+}
+
+test('the state of an embedded storage moves to PostgreSQL row by row', { skip: NO_POSTGRES }, async (t) => {
+  const from = await (await embedded(t)).open()
+  const target = await shared(t)
+  if (!target) return
+  const to = await target.open()
+  await fill(from)
+  t.same(await moveStore(from, to), {
+    idempotency: 450,
+    calls: 1,
+    activations: 1,
+    tasks: 1,
+    accounts: 1,
+    blobs: 1,
+  })
+  for (const table of STATE_TABLES) {
+    const rows = (store: Store) => store.db.selectFrom(table).selectAll().orderBy('created_at').execute()
+    const sorted = async (store: Store) => (await rows(store)).map((row) => JSON.stringify(row)).sort()
+    t.same(await sorted(to), await sorted(from), table)
+  }
+  t.same(Buffer.concat((await to.blobs.read('slice/a')) ?? []).toString(), 'rows')
+  await t.rejects(moveStore(from, to), /already holds state/)
+})

@@ -1,0 +1,113 @@
+/** A throwaway PostgreSQL of one test file: its own cluster in a temporary folder, on a free loopback port. */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chownSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import pg from 'pg'
+
+export type Postgres = {
+  /** The url of a new, empty database. */
+  fresh(): Promise<string>
+  /** Ends the server as a power cut would. */
+  kill(): Promise<void>
+  start(): Promise<void>
+  remove(): Promise<void>
+}
+
+type User = { uid: number; gid: number }
+
+/** PostgreSQL refuses to run as root; some other user has to. */
+function unprivileged(): User | undefined {
+  if (process.getuid?.() !== 0) return undefined
+  const id = (flag: string) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }))
+  return { uid: id('-u'), gid: id('-g') }
+}
+
+/** Where the server's binaries are; undefined when this machine has none. */
+export function postgresBinaries(): string | undefined {
+  try {
+    const folder = execFileSync('pg_config', ['--bindir'], { encoding: 'utf8', stdio: 'pipe' }).trim()
+    return existsSync(join(folder, 'initdb')) ? folder : undefined
+  } catch {
+    return undefined // no pg_config: the caller skips and says so
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  server.close()
+  await once(server, 'close')
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+export async function startPostgres(binaries: string): Promise<Postgres> {
+  const user = unprivileged()
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-postgres-'))
+  if (user) chownSync(folder, user.uid, user.gid)
+  const data = join(folder, 'data')
+  execFileSync(
+    join(binaries, 'initdb'),
+    ['-D', data, '-U', 'tributary', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
+    { ...user, cwd: folder, stdio: 'pipe' },
+  )
+  const port = await freePort()
+  const url = (database: string) => `postgres://tributary@127.0.0.1:${port}/${database}`
+  let server: ChildProcess | undefined
+  let databases = 0
+
+  async function ask(sql: string): Promise<void> {
+    const client = new pg.Client({ connectionString: url('postgres') })
+    client.on('error', () => {}) // a server that goes away while we ask fails the query too
+    await client.connect()
+    try {
+      await client.query(sql)
+    } finally {
+      await client.end()
+    }
+  }
+
+  async function start(): Promise<void> {
+    const settings = { listen_addresses: '127.0.0.1', port, unix_socket_directories: '', fsync: 'off' }
+    const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
+    server = spawn(join(binaries, 'postgres'), ['-D', data, ...flags], {
+      ...user,
+      cwd: folder,
+      stdio: 'ignore',
+    })
+    for (let attempt = 0; ; attempt += 1) {
+      try {
+        return await ask('select 1')
+      } catch (error) {
+        if (attempt === 200) throw error
+        await wait(25)
+      }
+    }
+  }
+
+  async function kill(): Promise<void> {
+    if (!server || server.exitCode !== null || server.signalCode !== null) return
+    server.kill('SIGQUIT') // immediate shutdown: no checkpoint, its children end too
+    await once(server, 'exit')
+  }
+
+  await start()
+  return {
+    async fresh() {
+      databases += 1
+      await ask(`create database test_${databases}`)
+      return url(`test_${databases}`)
+    },
+    kill,
+    start,
+    async remove() {
+      await kill()
+      rmSync(folder, { recursive: true, force: true })
+    },
+  }
+}

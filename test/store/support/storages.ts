@@ -1,0 +1,68 @@
+/** Runs one rule on every storage: SQLite in a temporary folder and a throwaway PostgreSQL. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import tap, { type Test, test } from 'tap'
+import { openStore, type Store } from '../../../src/store/store.js'
+import { type Postgres, postgresBinaries, startPostgres } from './postgres.js'
+
+export type Storage = {
+  url: string
+  /** A clock that only the test moves. */
+  clock: { now: number }
+  problems: string[]
+  /** A new connection to the same state, as another process would have; closed when the test ends. */
+  open(): Promise<Store>
+  /** Only for PostgreSQL. */
+  server?: Postgres
+}
+
+const START = Date.UTC(2026, 0, 15)
+const binaries = postgresBinaries()
+let cluster: Promise<Postgres> | undefined
+
+tap.teardown(async () => (await cluster)?.remove())
+
+function storageAt(t: Test, url: string): Storage {
+  const clock = { now: START }
+  const problems: string[] = []
+  return {
+    url,
+    clock,
+    problems,
+    async open() {
+      const onProblem = (problem: string) => problems.push(problem)
+      const store = await openStore({ url, now: () => clock.now, onProblem })
+      t.teardown(() => store.close())
+      return store
+    },
+  }
+}
+
+/** An embedded storage in a folder that goes away with the test. */
+export async function embedded(t: Test): Promise<Storage> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-store-'))
+  const storage = storageAt(t, `file:${folder}`)
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return storage
+}
+
+/** A new database in this file's PostgreSQL; undefined when the machine has no PostgreSQL. */
+export async function shared(t: Test): Promise<(Storage & { server: Postgres }) | undefined> {
+  if (!binaries) return undefined
+  cluster ??= startPostgres(binaries)
+  const server = await cluster
+  return { ...storageAt(t, await server.fresh()), server }
+}
+
+export const NO_POSTGRES = binaries
+  ? false
+  : 'no PostgreSQL on this machine: pg_config does not name its binaries'
+
+export function onEveryStorage(rule: string, prove: (t: Test, storage: Storage) => Promise<void>): void {
+  test(`${rule} (SQLite)`, async (t) => prove(t, await embedded(t)))
+  test(`${rule} (PostgreSQL)`, { skip: NO_POSTGRES }, async (t) => {
+    const storage = await shared(t)
+    if (storage) await prove(t, storage)
+  })
+}
