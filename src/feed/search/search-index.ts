@@ -135,6 +135,12 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     priors.push(priorOf(row))
   }
 
+  /** A row number without words. */
+  function skip(): void {
+    lengths.push(0)
+    priors.push(0)
+  }
+
   function finish(): SearchIndex {
     const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, lengths.length) || 1
     const impactOf = (row: number, weight: number) => {
@@ -158,5 +164,5 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     }
   }
 
-  return { add, finish }
+  return { add, skip, finish }
 }
