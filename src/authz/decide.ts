@@ -107,6 +107,9 @@ export function decide(
     return { outcome: 'unauthorized', reason: 'agent_not_listed', ...(hint && { hint }) }
   }
   if (grants.length === 0) return { outcome: 'unauthorized', reason: 'agent_not_listed_for_signal' }
+  const [only] = grants
+  // The usual case: the verdict is ready and nothing is allocated (bench/authz.ts: half as fast without).
+  if (only && grants.length === 1 && open(only, nowMs)) return only.verdict
   const inForce = grants.filter((grant) => open(grant, nowMs))
   if (inForce.length === 0) {
     return { outcome: 'unauthorized', reason: 'outside_window', hint: windowHint(grants, nowMs) }

@@ -3,6 +3,7 @@
  * restarts (FACTS 7). Many signals of one provider cost one fetch; thousands of providers share a few connections.
  */
 import { hash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
@@ -12,7 +13,16 @@ import { providerDomain, wellKnownUrl } from './domain.js'
 import { getWellKnown } from './file.js'
 import { createInspector } from './inspector.js'
 import { createLibrary, type TargetOutcome } from './library.js'
-import { expired, failing, holding, type ProviderRecord, pointed, received, stateOf } from './record.js'
+import {
+  expired,
+  failing,
+  holding,
+  type ProviderRecord,
+  pointed,
+  received,
+  stateOf,
+  withdrawn,
+} from './record.js'
 import { POINTER_HOLD_MS, type ProviderState } from './state.js'
 
 const DAY_MS = 24 * 3_600_000
@@ -82,6 +92,7 @@ export function createProviders(options: ProvidersOptions) {
   const listeners = new Set<(domain: string) => void>()
   const limit = pLimit(options.concurrency)
   const closing = new AbortController()
+  setMaxListeners(options.concurrency + 1, closing.signal) // one a request under way: no leak to warn of
   const examine = createInspector()
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
@@ -155,7 +166,7 @@ export function createProviders(options: ProvidersOptions) {
     const inline = before.adopted?.location === undefined ? before.document : undefined
     const outcome = await getWellKnown(files, domain, wellKnownUrl(domain), front ?? inline)
     const record = expired(before, clock.now())
-    if (outcome.kind === 'failed') return failing(record, outcome, clock.now())
+    if (outcome.kind === 'failed') return failing(withdrawn(record, outcome), outcome, clock.now())
     if (outcome.kind === 'pointer') {
       const { target, answered } = outcome
       return follow({ ...record, front: { ...answered, target } }, target, anew)
