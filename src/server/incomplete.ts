@@ -26,6 +26,10 @@ const REASONS: Record<UpstreamFailure, string> = {
   cursor_loop: 'its pages go round in a loop',
   endless_feed: 'its feed does not end',
   unstable_feed: 'its feed kept changing while it was read',
+  incomplete_feed: 'it says itself that its feed is not complete',
+  backing_off: 'it failed moments ago and is given time',
+  aborted: 'reading it was broken off',
+  unknown_upstream: 'it has left the roster',
   not_enumerable: 'its signals can only be found by questions that nobody has given us',
 }
 

@@ -1,77 +1,16 @@
-/** A real server on port 0 over a small feed of fixed rows, and the calls that tests make on it. */
+/** A real server on port 0 over a small feed, and the calls that tests make on it. */
 import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
-import { adcpError } from '../../src/adcp/error.js'
-import type { LookupQuery, Page, Reader, WholesaleAnswer, WholesaleQuery } from '../../src/feed/query.js'
 import { createServer, type ServerOptions } from '../../src/server/app.js'
-import type { SignalsFeed } from '../../src/server/tasks/get-signals.js'
 import type { UpstreamStatus } from '../../src/upstreams/status.js'
+import { plainFeed } from './server-feed.js'
 
 export const BUYER_TOKEN = 'buyer-token'
 export const OTHER_TOKEN = 'other-token'
 export const OPERATOR_TOKEN = 'operator-token'
 export const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
-
-export function row(n: number) {
-  return {
-    signal_ref: { scope: 'data_provider', data_provider_domain: 'p.example', signal_id: `s${n}` },
-    signal_id: { source: 'catalog', data_provider_domain: 'p.example', id: `s${n}` },
-    signal_agent_segment_id: `sig_${n}`,
-    name: `Signal "${n}" \\ ünï ☃`,
-    description: 'A row',
-    signal_type: 'marketplace',
-    deployments: [{ type: 'platform', platform: 'dsp', is_live: false }],
-    pricing_options: [{ pricing_option_id: `o${n}`, model: 'cpm', cpm: 1.5, currency: 'USD' }],
-  }
-}
-
-/** The feed's contract over rows in memory: pages, tokens and lookups, without merging or filters. */
-export function fixedFeed(count: number, ready = true): SignalsFeed {
-  const rows = Array.from({ length: count }, (_, n) => row(n))
-  const versions = { feedVersion: 'f1', pricingVersion: 'p1', cacheScope: 'public' as const }
-  const bytes = (list: object[]) => list.map((one, at) => Buffer.from((at ? ',' : '') + JSON.stringify(one)))
-  const seen = (reader: Reader) =>
-    reader.visibility === 'full' ? rows : rows.map(({ pricing_options: _, ...rest }) => rest)
-
-  function wholesale(query: WholesaleQuery, reader: Reader): WholesaleAnswer {
-    if (query.ifFeedVersion === 'f1' && (query.ifPricingVersion ?? 'p1') === 'p1') {
-      return { kind: 'unchanged', ...versions }
-    }
-    const at = query.cursor === undefined ? 0 : Number(query.cursor)
-    if (!Number.isInteger(at)) {
-      const error = adcpError('INVALID_REQUEST', 'The cursor is not ours.', { field: 'pagination.cursor' })
-      return { kind: 'refused', error }
-    }
-    const list = seen(reader).slice(at, at + query.maxResults)
-    const next = at + list.length
-    const page: Page = {
-      kind: 'page',
-      ...versions,
-      rows: bytes(list),
-      count: list.length,
-      total: count,
-      warnings: [],
-    }
-    return next < count ? { ...page, cursor: String(next) } : page
-  }
-
-  function lookup({ refs }: LookupQuery, reader: Reader): Page {
-    const wanted = new Set(refs.map((ref) => ref.signal_id))
-    const list = seen(reader).filter((one) => wanted.has(one.signal_ref.signal_id))
-    return {
-      kind: 'page',
-      ...versions,
-      rows: bytes(list),
-      count: list.length,
-      total: list.length,
-      warnings: [],
-    }
-  }
-
-  return { current: () => (ready ? rows : undefined), wholesale, lookup }
-}
 
 /** What an answer holds is for the test to say. */
 type Parsed = ReturnType<typeof JSON.parse>
@@ -83,7 +22,7 @@ export async function startServer(t: Test, options: Partial<ServerOptions> = {})
   const app = createServer({
     publicUrl: 'http://tributary.example',
     version: '0.0.0',
-    feed: fixedFeed(120),
+    feed: plainFeed(120),
     upstreams: { statuses: (): UpstreamStatus[] => [] },
     facts: () => ({ providerDomains: ['p.example'], servesOwned: true, accountOverlays: true }),
     callers: {

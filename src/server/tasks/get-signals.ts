@@ -2,7 +2,7 @@
  * get_signals: the wholesale feed page by page, and exact lookup (specification, "Operation `get_signals`").
  * Brief discovery by `signal_spec` plugs in as `discover`.
  */
-import { type AdcpError, adcpError, type Issue } from '../../adcp/error.js'
+import type { AdcpError, Issue } from '../../adcp/error.js'
 import { GetSignalsRequest } from '../../adcp/get-signals.js'
 import { refFromLegacy, type SignalRef } from '../../adcp/reference.js'
 import { invalidRequest } from '../../adcp/validation.js'
@@ -27,10 +27,10 @@ const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 
 export type SignalsFeed = {
-  /** Undefined until the first snapshot is published. */
+  /** Undefined until the first snapshot is published; until then the others refuse. */
   current(): unknown
   wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
-  lookup(query: LookupQuery, reader: Reader, now: number): Page
+  lookup(query: LookupQuery, reader: Reader): Page | { kind: 'refused'; error: AdcpError }
 }
 
 /** Brief discovery; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
@@ -160,7 +160,8 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
 
   function lookup(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const refs = refsOf(input)
-    const page = feed.lookup({ ...selectionOf(input), refs }, reader, now)
+    const page = feed.lookup({ ...selectionOf(input), refs }, reader)
+    if (page.kind === 'refused') return page
     return {
       kind: 'answer',
       message: lookupMessage(page, refs.length, reader),
@@ -175,11 +176,6 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     if (broken.length > 0) return refused(invalidRequest(broken))
     const reader = readerOf(input, context)
     if ('code' in reader) return refused(reader)
-    if (feed.current() === undefined) {
-      return refused(
-        adcpError('SERVICE_UNAVAILABLE', 'The feed is being read for the first time.', { retry_after: 2 }),
-      )
-    }
     if (input.discovery_mode === 'wholesale') return wholesale(input, reader, context.now)
     if (input.signal_spec === undefined && input.push_notification_config === undefined) {
       return lookup(input, reader, context.now)
