@@ -1,5 +1,6 @@
 /** The configuration file as operators write it (DESIGN 6): one schema for the type, the check and the messages. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { AccountReference } from './adcp/account.js'
 
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })
@@ -34,7 +35,11 @@ const DestinationGrant = object({
   agent_url: maybe(HttpUrl),
   account: maybe(Text),
 })
-const AccountReference = Type.Object({}, { minProperties: 1, description: 'an account reference object' })
+
+const RosterRule = object({
+  urls: Type.Optional(Type.Array(HttpUrl)),
+  members: Type.Optional(Type.Array(Text)),
+})
 
 export const ConfigFile = object({
   listen: maybe(object({ host: maybe(Text), port: maybe(whole(0, 65_535)), public_url: maybe(HttpUrl) })),
@@ -54,6 +59,13 @@ export const ConfigFile = object({
         exclude: maybe(Type.Boolean({ description: 'true or false' })),
       }),
     ),
+  ),
+  discovery: maybe(
+    object({
+      include: maybe(RosterRule),
+      exclude: maybe(RosterRule),
+      verified_only: maybe(Type.Boolean({ description: 'true or false' })),
+    }),
   ),
   defaults: maybe(
     object({
@@ -86,7 +98,7 @@ export const ConfigFile = object({
         Type.Array(
           object({
             id: Id,
-            token_sha256: Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: '64 hex digits' }),
+            token_sha256: maybe(Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: '64 hex digits' })),
             role: maybe(oneOf('buyer', 'operator')),
             destinations: maybe(Type.Array(DestinationGrant)),
             accounts: maybe(Type.Record(Type.String(), Type.Record(Type.String(), AccountReference))),

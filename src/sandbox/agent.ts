@@ -38,8 +38,8 @@ export type AgentControls = {
   withdraw(rows: number): void
   /** Briefs are answered `submitted` and take so long, ms; 0 ends it. */
   briefTakes(ms: number): void
-  /** The next answers of a task are lost after the work was done: the connection breaks. */
-  loseAnswers(task: TaskName, count: number): void
+  /** The next answers of a task (default activate_signal) are lost after the work was done: the connection breaks. */
+  loseAnswers(count: number, task?: TaskName): void
 }
 
 export type Agent = AgentControls & {
@@ -127,7 +127,7 @@ export function createAgent({ market, id, now, activationDelayMs }: AgentOptions
     reprice: stock.reprice,
     withdraw: stock.withdraw,
     briefTakes: discovery.briefTakes,
-    loseAnswers(task, count) {
+    loseAnswers(count, task = 'activate_signal') {
       losing = { task, count }
     },
   }

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { test } from 'tap'
 import { compileProvider, decide } from '../../src/authz/decide.js'
+import type { SendOutcome } from '../../src/net/send.js'
 import { AGENT, createWorld, granting, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
@@ -211,4 +212,14 @@ test('a server that dribbles is cut off by the total time', async (t) => {
   t.match(await verdictIn(world), { reason: 'unreachable' })
   t.match(world.providers().state('p.example')?.problem, { passing: true, message: /within/ })
   t.same(asked, [10_000])
+})
+
+test('an answer from outside the provider is refused, whoever let the request go there', async (t) => {
+  const world = await createWorld({
+    hurry: (send) => async (request) =>
+      ({ ...(await send(request)), url: 'https://other.example/x' }) as SendOutcome,
+  })
+  t.teardown(world.close)
+  world.web.page(P, { body: granting(['s1']) })
+  t.match(await verdictIn(world), { reason: 'bad_redirect' })
 })

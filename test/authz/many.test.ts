@@ -1,9 +1,9 @@
 import { test } from 'tap'
 import { createWorld, granting, WELL_KNOWN } from './world.js'
 
-const HOSTS = Array.from({ length: 1_000 }, (_, i) => `p${i}.example`)
+const HOSTS = Array.from({ length: 300 }, (_, i) => `p${i}.example`)
 
-test('a thousand providers that share one file cost one request for it, and hold it once', async (t) => {
+test('hundreds of providers that share one file cost one request for it, and hold it once', async (t) => {
   const world = await createWorld({ hosts: [...HOSTS, 'network.example'], concurrency: 16 })
   t.teardown(world.close)
   for (const host of HOSTS) {

@@ -104,7 +104,7 @@ test('an answer can be lost after the work was done; the retry is a replay', asy
   const sandbox = await open(t)
   for (const id of ['northwind', 'harborlight'] as const) {
     const { request } = await dormant(sandbox, id)
-    sandbox.agents[id].loseAnswers('activate_signal', 1)
+    sandbox.agents[id].loseAnswers(1)
     await t.rejects(ask(sandbox, id, 'activate_signal', request))
     t.match(await ask(sandbox, id, 'activate_signal', request), { status: 'completed', replayed: true })
     t.equal(sandbox.agents[id].activations(), 1)

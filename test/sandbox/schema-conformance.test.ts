@@ -1,12 +1,12 @@
 import { test } from 'tap'
 import type { AgentId } from '../../src/sandbox/parties.js'
-import { loadSchemas, schemasAbsent } from './support/schema.js'
+import { schema, schemasAbsent } from './support/schema.js'
 import { ask, fileAt, open, type Payload, page, rowsOf, walk } from './support/world.js'
 
 const CURRENT: AgentId[] = ['northwind', 'meridian', 'harborlight', 'gullwing']
 
 test('every page of every agent is a valid get_signals response', { skip: schemasAbsent }, async (t) => {
-  const valid = loadSchemas()('signals/get-signals-response.json')
+  const valid = schema('signals/get-signals-response.json')
   const sandbox = await open(t)
   for (const id of CURRENT) {
     const pages = await walk(sandbox, id)
@@ -22,7 +22,7 @@ test('every page of every agent is a valid get_signals response', { skip: schema
 })
 
 test('the agent of 3.0 sends valid rows, and no cache scope yet', { skip: schemasAbsent }, async (t) => {
-  const valid = loadSchemas()('signals/get-signals-response.json')
+  const valid = schema('signals/get-signals-response.json')
   const sandbox = await open(t)
   const found = await ask(sandbox, 'oldmill', 'get_signals', {
     signal_spec: 'electric grocery mortgage allergy',
@@ -32,7 +32,6 @@ test('the agent of 3.0 sends valid rows, and no cache scope yet', { skip: schema
 })
 
 test('capabilities, activation, usage and errors are valid', { skip: schemasAbsent }, async (t) => {
-  const schema = loadSchemas()
   const sandbox = await open(t)
   const check = (name: string, payload: Payload) => {
     const valid = schema(name)
@@ -57,7 +56,7 @@ test('capabilities, activation, usage and errors are valid', { skip: schemasAbse
 })
 
 test('every provider file is valid and within its size', { skip: schemasAbsent }, async (t) => {
-  const valid = loadSchemas()('adagents.json')
+  const valid = schema('adagents.json')
   const sandbox = await open(t)
   const urls = ['motorledger.example', 'larderloyalty.example', 'atlasb2b.example'].map(
     (domain) => `https://${domain}/.well-known/adagents.json`,

@@ -10,16 +10,21 @@ export const schemasAbsent = existsSync(ROOT)
   ? false
   : `${ROOT} is absent: nothing is checked against the schemas`
 
-/** Gives a validator for a schema by name, such as `signals/get-signals-response.json`. */
-export function loadSchemas(): (name: string) => ValidateFunction {
-  const ajv = new Ajv({ strict: false })
+let ajv: Ajv | undefined
+
+function loaded(): Ajv {
+  if (ajv) return ajv
+  ajv = new Ajv({ strict: false })
   ajvFormats.default(ajv)
   for (const file of readdirSync(ROOT, { recursive: true, encoding: 'utf8' })) {
     if (file.endsWith('.json')) ajv.addSchema(JSON.parse(readFileSync(join(ROOT, file), 'utf8')))
   }
-  return (name) => {
-    const validate = ajv.getSchema(`/schemas/3.1.19/${name}`)
-    if (!validate) throw new Error(`no schema ${name}`)
-    return validate
-  }
+  return ajv
+}
+
+/** A validator of one schema, such as `signals/get-signals-response.json`. */
+export function schema(name: string): ValidateFunction {
+  const validate = loaded().getSchema(`/schemas/3.1.19/${name}`)
+  if (!validate) throw new Error(`no schema ${name}`)
+  return validate
 }
