@@ -15,7 +15,7 @@ function everything(snapshot: Snapshot) {
 test('an incremental build gives what a build from scratch gives, to the byte', (t) => {
   proven(
     t,
-    300,
+    200,
     fc.property(fc.array(anyWorld, { minLength: 2, maxLength: 4 }), (worlds) => {
       let previous: Snapshot | undefined
       for (const { slices, judge } of worlds) {
