@@ -73,9 +73,7 @@ function priceRange({ pricing_options: options = [] }: Row): string {
 /** The message of a brief answer. */
 export function briefMessage({ best, count, total, missing, seesPrices }: Outcome): string {
   const lacking =
-    missing === 0
-      ? ''
-      : ` ${missing} upstream${missing === 1 ? '' : 's'} did not answer in time: see incomplete.`
+    missing === 0 ? '' : ` ${missing} upstream${missing === 1 ? ' is' : 's are'} missing: see incomplete.`
   if (!best) return `No signal matches.${lacking}`
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
   const found = `${count} of ${total} matching signal${total === 1 ? '' : 's'}.`
