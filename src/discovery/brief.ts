@@ -99,6 +99,8 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
   )
 }
 
+const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
+
 export function createBrief({ feed, search, fanout, upstreams, judge, access }: BriefOptions) {
   const translate = createTranslations()
 
@@ -158,10 +160,13 @@ export function createBrief({ feed, search, fanout, upstreams, judge, access }: 
       const selection = selectionOf(input)
       const seen = feed.see(selection, reader)
       if (!seen) return undefined
-      const said = [...answers()].map(([id, answer]): [string, UpstreamAnswer] => {
-        const slice = late.get(id)
-        return [id, slice && answer.kind !== 'answered' ? { kind: 'answered', slice, tookMs: 0 } : answer]
-      })
+      const absent = upstreams.statuses().filter((status) => !isAskable(status))
+      const said = [...answers(), ...absent.map(({ id }) => [id, ABSENT] as const)].map(
+        ([id, answer]): [string, UpstreamAnswer] => {
+          const slice = late.get(id)
+          return [id, slice && answer.kind !== 'answered' ? { kind: 'answered', slice, tookMs: 0 } : answer]
+        },
+      )
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
       const { ground, lists } = gatherFindings(seen.snapshot, slices, judge())
       const { criteria } = seen

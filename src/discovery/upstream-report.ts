@@ -9,7 +9,7 @@ import type { UpstreamFailure } from '../upstreams/status.js'
 export type UpstreamReport = {
   id: string
   outcome: 'answered' | 'submitted' | 'failed' | 'pending' | 'not_asked'
-  reason?: UpstreamFailure | 'no_time' | 'busy' | 'deadline'
+  reason?: UpstreamFailure | 'no_time' | 'busy' | 'absent' | 'deadline'
   /** Signals it found. */
   found?: number
   took_ms?: number
@@ -30,14 +30,16 @@ export function reportOf(id: string, answer: UpstreamAnswer, found: number): Ups
   return { id, outcome: 'pending', reason: 'deadline' }
 }
 
+const NOT_ASKED = {
+  no_time: 'usually takes longer than the time given',
+  busy: 'has too many questions waiting',
+  absent: 'is absent',
+} as const
+
 function why(answer: UpstreamAnswer): string {
   if (answer.kind === 'pending') return 'has not answered yet'
   if (answer.kind === 'submitted') return 'is still working on it'
-  if (answer.kind === 'not_asked') {
-    return answer.reason === 'no_time'
-      ? 'usually takes longer than the time given'
-      : 'has too many questions waiting'
-  }
+  if (answer.kind === 'not_asked') return NOT_ASKED[answer.reason]
   return answer.kind === 'failed' ? `failed (${answer.reason})` : ''
 }
 

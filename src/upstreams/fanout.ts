@@ -25,8 +25,8 @@ export type UpstreamAnswer =
   /** It works on it; its task can be polled. */
   | { kind: 'submitted'; taskId: string; tookMs: number }
   | { kind: 'failed'; reason: UpstreamFailure; retryAfterMs?: number; tookMs: number }
-  /** `no_time`: it is known to take longer than is left. `busy`: too many questions wait there already. */
-  | { kind: 'not_asked'; reason: 'no_time' | 'busy'; typicalMs?: number }
+  /** `no_time`: it is known to take longer than is left. `busy`: too many questions wait there. `absent`: it is down. */
+  | { kind: 'not_asked'; reason: 'no_time' | 'busy' | 'absent'; typicalMs?: number }
   | { kind: 'pending'; typicalMs?: number }
 
 /** One upstream's part of a question. */
