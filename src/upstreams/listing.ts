@@ -22,7 +22,7 @@ export type ReadRow =
 
 const FIELDS = new Set(Object.keys(SignalRow.properties))
 
-const ajv = new Ajv.default({ strict: false })
+const ajv = new Ajv.default({ strict: false, strictNumbers: true })
 addFormats.default(ajv)
 const isListing = ajv.compile<Listing>(SignalRow)
 const prune = createPruner(SignalRow)
