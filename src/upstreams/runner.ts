@@ -224,14 +224,15 @@ export function createRunner(options: RunnerOptions) {
     }
     failures = 0
     problem = undefined
-    const before = held?.slice
+    const before = held?.slice // gone when it passed its cap while this refresh was under way
     const { slice } = outcome.held
-    const newTokens =
+    const isNew = outcome.kind === 'replaced' || before === undefined
+    const isRetold =
       slice.feedVersion !== before?.feedVersion || slice.pricingVersion !== before?.pricingVersion
     keep(outcome.held)
-    if (outcome.kind === 'replaced' || newTokens) store.save(outcome.held, credential)
+    if (isNew || isRetold) store.save(outcome.held, credential)
     else store.confirm(outcome.held)
-    if (outcome.kind === 'replaced') onChange()
+    if (isNew) onChange()
   }
 
   function schedule(ms: number): void {
