@@ -8,12 +8,12 @@ import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { createActivation } from './activation/activation.js'
-import { SIGNAL_TYPES } from './adcp/signal.js'
 import { createProviders } from './authz/providers.js'
 import type { Config } from './config-values.js'
 import { createBuilderHost } from './feed/builder-host.js'
 import { type Contribution, contributions } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
+import { inventoryOf } from './feed/inventory.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
@@ -107,10 +107,11 @@ async function portOf({ host, port }: Config['listen']): Promise<number> {
 }
 
 function factsOf({ callers }: Config, feed: Feed) {
-  const { domains = [], type } = feed.current()?.facts ?? {}
+  const snapshot = feed.current()
+  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
   return {
-    providerDomains: domains.filter((domain) => domain !== '').sort(),
-    servesOwned: type?.includes(SIGNAL_TYPES.indexOf('owned')) ?? false,
+    providerDomains,
+    servesOwned: types?.has('owned') ?? false,
     accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
   }
 }
