@@ -4,7 +4,7 @@ import pg from 'pg'
 import type { Tables } from './schema.js'
 
 const POOL_SIZE = 10
-const CONNECT_MS = 3_000 // a database that is gone is told to the caller in time
+const CONNECT_MS = 10_000 // waiting for a free connection included: a burst queues, a database that is gone is told in time
 const QUERY_MS = 30_000
 const BIGINT = 20 // pg_type oid: instants fit a double, so they come as numbers as they do from SQLite
 
