@@ -21,5 +21,8 @@ export function openPostgres(url: string, onProblem: (problem: string) => void):
     },
   })
   pool.on('error', (error) => onProblem(error.message))
+  // The pool listens to idle connections only: one that is lost between two queries of a transaction would end the
+  // process. Its next query fails, which is how the work it belongs to learns of it.
+  pool.on('connect', (client) => client.on('error', () => {}))
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
 }
