@@ -46,16 +46,21 @@ function compare(called: Parts, listed: Parts): { rank: number; words: string } 
   return { rank: words.startsWith('lists another') ? 2 : 1, words }
 }
 
-/** The nearest listed url on the agent's host and how it differs; undefined when the host is not listed at all. */
-export function nearMiss(rules: Rules, agentUrl: string): string | undefined {
+function find({ byHost }: Rules, agentUrl: string): string | undefined {
   const host = hostOf(agentUrl)
-  const listed = rules.byHost.get(host)
+  const listed = byHost.get(host)
   if (!listed) {
     const twin = host.startsWith('www.') ? host.slice(4) : `www.${host}`
-    return rules.byHost.has(twin) ? `the provider lists ${twin}, not ${host}` : undefined
+    return byHost.has(twin) ? `the provider lists ${twin}, not ${host}` : undefined
   }
   const called = partsOf(agentUrl)
   const ranked = listed.map((url) => ({ url, ...compare(called, partsOf(url)) }))
   const nearest = ranked.reduce((best, next) => (next.rank < best.rank ? next : best))
   return `the provider ${nearest.words}: ${nearest.url}`
+}
+
+/** The nearest listed url on the agent's host and how it differs; undefined when the host is not listed at all. */
+export function nearMiss(rules: Rules, agentUrl: string): string | undefined {
+  if (!rules.hints.has(agentUrl)) rules.hints.set(agentUrl, find(rules, agentUrl))
+  return rules.hints.get(agentUrl)
 }

@@ -80,6 +80,13 @@ export function failing(record: ProviderRecord, failure: Failure, now: number): 
   return { ...rest, problem, checkedAt: now }
 }
 
+/** The well-known url answered with something that is no pointer: a watched one has not stayed the same. */
+export function withdrawn(record: ProviderRecord, failure: Failure): ProviderRecord {
+  if (failure.passing) return record
+  const { pending, ...rest } = record
+  return rest
+}
+
 /** A changed pointer is on hold and its target was not asked for: whatever is held goes on. */
 export function holding(record: ProviderRecord, now: number): ProviderRecord {
   if (record.document) return { ...record, checkedAt: now }

@@ -5,6 +5,7 @@
 import { createDiagnostics, type Diagnostic, type Diagnostics } from './diagnostic.js'
 import { type Limits, readEntry } from './entry.js'
 import { isRecord, parseJson } from './inspect.js'
+import type { Verdict } from './verdict.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
 const TAG = /^[a-z0-9_-]+$/
@@ -13,7 +14,11 @@ const MAX_TAGS = 64
 const MAX_GRANTS = 32
 const MAX_NEIGHBOURS = 16
 
-export type Grant = Limits & { readonly entry: number }
+export type Grant = Limits & {
+  readonly entry: number
+  /** The verdict when nothing but this grant applies. */
+  readonly verdict: Extract<Verdict, { outcome: 'authorized' }>
+}
 
 export type AgentGrants = {
   readonly byId: ReadonlyMap<string, readonly Grant[]>
@@ -36,6 +41,8 @@ export type Rules = {
   readonly agents: ReadonlyMap<string, AgentGrants>
   /** Listed urls by scheme-less host, for naming near misses. */
   readonly byHost: ReadonlyMap<string, readonly string[]>
+  /** Near misses found so far, by the agent url asked about: as many as there are upstreams. */
+  readonly hints: Map<string, string | undefined>
   /** Every instant at which some window opens or closes, ascending. */
   readonly boundaries: readonly number[]
   readonly entries: number
@@ -143,7 +150,9 @@ export function compileRules(bytes: Uint8Array): Rules | undefined {
     const grants = grantsOf(entry.url)
     if (entry.kind === 'other') continue
     if (!entry.labelled) diagnostics.add(at, 'noted', 'authorized_for is missing')
-    const given: Grant = { ...entry.limits, entry: index }
+    const { countries } = entry.limits
+    const verdict = { outcome: 'authorized' as const, entries: [index], ...(countries && { countries }) }
+    const given: Grant = { ...entry.limits, entry: index, verdict }
     if (!grant(entry.kind === 'ids' ? grants.byId : grants.byTag, entry.names, given)) {
       diagnostics.add(at, 'skipped', `more than ${MAX_GRANTS} entries name the same signal for one agent`)
     }
@@ -155,6 +164,7 @@ export function compileRules(bytes: Uint8Array): Rules | undefined {
     signals,
     agents,
     byHost,
+    hints: new Map(),
     boundaries: [...boundaries].sort((a, b) => a - b),
     entries: list.length,
     diagnostics: kept,

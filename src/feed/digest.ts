@@ -1,10 +1,16 @@
 /** SHA-256 as this room uses it: short words for columns, text for tokens. */
 import { type BinaryLike, hash } from 'node:crypto'
 
-/** The first 128 bits, as numbers that fit a column. */
-export function digestWords(content: Uint8Array | string): readonly number[] {
-  const bytes = hash('sha256', content, 'buffer')
-  return [bytes.readUInt32LE(0), bytes.readUInt32LE(4), bytes.readUInt32LE(8), bytes.readUInt32LE(12)]
+/** The first 128 bits, as numbers that fit a column. Text out of the hash costs a fifth of a Buffer out of it. */
+export function digestWords(content: NodeJS.ArrayBufferView | string): readonly number[] {
+  const text = hash('sha256', content as BinaryLike, 'binary')
+  const word = (at: number) =>
+    (text.charCodeAt(at) |
+      (text.charCodeAt(at + 1) << 8) |
+      (text.charCodeAt(at + 2) << 16) |
+      (text.charCodeAt(at + 3) << 24)) >>>
+    0
+  return [word(0), word(4), word(8), word(12)]
 }
 
 /** 128 bits for a token: nobody finds two contents with one. */

@@ -2,6 +2,7 @@
  * Where a signal can be used: the union of its offers' deployments (DESIGN 5.4; specification, "Deployment").
  * Live wins over not live; among not live, the shortest estimate; then upstream order.
  */
+import { LRUCache } from 'lru-cache'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Offer } from './offer.js'
@@ -16,13 +17,26 @@ export type MergedDeployment = {
   readonly activationKey?: ActivationKey
 }
 
-const plain = (text: string) => text.replaceAll('%', '%25').replaceAll('#', '%23')
+/** Few agents deploy millions of signals: each url is read once. Empty: no url that may be published. */
+const agents = new LRUCache<string, string>({ max: 10_000 })
+
+/** The canonical spelling of an agent url that a response may carry; undefined for any other. */
+function agentOf(url: string): string | undefined {
+  const known = agents.get(url)
+  if (known !== undefined) return known || undefined
+  const canonical = isUri(url) ? canonicalUrl(url) : undefined
+  agents.set(url, canonical ?? '')
+  return canonical
+}
+
+const plain = (text: string) =>
+  /[%#]/.test(text) ? text.replaceAll('%', '%25').replaceAll('#', '%23') : text
 
 /** One string per target: `platform:NAME` or `agent:URL`, then `#ACCOUNT`. Undefined for an agent url that is none. */
 export function destinationKey(target: Destination): string | undefined {
   const account = target.account === undefined || target.account === null ? '' : `#${target.account}`
   if (target.type === 'platform') return `platform:${plain(target.platform)}${account}`
-  const url = canonicalUrl(target.agent_url)
+  const url = agentOf(target.agent_url)
   return url && `agent:${url}${account}`
 }
 
@@ -68,7 +82,7 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
     const keys: string[] = []
     for (const deployment of offer.listing.deployments) {
       const key = destinationKey(deployment)
-      if (key === undefined || (deployment.type === 'agent' && !isUri(deployment.agent_url))) continue
+      if (key === undefined) continue
       const held = best.get(key)
       if (!held || isBetter(deployment, held.deployment)) best.set(key, merged(key, index, deployment))
       if (!keys.includes(key)) keys.push(key)

@@ -5,7 +5,8 @@
 import type { TSchema } from '@sinclair/typebox'
 import { adcpError } from '../adcp/error.js'
 import { type Checked, compileCheck, invalidRequest } from '../adcp/validation.js'
-import { negotiate, type Release, type VersionPin } from '../adcp/version.js'
+import { negotiate, type VersionPin } from '../adcp/version.js'
+import { type CallOrigin, Context } from './call-context.js'
 import type { Identified } from './callers.js'
 import { type Envelope, type Payload, payloadOf } from './payload.js'
 import type { RateLimiter } from './rate-limit.js'
@@ -14,18 +15,14 @@ import type { CallContext, Task, TaskAnswer } from './task.js'
 const DEADLINE_MS = 130_000 // the longest time_budget is 120 s (FACTS 2); what is left is for merging and writing
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 
-export type Call = {
+export type Call = CallOrigin & {
   task: string
   arguments: unknown
   /** The JSON text of `arguments.context`; asked for only when there is one. */
   rawContext: () => string | undefined
   /** The transport's own conversation id, when it has one. */
-  contextId?: string
+  contextId: string | undefined
   who: Extract<Identified, { kind: 'caller' | 'denied' }>
-  transport: 'mcp' | 'a2a'
-  requestId: string
-  /** Made only when a task asks for it. */
-  signal: () => AbortSignal
 }
 
 export type Observed = {
@@ -40,7 +37,8 @@ export type DispatcherOptions = {
   tasks: readonly Task[]
   limiter: RateLimiter
   now: () => number
-  newContextId: () => string
+  /** The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes. */
+  contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
   /** Told of every exception a task threw. */
   onBug: (error: unknown, call: Call) => void
@@ -66,7 +64,7 @@ function refusal(...parts: Parameters<typeof adcpError>): TaskAnswer {
 }
 
 export function createDispatcher(options: DispatcherOptions) {
-  const { limiter, now, newContextId, observe, onBug } = options
+  const { limiter, now, observe, onBug } = options
   const entries = new Map<string, Entry>()
   for (const task of options.tasks) {
     const entry = { task, check: compileCheck(task.request) }
@@ -76,31 +74,22 @@ export function createDispatcher(options: DispatcherOptions) {
     }
   }
 
-  function contextIdOf(call: Call): string {
+  function contextIdFor(call: Call): string {
     const asked = isRecord(call.arguments) ? call.arguments.context_id : undefined
     const given = asked ?? call.contextId
-    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : newContextId()
+    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : options.contextIdOf(call.who.bucket)
   }
 
   function envelopeOf(call: Call): Envelope {
-    const envelope: Envelope = { release: '3.1', contextId: contextIdOf(call) }
+    const envelope: Envelope = { release: '3.1', contextId: contextIdFor(call) }
     const context = isRecord(call.arguments) && isRecord(call.arguments.context) && call.rawContext()
     if (context) envelope.context = context
     return envelope
   }
 
-  function contextOf(call: Call, envelope: Envelope, release: Release, arrived: number): CallContext {
-    const { transport, requestId, signal } = call
+  function contextOf(call: Call, { contextId, release }: Envelope, arrived: number): CallContext {
     if (call.who.kind !== 'caller') throw new Error('A denied caller reached a task')
-    const { caller } = call.who
-    const { contextId } = envelope
-    const deadline = arrived + DEADLINE_MS
-    return {
-      ...{ caller, release, now: arrived, deadline, contextId, transport, requestId },
-      get signal() {
-        return signal()
-      },
-    }
+    return new Context(call.who.caller, release, arrived, arrived + DEADLINE_MS, contextId, call)
   }
 
   /** Everything before the handler; undefined when the call may go on. */
@@ -155,7 +144,7 @@ export function createDispatcher(options: DispatcherOptions) {
     const release = negotiate(pinsOf(input as Record<string, unknown>))
     if (typeof release !== 'string') return { kind: 'refused', error: release }
     envelope.release = release
-    const context = contextOf(call, envelope, release, arrived)
+    const context = contextOf(call, envelope, arrived)
     if (task.mutating && context.caller.role === 'anonymous') {
       return refusal('AUTH_REQUIRED', 'This task needs credentials.', {
         suggestion: 'Send Authorization: Bearer with a key of this agent.',

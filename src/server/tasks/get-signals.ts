@@ -16,8 +16,7 @@ import type {
   WholesaleQuery,
 } from '../../feed/query.js'
 import type { UpstreamStatus } from '../../upstreams/status.js'
-import { findAccount } from '../accounts.js'
-import { overlayName } from '../callers.js'
+import { type AccountFound, type DeclaredAccounts, findAccount } from '../accounts.js'
 import { incompleteOf } from '../incomplete.js'
 import type { CallContext, Task, TaskAnswer } from '../task.js'
 
@@ -44,6 +43,7 @@ export type GetSignalsOptions = {
   feed: SignalsFeed
   upstreams: { statuses(): readonly UpstreamStatus[] }
   discover?: Discover
+  declaredAccounts?: DeclaredAccounts
 }
 
 function forbidden(names: readonly string[], input: object, message: string): Issue[] {
@@ -79,6 +79,11 @@ function violations(input: GetSignalsRequest): Issue[] {
   return [...forbidden(TOKENS, input, 'is only valid when discovery_mode is wholesale'), ...nothingAsked]
 }
 
+function pageSize({ pagination, max_results: legacy }: GetSignalsRequest): number {
+  return Math.min(MAX_PAGE, pagination?.max_results ?? legacy ?? DEFAULT_PAGE)
+}
+
+/** Spreads stand last: with properties after them each object would get a hidden class of its own (call-context.ts). */
 function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest): Selection {
   return {
     ...(filters && { filters }),
@@ -91,11 +96,11 @@ function selectionOf({ filters, destinations, countries, fields }: GetSignalsReq
 function wholesaleQuery(input: GetSignalsRequest): WholesaleQuery {
   const { pagination, if_wholesale_feed_version: feed, if_pricing_version: pricing } = input
   return {
-    ...selectionOf(input),
-    maxResults: Math.min(MAX_PAGE, pagination?.max_results ?? input.max_results ?? DEFAULT_PAGE),
+    maxResults: pageSize(input),
     ...(pagination?.cursor !== undefined && { cursor: pagination.cursor }),
     ...(feed !== undefined && { ifFeedVersion: feed }),
     ...(pricing !== undefined && { ifPricingVersion: pricing }),
+    ...selectionOf(input),
   }
 }
 
@@ -127,14 +132,8 @@ function refused(error: AdcpError): TaskAnswer {
   return { kind: 'refused', error }
 }
 
-export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Task<typeof GetSignalsRequest> {
-  function readerOf(input: GetSignalsRequest, { caller }: CallContext): Reader | AdcpError {
-    const reader: Reader = { caller: caller.id, visibility: caller.visibility, grants: caller.destinations }
-    if (input.account === undefined) return reader
-    const account = findAccount(caller, input.account)
-    if (account.kind === 'refused') return account.error
-    return { ...reader, account: overlayName(caller.id, account.id) }
-  }
+export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
+  const { feed, upstreams, discover, declaredAccounts } = options
 
   function wholesale(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const answer = feed.wholesale(wholesaleQuery(input), reader, now)
@@ -142,7 +141,7 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     const incomplete = incompleteOf(upstreams.statuses(), 'wholesale_feed', now)
     if (answer.kind === 'unchanged') {
       const message = 'Unchanged: your copy is current.'
-      return { kind: 'answer', message, fields: { unchanged: true, ...versionFields(answer), incomplete } }
+      return { kind: 'answer', message, fields: { unchanged: true, incomplete, ...versionFields(answer) } }
     }
     const pagination = {
       has_more: answer.cursor !== undefined,
@@ -152,7 +151,7 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     return {
       kind: 'answer',
       message: pageMessage(answer, reader),
-      fields: { ...versionFields(answer), pagination, incomplete },
+      fields: { pagination, incomplete, ...versionFields(answer) },
       rows: { field: 'signals', parts: answer.rows },
       warnings: answer.warnings,
     }
@@ -160,22 +159,18 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
 
   function lookup(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const refs = refsOf(input)
-    const page = feed.lookup({ ...selectionOf(input), refs }, reader)
+    const page = feed.lookup({ refs, ...selectionOf(input) }, reader)
     if (page.kind === 'refused') return page
     return {
       kind: 'answer',
       message: lookupMessage(page, refs.length, reader),
-      fields: { ...versionFields(page), incomplete: incompleteOf(upstreams.statuses(), 'signals', now) },
+      fields: { incomplete: incompleteOf(upstreams.statuses(), 'signals', now), ...versionFields(page) },
       rows: { field: 'signals', parts: page.rows },
       warnings: page.warnings,
     }
   }
 
-  function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
-    const broken = violations(input)
-    if (broken.length > 0) return refused(invalidRequest(broken))
-    const reader = readerOf(input, context)
-    if ('code' in reader) return refused(reader)
+  function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
     if (input.discovery_mode === 'wholesale') return wholesale(input, reader, context.now)
     if (input.signal_spec === undefined && input.push_notification_config === undefined) {
       return lookup(input, reader, context.now)
@@ -184,6 +179,24 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     const pointer = input.signal_spec === undefined ? '/push_notification_config' : '/signal_spec'
     const message = 'cannot be honored by this agent: it answers exact lookups and the wholesale feed'
     return refused(invalidRequest([{ pointer, message, keyword: 'not' }]))
+  }
+
+  function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
+    const broken = violations(input)
+    if (broken.length > 0) return refused(invalidRequest(broken))
+    const { caller } = context
+    const reader: Reader = { caller: caller.id, visibility: caller.visibility, grants: caller.destinations }
+    if (input.account === undefined) return answer(input, reader, context)
+    const seen = (found: AccountFound) => {
+      if (found.kind === 'refused') return found
+      return answer(
+        input,
+        { ...(found.overlay !== undefined && { account: found.overlay }), ...reader },
+        context,
+      )
+    }
+    const found = findAccount(caller, input.account, declaredAccounts)
+    return found instanceof Promise ? found.then(seen) : seen(found)
   }
 
   return {

@@ -1,0 +1,81 @@
+/** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
+import type { Config } from '../config-values.js'
+import { CommandFailure } from './failure.js'
+import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
+import { createProgress } from './progress.js'
+import { renderTable, tableWidth } from './table.js'
+
+export type FeedOptions = {
+  config: Config
+  url: string | undefined
+  token: string | undefined
+  filters: Record<string, unknown> | undefined
+  /** Rows the table shows; JSON lines are never cut. */
+  limit: number
+  json: boolean
+  out: NodeJS.WriteStream
+  err: NodeJS.WriteStream
+  now: () => number
+}
+
+const HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
+
+function price(options: FeedRow['pricing_options']): string {
+  if (!options) return '-'
+  const cpms = options.filter(({ model }) => model === 'cpm').sort((a, b) => Number(a.cpm) - Number(b.cpm))
+  const [cheapest] = cpms
+  if (cheapest) return `${cheapest.cpm} ${cheapest.currency} cpm`
+  return options.map(({ model }) => String(model)).join(', ')
+}
+
+function cells(row: FeedRow): string[] {
+  const live = row.deployments.filter(({ is_live }) => is_live).length
+  const upstreams = row.ext?.tributary?.offers?.map(({ upstream }) => upstream) ?? []
+  return [
+    row.name,
+    row.data_provider ?? '',
+    row.signal_type,
+    `${live} of ${row.deployments.length}`,
+    price(row.pricing_options),
+    [...new Set(upstreams)].join(', '),
+    row.signal_agent_segment_id,
+  ]
+}
+
+/** Where `serve` with the same configuration answers. */
+export function feedUrl(config: Config): string {
+  return `${config.listen.publicUrl ?? `http://${config.listen.host}:${config.listen.port}`}/mcp`
+}
+
+/** Prints the feed. Throws what the walk throws. */
+export async function printFeed({ config, out, err, json, limit, ...options }: FeedOptions): Promise<void> {
+  const url = options.url ?? feedUrl(config)
+  const progress = createProgress(err, options.now)
+  let rows: FeedRow[] = []
+  let seen = 0
+  let last: FeedPage | undefined
+  try {
+    for await (const page of walkFeed({ url, token: options.token, filters: options.filters })) {
+      if (page.first) {
+        if (json && seen > 0)
+          throw new CommandFailure(
+            'the feed moved during the walk, so the lines above are stale; run it again',
+          )
+        rows = []
+        seen = 0
+      }
+      seen += page.signals.length
+      if (json) for (const row of page.signals) out.write(`${JSON.stringify(row)}\n`)
+      else rows.push(...page.signals.slice(0, Math.max(0, limit - rows.length)))
+      progress.show(`${seen} of ${page.total ?? '?'} signals`)
+      last = page
+    }
+  } finally {
+    progress.done()
+  }
+  if (json || !last) return
+  out.write(`${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n`)
+  const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
+  out.write(`${seen} signals${cut}, version ${last.version}\n`)
+  for (const { scope, description } of last.incomplete) out.write(`incomplete (${scope}): ${description}\n`)
+}

@@ -1,0 +1,118 @@
+/** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
+import { readFile } from 'node:fs/promises'
+import { type DestinationStream, pino } from 'pino'
+import { loadConfig } from '../config.js'
+import { type Federation, startFederation } from '../federation.js'
+import { systemClock } from '../net/clock.js'
+import { CommandFailure } from './failure.js'
+import { createProgress } from './progress.js'
+import { renderTable, tableWidth } from './table.js'
+
+const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
+const HEADER = ['upstream', 'state', 'read', 'published', 'why not more']
+/** What a log line must never hold, wherever an object brings it along. */
+const SECRETS = ['authorization', 'token', 'cookie', 'headers', 'credentials', 'password']
+
+export type ServeOptions = { config: string; sandboxSignals: number | undefined }
+
+async function productVersion(): Promise<string> {
+  const file = new URL('../../../package.json', import.meta.url)
+  return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
+}
+
+function createLog(destination: DestinationStream & { isTTY?: boolean }) {
+  // On a terminal the table is what people read; only trouble joins it.
+  const level = destination.isTTY ? 'warn' : 'info'
+  const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
+  return pino({ level, redact: { paths, censor: '[secret]' } }, destination)
+}
+
+function reasonsOf(federation: Federation): string[][] {
+  const given = new Map(federation.contributions().map((each) => [each.upstream, each]))
+  return federation.statuses().map(({ id, state, listings, problem, dropped }) => {
+    const contribution = given.get(id)
+    const why = [
+      ...(problem ? [`${problem.reason}: ${problem.message}`] : []),
+      ...[...(contribution?.reasons ?? [])].map(([reason, count]) => `${count} ${reason}`),
+      ...(contribution?.hint ? [contribution.hint] : []),
+      ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason}`),
+    ]
+    return [id, state, String(listings), String(contribution?.published ?? 0), why.join('; ')]
+  })
+}
+
+function curl(url: string, sandbox: boolean): string {
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: {
+      name: 'get_signals',
+      arguments: { discovery_mode: 'wholesale', pagination: { max_results: 2 } },
+    },
+  }
+  const key = sandbox ? DEMO_KEY : '$TRIBUTARY_TOKEN'
+  return [
+    `curl -s ${url}/mcp`,
+    `-H "authorization: Bearer ${key}"`,
+    `-H 'content-type: application/json' -H 'accept: application/json, text/event-stream'`,
+    `-d '${JSON.stringify(body)}'`,
+  ].join(' \\\n  ')
+}
+
+/** What went wrong at the start, in words that say what to do next. */
+function startFailure(error: unknown, host: string, port: number): unknown {
+  const code = (error as NodeJS.ErrnoException).code
+  if (code === 'EADDRINUSE') {
+    return new CommandFailure(
+      `${host}:${port} is in use; stop what listens there or set listen.port to another port (0 picks one)`,
+    )
+  }
+  if (code === 'EACCES' || code === 'EADDRNOTAVAIL') {
+    return new CommandFailure(`cannot listen on ${host}:${port} (${code}); check listen.host and listen.port`)
+  }
+  return error
+}
+
+/** Resolves at the first SIGINT or SIGTERM. */
+function stopAsked(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, resolve)
+  })
+}
+
+/** Runs until a signal ends it. Throws `ConfigError` and `CommandFailure`. */
+export async function serve(options: ServeOptions): Promise<void> {
+  const { stdout, stderr } = process
+  const config = await loadConfig(options.config, process.env)
+  const log = createLog(stderr)
+  const federation = await startFederation({
+    config,
+    version: await productVersion(),
+    clock: systemClock,
+    random: Math.random,
+    log,
+    ...(options.sandboxSignals !== undefined && { sandboxSignals: options.sandboxSignals }),
+  }).catch((error) => {
+    throw startFailure(error, config.listen.host, config.listen.port)
+  })
+  const stop = stopAsked()
+  const progress = createProgress(stderr, Date.now)
+  const drawing = setInterval(() => {
+    const statuses = federation.statuses()
+    const read = statuses.filter(({ state }) => state !== 'starting')
+    progress.show(`reading ${statuses.length} upstreams: ${read.length} answered`)
+  }, 100)
+  await Promise.race([federation.ready, stop])
+  clearInterval(drawing)
+  progress.done()
+
+  const snapshot = federation.feed.current()
+  if (snapshot) {
+    stdout.write(`${renderTable(HEADER, reasonsOf(federation), tableWidth(stdout))}\n\n`)
+    stdout.write(`${snapshot.shown.length} signals in one feed at ${federation.url}/mcp. A page of it:\n\n`)
+    stdout.write(`${curl(federation.url, config.sandbox)}\n`)
+  }
+  log.info({ signal: await stop }, 'stopping: what is in flight is finished first')
+  await federation.close()
+}

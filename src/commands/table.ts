@@ -1,0 +1,46 @@
+/** A table of texts that fits the terminal: the widest column gives way first. */
+
+const GAP = '  '
+
+function fitted(widths: number[], room: number): number[] {
+  const result = [...widths]
+  for (let over = sum(result) - room; over > 0; over -= 1) {
+    const widest = result.indexOf(Math.max(...result))
+    if ((result[widest] as number) <= 8) break
+    result[widest] = (result[widest] as number) - 1
+  }
+  return result
+}
+
+const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
+
+function cut(text: string, width: number): string {
+  return text.length <= width ? text.padEnd(width) : `${text.slice(0, width - 1)}…`
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: what upstreams send is shown on terminals
+const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
+
+/** Lines with a header; control characters are shown as spaces, so that no upstream text moves the cursor. */
+export function renderTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+  width: number,
+): string {
+  const cells = [header, ...rows].map((row) => row.map((cell) => cell.replace(CONTROL, ' ')))
+  const natural = header.map((_, column) => Math.max(...cells.map((row) => (row[column] ?? '').length)))
+  const widths = fitted(natural, width - GAP.length * (header.length - 1))
+  return cells
+    .map((row) =>
+      widths
+        .map((each, column) => cut(row[column] ?? '', each))
+        .join(GAP)
+        .trimEnd(),
+    )
+    .join('\n')
+}
+
+/** The width to draw for: the terminal's, or one that fits a log line. */
+export function tableWidth(stream: { isTTY?: boolean; columns?: number }): number {
+  return stream.isTTY && stream.columns ? stream.columns : 120
+}

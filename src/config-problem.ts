@@ -1,0 +1,66 @@
+/** What is wrong with a configuration: where in the file, what was expected, what came. Never a secret's value. */
+import type { ErrorObject } from 'ajv'
+
+export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
+
+const SECRET = /token|\bauth\b|headers|credentials|storage/
+const SHOWN_CHARACTERS = 60
+
+export class ConfigError extends Error {
+  constructor(
+    readonly file: string,
+    readonly problems: readonly ConfigProblem[],
+  ) {
+    const inOrder = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
+    super(`${file} cannot be used:\n${inOrder.map((problem) => `  ${describe(problem)}`).join('\n')}`)
+    this.name = 'ConfigError'
+  }
+}
+
+/** `callers.keys[0].id` from the steps to the value. */
+export function pathText(steps: readonly (string | number)[]): string {
+  const text = steps.reduce<string>(
+    (path, step) =>
+      typeof step === 'number'
+        ? `${path}[${step}]`
+        : /^[\w-]+$/.test(step)
+          ? `${path}${path && '.'}${step}`
+          : `${path}[${JSON.stringify(step)}]`,
+    '',
+  )
+  return text || 'the file'
+}
+
+/** The value as it may be shown: what could be a secret is only named by its type. */
+export function shownValue(path: string, value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'object') return 'a mapping'
+  if (typeof value === 'string' && SECRET.test(path)) return 'another text'
+  return JSON.stringify(value).slice(0, SHOWN_CHARACTERS)
+}
+
+type Described = { description?: string; type?: string }
+
+const TYPES: Record<string, string> = {
+  object: 'a mapping',
+  array: 'a list',
+  string: 'a text',
+  number: 'a number',
+}
+
+/** The words for one violated rule of the schema. */
+export function expectation(error: ErrorObject): string {
+  const schema = error.parentSchema as Described | undefined
+  if (error.keyword === 'additionalProperties') return 'no such key'
+  if (error.keyword === 'required') return 'a value'
+  return schema?.description ?? TYPES[schema?.type ?? ''] ?? error.message ?? 'another value'
+}
+
+function describe({ path, line, expected, got }: ConfigProblem): string {
+  const where = line === undefined ? path : `line ${line}: ${path}`
+  return expected === 'no such key'
+    ? `${where}: there is no such setting; docs/configuration.md lists them`
+    : `${where}: expected ${expected}, got ${got}`
+}

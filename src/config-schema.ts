@@ -1,0 +1,134 @@
+/** The configuration file as operators write it (DESIGN 6): one schema for the type, the check and the messages. */
+import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { AccountReference } from './adcp/account.js'
+
+const strict = { additionalProperties: false }
+const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })
+const Duration = Type.String({
+  pattern: '^[0-9]+(ms|s|m|h|d)$',
+  description: 'a duration such as 250ms, 30s, 5m, 24h or 7d',
+})
+const Id = Type.String({
+  pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
+  description: 'an id of up to 64 letters, digits, dots, dashes and underscores',
+})
+const Text = Type.String({ minLength: 1, description: 'a text' })
+
+function oneOf<const T extends string>(...values: T[]) {
+  return Type.Unsafe<T>({ type: 'string', enum: values, description: `one of ${values.join(', ')}` })
+}
+
+const maybe = <T extends TSchema>(schema: T) => Type.Optional(schema)
+const object = <T extends Record<string, TSchema>>(properties: T) => Type.Object(properties, strict)
+const whole = (minimum: number, maximum: number) =>
+  Type.Integer({ minimum, maximum, description: `a whole number from ${minimum} to ${maximum}` })
+
+const Auth = object({
+  type: oneOf('none', 'bearer', 'header'),
+  token: maybe(Text),
+  name: maybe(Text),
+  value: maybe(Text),
+})
+const DestinationGrant = object({
+  type: oneOf('platform', 'agent'),
+  platform: maybe(Text),
+  agent_url: maybe(HttpUrl),
+  account: maybe(Text),
+})
+
+const RosterRule = object({
+  urls: Type.Optional(Type.Array(HttpUrl)),
+  members: Type.Optional(Type.Array(Text)),
+})
+
+export const ConfigFile = object({
+  listen: maybe(object({ host: maybe(Text), port: maybe(whole(0, 65_535)), public_url: maybe(HttpUrl) })),
+  registries: maybe(
+    Type.Array(
+      object({ url: HttpUrl, refresh: maybe(Duration), headers: maybe(Type.Record(Type.String(), Text)) }),
+    ),
+  ),
+  upstreams: maybe(
+    Type.Array(
+      object({
+        id: maybe(Id),
+        url: HttpUrl,
+        protocol: maybe(oneOf('mcp', 'a2a')),
+        auth: maybe(Auth),
+        seeds: maybe(Type.Array(Text)),
+        exclude: maybe(Type.Boolean({ description: 'true or false' })),
+      }),
+    ),
+  ),
+  discovery: maybe(
+    object({
+      include: maybe(RosterRule),
+      exclude: maybe(RosterRule),
+      verified_only: maybe(Type.Boolean({ description: 'true or false' })),
+    }),
+  ),
+  defaults: maybe(
+    object({
+      timeout: maybe(Duration),
+      refresh: maybe(Duration),
+      stale_after: maybe(Duration),
+      drop_after: maybe(Duration),
+      concurrency: maybe(whole(1, 1_000)),
+      page_size: maybe(whole(1, 100)),
+    }),
+  ),
+  authorization: maybe(
+    object({
+      policy: maybe(oneOf('strict', 'lenient', 'observe')),
+      refresh: maybe(Duration),
+      providers: maybe(
+        Type.Record(
+          Type.String(),
+          object({ policy: maybe(oneOf('strict', 'lenient', 'observe')), confirm_pointer: maybe(HttpUrl) }),
+        ),
+      ),
+    }),
+  ),
+  egress: maybe(
+    object({
+      allow_http: maybe(Type.Boolean({ description: 'true or false' })),
+      allow_networks: maybe(Type.Array(Type.String({ description: 'a network such as 127.0.0.0/8' }))),
+      hosts: maybe(Type.Record(Type.String(), HttpUrl)),
+    }),
+  ),
+  callers: maybe(
+    object({
+      anonymous: maybe(oneOf('deny', 'metadata')),
+      keys: maybe(
+        Type.Array(
+          object({
+            id: Id,
+            token_sha256: maybe(Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: '64 hex digits' })),
+            role: maybe(oneOf('buyer', 'operator')),
+            destinations: maybe(Type.Array(DestinationGrant)),
+            accounts: maybe(Type.Record(Type.String(), Type.Record(Type.String(), AccountReference))),
+            credentials: maybe(Type.Record(Type.String(), Auth)),
+          }),
+        ),
+      ),
+      jwt: maybe(object({ issuer: Text, audience: Text, jwks_url: HttpUrl })),
+      rate_limit: maybe(
+        object({
+          per_second: maybe(Type.Number({ exclusiveMinimum: 0, description: 'a number over 0' })),
+          burst: maybe(whole(1, 1_000_000_000)),
+        }),
+      ),
+    }),
+  ),
+  storage: maybe(
+    object({
+      url: Type.String({
+        pattern: '^(file:.+|postgres(ql)?://.+)',
+        description: 'file:FOLDER or postgres://...',
+      }),
+    }),
+  ),
+  sandbox: maybe(Type.Boolean({ description: 'true or false' })),
+})
+export type ConfigFile = Static<typeof ConfigFile>
+export type AuthEntry = Static<typeof Auth>

@@ -1,0 +1,244 @@
+/**
+ * The composition root: a configuration becomes running parts. The only file that knows every room.
+ * `listings -> verdicts -> offers -> signals -> snapshot`, again whenever an upstream or a provider changes.
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer as createNetServer } from 'node:net'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import { createActivation } from './activation/activation.js'
+import { SIGNAL_TYPES } from './adcp/signal.js'
+import { createProviders } from './authz/providers.js'
+import type { Config } from './config-values.js'
+import { createBuilderHost } from './feed/builder-host.js'
+import { type Contribution, contributions } from './feed/contributions.js'
+import { createFeed, type Feed } from './feed/feed.js'
+import type { Clock } from './net/clock.js'
+import { createEgress } from './net/egress.js'
+import { opening } from './opening.js'
+import { createOverlays } from './overlays.js'
+import { createPublisher } from './publisher.js'
+import { createServer } from './server/app.js'
+import { overlayName } from './server/callers.js'
+import { activateSignal } from './server/tasks/activate-signal.js'
+import { getTaskStatus } from './server/tasks/get-task-status.js'
+import { listAccounts } from './server/tasks/list-accounts.js'
+import { listTasks } from './server/tasks/list-tasks.js'
+import { reportUsage } from './server/tasks/report-usage.js'
+import { syncAccounts } from './server/tasks/sync-accounts.js'
+import { credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
+import { REPLAY_TTL_MS } from './store/idempotency.js'
+import { openStore } from './store/store.js'
+import type { Blobs } from './upstreams/blobs.js'
+import type { UpstreamStatus } from './upstreams/status.js'
+import { createUpstreams } from './upstreams/upstreams.js'
+import { createVerdicts } from './verdicts.js'
+
+const DEFAULT_SANDBOX_SIGNALS = 2_400
+const PROVIDER_CONCURRENCY = 16
+const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
+const SECRET_NAME = 'cursor-secret'
+
+export type FederationOptions = {
+  config: Config
+  sandboxSignals?: number
+  version: string
+  clock: Clock
+  random: () => number
+  log: Logger
+}
+
+export type Federation = {
+  app: FastifyInstance
+  /** Where the server listens. */
+  url: string
+  /** Resolves when the first snapshot is published. */
+  ready: Promise<void>
+  feed: Feed
+  statuses(): readonly UpstreamStatus[]
+  contributions(): Contribution[]
+  /** Finishes what is in flight, then stops everything in the opposite order of its start. */
+  close(): Promise<void>
+}
+
+/** What was started, to be stopped in the opposite order. */
+function createStack() {
+  const closers: (() => void | Promise<void>)[] = []
+  return {
+    add<T extends { close(): unknown }>(part: T): T {
+      closers.push(async () => void (await part.close()))
+      return part
+    },
+    async close(): Promise<void> {
+      for (const close of closers.splice(0).reverse()) await close()
+    },
+  }
+}
+
+/** The sandbox is a development tool: its server libraries are loaded only when it is asked for. */
+async function sandboxHosts(
+  { config, sandboxSignals = DEFAULT_SANDBOX_SIGNALS }: FederationOptions,
+  add: ReturnType<typeof createStack>['add'],
+): Promise<Readonly<Record<string, string>>> {
+  if (!config.sandbox) return {}
+  const { startSandbox } = await import('./sandbox/world.js')
+  return add(await startSandbox({ signals: sandboxSignals })).hosts
+}
+
+/** The same for all replicas that share a storage, and after every restart: cursors outlive both. */
+async function cursorSecret(blobs: Blobs): Promise<Uint8Array> {
+  const [known] = (await blobs.read(SECRET_NAME)) ?? []
+  if (known) return known
+  const fresh = randomBytes(32)
+  await blobs.write(SECRET_NAME, [fresh])
+  return (await blobs.read(SECRET_NAME))?.[0] ?? fresh
+}
+
+/** The agent card names our port before the server listens: a free one is looked up when the configuration says 0. */
+async function portOf({ host, port }: Config['listen']): Promise<number> {
+  if (port !== 0) return port
+  const probe = createNetServer().listen(0, host)
+  await once(probe, 'listening')
+  const { port: free } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return free
+}
+
+function factsOf({ callers }: Config, feed: Feed) {
+  const { domains = [], type } = feed.current()?.facts ?? {}
+  return {
+    providerDomains: domains.filter((domain) => domain !== '').sort(),
+    servesOwned: type?.includes(SIGNAL_TYPES.indexOf('owned')) ?? false,
+    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
+  }
+}
+
+/** Starts everything. Throws when the storage cannot be opened or the address cannot be listened on. */
+export async function startFederation(options: FederationOptions): Promise<Federation> {
+  const stack = createStack()
+  try {
+    return await composed(options, stack)
+  } catch (error) {
+    await stack.close()
+    throw error
+  }
+}
+
+async function composed(
+  options: FederationOptions,
+  stack: ReturnType<typeof createStack>,
+): Promise<Federation> {
+  const { config, version, clock, random, log } = options
+  const hosts = await sandboxHosts(options, stack.add)
+  const { send } = stack.add(
+    createEgress({ policy: { ...config.egress, hosts: { ...hosts, ...config.egress.hosts } } }),
+  )
+  const store = stack.add(
+    await openStore({
+      url: config.storage.url,
+      now: clock.now,
+      onProblem: (problem) => log.warn({ problem }, 'storage'),
+    }),
+  )
+  const { blobs } = store
+
+  const providers = stack.add(
+    createProviders({
+      ...{ send, blobs, clock, log },
+      refreshMs: config.authorization.refreshMs,
+      concurrency: PROVIDER_CONCURRENCY,
+      confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
+    }),
+  )
+  const policy = () => config.authorization
+  const verdicts = createVerdicts({ providers, policy, clock })
+  const upstreams = stack.add(
+    createUpstreams({
+      ...{ send, blobs, clock, random },
+      config: upstreamsSettings(config),
+      referencesFor: verdicts.references,
+      onTrouble: (message) => log.warn({ message }, 'upstreams'),
+    }),
+  )
+
+  const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
+  const overlays = stack.add(
+    createOverlays({
+      ...{ upstreams, clock },
+      accounts: overlayAccounts(config),
+      refreshMs: config.defaults.refreshMs,
+      timeoutMs: config.defaults.timeoutMs,
+      onChange: republish,
+    }),
+  )
+  const builder = stack.add(createBuilderHost())
+  const publisher = stack.add(
+    createPublisher({
+      ...{ upstreams, providers, policy, builder, feed, clock, log },
+      overlays: () => overlays,
+    }),
+  )
+  /** Once the feed is open; until then `opening` says when. */
+  function republish(): void {
+    if (feed.current()) void publisher.request()
+  }
+  const askedAgain = new Map<string, number>()
+  upstreams.onChange(() => {
+    providers.want(upstreams.providerDomains())
+    republish()
+  })
+  providers.onChange(() => {
+    for (const { id, mode, problem } of upstreams.statuses()) {
+      if (mode !== 'enumerated' && problem?.reason !== 'not_enumerable') continue
+      askedAgain.set(id, clock.now())
+      upstreams.refreshSoon(id)
+    }
+    republish()
+  })
+
+  const activation = stack.add(
+    await createActivation({
+      ...{ store, clock },
+      newId: randomUUID,
+      resolve: (handle, caller, account) => feed.resolve(handle, account && overlayName(caller, account)),
+      call(upstream, task, args, { deadline, caller }) {
+        const auth = credentialOf(config, caller, upstream)
+        return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
+      },
+      refreshSoon: upstreams.refreshSoon,
+      onProblem: (problem) => log.warn({ problem }, 'activation'),
+    }),
+  )
+  const { host } = config.listen
+  const port = await portOf(config.listen)
+  const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
+  const app = stack.add(
+    createServer({
+      ...{ publicUrl, version, feed, upstreams, log },
+      facts: () => factsOf(config, feed),
+      callers: config.callers,
+      rateLimit: config.callers.rateLimit,
+      ...(config.callers.jwt && { jwt: { ...config.callers.jwt, send, now: clock.now } }),
+      tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
+        task(activation),
+      ),
+      replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+    }),
+  )
+  const url = await app.listen({ host, port })
+  await upstreams.start()
+  activation.start()
+
+  return {
+    ...{ app, url, feed },
+    ready: opening({ upstreams, providers, askedAgain, clock }).then(publisher.request),
+    statuses: upstreams.statuses,
+    contributions() {
+      const snapshot = feed.current()
+      return snapshot ? contributions(snapshot, verdicts.judge()) : []
+    },
+    close: stack.close,
+  }
+}

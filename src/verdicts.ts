@@ -1,0 +1,42 @@
+/** What providers say now, for this thread: the questions of brief-only agents, the start table, explain. */
+import type { SignalRef } from './adcp/reference.js'
+import { type CompiledProvider, compileProviders } from './authz/decide.js'
+import { type PolicySettings, policyFor } from './authz/policy.js'
+import type { Providers } from './authz/providers.js'
+import { referencesFor } from './authz/references.js'
+import { viewProvider } from './authz/view.js'
+import type { Judge } from './feed/judge.js'
+import type { Clock } from './net/clock.js'
+
+export type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
+
+export type Verdicts = ReturnType<typeof createVerdicts>
+
+export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
+  let compiled = new Map<string, CompiledProvider>()
+
+  /** Compiles what is asked for and not compiled yet: large files cost this thread time. */
+  function provider(domain: string): CompiledProvider {
+    const state = providers.state(domain)
+    const fresh = state && compileProviders([state], compiled).get(state.domain)
+    if (fresh) compiled.set(state.domain, fresh)
+    return fresh ?? { domain, expiresAt: 0, reason: 'pending' }
+  }
+
+  function judge(): Judge {
+    const now = clock.now()
+    return (domain) => {
+      const view = viewProvider(provider(domain), now)
+      const applied = policyFor(policy(), domain)
+      return { ...view, policy: applied, stamp: `${applied} ${view.stamp}` }
+    }
+  }
+
+  /** What an agent (canonical url) may sell, by every provider's file: only brief-only agents are asked about. */
+  function references(agentUrl: string): SignalRef[] {
+    compiled = compileProviders(providers.states(), compiled)
+    return referencesFor(compiled, agentUrl, clock.now())
+  }
+
+  return { judge, references }
+}

@@ -1,0 +1,84 @@
+import { test } from 'tap'
+import { parseConfig } from '../../src/config.js'
+import { ConfigError } from '../../src/config-problem.js'
+
+const messageOf = (text: string, environment: Record<string, string> = {}): string => {
+  try {
+    parseConfig('tributary.yaml', text, environment)
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+  return 'accepted'
+}
+
+test('an empty file is the defaults of the design', (t) => {
+  const config = parseConfig('empty.yaml', '', {})
+  t.match(config, {
+    listen: { host: '127.0.0.1', port: 8080 },
+    registries: [],
+    defaults: { timeoutMs: 30_000, refreshMs: 300_000, staleAfterMs: 3_600_000, dropAfterMs: 86_400_000 },
+    authorization: { policy: 'strict', refreshMs: 21_600_000 },
+    egress: { allowHttp: false, allowNetworks: [], hosts: {} },
+    callers: { anonymous: 'deny', keys: [], rateLimit: { perSecond: 2_000, burst: 4_000 } },
+    storage: { url: 'file:./data' },
+    sandbox: false,
+  })
+  t.end()
+})
+
+test('YAML and JSON of the same content are one revision', (t) => {
+  const yaml = parseConfig('a', 'listen: { port: 0 }\nregistries:\n  - url: http://127.0.0.1:1/\n', {})
+  const json = parseConfig('b', '{"listen":{"port":0},"registries":[{"url":"http://127.0.0.1:1/"}]}', {})
+  t.equal(yaml.revision, json.revision)
+  t.equal(yaml.registries[0]?.url, 'http://127.0.0.1:1', 'without a trailing slash')
+  t.end()
+})
+
+test('a problem names its line, its path, what was expected and what came', (t) => {
+  const text = [
+    'listen: { port: "eighty" }',
+    'authorization:',
+    '  policy: strickt',
+    'defaults: { refresh: 5 minutes, page_size: 500 }',
+    'egress: { allow_networks: [ "10.0.0.0/99" ] }',
+    'registrys: []',
+    'callers: { keys: [ { id: one, token_sha256: secret-in-clear } ] }',
+  ].join('\n')
+  const message = messageOf(text)
+  t.match(message, 'line 1: listen.port: expected a whole number from 0 to 65535, got "eighty"')
+  t.match(message, 'line 3: authorization.policy: expected one of strict, lenient, observe, got "strickt"')
+  t.match(message, 'line 4: defaults.refresh: expected a duration')
+  t.match(message, 'line 4: defaults.page_size: expected a whole number from 1 to 100, got 500')
+  t.match(message, 'line 6: registrys: there is no such setting')
+  t.match(message, 'line 7: callers.keys[0].token_sha256: expected 64 hex digits')
+  t.notMatch(message, 'secret-in-clear')
+  t.match(
+    messageOf('egress: { allow_networks: [ "10.0.0.0/99" ] }'),
+    'egress.allow_networks[0]: expected a net',
+  )
+  t.end()
+})
+
+test('variables come from the environment, and a missing one is an error', (t) => {
+  const reference = `\${A_TOKEN}`
+  const text = `upstreams:\n  - url: https://a.example/mcp\n    auth: { type: bearer, token: "${reference}" }\n`
+  const config = parseConfig('c', text, { A_TOKEN: 's3: {cret}' })
+  t.same(config.upstreams[0]?.auth, { type: 'bearer', token: 's3: {cret}' }, 'taken as text, not as YAML')
+  t.match(messageOf(text), 'line 3: upstreams[0].auth.token: expected the environment variable A_TOKEN')
+  t.end()
+})
+
+test('rules across settings are checked too', (t) => {
+  t.match(messageOf('upstreams: [ { url: "https://a.example", auth: { type: bearer } } ]'), 'auth.token')
+  const key = `{ id: twin, token_sha256: ${'0a'.repeat(32)} }`
+  t.match(messageOf(`callers: { keys: [ ${key}, ${key} ] }`), 'callers.keys[1].id')
+  const grant = `{ id: a, token_sha256: ${'0a'.repeat(32)}, destinations: [ { type: agent, platform: x } ] }`
+  t.match(messageOf(`callers: { keys: [ ${grant} ] }`), 'destinations[0].agent_url')
+  t.end()
+})
+
+test('what is not YAML at all is named with its line', (t) => {
+  t.match(messageOf('listen: {\nport: ]'), /line 2: the file: expected YAML or JSON/)
+  t.end()
+})
