@@ -23,6 +23,7 @@ const STATELESS_VERSION = '2026-07-28'
 const META = 'io.modelcontextprotocol'
 const CLIENT = { name: 'tributary', version: '1' }
 const MAX_TEXT_BYTES = 8 * 1024 * 1024
+const ANNOUNCING_MS = 2_000
 const OPENING_MS = 15_000 // a handshake is small: what is slower than this will not serve pages
 
 /** How the agent wants to be spoken to, once a handshake has told. */
@@ -135,7 +136,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
         ...headers,
       },
       body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }),
-      timeoutMs: budget.timeoutMs,
+      timeoutMs: Math.min(budget.timeoutMs, ANNOUNCING_MS),
       maxBytes: 64 * 1024,
       redirects: 'same-site',
       enough: () => () => true,

@@ -226,7 +226,9 @@ export function createRunner(options: RunnerOptions) {
     if (outcome.kind === 'failed') {
       failures += 1
       problem = { reason: outcome.reason, message: outcome.message }
+      // It may be another release now, or speak another transport: the next attempt asks again.
       if (outcome.reason === 'agent_error' || outcome.reason === 'protocol_error') dialect = undefined
+      if (outcome.reason === 'protocol_error') agents.delete(credential)
       return
     }
     failures = 0

@@ -107,6 +107,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let config = options.config
   let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
   let started = false
+  let swept = false
   let slices: readonly Slice[] | undefined
   let domains: readonly string[] | undefined
 
@@ -162,6 +163,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
       const predecessor = predecessors.get(agentUrl)
       work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
+    }
+    if (!swept && started && discovery.isComplete()) {
+      swept = true
+      work.push(store.sweep((agentUrl) => wanted.has(agentUrl)))
     }
     return Promise.all(work).then(
       () => {},
