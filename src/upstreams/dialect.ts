@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { legacyFromRef } from '../adcp/reference.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
-import { isObject } from './answer.js'
+import { isObject } from './json.js'
 
 /** `older`: no capabilities operation, which came with 3.0. */
 export type Release = 'current' | '3.0' | 'older'
