@@ -13,6 +13,9 @@ import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 /** A token that matches proves little: one agent hashes its first 500 rows only (FACTS 8). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 
+/** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
+const MAX_PAGE_SIZE = 100
+
 /** A slice and what its upstream's keeper needs to know beside it. */
 export type Held = {
   slice: Slice
@@ -67,7 +70,8 @@ function errorFailure(error: AgentError): CallFailure {
 }
 
 export function createMirror(options: MirrorOptions) {
-  const { upstream, agentUrl, scope, account, pageSize, seeds, referencesFor, ask, sleep, now } = options
+  const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
+  const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   let takesFields = true // until it turns out that the agent refuses the question
 
   function slice(mode: SliceMode, collected: Collected, tokens: Tokens): Slice {
