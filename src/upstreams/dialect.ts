@@ -94,7 +94,7 @@ export const LISTING_FIELDS: readonly string[] = [
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
 
 /** The shapes of `deliver_to` that were seen, tried in order until one is understood. */
-export const DELIVER_TO: readonly Arguments[] = [
+const DELIVER_TO: readonly Arguments[] = [
   { platforms: 'all' },
   { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
 ]
@@ -182,9 +182,18 @@ export function argumentsFor(dialect: Dialect, task: string, args: Arguments): A
   return Object.fromEntries(own.filter(([name]) => known.includes(name)))
 }
 
-/** Exact lookup as this dialect asks for it; undefined when it knows none. */
-export function lookupArguments(dialect: Dialect, refs: readonly SignalRef[]): Arguments | undefined {
-  if (dialect.release === 'older') return undefined
-  if (dialect.release === '3.0') return { signal_ids: legacyIds(refs) }
-  return { discovery_mode: 'brief', signal_refs: refs, fields: LISTING_FIELDS }
+/** Exact lookup in the shapes that an agent of this dialect may understand, best first; none for older ones. */
+export function lookupShapes({ release }: Dialect, refs: readonly SignalRef[]): readonly Arguments[] {
+  const legacy = { signal_ids: legacyIds(refs) }
+  if (release === 'older') return []
+  if (release === '3.0') return [legacy, { signal_refs: refs }]
+  const current = { discovery_mode: 'brief', signal_refs: refs }
+  return [{ ...current, fields: LISTING_FIELDS }, current, legacy]
+}
+
+/** A question in words, likewise. */
+export function briefShapes({ release }: Dialect, question: string): readonly Arguments[] {
+  const plain = { signal_spec: question }
+  if (release === 'older') return [...DELIVER_TO.map((to) => ({ ...plain, deliver_to: to })), plain]
+  return release === '3.0' ? [plain] : [{ discovery_mode: 'brief', ...plain }, plain]
 }
