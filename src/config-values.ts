@@ -1,7 +1,9 @@
 /** The configuration as the product uses it (DESIGN 6): types, defaults, and the way from the file to them. */
+import type { KeyObject } from 'node:crypto'
 import type { AccountReference } from './adcp/account.js'
 import type { Destination } from './adcp/signal.js'
 import type { PolicySettings } from './authz/policy.js'
+import { readSigningKey } from './config-rules.js'
 import type { AuthEntry, ConfigFile } from './config-schema.js'
 import type { RosterPolicy } from './upstreams/roster.js'
 
@@ -33,7 +35,11 @@ export type Config = {
     concurrency: number
     pageSize: number
   }
-  authorization: PolicySettings & { refreshMs: number }
+  authorization: PolicySettings & {
+    refreshMs: number
+    /** Provider domain -> the new pointer that the operator knows to be right (FACTS 7). */
+    confirmedPointers: ReadonlyMap<string, string>
+  }
   egress: { allowHttp: boolean; allowNetworks: readonly string[]; hosts: Readonly<Record<string, string>> }
   callers: {
     anonymous: 'deny' | 'metadata'
@@ -41,6 +47,8 @@ export type Config = {
     jwt: { issuer: string; audience: string; jwksUrl: string } | undefined
     rateLimit: { perSecond: number; burst: number }
   }
+  /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
+  webhookKey: { keyId: string; privateKey: KeyObject } | undefined
   storage: { url: string }
   sandbox: boolean
 }
@@ -97,9 +105,16 @@ function toCallers(callers: ConfigFile['callers'] = {}): Config['callers'] {
   }
 }
 
+function toWebhookKey(webhooks: ConfigFile['webhooks']): Config['webhookKey'] {
+  const { id, private_key } = webhooks?.signing_key ?? {}
+  const privateKey = private_key && readSigningKey(private_key)
+  return id && privateKey ? { keyId: id, privateKey } : undefined
+}
+
 /** The configuration as the product uses it: milliseconds, and every default of DESIGN 6 filled in. */
 export function toConfig(path: string, revision: string, file: ConfigFile): Config {
   const { listen, discovery, defaults, authorization, egress } = file
+  const providers = Object.entries(authorization?.providers ?? {})
   return {
     file: path,
     revision,
@@ -138,10 +153,12 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       policy: authorization?.policy ?? 'strict',
       refreshMs: durationMs(authorization?.refresh ?? '6h'),
       providers: Object.fromEntries(
-        Object.entries(authorization?.providers ?? {}).map(([domain, entry]) => [
-          domain.toLowerCase(),
-          entry,
-        ]),
+        providers.flatMap(([domain, { policy }]) => (policy ? [[domain.toLowerCase(), { policy }]] : [])),
+      ),
+      confirmedPointers: new Map(
+        providers.flatMap(([domain, { confirm_pointer }]) =>
+          confirm_pointer ? [[domain.toLowerCase(), confirm_pointer]] : [],
+        ),
       ),
     },
     egress: {
@@ -150,6 +167,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       hosts: egress?.hosts ?? {},
     },
     callers: toCallers(file.callers),
+    webhookKey: toWebhookKey(file.webhooks),
     storage: { url: file.storage?.url ?? 'file:./data' },
     sandbox: file.sandbox ?? false,
   }

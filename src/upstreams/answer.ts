@@ -4,10 +4,12 @@
  */
 import type { AgentError, AgentOutcome, Payload } from './agent.js'
 import { callFailed } from './agent.js'
+import { boundedText, isObject } from './json.js'
 import { isCut, type Skimmed } from './skim.js'
 
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
+const MAX_DETAILS = 8_192 // characters of JSON
 const MAX_RETRY_AFTER_S = 24 * 60 * 60
 const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
@@ -15,16 +17,12 @@ const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 /** What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure. */
 export type Found = { payload?: Payload; text?: string; failed: boolean }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-export function boundedText(value: unknown, length = MAX_MESSAGE): string | undefined {
-  return typeof value === 'string' && value !== '' ? value.slice(0, length) : undefined
-}
-
 export function agentError(code: string, message: string): AgentError {
   return { code: code.slice(0, MAX_CODE), message: message.slice(0, MAX_MESSAGE) }
+}
+
+function isSmall(details: unknown): details is Record<string, unknown> {
+  return isObject(details) && JSON.stringify(details).length <= MAX_DETAILS
 }
 
 function readError(raw: Record<string, unknown>): AgentError {
@@ -37,7 +35,7 @@ function readError(raw: Record<string, unknown>): AgentError {
     ...(field && { field }),
     ...(recovery && { recovery }),
     ...(seconds > 0 && { retryAfterMs: Math.min(seconds, MAX_RETRY_AFTER_S) * 1_000 }),
-    ...(isObject(raw.details) && { details: raw.details }),
+    ...(isSmall(raw.details) && { details: raw.details }),
   }
 }
 

@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { type AgentError, type AgentOutcome, type Arguments, type CallFailure, callFailed } from './agent.js'
 import type { Collected } from './collect.js'
-import { type Dialect, isCredentialError, isTransient } from './dialect.js'
+import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from './dialect.js'
 import { enumerate } from './enumerate.js'
 import type { Slice, SliceMode } from './slice.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
@@ -50,11 +50,6 @@ function sameRows(a: Slice, b: Collected): boolean {
   return a.digests.every((digest, at) => digest === b.digests[at])
 }
 
-function sameCounts(a: Readonly<Record<string, number>>, b: Readonly<Record<string, number>>): boolean {
-  const names = Object.keys({ ...a, ...b })
-  return names.every((name) => a[name] === b[name])
-}
-
 function conditions(held: Held | undefined, now: number): Arguments {
   const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
   if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
@@ -73,6 +68,7 @@ function errorFailure(error: AgentError): CallFailure {
 
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, pageSize, seeds, referencesFor, ask, sleep, now } = options
+  let takesFields = true // until it turns out that the agent refuses the question
 
   function slice(mode: SliceMode, collected: Collected, tokens: Tokens): Slice {
     const { feedVersion, pricingVersion } = tokens
@@ -90,7 +86,7 @@ export function createMirror(options: MirrorOptions) {
     }
   }
 
-  /** Equal rows under equal tokens are the same slice, walked again. */
+  /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
   function settle(
     held: Held | undefined,
     mode: SliceMode,
@@ -100,30 +96,39 @@ export function createMirror(options: MirrorOptions) {
     const next = slice(mode, { rows, digests, dropped, domains }, tokens)
     const state = { domains, confirmedAt: next.walkedAt, ...(cacheScope && { cacheScope }) }
     const same = held?.slice.mode === mode && sameRows(held.slice, next as Collected & Slice)
-    if (!same || !sameCounts(held.slice.dropped, dropped))
-      return { kind: 'replaced', held: { slice: next, ...state } }
+    if (!same) return { kind: 'replaced', held: { slice: next, ...state } }
     // The old bytes stay, so that whoever holds them holds what is current.
     const kept: Slice = { ...next, rows: held.slice.rows, digests: held.slice.digests }
     return { kind: 'unchanged', held: { slice: kept, ...state } }
   }
 
+  async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
+    const asksFields = dialect.release === 'current' && takesFields
+    const fields = asksFields ? { fields: LISTING_FIELDS } : {}
+    const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
+    const isRefused =
+      outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
+    if (!asksFields || !isRefused) return outcome
+    // Its list of fields may be a shorter one: without the question, the answer tells.
+    const plain = await ask('get_signals', args, undefined)
+    if (plain.kind === 'answer') takesFields = false
+    return plain
+  }
+
   function walk(held: Held | undefined, dialect: Dialect): Promise<WalkOutcome> {
     const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
+    const common = {
+      discovery_mode: 'wholesale',
+      ...(dialect.pin && { adcp_version: dialect.pin }),
+      ...(account && { account }),
+    }
     return walkFeed({
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
-      page: (cursor) =>
-        ask(
-          'get_signals',
-          {
-            discovery_mode: 'wholesale',
-            ...(dialect.pin && { adcp_version: dialect.pin }),
-            ...(account && { account }),
-            pagination: { max_results: pageSize, ...(cursor && { cursor }) },
-            ...(cursor === undefined && tokens),
-          },
-          undefined,
-        ),
+      page: (cursor) => {
+        const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
+        return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
+      },
     })
   }
 

@@ -9,6 +9,7 @@ import type { Send } from '../net/send.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
 import type { Blobs } from './blobs.js'
 import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
+import { parseJson } from './json.js'
 import type { Held } from './mirror.js'
 import type { OverlayOutcome, Scope } from './overlay.js'
 import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
@@ -80,7 +81,7 @@ function untokened({ slice, ...rest }: Held): Held {
 
 function parseRows(rows: readonly Uint8Array[]): unknown[] | undefined {
   try {
-    return rows.map((row) => JSON.parse(Buffer.from(row).toString()))
+    return rows.map(parseJson)
   } catch {
     return undefined // rows are cut out unparsed: one that is not JSON shows here
   }
@@ -106,6 +107,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let config = options.config
   let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
   let started = false
+  let swept = false
   let slices: readonly Slice[] | undefined
   let domains: readonly string[] | undefined
 
@@ -155,11 +157,16 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         clock,
         random,
         referencesFor,
+        onTrouble,
         onChange: () => changed(entry.id),
       })
       runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
       const predecessor = predecessors.get(agentUrl)
       work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
+    }
+    if (!swept && started && discovery.isComplete()) {
+      swept = true
+      work.push(store.sweep((agentUrl) => wanted.has(agentUrl)))
     }
     return Promise.all(work).then(
       () => {},
