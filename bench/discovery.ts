@@ -98,7 +98,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     upstreams: { statuses: () => statuses },
     judge: () => judge,
   })
-  const { discover } = createDiscover({ brief, feed, kept: createKept(Date.now) })
+  const { discover } = createDiscover({ brief, feed, kept: createKept(Date.now), searchable: async () => {} })
   const took: number[] = []
   for (let n = 0; n < (seconds > 1 ? 3 : QUESTIONS); n += 1) {
     const now = Date.now()

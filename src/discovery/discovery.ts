@@ -15,6 +15,7 @@ import { rowKeys } from './findings.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createLocal } from './local.js'
+import { pause } from './pause.js'
 import { createWebhook } from './webhook.js'
 import { createSigner, type WebhookKey } from './webhook-signature.js'
 import { createTargetCheck } from './webhook-target.js'
@@ -56,7 +57,13 @@ export function createDiscovery(options: DiscoveryOptions) {
     firstPage: (...args): DiscoverAnswer => answers.firstPage(...args),
     pushRules: { signs: webhookKey !== undefined, unreachable: createTargetCheck(options.egressPolicy) },
   })
-  const answers = createDiscover({ brief, feed, kept, later })
+
+  /** Only the first questions after a start wait: later ones are answered from the index before. */
+  async function searchable(until: number, signal: AbortSignal): Promise<void> {
+    if (!search.current()) await Promise.race([search.opened, pause(clock, until - clock.now(), signal)])
+  }
+
+  const answers = createDiscover({ brief, feed, kept, searchable, later })
 
   return {
     /** The server's `discover`. */
