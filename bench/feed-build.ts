@@ -13,9 +13,17 @@ console.log(
   slices.reduce((s, x) => s + x.rows.chunks.reduce((a, c) => a + c.byteLength, 0), 0) / COUNT,
 )
 for (let i = 0; i < 2; i++) {
-  const started = performance.now(); const cpu = process.cpuUsage()
+  const started = performance.now()
+  const cpu = process.cpuUsage()
   const snapshot = buildSnapshot({ slices, judge: everyoneMay })
-  const took = performance.now() - started; const used = process.cpuUsage(cpu); console.log('cpu us/row', ((used.user + used.system) / COUNT).toFixed(2), 'sys', (used.system/COUNT).toFixed(2))
+  const took = performance.now() - started
+  const used = process.cpuUsage(cpu)
+  console.log(
+    'cpu us/row',
+    ((used.user + used.system) / COUNT).toFixed(2),
+    'sys',
+    (used.system / COUNT).toFixed(2),
+  )
   console.log(
     snapshot.shown.length,
     snapshot.id,
@@ -25,5 +33,4 @@ for (let i = 0; i < 2; i++) {
     '/s',
   )
   console.log('bytes/row', snapshot.rows.chunks.reduce((a, c) => a + c.byteLength, 0) / COUNT)
-  
 }
