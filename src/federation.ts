@@ -5,15 +5,18 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer as createNetServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { createActivation } from './activation/activation.js'
-import { SIGNAL_TYPES } from './adcp/signal.js'
 import { createProviders } from './authz/providers.js'
 import type { Config } from './config-values.js'
+import { createDiscovery } from './discovery/discovery.js'
+import { readSynonyms } from './discovery/synonym-file.js'
 import { createBuilderHost } from './feed/builder-host.js'
 import { type Contribution, contributions } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
+import { inventoryOf } from './feed/inventory.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
@@ -27,7 +30,7 @@ import { listAccounts } from './server/tasks/list-accounts.js'
 import { listTasks } from './server/tasks/list-tasks.js'
 import { reportUsage } from './server/tasks/report-usage.js'
 import { syncAccounts } from './server/tasks/sync-accounts.js'
-import { credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
+import { accountAccess, credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
 import type { Blobs } from './upstreams/blobs.js'
@@ -39,6 +42,7 @@ const DEFAULT_SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
 const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
 const SECRET_NAME = 'cursor-secret'
+const SYNONYMS = fileURLToPath(new URL('../../config/synonyms.yaml', import.meta.url))
 
 export type FederationOptions = {
   config: Config
@@ -107,10 +111,11 @@ async function portOf({ host, port }: Config['listen']): Promise<number> {
 }
 
 function factsOf({ callers }: Config, feed: Feed) {
-  const { domains = [], type } = feed.current()?.facts ?? {}
+  const snapshot = feed.current()
+  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
   return {
-    providerDomains: domains.filter((domain) => domain !== '').sort(),
-    servesOwned: type?.includes(SIGNAL_TYPES.indexOf('owned')) ?? false,
+    providerDomains,
+    servesOwned: types?.has('owned') ?? false,
     accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
   }
 }
@@ -132,9 +137,8 @@ async function composed(
 ): Promise<Federation> {
   const { config, version, clock, random, log } = options
   const hosts = await sandboxHosts(options, stack.add)
-  const { send } = stack.add(
-    createEgress({ policy: { ...config.egress, hosts: { ...hosts, ...config.egress.hosts } } }),
-  )
+  const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
+  const { send } = stack.add(createEgress({ policy: egressPolicy() }))
   const store = stack.add(
     await openStore({
       url: config.storage.url,
@@ -174,10 +178,28 @@ async function composed(
     }),
   )
   const builder = stack.add(createBuilderHost())
+  const discovery = stack.add(
+    createDiscovery({
+      ...{ feed, upstreams, store, send, egressPolicy, clock },
+      judge: verdicts.judge,
+      access: accountAccess(config),
+      synonyms: await readSynonyms(SYNONYMS),
+      newId: randomUUID,
+      onTrouble: (message) => log.warn({ message }, 'discovery'),
+      ...(config.webhookKey && { webhookKey: config.webhookKey }),
+    }),
+  )
   const publisher = stack.add(
     createPublisher({
       ...{ upstreams, providers, policy, builder, feed, clock, log },
       overlays: () => overlays,
+      onPublished(snapshot) {
+        discovery
+          .publish(snapshot)
+          .catch((err: unknown) =>
+            log.error({ err }, 'a snapshot could not be indexed; the last index stays'),
+          )
+      },
     }),
   )
   /** Once the feed is open; until then `opening` says when. */
@@ -202,7 +224,10 @@ async function composed(
     await createActivation({
       ...{ store, clock },
       newId: randomUUID,
-      resolve: (handle, caller, account) => feed.resolve(handle, account && overlayName(caller, account)),
+      resolve(handle, caller, account) {
+        const layer = account && overlayName(caller, account)
+        return feed.resolve(handle, layer) ?? discovery.resolve(handle, layer)
+      },
       call(upstream, task, args, { deadline, caller }) {
         const auth = credentialOf(config, caller, upstream)
         return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
@@ -217,6 +242,7 @@ async function composed(
   const app = stack.add(
     createServer({
       ...{ publicUrl, version, feed, upstreams, log },
+      discover: discovery.discover,
       facts: () => factsOf(config, feed),
       callers: config.callers,
       rateLimit: config.callers.rateLimit,
@@ -233,7 +259,9 @@ async function composed(
 
   return {
     ...{ app, url, feed },
-    ready: opening({ upstreams, providers, askedAgain, clock }).then(publisher.request),
+    ready: opening({ upstreams, providers, askedAgain, clock })
+      .then(publisher.request)
+      .then(discovery.resume),
     statuses: upstreams.statuses,
     contributions() {
       const snapshot = feed.current()

@@ -8,6 +8,7 @@ import type { Providers } from './authz/providers.js'
 import { createCoalescer } from './coalesce.js'
 import type { BuilderHost, Built } from './feed/builder-host.js'
 import type { Feed } from './feed/feed.js'
+import type { Snapshot } from './feed/snapshot.js'
 import type { Clock } from './net/clock.js'
 import type { Overlays } from './overlays.js'
 import type { Slice } from './upstreams/slice.js'
@@ -20,6 +21,8 @@ export type PublisherOptions = {
   policy: () => PolicySettings
   builder: BuilderHost
   feed: Feed
+  /** Told of each public snapshot. */
+  onPublished: (snapshot: Snapshot) => void
   clock: Clock
   log: Logger
 }
@@ -27,7 +30,7 @@ export type PublisherOptions = {
 export type Publisher = ReturnType<typeof createPublisher>
 
 export function createPublisher(options: PublisherOptions) {
-  const { upstreams, providers, overlays, policy, builder, feed, clock, log } = options
+  const { upstreams, providers, overlays, policy, builder, feed, onPublished, clock, log } = options
   let cancel = () => {}
 
   function build(slices: readonly Slice[], account?: string): Promise<Built> {
@@ -45,6 +48,7 @@ export function createPublisher(options: PublisherOptions) {
     const open = upstreams.slices()
     const { snapshot, rebuildAt } = await build(open)
     feed.publish(snapshot, clock.now())
+    onPublished(snapshot)
     for (const { name, slices } of overlays().layers(open)) {
       feed.publish((await build(slices, name)).snapshot, clock.now(), name)
     }

@@ -1,5 +1,6 @@
 /** One configuration in the words of each room. */
 import type { Auth, Config } from './config-values.js'
+import type { Reader } from './feed/query.js'
 import type { OverlayAccount, OverlayCredential } from './overlays.js'
 import { overlayName } from './server/callers.js'
 import type { UpstreamsConfig } from './upstreams/upstreams.js'
@@ -31,6 +32,15 @@ export function overlayAccounts({ callers }: Config): OverlayAccount[] {
       return { name: overlayName(id, account), upstreams }
     }),
   )
+}
+
+/** What is sent to an upstream in the name of a reader's account; nothing but our own for everybody else. */
+export function accountAccess(config: Config) {
+  const accounts = new Map(overlayAccounts(config).map(({ name, upstreams }) => [name, upstreams]))
+  return ({ account }: Reader, upstream: string) => {
+    const credential = account === undefined ? undefined : accounts.get(account)?.get(upstream)
+    return credential && account !== undefined ? { scope: account, ...credential } : undefined
+  }
 }
 
 /** The caller's own credential for an upstream, where the configuration has one. */

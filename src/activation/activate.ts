@@ -87,6 +87,8 @@ export function activationCalls(newTaskId: () => string): CallKind {
         await ledger.settle(call.id, { outcome: call.state === 'superseded' ? 'superseded' : 'unknown' })
         return
       }
+      // With the outcome, not after it: one commit less, and no moment at which a replay would have to work it out.
+      await idempotency.answer(call.caller, call.key, call.answer)
       const { deployments, taskId, upstreamTaskId } = call.answer as Activated
       const told = { deployments: withoutKeys(deployments) }
       if (taskId === undefined || upstreamTaskId === undefined) {
@@ -135,7 +137,7 @@ function render(principal: Principal, answer: unknown, replayed: boolean): Activ
 function conclude([delivered]: readonly Delivered[]): Conclusion {
   if (!delivered) throw new Error('An activation without a call')
   const { call, retryAfter = RETRY_SECONDS } = delivered
-  if (call.state === 'answered') return { kind: 'final', answer: call.answer }
+  if (call.state === 'answered') return { kind: 'kept', answer: call.answer }
   if (call.state === 'refused') {
     return { kind: 'open', said: { kind: 'refused', error: call.answer as AdcpError } }
   }

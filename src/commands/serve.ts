@@ -56,6 +56,7 @@ function curl(url: string, sandbox: boolean): string {
     `curl -s ${url}/mcp`,
     `-H "authorization: Bearer ${key}"`,
     `-H 'content-type: application/json' -H 'accept: application/json, text/event-stream'`,
+    `-H 'mcp-protocol-version: 2025-06-18'`,
     `-d '${JSON.stringify(body)}'`,
   ].join(' \\\n  ')
 }

@@ -11,6 +11,7 @@ import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type BriefOptions, createBrief } from './brief.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
+import { rowKeys } from './findings.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createWebhook } from './webhook.js'
@@ -40,7 +41,7 @@ export function createDiscovery(options: DiscoveryOptions) {
     options
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const search = createSearchHost(synonyms)
-  const fanout = createFanout({ call, clock })
+  const fanout = createFanout({ call, clock, prepare: rowKeys })
   const kept = createKept(clock.now)
   const brief = createBrief({ feed, search, fanout, upstreams, judge, ...(access && { access }) })
   const webhook = createWebhook({

@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { legacyFromRef } from '../adcp/reference.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
-import { isObject } from './answer.js'
+import { isObject } from './json.js'
 
 /** `older`: no capabilities operation, which came with 3.0. */
 export type Release = 'current' | '3.0' | 'older'
@@ -51,6 +51,44 @@ const KNOWN: Record<Release, Readonly<Record<string, readonly string[]>>> = {
     activate_signal: ['signal_agent_segment_id', 'deployments'],
   },
 }
+
+/**
+ * Every field that a current agent can be asked for (schema get-signals-request, `fields`): listings are compact by
+ * default, and what a signal's own source declares about it is found nowhere else.
+ */
+export const LISTING_FIELDS: readonly string[] = [
+  'signal_ref',
+  'signal_id',
+  'signal_agent_segment_id',
+  'name',
+  'description',
+  'value_type',
+  'categories',
+  'range',
+  'signal_type',
+  'data_provider',
+  'coverage_percentage',
+  'deployments',
+  'pricing_options',
+  'taxonomy',
+  'data_sources',
+  'methodology',
+  'segmentation_criteria',
+  'criteria_url',
+  'refresh_cadence',
+  'lookback_window',
+  'onboarder',
+  'modeling',
+  'audience_expansion',
+  'device_expansion',
+  'countries',
+  'consent_basis',
+  'restricted_attributes',
+  'policy_categories',
+  'art9_basis',
+  'data_subject_rights',
+  'last_updated',
+]
 
 /** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
@@ -125,5 +163,5 @@ export function argumentsFor(dialect: Dialect, task: string, args: Arguments): A
 export function lookupArguments(dialect: Dialect, refs: readonly SignalRef[]): Arguments | undefined {
   if (dialect.release === 'older') return undefined
   if (dialect.release === '3.0') return { signal_ids: refs.flatMap((ref) => legacyFromRef(ref) ?? []) }
-  return { discovery_mode: 'brief', signal_refs: refs }
+  return { discovery_mode: 'brief', signal_refs: refs, fields: LISTING_FIELDS }
 }

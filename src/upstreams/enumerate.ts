@@ -5,9 +5,10 @@
  */
 import type { SignalRef } from '../adcp/reference.js'
 import { type AgentOutcome, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
-import { encodeRows, isObject } from './answer.js'
+import { encodeRows } from './answer.js'
 import { type Collected, type Collector, createCollector } from './collect.js'
 import { DELIVER_TO, type Dialect, isCredentialError, lookupArguments } from './dialect.js'
+import { isObject } from './json.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question

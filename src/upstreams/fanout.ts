@@ -5,8 +5,10 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
 import type { Arguments, Auth, Payload } from './agent.js'
-import { createCollector } from './collect.js'
+import { digestOf } from './collect.js'
 import { createLatencies } from './latencies.js'
+import { readRow } from './listing.js'
+import { packSlab } from './packed.js'
 import type { Slice } from './slice.js'
 import type { UpstreamFailure } from './status.js'
 import type { Upstreams } from './upstreams.js'
@@ -48,22 +50,45 @@ export type Question = {
   deadline: number
 }
 
-export type FanoutOptions = { call: Upstreams['call']; clock: Clock }
+export type FanoutOptions = {
+  call: Upstreams['call']
+  clock: Clock
+  /** Called with each answer as it comes, for work that need not wait for the last one. */
+  prepare?(slice: Slice): void
+}
 
 type Part = { startedAt: number; answer: UpstreamAnswer; abort: AbortController }
 type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
 
 /** The rows of a brief answer as a slice; enumerated, because nobody promised that they are all. */
-export async function answerSlice(asked: Asked, signals: unknown, now: number): Promise<Slice> {
-  const rows = Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : []
-  const collector = createCollector()
-  await collector.take(rows.map((row) => Buffer.from(JSON.stringify(row))))
-  const { rows: slab, digests, dropped } = collector.finish()
-  const { id: upstream, agentUrl, scope } = asked
-  return { upstream, agentUrl, scope, mode: 'enumerated', rows: slab, digests, dropped, walkedAt: now }
+export function answerSlice({ id, agentUrl, scope }: Asked, signals: unknown, now: number): Slice {
+  const given = Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : []
+  const rows = new Map<string, Uint8Array>()
+  const dropped: Record<string, number> = {}
+  for (const raw of given) {
+    const row = readRow(Buffer.from(JSON.stringify(raw)))
+    const reason = row.kind === 'dropped' ? row.reason : undefined
+    if (row.kind === 'listing') rows.set(row.listing.signal_agent_segment_id, row.bytes) // one handle, one signal
+    if (reason) dropped[reason] = (dropped[reason] ?? 0) + 1
+  }
+  const bytes = [...rows.values()]
+  const digests = new BigUint64Array(new SharedArrayBuffer(bytes.length * 8))
+  bytes.forEach((row, at) => {
+    digests[at] = digestOf(row)
+  })
+  return {
+    upstream: id,
+    agentUrl,
+    scope,
+    mode: 'enumerated',
+    rows: packSlab(bytes),
+    digests,
+    dropped,
+    walkedAt: now,
+  }
 }
 
-export function createFanout({ call, clock }: FanoutOptions) {
+export function createFanout({ call, clock, prepare }: FanoutOptions) {
   const askings = new LRUCache<string, Asking>({
     max: MOST_QUESTIONS,
     dispose: ({ parts }) => {
@@ -73,11 +98,13 @@ export function createFanout({ call, clock }: FanoutOptions) {
   const latencies = createLatencies(clock)
   const waiting = new Map<string, number>()
 
-  async function read(asked: Asked, payload: Payload, tookMs: number): Promise<UpstreamAnswer> {
+  function read(asked: Asked, payload: Payload, tookMs: number): UpstreamAnswer {
     const { status, task_id: taskId, signals } = payload
     const unfinished = status === 'submitted' || status === 'working'
     if (unfinished && typeof taskId === 'string') return { kind: 'submitted', taskId, tookMs }
-    return { kind: 'answered', slice: await answerSlice(asked, signals, clock.now()), tookMs }
+    const slice = answerSlice(asked, signals, clock.now())
+    prepare?.(slice)
+    return { kind: 'answered', slice, tookMs }
   }
 
   async function askOnce(asked: Asked, signal: AbortSignal): Promise<UpstreamAnswer> {
@@ -91,7 +118,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
     const tookMs = clock.now() - startedAt
     if (outcome.kind === 'answer') {
       latencies.note(asked.id, tookMs)
-      return await read(asked, outcome.payload, tookMs)
+      return read(asked, outcome.payload, tookMs)
     }
     const [reason, retryAfterMs]: [UpstreamFailure, number | undefined] =
       outcome.kind === 'error'

@@ -14,15 +14,16 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import { boundedText, type Found, isObject, readAnswer } from './answer.js'
+import { type Found, readAnswer } from './answer.js'
+import { boundedText, isObject, tryParseJson } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
-import { parseJson } from './skim.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
 const META = 'io.modelcontextprotocol'
 const CLIENT = { name: 'tributary', version: '1' }
 const MAX_TEXT_BYTES = 8 * 1024 * 1024
+const ANNOUNCING_MS = 2_000
 const OPENING_MS = 15_000 // a handshake is small: what is slower than this will not serve pages
 
 /** How the agent wants to be spoken to, once a handshake has told. */
@@ -42,13 +43,9 @@ export type McpAgent = Agent & {
 }
 
 function parseText(text: string): Record<string, unknown> | undefined {
-  if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined
-  try {
-    const value = parseJson(Buffer.from(text))
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined // a message for people
-  }
+  if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined // a message for people
+  const value = tryParseJson(Buffer.from(text))
+  return isObject(value) ? value : undefined
 }
 
 function texts(content: unknown): string[] {
@@ -135,7 +132,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
         ...headers,
       },
       body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }),
-      timeoutMs: budget.timeoutMs,
+      timeoutMs: Math.min(budget.timeoutMs, ANNOUNCING_MS),
       maxBytes: 64 * 1024,
       redirects: 'same-site',
       enough: () => () => true,

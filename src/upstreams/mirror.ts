@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { type AgentError, type AgentOutcome, type Arguments, type CallFailure, callFailed } from './agent.js'
 import type { Collected } from './collect.js'
-import { type Dialect, isCredentialError, isTransient } from './dialect.js'
+import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from './dialect.js'
 import { enumerate } from './enumerate.js'
 import type { Slice, SliceMode } from './slice.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
@@ -68,6 +68,7 @@ function errorFailure(error: AgentError): CallFailure {
 
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, pageSize, seeds, referencesFor, ask, sleep, now } = options
+  let takesFields = true // until it turns out that the agent refuses the question
 
   function slice(mode: SliceMode, collected: Collected, tokens: Tokens): Slice {
     const { feedVersion, pricingVersion } = tokens
@@ -101,23 +102,33 @@ export function createMirror(options: MirrorOptions) {
     return { kind: 'unchanged', held: { slice: kept, ...state } }
   }
 
+  async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
+    const asksFields = dialect.release === 'current' && takesFields
+    const fields = asksFields ? { fields: LISTING_FIELDS } : {}
+    const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
+    const isRefused =
+      outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
+    if (!asksFields || !isRefused) return outcome
+    // Its list of fields may be a shorter one: without the question, the answer tells.
+    const plain = await ask('get_signals', args, undefined)
+    if (plain.kind === 'answer') takesFields = false
+    return plain
+  }
+
   function walk(held: Held | undefined, dialect: Dialect): Promise<WalkOutcome> {
     const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
+    const common = {
+      discovery_mode: 'wholesale',
+      ...(dialect.pin && { adcp_version: dialect.pin }),
+      ...(account && { account }),
+    }
     return walkFeed({
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
-      page: (cursor) =>
-        ask(
-          'get_signals',
-          {
-            discovery_mode: 'wholesale',
-            ...(dialect.pin && { adcp_version: dialect.pin }),
-            ...(account && { account }),
-            pagination: { max_results: pageSize, ...(cursor && { cursor }) },
-            ...(cursor === undefined && tokens),
-          },
-          undefined,
-        ),
+      page: (cursor) => {
+        const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
+        return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
+      },
     })
   }
 

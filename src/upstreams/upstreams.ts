@@ -9,11 +9,11 @@ import type { Send } from '../net/send.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
 import type { Blobs } from './blobs.js'
 import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
+import { parseJson } from './json.js'
 import type { Held } from './mirror.js'
 import type { OverlayOutcome, Scope } from './overlay.js'
 import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
 import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
-import { parseJson } from './skim.js'
 import type { Slice } from './slice.js'
 import { createSliceStore } from './slice-store.js'
 import { createSlots } from './slots.js'
@@ -107,6 +107,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let config = options.config
   let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
   let started = false
+  let swept = false
   let slices: readonly Slice[] | undefined
   let domains: readonly string[] | undefined
 
@@ -162,6 +163,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
       const predecessor = predecessors.get(agentUrl)
       work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
+    }
+    if (!swept && started && discovery.isComplete()) {
+      swept = true
+      work.push(store.sweep((agentUrl) => wanted.has(agentUrl)))
     }
     return Promise.all(work).then(
       () => {},

@@ -48,3 +48,45 @@ test('an unchanged poll moves the freshness and nothing else', async (t) => {
   await until('the new row', () => upstreams.slices()[0]?.rows.count === 31)
   t.equal(changes, 2)
 })
+
+test('an agent that refuses the list of fields is asked without it', async (t) => {
+  const feed = wholesaleAgent(rows(150), 'v1')
+  let refusals = 0
+  const agent = await startMcpAgent((task, args) => {
+    if (!args.fields) return feed.handle(task, args)
+    refusals += 1
+    return { status: 'failed', adcp_error: { code: 'INVALID_REQUEST', message: 'fields', field: 'fields' } }
+  })
+  t.teardown(agent.close)
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices()[0]?.rows.count === 150)
+  t.equal(refusals, 1, 'once is enough')
+})
+
+test('a new configuration disturbs only whom it touches, and loses no rows meanwhile', async (t) => {
+  const agents = await Promise.all([1, 2].map(() => startMcpAgent(wholesaleAgent(rows(20), 'v1').handle)))
+  for (const agent of agents) t.teardown(agent.close)
+  const statics = agents.map(({ url }, at) => ({ id: `a${at}`, url }))
+  const { upstreams } = await openUpstreams(t, configOf(statics))
+  await upstreams.start()
+  await until('both slices', () => upstreams.slices().length === 2)
+  const walkedAt = () => upstreams.statuses().map((status) => status.walkedAt)
+  const before = walkedAt()
+  const [first, second] = statics
+  if (!first || !second) throw new Error('two agents were started')
+  upstreams.reconfigure(configOf([first, { ...second, id: 'renamed' }]))
+  t.equal(upstreams.slices().length, 2)
+  t.same(
+    upstreams
+      .statuses()
+      .map(({ id }) => id)
+      .sort(),
+    ['a0', 'renamed'],
+  )
+  await until('the second walk', () => walkedAt().some((at, index) => at !== before[index]))
+  t.equal(walkedAt().filter((at, index) => at === before[index]).length, 1)
+  t.throws(() => upstreams.reconfigure(configOf([{ url: 'nonsense' }])), /nonsense/)
+  upstreams.reconfigure(configOf([first]))
+  t.equal(upstreams.slices().length, 1)
+})
