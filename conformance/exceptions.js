@@ -3,8 +3,9 @@
  * when a listed one passes, so that this list stays true. docs/conformance.md is the same list for people.
  */
 const SIGNING = 'request signing is not offered, and get_adcp_capabilities does not declare it'
-const PROBE =
-  'over MCP the probe calls get_signals with nothing to look for, which the specification refuses; over A2A it speaks MCP'
+const PROBE = 'the runner’s raw probe speaks MCP to the A2A endpoint; over MCP the storyboard passes'
+const UNPRICED =
+  'the runner holds a 3.1 answer against the 3.0.6 schema, where a signal without a price of its own cannot be said'
 const FIXTURE =
   'the step sends a segment id of the storyboard author’s own agent instead of one that get_signals returned'
 
@@ -13,6 +14,7 @@ export const EXCEPTIONS = new Map([
   ['signed_requests', SIGNING],
   ['security_baseline/probe_api_key', PROBE],
   ['security_baseline/assert_mechanism', PROBE],
+  ['signal_marketplace/governance_denied/get_signals_list', UNPRICED],
   ['signal_owned/activate_on_platform', FIXTURE],
   ['signal_owned/activate_on_agent', FIXTURE],
 ])
