@@ -9,12 +9,17 @@ const UNPRICED =
 const FIXTURE =
   'the step sends a segment id of the storyboard author’s own agent instead of one that get_signals returned'
 
+const DESTINATION =
+  'the step activates on a destination and for an account of the storyboard author’s own world, which no upstream serves'
+
 /** Storyboard or `storyboard/step` -> reason. */
 export const EXCEPTIONS = new Map([
   ['signed_requests', SIGNING],
   ['security_baseline/probe_api_key', PROBE],
   ['security_baseline/assert_mechanism', PROBE],
   ['signal_marketplace/governance_denied/get_signals_list', UNPRICED],
+  ['signals_baseline/activate_on_agent', DESTINATION],
+  ['signal_marketplace/activate_on_platform', DESTINATION],
   ['signal_owned/activate_on_platform', FIXTURE],
   ['signal_owned/activate_on_agent', FIXTURE],
 ])
