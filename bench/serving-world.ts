@@ -17,6 +17,7 @@ import { agentCard } from '../src/server/agent-card.js'
 import { createServer, type ServerOptions } from '../src/server/app.js'
 import { createDispatcher } from '../src/server/dispatcher.js'
 import { createDoor } from '../src/server/door.js'
+import { createGzipPages } from '../src/server/gzip-pages.js'
 import { addMcp } from '../src/server/mcp.js'
 import { createMcpCold } from '../src/server/mcp-cold.js'
 import { createOverload } from '../src/server/overload.js'
@@ -103,7 +104,7 @@ function lean(given: ServerOptions): FastifyInstance {
   })
   const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
   const kept = createA2aTasks(Date.now)
-  const shared = { door, dispatcher, limiter, overload, now: Date.now }
+  const shared = { door, dispatcher, limiter, overload, gzip: createGzipPages(), now: Date.now }
   addMcp(app, { ...shared, cold: createMcpCold({ tasks, version: '0' }) })
   const cold = createA2aCold({ card, tasks: kept })
   addA2a(app, { ...shared, cold, tasks: kept, card, newTaskId: () => `a2a_${++ids}` })

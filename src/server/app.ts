@@ -14,6 +14,7 @@ import type { Admission } from './admission.js'
 import { agentCard } from './agent-card.js'
 import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
+import { createGzipPages } from './gzip-pages.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import { addMcp } from './mcp.js'
 import { createMcpCold } from './mcp-cold.js'
@@ -139,28 +140,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   answerFaults(app, log)
   dropSilentConnections(app)
-  addMcp(app, {
-    door,
-    dispatcher,
-    cold: createMcpCold({ tasks, version: options.version }),
-    limiter: admission,
-    overload,
-    now,
-  })
-  const card = agentCard({ publicUrl: options.publicUrl, version: options.version, tasks })
+  const shared = { door, dispatcher, limiter: admission, overload, gzip: createGzipPages(), now }
+  const { publicUrl, version } = options
+  addMcp(app, { cold: createMcpCold({ tasks, version }), ...shared })
+  const card = agentCard({ publicUrl, version, tasks })
   const kept = createA2aTasks(now)
-  const a2aCold = createA2aCold({ card, tasks: kept })
-  addA2a(app, {
-    door,
-    dispatcher,
-    cold: a2aCold,
-    tasks: kept,
-    card,
-    limiter: admission,
-    overload,
-    now,
-    newTaskId,
-  })
+  addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, newTaskId, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
     ...(options.configuration && { configuration: options.configuration }),
