@@ -79,6 +79,7 @@ export function createMirror(options: MirrorOptions) {
       rows: collected.rows,
       digests: collected.digests,
       dropped: collected.dropped,
+      refused: collected.refused,
       walkedAt: now(),
       ...(feedVersion && { feedVersion }),
       ...(pricingVersion && { pricingVersion }),
@@ -89,10 +90,10 @@ export function createMirror(options: MirrorOptions) {
   function settle(
     held: Held | undefined,
     mode: SliceMode,
-    { rows, digests, dropped, domains, feedVersion, pricingVersion, cacheScope }: Collected & Tokens,
+    { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope }: Collected & Tokens,
   ): MirrorOutcome {
     const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
-    const next = slice(mode, { rows, digests, dropped, domains }, tokens)
+    const next = slice(mode, { rows, digests, dropped, refused, domains }, tokens)
     const state = { domains, confirmedAt: next.walkedAt, ...(cacheScope && { cacheScope }) }
     const same = held?.slice.mode === mode && sameRows(held.slice, next as Collected & Slice)
     if (!same || !sameCounts(held.slice.dropped, dropped))
