@@ -36,6 +36,11 @@ const DestinationGrant = object({
   account: maybe(Text),
 })
 
+const RosterRule = object({
+  urls: Type.Optional(Type.Array(HttpUrl)),
+  members: Type.Optional(Type.Array(Text)),
+})
+
 export const ConfigFile = object({
   listen: maybe(object({ host: maybe(Text), port: maybe(whole(0, 65_535)), public_url: maybe(HttpUrl) })),
   registries: maybe(
@@ -54,6 +59,13 @@ export const ConfigFile = object({
         exclude: maybe(Type.Boolean({ description: 'true or false' })),
       }),
     ),
+  ),
+  discovery: maybe(
+    object({
+      include: maybe(RosterRule),
+      exclude: maybe(RosterRule),
+      verified_only: maybe(Type.Boolean({ description: 'true or false' })),
+    }),
   ),
   defaults: maybe(
     object({
@@ -86,7 +98,7 @@ export const ConfigFile = object({
         Type.Array(
           object({
             id: Id,
-            token_sha256: Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: '64 hex digits' }),
+            token_sha256: maybe(Type.String({ pattern: '^[0-9a-fA-F]{64}$', description: '64 hex digits' })),
             role: maybe(oneOf('buyer', 'operator')),
             destinations: maybe(Type.Array(DestinationGrant)),
             accounts: maybe(Type.Record(Type.String(), Type.Record(Type.String(), AccountReference))),

@@ -2,34 +2,42 @@
  * The composition root: a configuration becomes running parts. The only file that knows every room.
  * `listings -> verdicts -> offers -> signals -> snapshot`, again whenever an upstream or a provider changes.
  */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { type CompiledProvider, compileProviders, nextBoundary } from './authz/decide.js'
-import { policyFor } from './authz/policy.js'
-import { createProviders, type Providers } from './authz/providers.js'
-import { referencesFor } from './authz/references.js'
-import { viewProvider } from './authz/view.js'
-import { createCoalescer } from './coalesce.js'
-import type { Config } from './config.js'
-import { buildSnapshot } from './feed/builder.js'
+import { createActivation } from './activation/activation.js'
+import { SIGNAL_TYPES } from './adcp/signal.js'
+import { createProviders } from './authz/providers.js'
+import type { Config } from './config-values.js'
+import { createBuilderHost } from './feed/builder-host.js'
 import { type Contribution, contributions } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
-import type { Judge } from './feed/judge.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
-import { type Sandbox, startSandbox } from './sandbox/world.js'
+import { opening } from './opening.js'
+import { createOverlays } from './overlays.js'
+import { createPublisher } from './publisher.js'
 import { createServer } from './server/app.js'
-import { openStore, type Store } from './store/store.js'
+import { overlayName } from './server/callers.js'
+import { activateSignal } from './server/tasks/activate-signal.js'
+import { getTaskStatus } from './server/tasks/get-task-status.js'
+import { listAccounts } from './server/tasks/list-accounts.js'
+import { listTasks } from './server/tasks/list-tasks.js'
+import { reportUsage } from './server/tasks/report-usage.js'
+import { syncAccounts } from './server/tasks/sync-accounts.js'
+import { credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
+import { REPLAY_TTL_MS } from './store/idempotency.js'
+import { openStore } from './store/store.js'
 import type { Blobs } from './upstreams/blobs.js'
 import type { UpstreamStatus } from './upstreams/status.js'
-import { createUpstreams, type Upstreams } from './upstreams/upstreams.js'
+import { createUpstreams } from './upstreams/upstreams.js'
+import { createVerdicts } from './verdicts.js'
 
 const DEFAULT_SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
 const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
-const FIRST_SNAPSHOT_MS = 5_000 // then the feed opens with what has been read, the rest named in incomplete[]
-const POLL_MS = 25
 const SECRET_NAME = 'cursor-secret'
 
 export type FederationOptions = {
@@ -45,12 +53,37 @@ export type Federation = {
   app: FastifyInstance
   /** Where the server listens. */
   url: string
-  /** Resolves when the first snapshot is published: every upstream has answered, or had its time. */
+  /** Resolves when the first snapshot is published. */
   ready: Promise<void>
   feed: Feed
   statuses(): readonly UpstreamStatus[]
   contributions(): Contribution[]
+  /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
+}
+
+/** What was started, to be stopped in the opposite order. */
+function createStack() {
+  const closers: (() => void | Promise<void>)[] = []
+  return {
+    add<T extends { close(): unknown }>(part: T): T {
+      closers.push(async () => void (await part.close()))
+      return part
+    },
+    async close(): Promise<void> {
+      for (const close of closers.splice(0).reverse()) await close()
+    },
+  }
+}
+
+/** The sandbox is a development tool: its server libraries are loaded only when it is asked for. */
+async function sandboxHosts(
+  { config, sandboxSignals = DEFAULT_SANDBOX_SIGNALS }: FederationOptions,
+  add: ReturnType<typeof createStack>['add'],
+): Promise<Readonly<Record<string, string>>> {
+  if (!config.sandbox) return {}
+  const { startSandbox } = await import('./sandbox/world.js')
+  return add(await startSandbox({ signals: sandboxSignals })).hosts
 }
 
 /** The same for all replicas that share a storage, and after every restart: cursors outlive both. */
@@ -62,177 +95,149 @@ async function cursorSecret(blobs: Blobs): Promise<Uint8Array> {
   return (await blobs.read(SECRET_NAME))?.[0] ?? fresh
 }
 
-function upstreamsConfig({ registries, upstreams, defaults }: Config) {
+/** The agent card names our port before the server listens: a free one is looked up when the configuration says 0. */
+async function portOf({ host, port }: Config['listen']): Promise<number> {
+  if (port !== 0) return port
+  const probe = createNetServer().listen(0, host)
+  await once(probe, 'listening')
+  const { port: free } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return free
+}
+
+function factsOf({ callers }: Config, feed: Feed) {
+  const { domains = [], type } = feed.current()?.facts ?? {}
   return {
-    registries,
-    statics: upstreams.map(({ id, protocol, auth, ...entry }) => ({
-      ...entry,
-      ...(id && { id }),
-      ...(protocol && { protocol }),
-      ...(auth && { auth }),
-    })),
-    policy: {},
-    defaults,
+    providerDomains: domains.filter((domain) => domain !== '').sort(),
+    servesOwned: type?.includes(SIGNAL_TYPES.indexOf('owned')) ?? false,
+    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
   }
 }
 
-/** Verdicts as of now, from what is held of the providers; documents are compiled once. */
-function createBench(config: Config, providers: Providers, clock: Clock) {
-  let compiled = new Map<string, CompiledProvider>()
-  function refresh(): ReadonlyMap<string, CompiledProvider> {
-    compiled = compileProviders(providers.states(), compiled)
-    return compiled
-  }
-  function judge(): Judge {
-    refresh()
-    const now = clock.now()
-    return (domain) => {
-      const provider = compiled.get(domain) ?? { domain, expiresAt: 0, reason: 'pending' as const }
-      const view = viewProvider(provider, now)
-      const policy = policyFor(config.authorization, domain)
-      return { ...view, policy, stamp: `${policy} ${view.stamp}` }
-    }
-  }
-  function nextChange(): number | undefined {
-    const instants = [...compiled.values()].flatMap((provider) => nextBoundary(provider, clock.now()) ?? [])
-    return instants.length > 0 ? Math.min(...instants) : undefined
-  }
-  return { judge, refresh, nextChange }
-}
-
-/** Starts everything; throws when the storage cannot be opened or the address cannot be listened on. */
+/** Starts everything. Throws when the storage cannot be opened or the address cannot be listened on. */
 export async function startFederation(options: FederationOptions): Promise<Federation> {
-  const { config, version, clock, random, log } = options
-  const closers: (() => Promise<void>)[] = []
-  const close = async () => {
-    for (const each of closers.splice(0).reverse()) await each()
-  }
+  const stack = createStack()
   try {
-    const sandbox: Sandbox | undefined = config.sandbox
-      ? await startSandbox({ signals: options.sandboxSignals ?? DEFAULT_SANDBOX_SIGNALS })
-      : undefined
-    if (sandbox) closers.push(() => sandbox.close())
-    const egress = createEgress({
-      policy: { ...config.egress, hosts: { ...sandbox?.hosts, ...config.egress.hosts } },
-    })
-    closers.push(() => egress.close())
-    const store: Store = await openStore({
-      url: config.storage.url,
-      now: clock.now,
-      onProblem: (problem) => log.warn({ problem }, 'storage'),
-    })
-    closers.push(() => store.close())
-
-    const providers = createProviders({
-      send: egress.send,
-      blobs: store.blobs,
-      clock,
-      refreshMs: config.authorization.refreshMs,
-      concurrency: PROVIDER_CONCURRENCY,
-      log,
-    })
-    closers.push(() => providers.close())
-    const bench = createBench(config, providers, clock)
-    const upstreams: Upstreams = createUpstreams({
-      config: upstreamsConfig(config),
-      send: egress.send,
-      blobs: store.blobs,
-      clock,
-      random,
-      referencesFor: (agentUrl) => referencesFor(bench.refresh(), agentUrl, clock.now()),
-      onTrouble: (message) => log.warn({ message }, 'upstreams'),
-    })
-    closers.push(() => upstreams.close())
-
-    const feed = createFeed({ cursorSecret: await cursorSecret(store.blobs), retain: RETAIN })
-    let cancelBoundary = () => {}
-    const rebuild = createCoalescer(async () => {
-      try {
-        const previous = feed.current()
-        const snapshot = buildSnapshot({
-          slices: upstreams.slices(),
-          judge: bench.judge(),
-          ...(previous && { previous }),
-        })
-        feed.publish(snapshot, clock.now())
-        cancelBoundary()
-        const next = bench.nextChange()
-        if (next !== undefined) cancelBoundary = clock.after(next - clock.now(), () => void rebuild.request())
-      } catch (err) {
-        log.error({ err }, 'a snapshot could not be built; the last one stays')
-      }
-    })
-    closers.push(async () => {
-      cancelBoundary()
-      await rebuild.close()
-    })
-    upstreams.onChange(() => {
-      providers.want(upstreams.providerDomains())
-      if (feed.current()) void rebuild.request()
-    })
-    providers.onChange(() => {
-      for (const { id, mode, problem } of upstreams.statuses()) {
-        if (mode === 'enumerated' || problem?.reason === 'not_enumerable') upstreams.refreshSoon(id)
-      }
-      if (feed.current()) void rebuild.request()
-    })
-
-    const address = `http://${config.listen.host}:${config.listen.port}`
-    const app = createServer({
-      publicUrl: config.listen.publicUrl ?? address,
-      version,
-      feed,
-      upstreams,
-      facts: () => factsOf(config, feed),
-      callers: config.callers,
-      rateLimit: config.callers.rateLimit,
-      ...(config.callers.jwt && { jwt: { ...config.callers.jwt, send: egress.send, now: clock.now } }),
-      log,
-    })
-    closers.push(() => app.close())
-    const url = await app.listen({ host: config.listen.host, port: config.listen.port })
-    await upstreams.start()
-
-    return {
-      app,
-      url,
-      ready: opened(upstreams, providers, clock).then(() => rebuild.request()),
-      feed,
-      statuses: () => upstreams.statuses(),
-      contributions: () => {
-        const snapshot = feed.current()
-        return snapshot ? contributions(snapshot, bench.judge()) : []
-      },
-      close,
-    }
+    return await composed(options, stack)
   } catch (error) {
-    await close()
+    await stack.close()
     throw error
   }
 }
 
-/** Waits until every upstream has answered once and every provider they name was asked, but not for ever. */
-async function opened(upstreams: Upstreams, providers: Providers, clock: Clock): Promise<void> {
-  const until = clock.now() + FIRST_SNAPSHOT_MS
-  const pause = () => new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
-  const waiting = () => {
-    const statuses = upstreams.statuses()
-    return statuses.length === 0
-      ? upstreams.registries().length > 0
-      : statuses.some(({ state }) => state === 'starting')
-  }
-  while (clock.now() < until && waiting()) await pause()
-  await Promise.race([
-    providers.settled(),
-    new Promise<void>((resolve) => clock.after(until - clock.now(), resolve)),
-  ])
-}
+async function composed(
+  options: FederationOptions,
+  stack: ReturnType<typeof createStack>,
+): Promise<Federation> {
+  const { config, version, clock, random, log } = options
+  const hosts = await sandboxHosts(options, stack.add)
+  const { send } = stack.add(
+    createEgress({ policy: { ...config.egress, hosts: { ...hosts, ...config.egress.hosts } } }),
+  )
+  const store = stack.add(
+    await openStore({
+      url: config.storage.url,
+      now: clock.now,
+      onProblem: (problem) => log.warn({ problem }, 'storage'),
+    }),
+  )
+  const { blobs } = store
 
-function factsOf(config: Config, feed: Feed) {
-  const snapshot = feed.current()
+  const providers = stack.add(
+    createProviders({
+      ...{ send, blobs, clock, log },
+      refreshMs: config.authorization.refreshMs,
+      concurrency: PROVIDER_CONCURRENCY,
+    }),
+  )
+  const policy = () => config.authorization
+  const verdicts = createVerdicts({ providers, policy, clock })
+  const upstreams = stack.add(
+    createUpstreams({
+      ...{ send, blobs, clock, random },
+      config: upstreamsSettings(config),
+      referencesFor: verdicts.references,
+      onTrouble: (message) => log.warn({ message }, 'upstreams'),
+    }),
+  )
+
+  const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
+  const overlays = stack.add(
+    createOverlays({
+      ...{ upstreams, clock },
+      accounts: overlayAccounts(config),
+      refreshMs: config.defaults.refreshMs,
+      timeoutMs: config.defaults.timeoutMs,
+      onChange: republish,
+    }),
+  )
+  const builder = stack.add(createBuilderHost())
+  const publisher = stack.add(
+    createPublisher({
+      ...{ upstreams, providers, policy, builder, feed, clock, log },
+      overlays: () => overlays,
+    }),
+  )
+  /** Once the feed is open; until then `opening` says when. */
+  function republish(): void {
+    if (feed.current()) void publisher.request()
+  }
+  const askedAgain = new Map<string, number>()
+  upstreams.onChange(() => {
+    providers.want(upstreams.providerDomains())
+    republish()
+  })
+  providers.onChange(() => {
+    for (const { id, mode, problem } of upstreams.statuses()) {
+      if (mode !== 'enumerated' && problem?.reason !== 'not_enumerable') continue
+      askedAgain.set(id, clock.now())
+      upstreams.refreshSoon(id)
+    }
+    republish()
+  })
+
+  const activation = stack.add(
+    await createActivation({
+      ...{ store, clock },
+      newId: randomUUID,
+      resolve: (handle, caller, account) => feed.resolve(handle, account && overlayName(caller, account)),
+      call(upstream, task, args, { deadline, caller }) {
+        const auth = credentialOf(config, caller, upstream)
+        return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
+      },
+      refreshSoon: upstreams.refreshSoon,
+      onProblem: (problem) => log.warn({ problem }, 'activation'),
+    }),
+  )
+  const { host } = config.listen
+  const port = await portOf(config.listen)
+  const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
+  const app = stack.add(
+    createServer({
+      ...{ publicUrl, version, feed, upstreams, log },
+      facts: () => factsOf(config, feed),
+      callers: config.callers,
+      rateLimit: config.callers.rateLimit,
+      ...(config.callers.jwt && { jwt: { ...config.callers.jwt, send, now: clock.now } }),
+      tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
+        task(activation),
+      ),
+      replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+    }),
+  )
+  const url = await app.listen({ host, port })
+  await upstreams.start()
+  activation.start()
+
   return {
-    providerDomains: (snapshot?.facts.domains ?? []).filter((domain) => domain !== '').sort(),
-    servesOwned: snapshot?.facts.type.includes(1) ?? false,
-    accountOverlays: config.callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
+    ...{ app, url, feed },
+    ready: opening({ upstreams, providers, askedAgain, clock }).then(publisher.request),
+    statuses: upstreams.statuses,
+    contributions() {
+      const snapshot = feed.current()
+      return snapshot ? contributions(snapshot, verdicts.judge()) : []
+    },
+    close: stack.close,
   }
 }

@@ -6,8 +6,9 @@ import { Command, InvalidArgumentError } from 'commander'
 import { CommandFailure, EXIT } from './commands/failure.js'
 import { printFeed } from './commands/feed.js'
 import { serve } from './commands/serve.js'
-import { type Config, loadConfig } from './config.js'
+import { loadConfig } from './config.js'
 import { ConfigError } from './config-problem.js'
+import type { Config } from './config-values.js'
 
 const SANDBOX_CONFIG = resolve(dirname(fileURLToPath(import.meta.url)), '../../config/sandbox.yaml')
 const MAX_SANDBOX_SIGNALS = 1_000_000

@@ -7,7 +7,8 @@ import pLimit from 'p-limit'
 import type { Clock } from '../net/clock.js'
 import type { Call, Lease, NewCall } from '../store/calls.js'
 import type { Repositories, Store } from '../store/store.js'
-import { type CallOutcome, type Understood, understand } from './upstream-answer.js'
+import type { CallOutcome } from '../upstreams/upstreams.js'
+import { type Understood, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
 const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
@@ -24,7 +25,8 @@ export type UpstreamCall = (
   upstream: string,
   task: string,
   args: Readonly<Record<string, unknown>>,
-  budget: { deadline: number },
+  /** `caller`: who may have a credential of their own for the upstream. */
+  context: { deadline: number; caller: string },
 ) => Promise<CallOutcome>
 
 /** What a kind of call means beyond being made. */
@@ -73,18 +75,18 @@ export function createDelivery(options: DeliveryOptions) {
     return first ? ended : ((await store.calls.get(call.id)) ?? ended)
   }
 
-  async function ask(call: Call, deadline: number): Promise<Understood> {
+  async function ask(call: Call, deadline: number, mayHaveActed: boolean): Promise<Understood> {
+    const { upstream, task, caller } = call
     const args = { ...call.args, idempotency_key: call.upstreamKey }
-    const { errorsRefuse } = kinds[call.task]
-    const outcome = await options.call(call.upstream, call.task, args, { deadline })
-    return understand(call.upstream, outcome, errorsRefuse)
+    const outcome = await options.call(upstream, task, args, { deadline, caller })
+    return understand(outcome, { upstream, errorsRefuse: kinds[task].errorsRefuse, mayHaveActed })
   }
 
   /** Makes a call that this process holds the lease of. A broken connection is tried once more at once. */
   async function make(call: Call, deadline: number): Promise<Delivered> {
-    let understood = await ask(call, deadline)
+    let understood = await ask(call, deadline, call.attempts > 1)
     if (understood.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
-      understood = await ask(call, deadline)
+      understood = await ask(call, deadline, true)
     }
     reached('answered')
     if (understood.kind === 'unknown') {

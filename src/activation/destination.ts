@@ -3,34 +3,20 @@
  * (specification, "Deployment", "Rules for destinations" 3).
  */
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
-import { canonicalUrl } from '../adcp/url.js'
+import { destinationKey, matchesDestination } from '../merge/deployments.js'
 
-/** Platform or agent without the account; undefined for an agent url that equals no other (FACTS 6). */
-function place(target: Destination | Deployment): string | undefined {
-  if (target.type === 'platform') return `platform ${target.platform}`
-  const url = canonicalUrl(target.agent_url)
-  return url && `agent ${url}`
+/** Whether two requests can bear on the same deployment: an account that only one of them names tells nothing apart. */
+export function overlap(one: Destination, other: Destination): boolean {
+  const key = destinationKey(one)
+  const otherKey = destinationKey(other)
+  if (key === undefined || otherKey === undefined) return false
+  return matchesDestination(key, otherKey) || matchesDestination(otherKey, key)
 }
 
-/** Whether two name the same place. An account that only one of them names does not tell them apart. */
-export function meets(one: Destination | Deployment, other: Destination | Deployment): boolean {
-  const at = place(one)
-  if (at === undefined || at !== place(other)) return false
-  return one.account === undefined || other.account === undefined || one.account === other.account
-}
-
-/** Where a deployment is, without its state. */
-export function toDestination(deployment: Deployment): Destination {
-  const { account } = deployment
-  const at = account === undefined ? {} : { account }
-  return deployment.type === 'platform'
-    ? { type: 'platform', platform: deployment.platform, ...at }
-    : { type: 'agent', agent_url: deployment.agent_url, ...at }
-}
-
-/** Whether a grant lets its holder see keys of the deployment; a grant of one account is for that account only. */
-function grants(grant: Destination, deployment: Deployment): boolean {
-  return meets(grant, deployment) && (grant.account === undefined || grant.account === deployment.account)
+function isGranted(deployment: Deployment, held: readonly Destination[]): boolean {
+  const key = destinationKey(deployment)
+  if (key === undefined) return false
+  return held.map(destinationKey).some((grant) => grant !== undefined && matchesDestination(key, grant))
 }
 
 /** The deployments with keys only where they are live and the caller has a grant. */
@@ -39,7 +25,7 @@ export function visibleDeployments(
   held: readonly Destination[],
 ): Deployment[] {
   return deployments.map((deployment) => {
-    if (deployment.is_live && held.some((grant) => grants(grant, deployment))) return deployment
+    if (deployment.is_live && isGranted(deployment, held)) return deployment
     const { activation_key: _, ...rest } = deployment
     return rest
   })

@@ -16,13 +16,17 @@ export type Principal = {
 
 /** An account of the caller's. */
 export type OwnAccount = {
+  /** Ours. */
+  id: string
   /** Equal for equal references: canonical JSON. */
   key: string
   /** What the upstream knows it by; undefined when it has no name for it. */
   at(upstream: string): AccountReference | undefined
 }
 
-type Natural = Extract<AccountReference, { operator: string }>
+type Natural = Pick<Extract<AccountReference, { operator: string }>, 'brand' | 'operator'> & {
+  sandbox?: boolean | undefined
+}
 
 /** One spelling of a natural key: `sandbox: false` is the default and left out, other brand members do not count. */
 export function naturalKey({ brand, operator, sandbox }: Natural): string {
@@ -55,10 +59,9 @@ export async function findOwnAccount(
   if ('account_id' in reference) {
     const mapped = principal.accounts.get(reference.account_id)
     if (mapped) {
-      return {
-        kind: 'account',
-        account: { key: canonical(reference), at: (upstream) => mapped.get(upstream) },
-      }
+      const { account_id: id } = reference
+      const account: OwnAccount = { id, key: canonical(reference), at: (upstream) => mapped.get(upstream) }
+      return { kind: 'account', account }
     }
   }
   const declared =
@@ -66,7 +69,7 @@ export async function findOwnAccount(
       ? await accounts.get(principal.id, reference.account_id)
       : await accounts.byNaturalKey(principal.id, naturalKey(reference))
   if (declared?.naturalKey === undefined || declared.status !== 'active') return accountNotFound(field)
-  const { naturalKey: key } = declared
+  const { naturalKey: key, accountId: id } = declared
   const natural = JSON.parse(key) as AccountReference
-  return { kind: 'account', account: { key, at: () => natural } }
+  return { kind: 'account', account: { id, key, at: () => natural } }
 }

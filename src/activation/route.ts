@@ -2,27 +2,12 @@
  * From a handle to the one offer that a request means. What is ambiguous is refused with the choices: which upstream
  * is paid, and at which price, is the buyer's decision (specification, "PricingOption").
  */
-import type { Deployment, Destination } from '../adcp/signal.js'
-import { HANDLE_LENGTH } from '../merge/identity.js'
+import type { Destination } from '../adcp/signal.js'
+import type { Resolved, ResolvedOffer } from '../feed/lookup.js'
+import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/ledger.js'
 import { notFound, type Refusal, refuse } from './answer.js'
-import { meets, toDestination } from './destination.js'
-
-/** One way to buy a signal, as the feed knows it now. */
-export type FeedOffer = {
-  /** `sig_....xxxxxxxx`. */
-  handle: string
-  upstream: string
-  /** Canonical. */
-  agentUrl: string
-  /** The upstream's own segment id. */
-  segmentId: string
-  /** Our option ids and the upstream's own. */
-  options: ReadonlyMap<string, string>
-  deployments: readonly Deployment[]
-}
-
-export type FeedSignal = { handle: string; offers: readonly FeedOffer[] }
+import { overlap } from './destination.js'
 
 export type RouteRequest = {
   action: Action
@@ -48,49 +33,56 @@ export type Route = {
 
 export type Routed = { kind: 'route'; route: Route } | Refusal
 
-/** The signal's handle that signal handles, offer handles and option ids begin with. */
-export function signalOf(id: string): string {
-  return id.slice(0, HANDLE_LENGTH)
-}
-
 /** At the signal's or the offer's handle; an option id is no handle. */
 function namesOffer(handle: string, signalHandle: string, offerHandle: string): boolean {
   return handle === signalHandle || handle === offerHandle
 }
 
-function choose(field: string, message: string, offers: readonly FeedOffer[]): Refusal {
+function choose(field: string, message: string, offers: readonly ResolvedOffer[]): Refusal {
   return refuse('INVALID_REQUEST', message, {
     field,
     suggestion: 'Send one of details.choices.',
     details: {
       choices: offers.map(({ handle, options, deployments }) => ({
         signal_agent_segment_id: handle,
-        ...(options.size > 0 && { pricing_option_ids: [...options.keys()] }),
-        destinations: deployments.map(toDestination),
+        ...(options.length > 0 && {
+          pricing_option_ids: options.map(({ option }) => option.pricing_option_id),
+        }),
+        destinations: deployments,
       })),
     },
   })
 }
 
-function serves(offer: FeedOffer, destination: Destination): boolean {
-  return offer.deployments.some((deployment) => meets(destination, deployment))
+function serves(offer: ResolvedOffer, destination: Destination): boolean {
+  const asked = destinationKey(destination)
+  return asked !== undefined && offer.deployments.some((deployed) => matchesDestination(deployed, asked))
 }
 
-function toRoute(signal: FeedSignal, offer: FeedOffer, optionId?: string): Routed {
-  const { upstream, agentUrl, segmentId, options } = offer
-  const upstreamOptionId = optionId === undefined ? undefined : options.get(optionId)
+/** The upstream's own id of a pricing option of the offer. */
+function upstreamOption(offer: ResolvedOffer, optionId: string): string | undefined {
+  return offer.options.find(({ option }) => option.pricing_option_id === optionId)?.upstreamId
+}
+
+function toRoute(signal: Resolved, offer: ResolvedOffer, optionId?: string): Routed {
+  const { upstream, agentUrl, segmentId } = offer
+  const upstreamOptionId = optionId === undefined ? undefined : upstreamOption(offer, optionId)
   const route = { signalHandle: signal.handle, offerHandle: offer.handle, upstream, agentUrl, segmentId }
-  return { kind: 'route', route: { ...route, ...(optionId && { optionId, upstreamOptionId }) } }
+  return {
+    kind: 'route',
+    route: { ...route, ...(upstreamOptionId !== undefined && { optionId, upstreamOptionId }) },
+  }
 }
 
 /** The one offer an activation means: named by handle or option, and serving every destination. */
-export function routeActivation(signal: FeedSignal | undefined, request: RouteRequest): Routed {
+export function routeActivation(signal: Resolved | undefined, request: RouteRequest): Routed {
   const { handle, optionId, destinations } = request
   const named = signal?.offers.filter((offer) => namesOffer(handle, signal.handle, offer.handle)) ?? []
   if (!signal || named.length === 0) return notFound('signal_agent_segment_id')
-  const priced = optionId === undefined ? named : named.filter((offer) => offer.options.has(optionId))
+  const priced =
+    optionId === undefined ? named : named.filter((offer) => upstreamOption(offer, optionId) !== undefined)
   if (priced.length === 0) return notFound('pricing_option_id')
-  if (optionId === undefined && named.some((offer) => offer.options.size > 0)) {
+  if (optionId === undefined && named.some((offer) => offer.options.length > 0)) {
     const message = 'pricing_option_id is required: this signal has a price.'
     return choose('pricing_option_id', message, named)
   }
@@ -129,7 +121,7 @@ export function activatedRoutes(
     if (entry.outcome === 'failed' || !namesOffer(handle, entry.signalHandle, entry.offerHandle)) continue
     if (account !== undefined && entry.account !== account) continue
     const reached = entry.destinations as readonly Destination[]
-    if (!reached.some((one) => destinations.some((other) => meets(one, other)))) continue
+    if (!reached.some((one) => destinations.some((other) => overlap(one, other)))) continue
     const key = `${entry.offerHandle} ${entry.account ?? ''}`
     const seen = newest.get(key)
     if (!seen) newest.set(key, { entry, on: entry.action === 'activate' })
@@ -143,7 +135,7 @@ export function activatedRoutes(
 /** The one offer a deactivation means: what the ledger says was activated, else what the feed offers. */
 export function routeDeactivation(
   history: readonly Entry[],
-  signal: FeedSignal | undefined,
+  signal: Resolved | undefined,
   request: RouteRequest,
 ): Routed {
   const routes = activatedRoutes(history, request)

@@ -5,12 +5,7 @@
  */
 import { type AdcpError, adcpError, type ErrorCode } from '../adcp/error.js'
 import type { UpstreamFailure } from '../upstreams/status.js'
-
-/** How a call to an upstream ended, as the `upstreams` room tells it. */
-export type CallOutcome =
-  | { kind: 'answer'; payload: Readonly<Record<string, unknown>> }
-  | { kind: 'error'; code: string; recovery?: string; retryAfterSeconds?: number }
-  | { kind: 'failed'; reason: UpstreamFailure }
+import type { CallOutcome } from '../upstreams/upstreams.js'
 
 export type Understood =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
@@ -21,12 +16,14 @@ export type Understood =
 const RETRY_SECONDS = 10
 const MAX_RETRY_SECONDS = 3_600 // schema core/error, `retry_after`
 
-/** The call never reached an agent that could have acted on it. */
+/** The call did not reach an agent that could have acted on it. */
 const NOT_MADE: ReadonlySet<UpstreamFailure> = new Set([
   'refused',
   'unresolvable',
   'unauthorized',
   'not_an_agent',
+  'backing_off',
+  'unknown_upstream',
 ])
 
 /** Codes that say the same coming from us; whatever else an upstream says is a detail of INVALID_REQUEST. */
@@ -47,14 +44,14 @@ const UNDECIDED: ReadonlySet<string> = new Set([
   'GOVERNANCE_UNAVAILABLE',
 ])
 
-const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
+const WORKING: ReadonlySet<unknown> = new Set(['submitted', 'working'])
 
-function retrySeconds(given: unknown): number {
-  return typeof given === 'number' && given >= 1 ? Math.min(given, MAX_RETRY_SECONDS) : RETRY_SECONDS
+function retrySeconds(ms: number | undefined): number {
+  return ms === undefined ? RETRY_SECONDS : Math.min(Math.max(1, Math.ceil(ms / 1_000)), MAX_RETRY_SECONDS)
 }
 
 /** The upstream's refusal in our words. */
-export function upstreamRefusal(upstream: string, code: string): AdcpError {
+function upstreamRefusal(upstream: string, code: string): AdcpError {
   const details = { upstream, ...(/^[A-Z][A-Z0-9_]{0,63}$/.test(code) && { upstream_code: code }) }
   if (OURS.test(code)) {
     return adcpError('SERVICE_UNAVAILABLE', 'The upstream that offers this does not let this agent in.', {
@@ -75,27 +72,41 @@ function firstCode(errors: unknown): string | undefined {
   return severity === 'warning' ? undefined : typeof code === 'string' ? code : first && 'UNSPECIFIED'
 }
 
-function fromError(upstream: string, code: string, recovery: unknown, retryAfter: unknown): Understood {
+function fromCode(upstream: string, code: string, recovery?: unknown, retryAfterMs?: number): Understood {
   if (UNDECIDED.has(code) || recovery === 'transient') {
-    return { kind: 'unknown', retryAfter: retrySeconds(retryAfter) }
+    return { kind: 'unknown', retryAfter: retrySeconds(retryAfterMs) }
   }
   return { kind: 'refused', error: upstreamRefusal(upstream, code) }
 }
 
-/** `errorsRefuse`: whether `errors[]` in the payload means that nothing was done (schema activate-signal-response). */
-export function understand(upstream: string, outcome: CallOutcome, errorsRefuse: boolean): Understood {
+export type Circumstances = {
+  upstream: string
+  /** Whether `errors[]` in an answer means that nothing was done (schema signals/activate-signal-response). */
+  errorsRefuse: boolean
+  /** Whether the call may have reached the upstream before: then a failure to reach it now decides nothing. */
+  mayHaveActed: boolean
+}
+
+/** What is known after the call. */
+export function understand(outcome: CallOutcome, circumstances: Circumstances): Understood {
+  const { upstream, errorsRefuse, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
-    if (!NOT_MADE.has(outcome.reason)) return { kind: 'unknown', retryAfter: RETRY_SECONDS }
-    const message = 'The upstream that offers this cannot be reached with what this agent has.'
+    const retryAfter = retrySeconds(outcome.retryAfterMs)
+    if (mayHaveActed || !NOT_MADE.has(outcome.reason)) return { kind: 'unknown', retryAfter }
+    const message = 'The upstream that offers this cannot be reached just now.'
     const details = { upstream, reason: outcome.reason }
-    return { kind: 'refused', error: adcpError('SERVICE_UNAVAILABLE', message, { retry_after: 60, details }) }
+    return {
+      kind: 'refused',
+      error: adcpError('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, details }),
+    }
   }
   if (outcome.kind === 'error') {
-    return fromError(upstream, outcome.code, outcome.recovery, outcome.retryAfterSeconds)
+    const { code, recovery, retryAfterMs } = outcome.error
+    return fromCode(upstream, code, recovery, retryAfterMs)
   }
   const { payload } = outcome
   const code = errorsRefuse ? firstCode(payload.errors) : undefined
-  if (code !== undefined) return fromError(upstream, code, undefined, undefined)
+  if (code !== undefined) return fromCode(upstream, code)
   if (WORKING.has(payload.status) && typeof payload.task_id === 'string') {
     return { kind: 'submitted', taskId: payload.task_id }
   }

@@ -80,7 +80,8 @@ function windowHint(grants: readonly Grant[], nowMs: number): string {
 function grantsFor(rules: Rules, signalId: string, tags: readonly string[], agentUrl: string) {
   const agent = rules.agents.get(agentUrl)
   if (!agent) return undefined
-  let found = agent.byId.get(signalId) ?? NONE
+  let found = (agent.byId.size > 0 && agent.byId.get(signalId)) || NONE
+  if (agent.byTag.size === 0) return found
   for (const tag of tags) {
     const byTag = agent.byTag.get(tag)
     if (!byTag) continue

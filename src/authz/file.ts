@@ -44,7 +44,8 @@ function failed(reason: Unverifiable, message: string, passing = false): FileOut
 
 function failedStatus(status: number): FileOutcome {
   if (status === 404 || status === 410) return failed('no_file', `the server answered ${status}`)
-  if (status >= 300 && status < 400) return failed('bad_redirect', `the server answered ${status}`)
+  if (status >= 300 && status < 400 && status !== 304)
+    return failed('bad_redirect', `the server answered ${status}`)
   const passing = status >= 500 || status === 408 || status === 429
   return failed('unreachable', `the server answered ${status}`, passing)
 }

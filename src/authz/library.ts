@@ -20,6 +20,8 @@ type Shelf = {
   answer?: { outcome: TargetOutcome; at: number }
 }
 
+export type Library = ReturnType<typeof createLibrary>
+
 export function createLibrary(options: LibraryOptions) {
   const shelves = new Map<string, Shelf>()
 

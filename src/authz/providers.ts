@@ -2,35 +2,25 @@
  * Owns what is known of every provider: fetches, conditional refreshes, holds, caps and their survival over
  * restarts (FACTS 7). Many signals of one provider cost one fetch; thousands of providers share a few connections.
  */
-import { hash } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import { createArchive } from './archive.js'
-import { providerDomain, wellKnownUrl } from './domain.js'
-import { getWellKnown } from './file.js'
+import { providerDomain } from './domain.js'
 import { createInspector } from './inspector.js'
-import { createLibrary, type TargetOutcome } from './library.js'
-import {
-  expired,
-  failing,
-  holding,
-  type ProviderRecord,
-  pointed,
-  received,
-  stateOf,
-  withdrawn,
-} from './record.js'
-import { POINTER_HOLD_MS, type ProviderState } from './state.js'
+import { createLibrary } from './library.js'
+import { createLook } from './look.js'
+import { nextAttempt } from './pace.js'
+import { expired, type ProviderRecord, stateOf } from './record.js'
+import type { ProviderState } from './state.js'
 
 const DAY_MS = 24 * 3_600_000
 const MAX_PROVIDERS = 50_000 // rows name their providers freely: an upstream must not make us ask the whole world
 const SHARED_FRESH_MS = 300_000
-const MIN_RETRY_MS = 1_000
-const MAX_RETRY_MS = 60_000 // DESIGN 6: a recovered server never waits longer
 const FIRST_SWEEP_MS = 300_000
-const MAX_RECHECK_MS = 600_000 // a provider that publishes or repairs its file sees it read soon
+const MIN_PAUSE_MS = 100
 
 export type ProvidersOptions = {
   send: Send
@@ -48,25 +38,6 @@ export type ProvidersOptions = {
 export type Providers = ReturnType<typeof createProviders>
 
 type Held = { record: ProviderRecord; dueAt: number; busy: Promise<void>; loaded: boolean }
-
-/** A number in [0, 1) that belongs to the domain: spreads refreshes without chance. */
-function spread(domain: string): number {
-  return Number.parseInt(hash('sha256', domain).slice(0, 8), 16) / 2 ** 32
-}
-
-function nextAttempt(record: ProviderRecord, now: number, refreshMs: number): number {
-  const { domain, problem, pending, adopted } = record
-  const regular = now + refreshMs * (1 - spread(domain) / 10)
-  if (problem?.passing) {
-    // Names that never led to a file may be anyone's invention: they do not get to crowd out the others.
-    const ceiling = adopted ? MAX_RETRY_MS : MAX_RECHECK_MS
-    return Math.min(regular, now + Math.min(ceiling, Math.max(MIN_RETRY_MS, now - problem.since)))
-  }
-  const recheck = problem ? Math.min(regular, now + MAX_RECHECK_MS) : regular
-  // A hold that has run out is followed at the next attempt: past instants add nothing to the regular pace.
-  const adoptAt = pending ? pending.since + POINTER_HOLD_MS : 0
-  return adoptAt > now ? Math.min(recheck, adoptAt) : recheck
-}
 
 /** Equal marks, equal verdicts for as long as no window and no cap passes. */
 function mark({ document, problem, heldPointer }: ProviderState): string {
@@ -91,10 +62,13 @@ export function createProviders(options: ProvidersOptions) {
   const listeners = new Set<(domain: string) => void>()
   const limit = pLimit(options.concurrency)
   const closing = new AbortController()
+  setMaxListeners(options.concurrency + 1, closing.signal) // one a request under way: no leak to warn of
   const examine = createInspector()
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
+  const look = createLook({ files, library, confirmPointer: options.confirmPointer })
   const archive = createArchive(blobs, clock.now)
+  let wakeAt = Number.POSITIVE_INFINITY
   let cancelTimer = () => {}
   let cancelSweep = clock.after(FIRST_SWEEP_MS, () => void sweep())
 
@@ -145,40 +119,14 @@ export function createProviders(options: ProvidersOptions) {
     if (mark(before) !== mark(after)) for (const listener of listeners) listener(record.domain)
   }
 
-  /** The record after its pointer was looked at, and after its target was when that may be followed. */
-  async function follow(record: ProviderRecord, location: string, anew: boolean): Promise<ProviderRecord> {
-    const { domain } = record
-    const confirmed = options.confirmPointer?.(domain, location) === true
-    const sight = pointed(record, location, clock.now(), confirmed)
-    const kept = sight.follow ? location : record.document && record.adopted?.location
-    if (kept === undefined) return holding(sight.record, clock.now())
-    const outcome: TargetOutcome = await library.get(kept, anew)
-    if (outcome.kind === 'document') return received(sight.record, outcome.document, kept, clock.now())
-    // While a new pointer is on hold the old file is kept: that it is gone from its place ends nothing yet.
-    return failing(sight.record, sight.follow ? outcome : { ...outcome, passing: true }, clock.now())
-  }
-
-  /** One complete look at what a provider publishes now. */
-  async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {
-    const { domain, front } = before
-    const inline = before.adopted?.location === undefined ? before.document : undefined
-    const outcome = await getWellKnown(files, domain, wellKnownUrl(domain), front ?? inline)
-    const record = expired(before, clock.now())
-    if (outcome.kind === 'failed') return failing(withdrawn(record, outcome), outcome, clock.now())
-    if (outcome.kind === 'pointer') {
-      const { target, answered } = outcome
-      return follow({ ...record, front: { ...answered, target } }, target, anew)
-    }
-    if (outcome.kind === 'unchanged' && front) return follow(record, front.target, anew)
-    const document = outcome.kind === 'document' ? outcome.document : inline
-    const { front: past, ...unpointed } = pointed(record, undefined, clock.now(), false).record
-    if (!document) throw new Error(`${domain}: "unchanged" was believed of a file that is not held`)
-    return received(unpointed, document, undefined, clock.now())
-  }
-
   async function load(entry: Held): Promise<void> {
-    const record = await archive.load(entry.record.domain)
+    const { domain } = entry.record
     entry.loaded = true
+    const record = await archive.load(domain).catch((error) => {
+      // Without its past the provider is one seen for the first time.
+      log.warn({ domain, error }, 'provider record could not be read')
+      return undefined
+    })
     if (!record) return
     const { document, adopted } = record
     const sharedDocument = document && adopted?.location && library.restore(adopted.location, document)
@@ -197,15 +145,12 @@ export function createProviders(options: ProvidersOptions) {
       }
       const record = await look(entry.record, anew)
       if (closing.signal.aborted || held.get(domain) !== entry) return
-      const moved = record.front?.target !== entry.record.front?.target
       replace(entry, record)
-      if (moved) library.retain(locations())
       await archive.save(record)
     } catch (error) {
-      // Only the disk fails here: what is held in memory stays right, and the next visit saves again.
-      log.warn({ domain, error }, 'provider record could not be read or saved')
-      entry.loaded = true
-      entry.dueAt = nextAttempt(entry.record, clock.now(), refreshMs)
+      // The disk fails: what is held in memory stays right, and the next visit saves again.
+      log.warn({ domain, error }, 'provider record could not be saved')
+      entry.dueAt = Math.min(entry.dueAt, nextAttempt(entry.record, clock.now(), refreshMs))
     }
   }
 
@@ -214,21 +159,28 @@ export function createProviders(options: ProvidersOptions) {
     entry.dueAt = Number.POSITIVE_INFINITY
     entry.busy = entry.busy
       .then(() => limit(async () => (closing.signal.aborted ? undefined : visit(entry, anew))))
-      .finally(schedule)
+      .finally(() => wakeBy(entry.dueAt))
     return entry.busy
   }
 
-  function schedule(): void {
+  function wake(): void {
+    wakeAt = Number.POSITIVE_INFINITY
+    const now = clock.now()
+    let next = Number.POSITIVE_INFINITY
+    for (const entry of held.values()) {
+      if (entry.dueAt <= now) void enqueue(entry, false)
+      else next = Math.min(next, entry.dueAt)
+    }
+    wakeBy(next)
+  }
+
+  /** One timer for all: each wake looks through every provider, so they are kept apart. */
+  function wakeBy(dueAt: number): void {
+    const at = Math.max(dueAt, clock.now() + MIN_PAUSE_MS)
+    if (at >= wakeAt || closing.signal.aborted) return
     cancelTimer()
-    if (closing.signal.aborted) return
-    let first = Number.POSITIVE_INFINITY
-    for (const { dueAt } of held.values()) first = Math.min(first, dueAt)
-    if (first === Number.POSITIVE_INFINITY) return
-    cancelTimer = clock.after(first - clock.now(), () => {
-      const now = clock.now()
-      for (const entry of held.values()) if (entry.dueAt <= now) void enqueue(entry, false)
-      schedule()
-    })
+    wakeAt = at
+    cancelTimer = clock.after(at - clock.now(), wake)
   }
 
   /** The providers that the feed's signals name, whole and now: others are let go of. */
@@ -236,13 +188,13 @@ export function createProviders(options: ProvidersOptions) {
     const wanted = new Set<string>()
     bad.clear()
     for (const text of domains) {
-      const domain = providerDomain(text)
-      if (!domain) bad.set(text, badDomain(text))
-      else if (wanted.size < MAX_PROVIDERS) wanted.add(domain)
-      else {
+      if (wanted.size + bad.size === MAX_PROVIDERS) {
         log.warn({ limit: MAX_PROVIDERS }, 'more providers are named than are looked at')
         break
       }
+      const domain = providerDomain(text)
+      if (!domain) bad.set(text, badDomain(text))
+      else wanted.add(domain)
     }
     for (const domain of held.keys()) if (!wanted.has(domain)) held.delete(domain)
     for (const domain of wanted) {
@@ -252,7 +204,6 @@ export function createProviders(options: ProvidersOptions) {
       void enqueue(entry, false)
     }
     library.retain(locations())
-    schedule()
   }
 
   /** Resolves when each wanted provider has a document from an earlier run or an answer to its first fetch. */
@@ -273,6 +224,7 @@ export function createProviders(options: ProvidersOptions) {
   }
 
   async function sweep(): Promise<void> {
+    library.retain(locations())
     try {
       const digests = new Set<string>()
       for (const { record } of held.values()) if (record.document) digests.add(record.document.digest)

@@ -1,5 +1,5 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
-import type { Config } from '../config.js'
+import type { Config } from '../config-values.js'
 import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'

@@ -145,6 +145,6 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
   }
 
   const columns = draft.finish()
-  const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, (bucket) => touched.has(bucket))
+  const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, touched)
   return { id, ...columns, tree, structure, pricing, slices, stamps: court.stamps() }
 }

@@ -6,15 +6,27 @@
 import { hash } from 'node:crypto'
 import { u8 } from './columns.js'
 import { digestText } from './digest.js'
-import { WORDS } from './keys.js'
+import { countBelow, WORDS } from './keys.js'
 import type { HashTree, Snapshot } from './snapshot.js'
 
-const BUCKET_BITS = 12
+const BUCKET_BITS = 10
 const BUCKETS = 2 ** BUCKET_BITS
 const DIGEST_BYTES = 32
+const NOTHING = new Uint8Array(DIGEST_BYTES)
 
 export const bucketOf = (keys: Uint32Array, entry: number) =>
   (keys[entry * WORDS] as number) >>> (32 - BUCKET_BITS)
+
+/** The first entry of a bucket, or where it would stand. */
+function firstIn(bucket: number, keys: Uint32Array, count: number): number {
+  return countBelow(keys, count, Uint32Array.of(bucket << (32 - BUCKET_BITS), 0, 0, 0))
+}
+
+function everyBucket({ keys, count }: Hashed): Set<number> {
+  const buckets = new Set<number>()
+  for (let entry = 0; entry < count; entry += 1) buckets.add(bucketOf(keys, entry))
+  return buckets
+}
 
 type Hashed = Pick<Snapshot, 'count' | 'keys' | 'rows' | 'digests' | 'deployments'>
 
@@ -38,31 +50,38 @@ function secrets({ deployments }: Hashed, entries: readonly number[]): Uint32Arr
   return Uint32Array.from(words)
 }
 
+/** An empty bucket keeps its zeros. */
 function put(into: Uint8Array, bucket: number, content: Uint32Array): void {
-  into.set(hash('sha256', content, 'buffer'), bucket * DIGEST_BYTES)
+  const digest = content.length === 0 ? NOTHING : Buffer.from(hash('sha256', content, 'hex'), 'hex')
+  into.set(digest, bucket * DIGEST_BYTES)
 }
 
-/** `touched(bucket)`: something in it may differ from the tree `before`. */
+function copied(bytes: Uint8Array | undefined): Uint8Array {
+  const copy = u8(BUCKETS * DIGEST_BYTES)
+  if (bytes) copy.set(bytes)
+  return copy
+}
+
+/** `touched`: buckets in which something may differ from the tree `before`. Without one, all are hashed. */
 export function hashTree(
   snapshot: Hashed,
   before: HashTree | undefined,
-  touched: (bucket: number) => boolean,
+  touched: ReadonlySet<number>,
 ): { tree: HashTree; structure: string; pricing: string; id: string } {
-  const fresh = () => u8(BUCKETS * DIGEST_BYTES)
-  const tree = { structure: fresh(), pricing: fresh(), keys: fresh() }
-  let entry = 0
-  for (let bucket = 0; bucket < BUCKETS; bucket += 1) {
+  const tree = {
+    structure: copied(before?.structure),
+    pricing: copied(before?.pricing),
+    keys: copied(before?.keys),
+  }
+  const { count, keys, rows } = snapshot
+  for (const bucket of before ? touched : everyBucket(snapshot)) {
     const entries: number[] = []
-    const isTouched = !before || touched(bucket)
-    for (; entry < snapshot.count && bucketOf(snapshot.keys, entry) === bucket; entry += 1) {
-      if (isTouched && snapshot.rows.length[entry] !== 0) entries.push(entry)
-    }
-    const at = bucket * DIGEST_BYTES
-    if (before && !isTouched) {
-      for (const part of ['structure', 'pricing', 'keys'] as const) {
-        tree[part].set(before[part].subarray(at, at + DIGEST_BYTES), at)
-      }
-      continue
+    for (
+      let entry = firstIn(bucket, keys, count);
+      entry < count && bucketOf(keys, entry) === bucket;
+      entry += 1
+    ) {
+      if (rows.length[entry] !== 0) entries.push(entry)
     }
     put(tree.structure, bucket, gathered(snapshot.digests.structure, entries))
     put(tree.pricing, bucket, gathered(snapshot.digests.pricing, entries))

@@ -1,5 +1,8 @@
-/** How the builder asks what a provider says: `authz` answers, in the worker or inline. */
+/** What the builder asks about a provider, and the judge that answers from the providers' files at one moment. */
+import { type CompiledProvider, nextBoundary } from '../authz/decide.js'
+import { type PolicySettings, policyFor } from '../authz/policy.js'
 import type { Policy, Verdict } from '../authz/verdict.js'
+import { viewProvider } from '../authz/view.js'
 import type { Definition } from '../merge/definition.js'
 
 /** One provider's word at one moment. */
@@ -12,3 +15,32 @@ export type ProviderView = {
 }
 
 export type Judge = (domain: string) => ProviderView
+
+export type Providers = ReadonlyMap<string, CompiledProvider>
+
+/** A domain that nobody has asked about yet proves nothing. */
+const pending = (domain: string): CompiledProvider => ({ domain, expiresAt: 0, reason: 'pending' })
+
+/** `now` in ms: verdicts hold at that moment. */
+export function judgeAt(providers: Providers, settings: PolicySettings, now: number): Judge {
+  return (domain) => {
+    const view = viewProvider(providers.get(domain) ?? pending(domain), now)
+    const policy = policyFor(settings, domain)
+    return { ...view, policy, stamp: `${policy} ${view.stamp}` }
+  }
+}
+
+/** When one of these providers' verdicts may change by time alone, ms; undefined when none will. */
+export function nextVerdictAt(
+  providers: Providers,
+  domains: readonly string[],
+  now: number,
+): number | undefined {
+  let next: number | undefined
+  for (const domain of domains) {
+    const provider = providers.get(domain)
+    const at = provider && nextBoundary(provider, now)
+    if (at !== undefined && (next === undefined || at < next)) next = at
+  }
+  return next
+}

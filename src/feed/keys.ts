@@ -6,6 +6,7 @@ import { KEY_BYTES } from '../merge/identity.js'
 
 export const WORDS = KEY_BYTES / 4
 const DIGIT = 65_536
+const FEW = 4_096 // below, a radix sort spends more on its counters than on the keys
 
 /** Writes a key's bytes as words that compare like the bytes do. */
 export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
@@ -56,6 +57,10 @@ export function findKey(keys: Uint32Array, count: number, key: Uint32Array): num
 /** Positions of `keys` in key order, equal keys as they stand. Radix: a comparing sort of a million takes a second. */
 export function sortedPositions(keys: Uint32Array): Uint32Array {
   const count = keys.length / WORDS
+  if (count <= FEW) {
+    const positions = Uint32Array.from({ length: count }, (_, at) => at)
+    return positions.sort((a, b) => compareKeys(keys, a, keys, b) || a - b)
+  }
   let order = Uint32Array.from({ length: count }, (_, at) => at)
   let next = new Uint32Array(count)
   const starts = new Uint32Array(DIGIT)

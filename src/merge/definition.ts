@@ -5,7 +5,7 @@
  */
 import type { SignalRow } from '../adcp/signal.js'
 import type { Offer } from './offer.js'
-import { conforms, type PublishedField, published } from './published.js'
+import { conforms, type PublishedField, published, restrictedWords } from './published.js'
 
 /** A provider's own words about one signal, from its adagents.json. */
 export type Definition = Partial<Pick<SignalRow, PublishedField | 'name' | 'description'>>
@@ -16,10 +16,9 @@ export type Conflict = { field: string; upstreams: string[] }
 type Source = Pick<Offer, 'listing' | 'upstream' | 'verdict'>
 type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'data_provider'
 
-const UNIONS: readonly PublishedField[] = ['restricted_attributes', 'policy_categories']
 const LEGAL_BASES: readonly PublishedField[] = ['consent_basis', 'art9_basis']
 const FREE: ReadonlySet<string> = new Set(['name', 'description', 'signal_type', 'data_provider'])
-const special = new Set<string>([...UNIONS, ...LEGAL_BASES, 'countries'])
+const special = new Set<string>(['restricted_attributes', 'policy_categories', 'countries', ...LEGAL_BASES])
 
 /** Words first, so that a row reads from what it is to the fine print. */
 const FIRST_WINS: readonly Field[] = [
@@ -30,10 +29,14 @@ const FIRST_WINS: readonly Field[] = [
   ...(Object.keys(published) as PublishedField[]).filter((field) => !special.has(field)),
 ]
 
+/** A provider may name the unit of a range; a response has no place for it. */
+const bounds = (range: SignalRow['range']) => range && { min: range.min, max: range.max }
+
 /** The value as it may be published: undefined when it is not given or does not conform. */
 function stated(from: Partial<SignalRow> | undefined, field: Field): unknown {
-  const value = from?.[field]
-  if (value === undefined) return undefined
+  const given = from?.[field]
+  if (given === undefined) return undefined
+  const value = field === 'range' ? bounds(given as SignalRow['range']) : given
   return FREE.has(field) || conforms(field as PublishedField, value) ? value : undefined
 }
 
@@ -94,11 +97,14 @@ export function countriesOf({ listing, verdict }: Source, definition: Definition
   return bound
 }
 
-/** The descriptive members of a row in published order, and where the contributing offers say otherwise. */
+/**
+ * The descriptive members of a row in published order; restrictions in words that the response schema does not know yet,
+ * which must not be lost for that; and where the contributing offers say otherwise.
+ */
 export function mergeDefinition(
   offers: readonly Source[],
   definition: Definition | undefined,
-): { fields: Record<string, unknown>; conflicts: Conflict[] } {
+): { fields: Record<string, unknown>; restrictions: string[]; conflicts: Conflict[] } {
   const fields: Record<string, unknown> = {}
   const conflicts: Conflict[] = []
   const alone = offers.length === 1 && !definition
@@ -118,9 +124,11 @@ export function mergeDefinition(
     if (value !== undefined) fields[field] = value
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
-  for (const field of UNIONS) {
-    const value = union(field, [definition, ...offers.map(({ listing }) => listing)])
-    if (value) fields[field] = value
-  }
-  return { fields, conflicts }
+  const sources = [definition, ...offers.map(({ listing }) => listing)]
+  const restricted = union('restricted_attributes', sources) ?? []
+  const admitted = restricted.filter((word) => restrictedWords.has(word))
+  if (admitted.length > 0) fields.restricted_attributes = admitted
+  const categories = union('policy_categories', sources)
+  if (categories) fields.policy_categories = categories
+  return { fields, restrictions: restricted.filter((word) => !restrictedWords.has(word)), conflicts }
 }

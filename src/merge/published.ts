@@ -3,10 +3,11 @@
  * (schemas core/signal-definition-enrichment, core/signal-coverage-forecast). Listings are read more generously than
  * we may answer; a field that does not conform is left out, never repaired.
  */
-import { type TSchema, Type } from '@sinclair/typebox'
+import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
 import { SignalRef } from '../adcp/reference.js'
+import { definitionSchemas as defined } from '../authz/definition-schema.js'
 
 const closed = { additionalProperties: false }
 const words = (...values: string[]) => Type.Union(values.map((value) => Type.Literal(value)))
@@ -16,73 +17,18 @@ const Https = Type.String({ format: 'uri', pattern: '^https://' })
 const Country = Type.String({ pattern: '^[A-Z]{2}$' })
 const Moment = Type.String({ format: 'date-time' })
 const Optional = Type.Optional
-const Cadence = words(
-  'intra_day',
-  'daily',
-  'weekly',
-  'monthly',
-  'bi_monthly',
-  'quarterly',
-  'bi_annually',
-  'annually',
-)
 
-const Taxonomy = Type.Object(
-  {
-    ref: Uri,
-    version: Optional(Type.String()),
-    segtax: Optional(Type.Integer({ minimum: 1 })),
-    etag: Optional(Type.String()),
-    values: some(
-      Type.Object(
-        {
-          id: Type.String({ minLength: 1 }),
-          path: Optional(Type.String()),
-          modifiers: Optional(Type.Array(Type.String())),
-        },
-        closed,
-      ),
-    ),
-    value_mappings: Optional(
-      some(
-        Type.Object(
-          {
-            value: Type.String(),
-            taxonomy_value_id: Type.String(),
-            path: Optional(Type.String()),
-            modifiers: Optional(Type.Array(Type.String())),
-          },
-          closed,
-        ),
-      ),
-    ),
-    parent_match_behavior: Optional(words('exact_only', 'descendants_supported', 'unknown')),
-  },
-  closed,
-)
-
-const Onboarder = Type.Object(
-  {
-    match_keys: some(
-      words(
-        'name',
-        'address',
-        'email',
-        'postal',
-        'lat_long',
-        'mobile_id',
-        'cookie_id',
-        'ip',
-        'customer_id',
-        'phone',
-      ),
-    ),
-    pre_onboarding_audience_expansion: Optional(Type.Boolean()),
-    pre_onboarding_device_expansion: Optional(Type.Boolean()),
-    pre_onboarding_precision_level: Optional(words('individual', 'household', 'business', 'geography')),
-  },
-  closed,
-)
+/** The same object without room for members that the response schema does not name. */
+function tight<T extends TSchema>(schema: T): T {
+  if (schema.type === 'array') return { ...schema, items: tight(schema.items as TSchema) }
+  if (schema.type !== 'object') return schema
+  const properties = Object.entries((schema as unknown as TObject<TProperties>).properties)
+  return {
+    ...schema,
+    ...closed,
+    properties: Object.fromEntries(properties.map(([name, of]) => [name, tight(of)])),
+  }
+}
 
 const Jurisdiction = Type.Object(
   {
@@ -105,19 +51,7 @@ const Disclosure = Type.Union([
 ])
 
 const Modeling = Type.Object(
-  {
-    method: words('lookalike', 'supervised', 'embedding', 'rules'),
-    seed_source: Type.Object(
-      {
-        type: words('first_party_crm', 'panel', 'declared_survey', 'transactional', 'behavioral'),
-        provider_signed: Type.Boolean(),
-      },
-      closed,
-    ),
-    training_data_jurisdictions: some(Country),
-    ai_act_risk_class: words('minimal', 'limited', 'high_risk'),
-    disclosure: Optional(Disclosure),
-  },
+  { ...tight(defined.modeling).properties, disclosure: Optional(Disclosure) },
   closed,
 )
 
@@ -189,66 +123,43 @@ const Forecast = Type.Object({
   ),
 })
 
+/** Words that the response schema admits; others are restrictions all the same (merge/definition.ts). */
+const RESTRICTED = [
+  'racial_ethnic_origin',
+  'political_opinions',
+  'religious_beliefs',
+  'trade_union_membership',
+  'health_data',
+  'sex_life_sexual_orientation',
+  'genetic_data',
+  'biometric_data',
+  'age',
+  'familial_status',
+]
+export const restrictedWords: ReadonlySet<string> = new Set(RESTRICTED)
+
 /** In the order in which they are published. */
 export const published = {
-  value_type: words('binary', 'categorical', 'numeric'),
+  value_type: defined.value_type,
   categories: some(Type.String()),
   range: Type.Object({ min: Type.Number(), max: Type.Number() }, closed),
-  taxonomy: Taxonomy,
-  data_sources: some(
-    words(
-      'app_behavior',
-      'app_usage',
-      'web_usage',
-      'geo_location',
-      'email',
-      'tv_ott_or_stb_device',
-      'panel',
-      'online_ecommerce',
-      'credit_data',
-      'loyalty_card',
-      'transaction',
-      'online_survey',
-      'offline_survey',
-      'public_record_census',
-      'public_record_voter_file',
-      'public_record_other',
-      'offline_transaction',
-    ),
-  ),
-  methodology: words('observed', 'declared', 'derived', 'inferred', 'modeled'),
+  taxonomy: tight(defined.taxonomy),
+  data_sources: defined.data_sources,
+  methodology: defined.methodology,
   methodology_url: Uri,
-  segmentation_criteria: Type.String({ maxLength: 500 }),
+  segmentation_criteria: defined.segmentation_criteria,
   criteria_url: Uri,
-  refresh_cadence: Cadence,
-  lookback_window: Cadence,
-  onboarder: Onboarder,
+  refresh_cadence: defined.refresh_cadence,
+  lookback_window: defined.lookback_window,
+  onboarder: tight(defined.onboarder),
   modeling: Modeling,
-  audience_expansion: Type.Boolean(),
-  device_expansion: Type.Boolean(),
+  audience_expansion: defined.audience_expansion,
+  device_expansion: defined.device_expansion,
   countries: some(Country),
-  consent_basis: some(words('consent', 'legitimate_interest', 'contract', 'legal_obligation')),
-  art9_basis: words(
-    'explicit_consent',
-    'manifestly_made_public',
-    'substantial_public_interest',
-    'vital_interests',
-  ),
-  restricted_attributes: some(
-    words(
-      'racial_ethnic_origin',
-      'political_opinions',
-      'religious_beliefs',
-      'trade_union_membership',
-      'health_data',
-      'sex_life_sexual_orientation',
-      'genetic_data',
-      'biometric_data',
-      'age',
-      'familial_status',
-    ),
-  ),
-  policy_categories: some(Type.String()),
+  consent_basis: defined.consent_basis,
+  art9_basis: defined.art9_basis,
+  restricted_attributes: defined.restricted_attributes,
+  policy_categories: defined.policy_categories,
   data_subject_rights: DataSubjectRights,
   last_updated: Moment,
   dts_compliant_version: Type.String(),

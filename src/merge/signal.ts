@@ -6,6 +6,7 @@
 
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { SignalType } from '../adcp/signal.js'
+import { publishable } from '../authz/policy.js'
 import type { Policy, Verdict } from '../authz/verdict.js'
 import { mergeCoverage } from './coverage.js'
 import { type Conflict, countriesOf, type Definition, mergeDefinition } from './definition.js'
@@ -60,11 +61,8 @@ const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
  * when none is, the policy says whether the signal is published at all (DESIGN 5.3).
  */
 function trusted(offers: readonly Offer[], policy: Policy): readonly Offer[] {
-  const having = (...outcomes: Verdict['outcome'][]) =>
-    offers.filter(({ verdict }) => outcomes.includes(verdict.outcome))
-  const entitled = having('authorized', 'not_applicable')
-  if (entitled.length > 0 || policy === 'strict') return entitled
-  return policy === 'lenient' ? having('unverifiable') : offers
+  const entitled = offers.filter(({ verdict }) => publishable(verdict, 'strict'))
+  return entitled.length > 0 ? entitled : offers.filter(({ verdict }) => publishable(verdict, policy))
 }
 
 /** The offers of one upstream are one: the first by segment, so that its order of rows decides nothing. */
@@ -157,7 +155,7 @@ export function mergeSignal(
   const handle = signalHandle(identityKey(identity))
   const handles = offers.map(({ agentUrl }) => offerHandle(handle, agentUrl))
   const ref = publishedRef(identity, handle)
-  const { fields, conflicts } = mergeDefinition(offers, definition)
+  const { fields, restrictions, conflicts } = mergeDefinition(offers, definition)
   const { deployments, keysOf } = mergeDeployments(offers)
   const options = mergePricing(offers, handles)
   const coverage = mergeCoverage(offers, ref)
@@ -189,6 +187,7 @@ export function mergeSignal(
             at === coverage.offer ? undefined : one.offer.listing.coverage_percentage,
           ),
         ),
+        ...(restrictions.length > 0 ? { restricted_attributes: restrictions } : {}),
         ...(conflicts.length > 0 ? { conflicts: conflicts satisfies Conflict[] } : {}),
       },
     },

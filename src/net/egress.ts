@@ -2,7 +2,7 @@
  * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all go through this
  * `send`. It checks where a request goes, how long it lasts and how much it brings (FACTS 7, "Egress guard").
  */
-import { Agent, type Dispatcher } from 'undici'
+import { Agent, type Dispatcher, errors as undici } from 'undici'
 import { createAddressPolicy } from './address.js'
 import { readBody } from './body.js'
 import { createGuardedConnector, EgressRefused, type Resolve, systemResolve } from './connect.js'
@@ -89,7 +89,7 @@ function classify(error: unknown): Failed {
   const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
   if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
   if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
-  if (cause.startsWith('HPE_')) return failed('broken_body', `the answer is not HTTP (${cause})`)
+  if (error instanceof undici.HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
   return failed('unreachable', `${message || 'no connection'} (${cause})`)
 }
 

@@ -15,10 +15,11 @@ import {
 } from '@a2a-js/sdk/server'
 import { LRUCache } from 'lru-cache'
 import { type Agent, TASKS } from './agent.js'
-import { type Handler, readJson, sendJson } from './host.js'
+import { type Handler, readText, sendJson } from './host.js'
 import { isRecord } from './outcome.js'
 
 const KEPT_TASKS = 100 // the SDK's own store never forgets
+const LOST = 'lost' // marks a call whose answer must not arrive
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
 function cardOf({ party }: Agent): AgentCard {
@@ -87,9 +88,10 @@ function invocation(parts: readonly { content?: { $case: string; value: unknown 
 function executorOf(agent: Agent): AgentExecutor {
   const part = { metadata: undefined, filename: '', mediaType: '' }
   return {
-    async execute({ taskId, contextId, userMessage }, bus) {
+    async execute({ taskId, contextId, userMessage, context }, bus) {
       const { skill, args } = invocation(userMessage.parts)
       const { failed, message, payload } = agent.call(skill, args)
+      if (agent.losesAnswer(skill)) context.state.set(LOST, true)
       const state = failed ? TaskState.TASK_STATE_FAILED : TaskState.TASK_STATE_COMPLETED
       const artifact = {
         artifactId: randomUUID(),
@@ -142,11 +144,10 @@ export function a2aHandler(agent: Agent): Handler {
     if (request.method !== 'POST') return sendJson(response, 405, { error: 'POST only' }, { allow: 'POST' })
     const version = request.headers['a2a-version']
     const requestedVersion = typeof version === 'string' && version !== '' ? version : '0.3'
-    const body = await readJson(request)
     const transport = requestedVersion.startsWith('0.') ? legacy : current
-    const sent = isRecord(body) ? body : {}
-    const answer = await transport.handle(sent, new ServerCallContext({ requestedVersion }))
-    if (agent.losesAnswer()) return void request.socket.destroy()
+    const context = new ServerCallContext({ requestedVersion })
+    const answer = await transport.handle(await readText(request), context)
+    if (context.state.has(LOST)) return void request.socket.destroy()
     sendJson(response, 200, answer, { vary: 'A2A-Version' })
   }
 }

@@ -44,8 +44,9 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
   /** Runs `work` once for an idempotency key; refusals are not kept, so that a corrected request may follow. */
   function once(task: string, args: Args, work: () => Outcome): Outcome {
     const key = args.idempotency_key
-    if (typeof key !== 'string' || !KEY.test(key))
-      return invalid('idempotency_key is required.', 'idempotency_key')
+    if (typeof key !== 'string' || !KEY.test(key)) {
+      return invalid('idempotency_key must have 16 to 255 of A-Z a-z 0-9 _ . : -', 'idempotency_key')
+    }
     const { context: _, context_id: __, ...counted } = args
     const request = `${task} ${canonicalize(counted)}`
     const before = remembered.get(key)
@@ -84,19 +85,14 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
       if (!Array.isArray(args.destinations) || args.destinations.length === 0) {
         return invalid('destinations must name at least one destination.', 'destinations')
       }
-      const options = stock.row(signal.index, 'public').pricing_options
-      if (
-        live &&
-        options &&
-        !options.some(({ pricing_option_id }) => pricing_option_id === args.pricing_option_id)
-      ) {
+      const options = live ? stock.row(signal.index, 'public').pricing_options : undefined
+      if (options?.every(({ pricing_option_id }) => pricing_option_id !== args.pricing_option_id)) {
         return invalid('pricing_option_id must be one of the signal.', 'pricing_option_id')
       }
       const desks: number[] = []
       for (const destination of args.destinations) {
         const desk = Value.Check(Destination, destination) ? deskFor(profile, destination) : undefined
-        if (desk === undefined)
-          return invalid('This agent does not deliver to a destination.', 'destinations')
+        if (desk === undefined) return invalid('Not delivered there.', 'destinations')
         desks.push(desk)
       }
       return switchDesks(signal, desks, live)
@@ -105,8 +101,7 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
 
   function reportUsage(args: Args): Outcome {
     return once('report_usage', args, () => {
-      if (!Array.isArray(args.usage) || args.usage.length === 0)
-        return invalid('usage must have rows.', 'usage')
+      if (!Array.isArray(args.usage) || args.usage.length === 0) return invalid('No usage rows.', 'usage')
       usageRows += args.usage.length
       return done({ accepted: args.usage.length, message: `${args.usage.length} usage rows accepted.` })
     })

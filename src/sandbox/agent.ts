@@ -7,7 +7,7 @@ import { createActivation } from './activation.js'
 import { capabilitiesOf } from './capabilities.js'
 import { createDiscovery } from './discovery.js'
 import type { Market } from './market.js'
-import { type Args, isRecord, type Outcome } from './outcome.js'
+import { type Args, invalid, isRecord, type Outcome } from './outcome.js'
 import { AGENTS, type AgentId, type Party } from './parties.js'
 import { PROFILES } from './profiles.js'
 import { createStock } from './stock.js'
@@ -20,12 +20,13 @@ export const TASKS = {
   get_task_status: 'How far a submitted task is.',
   report_usage: 'Report what was delivered, for billing.',
 } as const
-type TaskName = keyof typeof TASKS
+export type TaskName = keyof typeof TASKS
 
 /** The flat response; `failed` repeats what `status` says, for transports that mark failures. */
 export type Answer = { failed: boolean; message: string; payload: Record<string, unknown> }
 
 export type AgentControls = {
+  url: string
   activations(): number
   deactivations(): number
   usageRows(): number
@@ -37,15 +38,15 @@ export type AgentControls = {
   withdraw(rows: number): void
   /** Briefs are answered `submitted` and take so long, ms; 0 ends it. */
   briefTakes(ms: number): void
-  /** The next answers are lost after the work was done: the connection breaks. */
-  loseAnswers(count: number): void
+  /** The next answers of a task (default activate_signal) are lost after the work was done: the connection breaks. */
+  loseAnswers(count: number, task?: TaskName): void
 }
 
 export type Agent = AgentControls & {
   party: Party
   call(task: string, args: unknown): Answer
-  /** Whether this answer is one of those to lose; asking counts. */
-  losesAnswer(): boolean
+  /** Whether this answer of the task is one of those to lose; asking counts. */
+  losesAnswer(task: string): boolean
 }
 
 export type AgentOptions = { market: Market; id: AgentId; now: () => number; activationDelayMs: number }
@@ -69,7 +70,7 @@ export function createAgent({ market, id, now, activationDelayMs }: AgentOptions
   const activation = createActivation({ profile, stock, tasks, now, delayMs: activationDelayMs })
   const counts = new Map<TaskName, number>()
   let contexts = 0
-  let losing = 0
+  let losing: { task: string; count: number } = { task: '', count: 0 }
 
   const work: Readonly<Record<TaskName, (args: Args) => Outcome>> = {
     get_adcp_capabilities: () => capabilitiesOf(market, id, profile),
@@ -80,8 +81,7 @@ export function createAgent({ market, id, now, activationDelayMs }: AgentOptions
   }
 
   function run(task: string, args: Args): Outcome {
-    if (!isTask(task))
-      return { kind: 'refused', error: adcpError('INVALID_REQUEST', 'There is no such task.') }
+    if (!isTask(task)) return invalid('There is no such task.')
     counts.set(task, (counts.get(task) ?? 0) + 1)
     const version = versionError(args)
     return version ? { kind: 'refused', error: version } : work[task](args)
@@ -113,10 +113,11 @@ export function createAgent({ market, id, now, activationDelayMs }: AgentOptions
 
   return {
     party: AGENTS[id],
+    url: AGENTS[id].url,
     call,
-    losesAnswer() {
-      if (losing === 0) return false
-      losing -= 1
+    losesAnswer(task) {
+      if (losing.task !== task || losing.count === 0) return false
+      losing.count -= 1
       return true
     },
     activations: activation.activations,
@@ -126,8 +127,8 @@ export function createAgent({ market, id, now, activationDelayMs }: AgentOptions
     reprice: stock.reprice,
     withdraw: stock.withdraw,
     briefTakes: discovery.briefTakes,
-    loseAnswers(count) {
-      losing = count
+    loseAnswers(count, task = 'activate_signal') {
+      losing = { task, count }
     },
   }
 }

@@ -6,7 +6,7 @@ import type { MarketSignal } from './market.js'
 
 const NAME_WEIGHT = 3
 const SMALL_WORDS = new Set(
-  'a an and are at by for from i in is of on or show that the to us who with within last signals signal audience audiences'.split(
+  'a an and are at by for from i in is of on or show that the to us who with within last evidence signals signal audience audiences'.split(
     ' ',
   ),
 )

@@ -1,6 +1,6 @@
 /**
  * get_signals as the agents of the demo market answer it: the wholesale feed in pages, briefs, and exact lookup
- * (specification, "Operation get_signals"). Filters, destinations, countries and fields are ignored, as some real
+ * (specification, "Operation get_signals"). Filters, destinations and countries are ignored, as some real
  * agents do (FACTS 8): a federation filters again.
  */
 
@@ -55,6 +55,10 @@ function referencesIn(args: Args, profile: Profile): SignalRef[] | undefined {
   return [...refs, ...legacy.map((id) => refFromLegacy(id))]
 }
 
+function fieldsIn({ fields }: Args): string[] {
+  return Array.isArray(fields) ? fields.filter((field) => typeof field === 'string') : []
+}
+
 export function createDiscovery({ market, id, profile, stock, tasks, now }: DiscoveryOptions): Discovery {
   let briefDelay = 0
 
@@ -92,14 +96,14 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
       return done({ unchanged: true, ...layer(card), message: 'The feed has not changed.' })
     }
     const size = pageSize(args)
-    if (size === undefined)
-      return invalid('max_results must be a whole number from 1.', 'pagination.max_results')
+    if (size === undefined) return invalid('A page has 1 row or more.', 'pagination.max_results')
     const from = positionIn(isRecord(args.pagination) ? args.pagination.cursor : undefined)
     if (from === undefined) return invalid('The cursor is not one of this agent.', 'pagination.cursor')
     const total = stock.count()
+    const fields = fieldsIn(args)
     const to = Math.min(from + size, total)
     const signals = Array.from({ length: Math.max(0, to - from) }, (_, offset) =>
-      stock.row(stock.at(from + offset), card),
+      stock.row(stock.at(from + offset), card, fields),
     )
     return done({
       signals,
@@ -128,7 +132,7 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
     const named = (refs ?? []).flatMap((ref) => stock.byRef(ref) ?? [])
     const found = typeof args.signal_spec === 'string' ? ranked(args.signal_spec) : []
     const indices = [...new Set([...named, ...found].map(({ index }) => index))].slice(0, size)
-    const signals = indices.map((index) => stock.row(index, card))
+    const signals = indices.map((index) => stock.row(index, card, fieldsIn(args)))
     const best = signals[0] ? ` Best match: ${signals[0].name}.` : ''
     return { signals, ...layer(card), message: `Found ${signals.length} signals.${best}` }
   }
@@ -136,13 +140,13 @@ export function createDiscovery({ market, id, profile, stock, tasks, now }: Disc
   function brief(args: Args): Outcome {
     const refs = referencesIn(args, profile)
     if (typeof args.signal_spec !== 'string' && !refs)
-      return invalid('signal_spec is required.', 'signal_spec')
+      return invalid('A brief asks something.', 'signal_spec')
     if (args.push_notification_config !== undefined) {
       return invalid('This agent sends no notifications; poll get_task_status.', 'push_notification_config')
     }
     // An exact lookup gives all that was asked for, up to a page.
     const size = refs && args.signal_spec === undefined ? MAX_PAGE : pageSize(args)
-    if (size === undefined) return invalid('max_results must be a whole number from 1.', 'max_results')
+    if (size === undefined) return invalid('A page has 1 row or more.', 'pagination.max_results')
     const result = () => briefResult(args, size, refs)
     if (briefDelay === 0 || args.signal_spec === undefined) return done(result())
     return done(tasks.submit('get_signals', now() + briefDelay, result))

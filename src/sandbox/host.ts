@@ -23,8 +23,8 @@ export type Host = {
   close(): Promise<void>
 }
 
-/** Gives the whole body as JSON, or undefined when it is none. Rejects a body above 4 MB. */
-export async function readJson(request: IncomingMessage): Promise<unknown> {
+/** The whole body as text. Rejects a body above 4 MB. */
+export async function readText(request: IncomingMessage): Promise<string> {
   const parts: Buffer[] = []
   let bytes = 0
   for await (const part of request) {
@@ -32,11 +32,7 @@ export async function readJson(request: IncomingMessage): Promise<unknown> {
     if (bytes > MAX_BODY) throw new Error('request body above 4 MB')
     parts.push(part as Buffer)
   }
-  try {
-    return JSON.parse(Buffer.concat(parts).toString('utf8'))
-  } catch {
-    return undefined // the caller answers malformed JSON in its own protocol
-  }
+  return Buffer.concat(parts).toString('utf8')
 }
 
 /** Answers with a JSON body. */

@@ -12,77 +12,57 @@ export type Slot = {
   theme: Theme
   offeredBy: readonly AgentId[]
 } & (
-  | { provider: ProviderId; grantedTo?: readonly AgentId[]; tags: readonly string[] }
+  | { provider: ProviderId; grantedTo: readonly AgentId[]; tags: readonly string[] }
   | { owner: AgentId; kind: 'owned' | 'custom' }
 )
 
 const PROVIDER_BLOCKS = 500
 
-/** `grantedTo` is what a file that grants by ids lists; `tags` is what one that grants by tags goes by. */
+const N: AgentId = 'northwind'
+const M: AgentId = 'meridian'
+const H: AgentId = 'harborlight'
+const O: AgentId = 'oldmill'
+const G: AgentId = 'gullwing'
+
+/** Motorledger's file lists the ids that each agent may sell. */
+function motorledger(offeredBy: AgentId[], grantedTo: AgentId[], ...tags: string[]): Slot {
+  return { theme: auto, provider: 'motorledger', offeredBy, grantedTo, tags: ['automotive', ...tags] }
+}
+
+/** The others grant by tag. */
+function tagged(theme: Theme, provider: ProviderId, offeredBy: AgentId[], ...tags: string[]): Slot {
+  return { theme, provider, offeredBy, grantedTo: [], tags }
+}
+
+function own(theme: Theme, kind: 'owned' | 'custom', owner: AgentId): Slot {
+  return { theme, owner, kind, offeredBy: [owner] }
+}
+
 const MARKET: readonly Slot[] = [
-  {
-    theme: auto,
-    provider: 'motorledger',
-    offeredBy: ['northwind', 'meridian'],
-    grantedTo: ['northwind', 'meridian'],
-    tags: [],
-  },
-  {
-    theme: auto,
-    provider: 'motorledger',
-    offeredBy: ['northwind', 'meridian', 'gullwing'],
-    grantedTo: ['northwind', 'meridian'],
-    tags: ['premium'],
-  },
-  {
-    theme: auto,
-    provider: 'motorledger',
-    offeredBy: ['northwind', 'meridian'],
-    grantedTo: ['northwind'],
-    tags: ['premium'],
-  },
-  { theme: auto, provider: 'motorledger', offeredBy: ['meridian'], grantedTo: ['meridian'], tags: [] },
-  {
-    theme: auto,
-    provider: 'motorledger',
-    offeredBy: ['northwind', 'oldmill'],
-    grantedTo: ['northwind', 'oldmill'],
-    tags: [],
-  },
-  { theme: grocery, provider: 'larderloyalty', offeredBy: ['northwind', 'meridian'], tags: ['basket'] },
-  {
-    theme: grocery,
-    provider: 'larderloyalty',
-    offeredBy: ['meridian', 'harborlight'],
-    tags: ['basket', 'seasonal'],
-  },
-  { theme: grocery, provider: 'larderloyalty', offeredBy: ['meridian', 'gullwing'], tags: ['basket'] },
-  { theme: grocery, provider: 'larderloyalty', offeredBy: ['oldmill'], tags: ['heritage'] },
-  {
-    theme: health,
-    provider: 'larderloyalty',
-    offeredBy: ['meridian', 'oldmill'],
-    tags: ['wellness', 'heritage'],
-  },
-  { theme: health, provider: 'larderloyalty', offeredBy: ['northwind', 'meridian'], tags: ['wellness'] },
-  { theme: business, provider: 'atlasb2b', offeredBy: ['northwind', 'meridian'], tags: ['firmographic'] },
-  { theme: business, provider: 'atlasb2b', offeredBy: ['northwind'], tags: ['firmographic'] },
-  {
-    theme: business,
-    provider: 'atlasb2b',
-    offeredBy: ['meridian', 'harborlight'],
-    tags: ['firmographic', 'connected_tv'],
-  },
-  { theme: money, provider: 'atlasb2b', offeredBy: ['northwind', 'gullwing'], tags: ['finance'] },
-  { theme: money, provider: 'atlasb2b', offeredBy: ['oldmill'], tags: ['heritage'] },
-  { theme: opinions, provider: 'quietfield', offeredBy: ['meridian'], tags: ['panel'] },
-  { theme: opinions, provider: 'quietfield', offeredBy: ['gullwing'], tags: ['panel'] },
-  { theme: travel, owner: 'northwind', kind: 'owned', offeredBy: ['northwind'] },
-  { theme: blends, owner: 'northwind', kind: 'custom', offeredBy: ['northwind'] },
-  { theme: shopping, owner: 'meridian', kind: 'owned', offeredBy: ['meridian'] },
-  { theme: lookalikes, owner: 'meridian', kind: 'custom', offeredBy: ['meridian'] },
-  { theme: streaming, owner: 'harborlight', kind: 'owned', offeredBy: ['harborlight'] },
-  { theme: sport, owner: 'harborlight', kind: 'owned', offeredBy: ['harborlight'] },
+  motorledger([N, M], [N, M]),
+  motorledger([N, M, G], [N, M], 'premium'),
+  motorledger([N, M], [N], 'premium'),
+  motorledger([M], [M]),
+  motorledger([N, O], [N, O]),
+  tagged(grocery, 'larderloyalty', [N, M], 'basket'),
+  tagged(grocery, 'larderloyalty', [M, H], 'basket', 'seasonal'),
+  tagged(grocery, 'larderloyalty', [M, G], 'basket'),
+  tagged(grocery, 'larderloyalty', [O], 'heritage'),
+  tagged(health, 'larderloyalty', [M, O], 'wellness', 'heritage'),
+  tagged(health, 'larderloyalty', [N, M], 'wellness'),
+  tagged(business, 'atlasb2b', [N, M], 'firmographic'),
+  tagged(business, 'atlasb2b', [N], 'firmographic'),
+  tagged(business, 'atlasb2b', [M, H], 'firmographic', 'connected_tv'),
+  tagged(money, 'atlasb2b', [N, G], 'finance'),
+  tagged(money, 'atlasb2b', [O], 'heritage'),
+  tagged(opinions, 'quietfield', [M], 'panel'),
+  tagged(opinions, 'quietfield', [G], 'panel'),
+  own(travel, 'owned', N),
+  own(blends, 'custom', N),
+  own(shopping, 'owned', M),
+  own(lookalikes, 'custom', M),
+  own(streaming, 'owned', H),
+  own(sport, 'owned', H),
 ]
 
 const OWN: readonly Slot[] = MARKET.filter((slot) => 'owner' in slot)

@@ -5,26 +5,20 @@
 import { legacyFromRef } from '../adcp/reference.js'
 import type { SignalRow } from '../adcp/signal.js'
 import { coverageOf } from './coverage.js'
-import { type Definition, definitionOf, valuesOf } from './definition.js'
+import { type Basics, basicsOf, type Definition, definitionOf, valuesOf } from './definition.js'
 import { deploymentsOf, type Switched } from './deployments.js'
 import type { Market, MarketSignal } from './market.js'
 import { pricesOf, type RateCard } from './prices.js'
 import type { Profile } from './profiles.js'
 
-export type Terms = { card: RateCard; switched: Switched | undefined }
+export type Terms = {
+  card: RateCard
+  switched: Switched | undefined
+  /** Definition fields that the caller asked for beyond a row's basics; an agent gives those of its own signals. */
+  fields: readonly string[]
+}
 
 const OWN_CLAIM_SHARE = 0.4
-
-function referenceOf(
-  { references }: Profile,
-  { ref }: MarketSignal,
-): Pick<SignalRow, 'signal_ref' | 'signal_id'> {
-  const legacy = legacyFromRef(ref)
-  return {
-    ...(references === 'legacy' ? {} : { signal_ref: ref }),
-    ...(references === 'ref' || !legacy ? {} : { signal_id: legacy }),
-  }
-}
 
 function claimsConsent(market: Market, { consent }: Profile, { index }: MarketSignal): boolean {
   return (
@@ -32,29 +26,29 @@ function claimsConsent(market: Market, { consent }: Profile, { index }: MarketSi
   )
 }
 
-/** Of a provider's definition an agent repeats the part that fits on a feed row, and may get the basis wrong. */
-function repeated(market: Market, profile: Profile, signal: MarketSignal, origin: Definition): Definition {
-  const { restricted_attributes, policy_categories, data_sources, methodology, countries } = origin
-  const { refresh_cadence, consent_basis, art9_basis } = origin
-  if (profile.consent === 'silent') return { ...(countries ? { countries } : {}) }
-  const own = claimsConsent(market, profile, signal)
-  const basis = own
-    ? [consent_basis?.[0] === 'legitimate_interest' ? 'contract' : 'legitimate_interest']
-    : consent_basis
+/** Of a provider's definition an agent repeats the basics, and may get the legal ones wrong or leave them out. */
+function repeated(market: Market, profile: Profile, signal: MarketSignal): Basics {
+  const basics = basicsOf(market, signal)
+  if (profile.consent === 'silent') return { countries: basics.countries }
+  if (!claimsConsent(market, profile, signal)) return basics
+  const claim = basics.consent_basis?.[0] === 'legitimate_interest' ? 'contract' : 'legitimate_interest'
   return {
-    ...(restricted_attributes && profile.consent !== 'own' ? { restricted_attributes } : {}),
-    ...(policy_categories ? { policy_categories } : {}),
-    ...(data_sources ? { data_sources } : {}),
-    ...(methodology ? { methodology } : {}),
-    ...(refresh_cadence ? { refresh_cadence } : {}),
-    ...(countries ? { countries } : {}),
-    ...(basis ? { consent_basis: basis } : {}),
-    ...(art9_basis && !own ? { art9_basis } : {}),
+    ...basics,
+    restricted_attributes: profile.consent === 'own' ? undefined : basics.restricted_attributes,
+    consent_basis: [claim],
+    art9_basis: undefined,
   }
 }
 
+/** The basics of a signal of the agent's own, and what was asked for of its definition. */
+function ownWords(market: Market, signal: MarketSignal, fields: readonly string[]): Definition {
+  if (fields.length === 0) return basicsOf(market, signal)
+  const asked = Object.entries(definitionOf(market, signal)).filter(([field]) => fields.includes(field))
+  return { ...basicsOf(market, signal), ...Object.fromEntries(asked) }
+}
+
 /** The handle under which an agent sells a signal. */
-export function handleOf(profile: Profile, index: number): string {
+function handleOf(profile: Profile, index: number): string {
   return `${profile.handlePrefix}${index.toString(36)}`
 }
 
@@ -67,20 +61,27 @@ export function indexOfHandle(profile: Profile, handle: string): number | undefi
 
 /** One row of the feed of the agent with this profile. */
 export function listingOf(market: Market, profile: Profile, signal: MarketSignal, terms: Terms): SignalRow {
-  const origin = definitionOf(market, signal)
-  const pricing = pricesOf(market, profile, signal, terms.card)
+  const { ref, slot } = signal
+  const provided = 'provider' in slot
+  const words = provided ? repeated(market, profile, signal) : ownWords(market, signal, terms.fields)
+  const values = valuesOf(signal)
+  const coverage = coverageOf(market, profile, signal)
   const path = `${signal.source} > ${signal.theme.branch} > ${signal.name}`
   return {
-    ...referenceOf(profile, signal),
+    signal_ref: profile.references === 'legacy' ? undefined : ref,
+    signal_id: profile.references === 'ref' ? undefined : legacyFromRef(ref),
     signal_agent_segment_id: handleOf(profile, signal.index),
     name: profile.pathNames ? path : signal.name,
     description: signal.description,
-    ...valuesOf(signal),
-    signal_type: 'provider' in signal.slot ? 'marketplace' : signal.slot.kind,
+    value_type: values.value_type,
+    categories: values.categories,
+    range: values.range,
+    signal_type: provided ? 'marketplace' : slot.kind,
     data_provider: signal.source,
-    ...coverageOf(market, profile, signal),
+    coverage_percentage: coverage.coverage_percentage,
+    coverage_forecast: coverage.coverage_forecast,
     deployments: deploymentsOf(market, profile, signal, terms.switched),
-    ...(pricing ? { pricing_options: pricing } : {}),
-    ...('provider' in signal.slot ? repeated(market, profile, signal, origin) : origin),
+    pricing_options: pricesOf(market, profile, signal, terms.card),
+    ...words,
   }
 }

@@ -118,7 +118,7 @@ export function createMarket({ size, seed }: { size: number; seed: number }): Ma
       window,
       place,
       name: `${subject.name} ${stance.label} · ${place.label} · ${window.label}${cohort}`,
-      description: `${theme.who} ${stance.says} ${subject.about} ${window.says}, ${place.label}. ${theme.evidence}`,
+      description: `${theme.who} ${stance.says} ${subject.about} in ${place.where}, on evidence of ${window.says}. ${theme.evidence}`,
       domain: party.domain,
       source: party.name,
       ref: refOf(slot, id),

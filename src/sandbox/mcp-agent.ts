@@ -24,7 +24,7 @@ function openServer(agent: Agent, lose: () => void): Server {
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }))
   server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
     const { failed, message, payload } = agent.call(params.name, params.arguments)
-    if (agent.losesAnswer()) lose()
+    if (agent.losesAnswer(params.name)) lose()
     const text = failed ? JSON.stringify({ adcp_error: payload.adcp_error }) : message
     return {
       content: [{ type: 'text', text }],

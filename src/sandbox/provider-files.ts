@@ -45,11 +45,11 @@ function definitionEntry(market: Market, signal: MarketSignal, tags: readonly st
   }
 }
 
-function catalogue(market: Market, provider: ProviderId, extraTags: readonly string[] = []) {
+function catalogue(market: Market, provider: ProviderId) {
   const lane = market.lane(from(provider))
   return Array.from({ length: lane.count }, (_, position) => {
     const signal = market.signal(lane.at(position))
-    return definitionEntry(market, signal, [...extraTags, ...(signal.slot as ProviderSlot).tags])
+    return definitionEntry(market, signal, (signal.slot as ProviderSlot).tags)
   })
 }
 
@@ -70,18 +70,15 @@ function frame(
   }
 }
 
-function byIds(
-  market: Market,
-  provider: ProviderId,
-  agent: AgentId,
-  url: string,
-  purpose: string,
-): unknown[] {
-  const granted = from(provider)
-  const lane = market.lane((slot) => granted(slot) && (slot.grantedTo?.includes(agent) ?? false))
-  if (lane.count === 0) return []
-  const signal_ids = Array.from({ length: lane.count }, (_, position) => market.signal(lane.at(position)).id)
-  return [{ url, authorized_for: purpose, authorization_type: 'signal_ids', signal_ids }]
+/** The ids of Motorledger's signals that its contract with an agent names. */
+function contractIds(market: Market, agent: AgentId): string[] {
+  const granted = from('motorledger')
+  const lane = market.lane((slot) => granted(slot) && slot.grantedTo.includes(agent))
+  return Array.from({ length: lane.count }, (_, position) => market.signal(lane.at(position)).id)
+}
+
+function byIds(url: string, purpose: string, signal_ids: string[]) {
+  return { url, authorized_for: purpose, authorization_type: 'signal_ids', signal_ids }
 }
 
 function byTags(url: string, purpose: string, signal_tags: string[], limits: Record<string, unknown> = {}) {
@@ -90,19 +87,13 @@ function byTags(url: string, purpose: string, signal_tags: string[], limits: Rec
 
 /** Motorledger names every signal that an agent may sell. */
 function motorledgerFile(market: Market): ProviderFile {
-  const signals = catalogue(market, 'motorledger', ['automotive'])
+  const signals = catalogue(market, 'motorledger')
   const { northwind, meridian, oldmill, gullwing } = AGENTS
   return frame('motorledger', signals, [
-    ...byIds(
-      market,
-      'motorledger',
-      'northwind',
-      northwind.url,
-      'All vehicle audiences of the exchange contract',
-    ),
-    ...byIds(market, 'motorledger', 'meridian', meridian.url, 'Vehicle audiences without the exclusive ones'),
-    ...byIds(market, 'motorledger', 'oldmill', oldmill.url, 'Vehicle audiences of the first contract'),
-    ...byIds(market, 'motorledger', 'northwind', `${gullwing.url}/`, 'Vehicle audiences, trial'),
+    byIds(northwind.url, 'Vehicle audiences of the exchange', contractIds(market, 'northwind')),
+    byIds(meridian.url, 'Vehicle audiences without the exclusive ones', contractIds(market, 'meridian')),
+    byIds(oldmill.url, 'Vehicle audiences of the first contract', contractIds(market, 'oldmill')),
+    byIds(`${gullwing.url}/`, 'Vehicle audiences, trial', contractIds(market, 'northwind')),
   ])
 }
 

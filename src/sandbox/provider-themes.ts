@@ -1,5 +1,5 @@
 /** What the four data providers of the demo market sell: cars, groceries and health, business and money, opinions. */
-import type { Theme } from './vocabulary.js'
+import type { Subject, Theme } from './vocabulary.js'
 
 export const auto: Theme = {
   key: 'auto',
@@ -136,7 +136,11 @@ export const grocery: Theme = {
   ],
 }
 
-const HEALTH = { restricted: ['health_data'], policy: ['health_wellness'], art9: 'explicit_consent' } as const
+const HEALTH: Omit<Subject, 'name' | 'about'> = {
+  restricted: ['health_data'],
+  policy: ['health_wellness'],
+  art9: 'explicit_consent',
+}
 
 export const health: Theme = {
   key: 'health',
@@ -240,7 +244,7 @@ export const business: Theme = {
   ],
 }
 
-const MONEY = { policy: ['financial_services'] } as const
+const MONEY: Omit<Subject, 'name' | 'about'> = { policy: ['financial_services'] }
 
 export const money: Theme = {
   key: 'money',
@@ -284,11 +288,11 @@ export const money: Theme = {
   ],
 }
 
-const VIEWS = {
+const VIEWS: Omit<Subject, 'name' | 'about'> = {
   restricted: ['political_opinions'],
   policy: ['political'],
   art9: 'explicit_consent',
-} as const
+}
 
 export const opinions: Theme = {
   key: 'opinions',

@@ -4,6 +4,7 @@
  * The state is the agent's: it lives as long as the sandbox and is bounded by the number of its signals.
  */
 import { hash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../adcp/reference.js'
 import type { SignalRow } from '../adcp/signal.js'
 import { indexOfHandle, listingOf } from './listing.js'
@@ -17,7 +18,7 @@ export type Tokens = { wholesale_feed_version: string; pricing_version?: string 
 
 export type Stock = {
   count(): number
-  row(index: number, card: Card): SignalRow
+  row(index: number, card: Card, fields?: readonly string[]): SignalRow
   /** The index at a feed position. */
   at(position: number): number
   /** Whether the agent sells the signal now. */
@@ -25,8 +26,7 @@ export type Stock = {
   byRef(ref: SignalRef): MarketSignal | undefined
   /** Found for as long as the sandbox runs, sold or not: a deactivation must always be possible. */
   byHandle(handle: string): MarketSignal | undefined
-  isLive(index: number, desk: number): boolean | undefined
-  /** Makes a deployment live or not, at `at` (ms since the epoch) or now. */
+  /** Makes a deployment live or not at `at`, ms since the epoch, in place of what was due for it. */
   schedule(index: number, desk: number, live: boolean, at: number): void
   tokens(card: Card): Tokens
   reprice(): void
@@ -64,17 +64,15 @@ export function createStock({ market, id, profile, now }: StockOptions): Stock {
     return position !== undefined && position < count()
   }
 
-  function row(index: number, card: Card): SignalRow {
+  function row(index: number, card: Card, fields: readonly string[] = []): SignalRow {
     settle()
-    const terms = { card: { kind: card, repriced }, switched: switched.get(index) }
+    const terms = { card: { kind: card, repriced }, switched: switched.get(index), fields }
     return listingOf(market, profile, market.signal(index), terms)
   }
 
   function byRef(ref: SignalRef): MarketSignal | undefined {
     const found = market.find(ref.signal_id)
-    if (!found || !sells(found.index) || ref.scope !== found.ref.scope) return undefined
-    if (ref.scope === 'data_provider') return ref.data_provider_domain === found.domain ? found : undefined
-    return found
+    return found && sells(found.index) && isDeepStrictEqual(ref, found.ref) ? found : undefined
   }
 
   function token(kind: string, ...state: unknown[]): string {
@@ -92,11 +90,8 @@ export function createStock({ market, id, profile, now }: StockOptions): Stock {
       const index = indexOfHandle(profile, handle)
       return index === undefined || lane.positionOf(index) === undefined ? undefined : market.signal(index)
     },
-    isLive(index, desk) {
-      settle()
-      return switched.get(index)?.get(desk)
-    },
     schedule(index, desk, live, at) {
+      scheduled = scheduled.filter((due) => due.index !== index || due.desk !== desk)
       scheduled.push({ index, desk, live, at })
       settle()
     },

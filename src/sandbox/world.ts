@@ -28,7 +28,7 @@ export type Sandbox = {
   /** Domain to the loopback origin that answers for it. */
   hosts: Readonly<Record<string, string>>
   registryUrl: string
-  agents: Readonly<Record<AgentId, AgentControls & { url: string; requests(): number }>>
+  agents: Readonly<Record<AgentId, AgentControls>>
   /** The file that a domain publishes now: a provider, or the host that a pointer names. */
   provider(domain: string): Published
   setProvider(domain: string, file: Published): void
@@ -42,18 +42,23 @@ export type Sandbox = {
   close(): Promise<void>
 }
 
+const LARGEST = 2 ** 31 - 1 // the market's arithmetic stays exact
 // A privileged port that nobody serves and that the system never hands out: a freed port might belong to another soon.
 const NOBODY = 'http://127.0.0.1:2'
 
+function requireWhole(name: string, value: number, from: number): void {
+  if (Number.isInteger(value) && value >= from && value <= LARGEST) return
+  throw new RangeError(`${name}: expected a whole number from ${from} to ${LARGEST}, got ${value}`)
+}
+
 /**
  * Starts the demo world.
- * @throws RangeError when `signals` is less than one block of the market or no whole number.
+ * @throws RangeError when `signals` is less than one block of the market, or `signals` or `seed` no whole number.
  */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const { signals, seed = 1, now = Date.now, activationDelayMs = 0 } = options
-  if (!Number.isSafeInteger(signals) || signals < 24) {
-    throw new RangeError(`signals: expected a whole number from 24, got ${signals}`)
-  }
+  requireWhole('signals', signals, 24)
+  requireWhole('seed', seed, 0)
   const market = createMarket({ size: signals, seed })
   const agents = Object.fromEntries(
     (Object.keys(AGENTS) as AgentId[]).map((id) => [id, createAgent({ market, id, now, activationDelayMs })]),
@@ -74,8 +79,11 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
     ]),
     ...[...sites].map(([domain, site]): [string, Handler] => [domain, site.handle]),
   ]
-  const open = new Map<string, Host>()
-  await Promise.all(handlers.map(async ([domain, handle]) => open.set(domain, await openHost(handle))))
+  const open = new Map<string, Host>(
+    await Promise.all(
+      handlers.map(async ([domain, handle]): Promise<[string, Host]> => [domain, await openHost(handle)]),
+    ),
+  )
 
   function host(domain: string): Host {
     const found = open.get(domain)
@@ -95,12 +103,7 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
       [FOGBANK.domain]: NOBODY,
     },
     registryUrl: `https://${REGISTRY_DOMAIN}`,
-    agents: Object.fromEntries(
-      Object.entries(agents).map(([id, agent]) => [
-        id,
-        { ...agent, url: agent.party.url, requests: () => host(agent.party.domain).requests() },
-      ]),
-    ) as Record<AgentId, Agent & { url: string; requests(): number }>,
+    agents,
     provider: (domain) => site(domain).current(),
     setProvider: (domain, file) => site(domain).publish(file),
     requests: (domain) => host(domain).requests(),

@@ -93,7 +93,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       task: skill,
       arguments: input,
       rawContext,
-      ...(contextId !== undefined && { contextId }),
+      contextId,
       who,
       transport: 'a2a',
       requestId: reply.request.id,

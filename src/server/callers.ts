@@ -26,7 +26,11 @@ export type CallersOptions = {
   jwt?: JwtVerifier
 }
 
-export type Credentials = { authorization?: string; adcpAuth?: string; address: string }
+export type Credentials = {
+  authorization: string | undefined
+  adcpAuth?: string | undefined
+  address: string
+}
 
 export type Identified =
   /** `bucket` names whose rate limit counts: the caller's, or the address of an anonymous one. */

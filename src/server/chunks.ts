@@ -36,24 +36,30 @@ export function textOf(chunks: readonly Chunk[]): string {
   return chunks.map((chunk) => (typeof chunk === 'string' ? chunk : view(chunk).toString())).join('')
 }
 
-/** Sends the chunks as one response with its length declared. */
+function byteLength(chunk: Chunk): number {
+  return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
+}
+
+/**
+ * Sends the chunks as one response with its length declared. Text stays text until the socket: what Node writes
+ * with the header in one piece costs one system call less than a buffer beside it.
+ */
 export function sendChunks(
   reply: FastifyReply,
   status: number,
   headers: Record<string, string>,
   chunks: readonly Chunk[],
 ) {
-  const pieces = chunks.map((chunk) => (typeof chunk === 'string' ? Buffer.from(chunk) : chunk))
   let length = 0
-  for (const piece of pieces) length += piece.byteLength
+  for (const chunk of chunks) length += byteLength(chunk)
   reply.hijack()
   const { raw } = reply
-  raw.writeHead(status, { ...headers, 'content-length': length })
-  const last = pieces.length - 1
+  raw.writeHead(status, { 'content-length': length, ...headers })
+  const last = chunks.length - 1
   if (last > 0) {
     raw.cork()
-    for (let at = 0; at < last; at++) raw.write(pieces[at])
-    raw.end(pieces[last])
+    for (let at = 0; at < last; at++) raw.write(chunks[at])
+    raw.end(chunks[last])
     raw.uncork()
-  } else raw.end(pieces[0])
+  } else raw.end(chunks[0])
 }

@@ -5,7 +5,8 @@
 import type { TSchema } from '@sinclair/typebox'
 import { adcpError } from '../adcp/error.js'
 import { type Checked, compileCheck, invalidRequest } from '../adcp/validation.js'
-import { negotiate, type Release, type VersionPin } from '../adcp/version.js'
+import { negotiate, type VersionPin } from '../adcp/version.js'
+import { type CallOrigin, Context } from './call-context.js'
 import type { Identified } from './callers.js'
 import { type Envelope, type Payload, payloadOf } from './payload.js'
 import type { RateLimiter } from './rate-limit.js'
@@ -14,18 +15,14 @@ import type { CallContext, Task, TaskAnswer } from './task.js'
 const DEADLINE_MS = 130_000 // the longest time_budget is 120 s (FACTS 2); what is left is for merging and writing
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 
-export type Call = {
+export type Call = CallOrigin & {
   task: string
   arguments: unknown
   /** The JSON text of `arguments.context`; asked for only when there is one. */
   rawContext: () => string | undefined
   /** The transport's own conversation id, when it has one. */
-  contextId?: string
+  contextId: string | undefined
   who: Extract<Identified, { kind: 'caller' | 'denied' }>
-  transport: 'mcp' | 'a2a'
-  requestId: string
-  /** Made only when a task asks for it. */
-  signal: () => AbortSignal
 }
 
 export type Observed = {
@@ -89,18 +86,9 @@ export function createDispatcher(options: DispatcherOptions) {
     return envelope
   }
 
-  function contextOf(call: Call, envelope: Envelope, release: Release, arrived: number): CallContext {
-    const { transport, requestId, signal } = call
+  function contextOf(call: Call, { contextId, release }: Envelope, arrived: number): CallContext {
     if (call.who.kind !== 'caller') throw new Error('A denied caller reached a task')
-    const { caller } = call.who
-    const { contextId } = envelope
-    const deadline = arrived + DEADLINE_MS
-    return {
-      ...{ caller, release, now: arrived, deadline, contextId, transport, requestId },
-      get signal() {
-        return signal()
-      },
-    }
+    return new Context(call.who.caller, release, arrived, arrived + DEADLINE_MS, contextId, call)
   }
 
   /** Everything before the handler; undefined when the call may go on. */
@@ -155,7 +143,7 @@ export function createDispatcher(options: DispatcherOptions) {
     const release = negotiate(pinsOf(input as Record<string, unknown>))
     if (typeof release !== 'string') return { kind: 'refused', error: release }
     envelope.release = release
-    const context = contextOf(call, envelope, release, arrived)
+    const context = contextOf(call, envelope, arrived)
     if (task.mutating && context.caller.role === 'anonymous') {
       return refusal('AUTH_REQUIRED', 'This task needs credentials.', {
         suggestion: 'Send Authorization: Bearer with a key of this agent.',

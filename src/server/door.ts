@@ -108,8 +108,8 @@ export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
     if (isForeign(request)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
     const { authorization, 'x-adcp-auth': adcpAuth } = request.headers
     const who = callers.identify({
-      ...(authorization !== undefined && { authorization }),
-      ...(typeof adcpAuth === 'string' && { adcpAuth }),
+      authorization,
+      adcpAuth: typeof adcpAuth === 'string' ? adcpAuth : undefined,
       address: request.ip,
     })
     return who instanceof Promise ? who.then(settle) : settle(who)

@@ -88,6 +88,7 @@ function callOf({ raw, params }: RpcRequest, session: Session): Call | undefined
     task: name,
     arguments: input,
     rawContext: () => raw(['params', 'arguments', 'context']),
+    contextId: undefined,
     who: session.who,
     transport: 'mcp',
     requestId: session.request.id,

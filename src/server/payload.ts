@@ -50,24 +50,22 @@ function closing({ context }: Envelope): string {
 }
 
 function answered(answer: Answer, envelope: Envelope): Payload {
-  const status = answer.status ?? 'completed'
-  const before = opening(status, answer.message, envelope) + members(answer.fields)
+  const { status = 'completed', message, rows } = answer
+  const { contextId } = envelope
+  const before = opening(status, message, envelope) + members(answer.fields)
   const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
   const after = (answer.replayed ? ',"replayed":true' : '') + errors + closing(envelope)
-  const { rows } = answer
-  const shared = { status, message: answer.message, contextId: envelope.contextId }
-  if (!rows) return { ...shared, head: before + after, rows: [], tail: '' }
-  return { ...shared, head: `${before},${JSON.stringify(rows.field)}:[`, rows: rows.parts, tail: `]${after}` }
+  if (!rows) return { status, message, contextId, head: before + after, rows: [], tail: '' }
+  const head = `${before},${JSON.stringify(rows.field)}:[`
+  return { status, message, contextId, head, rows: rows.parts, tail: `]${after}` }
 }
 
 function refused(error: AdcpError, envelope: Envelope): Payload {
+  const { message } = error
   const json = JSON.stringify(error)
-  const head =
-    opening('failed', error.message, envelope) +
-    `,"adcp_error":${json},"errors":[${json}]` +
-    closing(envelope)
-  const shared = { status: 'failed', message: error.message, contextId: envelope.contextId }
-  return { ...shared, error, head, rows: [], tail: '' }
+  const errors = `,"adcp_error":${json},"errors":[${json}]`
+  const head = opening('failed', message, envelope) + errors + closing(envelope)
+  return { error, status: 'failed', message, contextId: envelope.contextId, head, rows: [], tail: '' }
 }
 
 /** The payload of an answer; a refusal carries its error twice, as FACTS 2 wants it. */

@@ -23,7 +23,7 @@ export type ReadRow =
 
 const FIELDS = new Set(Object.keys(SignalRow.properties))
 
-const ajv = new Ajv.default({ allErrors: false, strict: false, discriminator: false })
+const ajv = new Ajv.default({ strict: false })
 addFormats.default(ajv)
 const isListing = ajv.compile<Listing>(SignalRow)
 const prune = createPruner(SignalRow)

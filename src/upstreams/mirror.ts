@@ -23,7 +23,12 @@ export type Held = {
   cacheScope?: string
 }
 
-export type MirrorOutcome = { kind: 'unchanged'; held: Held } | { kind: 'replaced'; held: Held } | CallFailure
+export type MirrorOutcome =
+  | { kind: 'unchanged'; held: Held }
+  | { kind: 'replaced'; held: Held }
+  /** The account has no overlay: its rate card is the public one. Only where `account` is sent. */
+  | { kind: 'public' }
+  | CallFailure
 
 export type MirrorOptions = {
   upstream: string
@@ -107,6 +112,7 @@ export function createMirror(options: MirrorOptions) {
     const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
     return walkFeed({
       conditional: Object.keys(tokens).length > 0,
+      overlay: account !== undefined,
       page: (cursor) =>
         ask(
           'get_signals',
@@ -141,17 +147,16 @@ export function createMirror(options: MirrorOptions) {
   /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */
   async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
     const outcome = await walk(held, dialect)
-    if (outcome.kind === 'unchanged' && held)
-      return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
-    if (outcome.kind === 'failed') return outcome
-    if (outcome.kind === 'unchanged')
-      return callFailed('protocol_error', '"unchanged" where no token was sent')
+    if (outcome.kind === 'failed' || outcome.kind === 'public') return outcome
+    if (outcome.kind === 'unchanged') {
+      if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
+      return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }
+    }
     // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
     const hasFeed = dialect.declaresWholesale || held?.slice.mode === 'wholesale'
-    if (hasFeed || isCredentialError(outcome.error) || isTransient(outcome.error))
-      return errorFailure(outcome.error)
-    return question(held, dialect)
+    const isTrouble = hasFeed || isCredentialError(outcome.error) || isTransient(outcome.error)
+    return isTrouble ? errorFailure(outcome.error) : question(held, dialect)
   }
 
   return { refresh }

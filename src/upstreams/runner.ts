@@ -19,7 +19,8 @@ import {
 } from './agent.js'
 import { backoffMs, jittered } from './backoff.js'
 import { argumentsFor, type Dialect, dialectOf, isCredentialError } from './dialect.js'
-import { createMirror, type Held, type MirrorOutcome } from './mirror.js'
+import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
+import { createOverlays, type Scope } from './overlay.js'
 import { probe } from './probe.js'
 import type { RosterEntry } from './roster.js'
 import type { SliceStore } from './slice-store.js'
@@ -30,6 +31,7 @@ const ATTEMPTS = 3 // of a read that is safe to repeat, while the upstream is we
 const RETRY_MS = 200
 const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business
 const DIALECT_MS = 24 * 60 * 60 * 1_000
+const PUBLIC = 'public'
 const MAX_AGENTS = 64 // credentials of callers, each with a session of its own
 const OPEN_AFTER = 3 // transport failures in a row that make further calls pointless
 
@@ -146,11 +148,16 @@ export function createRunner(options: RunnerOptions) {
   }
 
   /** A read, repeated while that may help. An upstream that is failing gets single probes. */
-  async function ask(task: string, args: Arguments, speaking: Dialect | undefined): Promise<AgentOutcome> {
+  async function ask(
+    auth: Auth,
+    task: string,
+    args: Arguments,
+    speaking: Dialect | undefined,
+  ): Promise<AgentOutcome> {
     const sent = speaking ? argumentsFor(speaking, task, args) : args
     const attempts = failures > 0 ? 1 : ATTEMPTS
     for (let attempt = 1; ; attempt++) {
-      const outcome = await callOnce(task, sent, entry.auth, {
+      const outcome = await callOnce(task, sent, auth, {
         timeoutMs: pace.timeoutMs,
         signal: lifetime.signal,
       })
@@ -164,7 +171,7 @@ export function createRunner(options: RunnerOptions) {
 
   async function currentDialect(): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
     if (dialect && clock.now() - dialect.readAt < DIALECT_MS) return { kind: 'dialect', value: dialect.value }
-    const outcome = await ask('get_adcp_capabilities', {}, undefined)
+    const outcome = await ask(entry.auth, 'get_adcp_capabilities', {}, undefined)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
       return callFailed('unauthorized', outcome.error.code)
@@ -175,22 +182,28 @@ export function createRunner(options: RunnerOptions) {
     return { kind: 'dialect', value }
   }
 
-  const mirror = createMirror({
-    upstream: id,
-    agentUrl,
-    scope: 'public',
-    pageSize: pace.pageSize,
-    seeds: entry.seeds,
-    referencesFor,
-    ask,
-    sleep,
-    now: clock.now,
-  })
+  function mirrorOf({ scope, auth = entry.auth, account }: Scope): Mirror {
+    return createMirror({
+      upstream: id,
+      agentUrl,
+      scope,
+      pageSize: pace.pageSize,
+      seeds: entry.seeds,
+      referencesFor,
+      ask: (task, args, speaking) => ask(auth, task, args, speaking),
+      sleep,
+      now: clock.now,
+      ...(account && { account }),
+    })
+  }
+
+  const mirror = mirrorOf({ scope: PUBLIC })
+  const overlays = createOverlays({ mirrorOf, dialect: currentDialect, pace, clock })
 
   function drop(): void {
     if (!held) return
     held = undefined
-    store.remove({ agentUrl, scope: 'public' })
+    store.remove({ agentUrl, scope: PUBLIC })
     onChange()
   }
 
@@ -202,6 +215,7 @@ export function createRunner(options: RunnerOptions) {
 
   function settle(outcome: MirrorOutcome): void {
     answered = true
+    if (outcome.kind === 'public') throw new Error('the public scope has no overlay')
     if (outcome.kind === 'failed') {
       failures += 1
       problem = { reason: outcome.reason, message: outcome.message }
@@ -257,7 +271,7 @@ export function createRunner(options: RunnerOptions) {
     entry,
     /** Takes up what its predecessor held or an earlier process kept, then keeps it current. */
     async start(predecessor: Held | undefined): Promise<void> {
-      const saved = predecessor ?? (await store.load({ agentUrl, scope: 'public' }, credential))
+      const saved = predecessor ?? (await store.load({ agentUrl, scope: PUBLIC }, credential))
       if (lifetime.signal.aborted) return
       if (saved && clock.now() - saved.confirmedAt <= pace.dropAfterMs) {
         keep({ ...saved, slice: { ...saved.slice, upstream: id } })
@@ -287,6 +301,7 @@ export function createRunner(options: RunnerOptions) {
       note(outcome, false)
       return outcome
     },
+    overlay: overlays.read,
     status(): UpstreamStatus {
       const protocol = agents.peek(credential)?.protocol ?? entry.protocol
       return {

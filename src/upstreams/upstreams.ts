@@ -10,6 +10,7 @@ import { type AgentError, type Arguments, type CallFailure, callFailed, type Pay
 import type { Blobs } from './blobs.js'
 import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
 import type { Held } from './mirror.js'
+import type { OverlayOutcome, Scope } from './overlay.js'
 import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
 import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
 import type { Slice } from './slice.js'
@@ -60,6 +61,8 @@ export type Upstreams = {
   onChange(listener: (upstream: string) => void): () => void
   /** Calls a task of one upstream, once. Arguments are cut to what its dialect knows. */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
+  /** What one upstream offers to another account or credential; cached per scope, never mixed with `slices`. */
+  overlay(id: string, scope: Scope, deadline: number): Promise<OverlayOutcome>
   /** Refreshes one upstream now: after its definitions or its activations changed. Unknown ids are ignored. */
   refreshSoon(id: string): void
   /** Provider domains named by the slices in use, sorted. */
@@ -114,6 +117,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   function byUrl(): Runner[] {
     return roster.entries.flatMap(({ agentUrl }) => runners.get(agentUrl)?.runner ?? [])
+  }
+
+  function byId(id: string): Runner | undefined {
+    return byUrl().find(({ entry }) => entry.id === id)
   }
 
   /** Brings the runners in line with registries and configuration; those that did not change are left alone. */
@@ -179,8 +186,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
+    async overlay(id, scope, deadline) {
+      const runner = byId(id)
+      return runner ? runner.overlay(scope, deadline) : callFailed('unknown_upstream', `no upstream ${id}`)
+    },
     async call(id, task, args, call) {
-      const runner = byUrl().find(({ entry }) => entry.id === id)
+      const runner = byId(id)
       if (!runner) return callFailed('unknown_upstream', `no upstream ${id}`)
       const outcome = await runner.call(task, args, call)
       if (outcome.kind !== 'answer') return outcome
@@ -191,9 +202,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       return { kind: 'answer', payload: { ...payload, signals } }
     },
     refreshSoon(id) {
-      byUrl()
-        .find(({ entry }) => entry.id === id)
-        ?.refreshSoon()
+      byId(id)?.refreshSoon()
     },
     providerDomains() {
       domains ??= [...new Set(byUrl().flatMap((runner) => runner.held()?.domains ?? []))].sort()

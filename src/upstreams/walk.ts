@@ -25,6 +25,8 @@ export type WalkOutcome =
   | ({ kind: 'complete' } & Collected & Tokens)
   /** The conditional token matched. */
   | { kind: 'unchanged' }
+  /** An overlay was asked for and there is none: the rate card applies ("`cache_scope`", specification). */
+  | { kind: 'public' }
   /** The agent answered the first page with an AdCP error. */
   | { kind: 'error'; error: AgentError }
   | CallFailure
@@ -34,6 +36,8 @@ export type WalkOptions = {
   page(cursor: string | undefined): Promise<AgentOutcome>
   /** The first page may be asked for with tokens: then `unchanged` is an answer. */
   conditional: boolean
+  /** The request carries an account: an answer of scope `public` ends the walk at once. */
+  overlay: boolean
   maxPages?: number
   maxRows?: number
 }
@@ -142,6 +146,7 @@ export async function walkFeed(options: WalkOptions): Promise<WalkOutcome> {
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     const first = await options.page(undefined)
     if (first.kind !== 'answer') return first
+    if (options.overlay && first.payload.cache_scope === 'public') return { kind: 'public' }
     if (first.payload.unchanged === true && options.conditional) return { kind: 'unchanged' }
     const outcome = await passOnce(options, first)
     if (outcome.kind !== 'restart') return outcome

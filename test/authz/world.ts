@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createProviders, type ProvidersOptions } from '../../src/authz/providers.js'
 import type { Clock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
+import type { Send } from '../../src/net/send.js'
 import { openBlobFiles } from '../../src/store/blob-files.js'
 
 export const HOUR = 3_600_000
@@ -42,8 +43,6 @@ type Page = {
   status?: number
   headers?: Record<string, string>
   body?: unknown
-  /** Instead of an answer. */
-  hang?: boolean
 }
 
 /** One server that plays every host; pages are keyed `host/path`, changed at will between requests. */
@@ -55,7 +54,6 @@ export async function createWeb() {
     requests.push({ page, headers: request.headers })
     const answer = pages.get(page)
     if (typeof answer === 'function') return answer(request, response)
-    if (answer?.hang) return
     const { status = 200, headers = {}, body } = answer ?? { status: 404 }
     const etag = headers.etag
     if (etag && request.headers['if-none-match'] === etag) return void response.writeHead(304, { etag }).end()
@@ -80,9 +78,15 @@ export async function createWeb() {
 
 const HOSTS = ['p.example', 'www.p.example', 'q.example', 'cdn.example', 'cdn2.example', 'other.example']
 
+type WorldSettings = {
+  hosts?: readonly string[]
+  /** Wraps the way out: what takes ten seconds in earnest is not waited for in a test. */
+  hurry?: (send: Send) => Send
+}
+
 /** Providers over a web, a clock and a folder; `restart` keeps all three. */
-export async function createWorld(settings: Partial<ProvidersOptions> & { hosts?: readonly string[] } = {}) {
-  const { hosts = HOSTS, ...overrides } = settings
+export async function createWorld(settings: Partial<ProvidersOptions> & WorldSettings = {}) {
+  const { hosts = HOSTS, hurry = (send) => send, ...overrides } = settings
   const web = await createWeb()
   const folder = await mkdtemp(join(tmpdir(), 'tributary-authz-'))
   const { clock, jump, runDue } = createTestClock()
@@ -100,7 +104,7 @@ export async function createWorld(settings: Partial<ProvidersOptions> & { hosts?
   }
   const open = async () =>
     createProviders({
-      send: egress.send,
+      send: hurry(egress.send),
       blobs: await openBlobFiles({ folder, onDamage: (name, reason) => log.warn({ name }, reason) }),
       clock,
       refreshMs: HOUR,

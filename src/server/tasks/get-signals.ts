@@ -79,6 +79,11 @@ function violations(input: GetSignalsRequest): Issue[] {
   return [...forbidden(TOKENS, input, 'is only valid when discovery_mode is wholesale'), ...nothingAsked]
 }
 
+function pageSize({ pagination, max_results: legacy }: GetSignalsRequest): number {
+  return Math.min(MAX_PAGE, pagination?.max_results ?? legacy ?? DEFAULT_PAGE)
+}
+
+/** Spreads stand last: with properties after them each object would get a hidden class of its own (call-context.ts). */
 function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest): Selection {
   return {
     ...(filters && { filters }),
@@ -91,11 +96,11 @@ function selectionOf({ filters, destinations, countries, fields }: GetSignalsReq
 function wholesaleQuery(input: GetSignalsRequest): WholesaleQuery {
   const { pagination, if_wholesale_feed_version: feed, if_pricing_version: pricing } = input
   return {
-    ...selectionOf(input),
-    maxResults: Math.min(MAX_PAGE, pagination?.max_results ?? input.max_results ?? DEFAULT_PAGE),
+    maxResults: pageSize(input),
     ...(pagination?.cursor !== undefined && { cursor: pagination.cursor }),
     ...(feed !== undefined && { ifFeedVersion: feed }),
     ...(pricing !== undefined && { ifPricingVersion: pricing }),
+    ...selectionOf(input),
   }
 }
 
@@ -133,7 +138,7 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     if (input.account === undefined) return reader
     const account = findAccount(caller, input.account)
     if (account.kind === 'refused') return account.error
-    return { ...reader, account: overlayName(caller.id, account.id) }
+    return { account: overlayName(caller.id, account.id), ...reader }
   }
 
   function wholesale(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
@@ -142,7 +147,7 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     const incomplete = incompleteOf(upstreams.statuses(), 'wholesale_feed', now)
     if (answer.kind === 'unchanged') {
       const message = 'Unchanged: your copy is current.'
-      return { kind: 'answer', message, fields: { unchanged: true, ...versionFields(answer), incomplete } }
+      return { kind: 'answer', message, fields: { unchanged: true, incomplete, ...versionFields(answer) } }
     }
     const pagination = {
       has_more: answer.cursor !== undefined,
@@ -152,7 +157,7 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     return {
       kind: 'answer',
       message: pageMessage(answer, reader),
-      fields: { ...versionFields(answer), pagination, incomplete },
+      fields: { pagination, incomplete, ...versionFields(answer) },
       rows: { field: 'signals', parts: answer.rows },
       warnings: answer.warnings,
     }
@@ -160,12 +165,12 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
 
   function lookup(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const refs = refsOf(input)
-    const page = feed.lookup({ ...selectionOf(input), refs }, reader)
+    const page = feed.lookup({ refs, ...selectionOf(input) }, reader)
     if (page.kind === 'refused') return page
     return {
       kind: 'answer',
       message: lookupMessage(page, refs.length, reader),
-      fields: { ...versionFields(page), incomplete: incompleteOf(upstreams.statuses(), 'signals', now) },
+      fields: { incomplete: incompleteOf(upstreams.statuses(), 'signals', now), ...versionFields(page) },
       rows: { field: 'signals', parts: page.rows },
       warnings: page.warnings,
     }

@@ -1,0 +1,173 @@
+/**
+ * The servers that `serving.ts` compares, in a process of their own: a bare Fastify route, ours without and with
+ * metrics and limits, and the official MCP server made for each request. It answers `cpu` with its CPU time so far.
+ */
+import { hash } from 'node:crypto'
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { pino } from 'pino'
+import { buildSnapshot } from '../src/feed/builder.js'
+import { createFeed } from '../src/feed/feed.js'
+import { addA2a } from '../src/server/a2a.js'
+import { createA2aCold } from '../src/server/a2a-cold.js'
+import { createA2aTasks } from '../src/server/a2a-tasks.js'
+import { agentCard } from '../src/server/agent-card.js'
+import { createServer, type ServerOptions } from '../src/server/app.js'
+import { createCallers } from '../src/server/callers.js'
+import { createDispatcher } from '../src/server/dispatcher.js'
+import { createDoor } from '../src/server/door.js'
+import { addMcp } from '../src/server/mcp.js'
+import { createMcpCold } from '../src/server/mcp-cold.js'
+import { createOverload } from '../src/server/overload.js'
+import { createRateLimiter } from '../src/server/rate-limit.js'
+import { getSignals } from '../src/server/tasks/get-signals.js'
+import { createSlabWriter } from '../src/upstreams/slab.js'
+import type { Slice } from '../src/upstreams/slice.js'
+
+export const TOKEN = 'bench'
+const SIGNALS = 20_000
+const ROW_BYTES = 1_180 // as in SCOUTING
+
+function row(n: number) {
+  const shell = {
+    signal_ref: { scope: 'data_provider', data_provider_domain: `p${n % 7}.example`, signal_id: `s${n}` },
+    signal_agent_segment_id: `seg_${n}`,
+    name: `Signal ${n}`,
+    description: '',
+    signal_type: 'marketplace',
+    data_provider: `Provider ${n % 7}`,
+    coverage_percentage: n % 100,
+    deployments: [{ type: 'platform', platform: n % 3 ? 'the-trade-desk' : 'dv360', is_live: false }],
+    pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: (n % 50) / 10, currency: 'USD' }],
+  }
+  // Ours adds identity and provenance of about 500 bytes; the rest is description.
+  const words = 'people who were seen to want this, by a panel of many homes and devices; '
+  return {
+    ...shell,
+    description: words.repeat(20).slice(0, Math.max(0, ROW_BYTES - 500 - JSON.stringify(shell).length)),
+  }
+}
+
+function slice(): Slice {
+  const writer = createSlabWriter()
+  const digests = new BigUint64Array(SIGNALS)
+  for (let n = 0; n < SIGNALS; n++) {
+    const bytes = Buffer.from(JSON.stringify(row(n)))
+    writer.append(bytes)
+    digests[n] = hash('sha256', bytes, 'buffer').readBigUInt64LE(0)
+  }
+  const shared = { upstream: 'bench', agentUrl: 'https://bench.example/mcp', scope: 'public' }
+  return { ...shared, mode: 'wholesale', rows: writer.finish(), digests, dropped: {}, walkedAt: 0 }
+}
+
+function options(rateLimit: ServerOptions['rateLimit']): ServerOptions {
+  const feed = createFeed({ cursorSecret: 'bench', retain: { count: 2, ms: 60_000 } })
+  const judge = () => ({
+    stamp: '',
+    policy: 'strict' as const,
+    decide: () => ({ outcome: 'authorized' as const, entries: [0] }),
+    definition: () => undefined,
+  })
+  feed.publish(buildSnapshot({ slices: [slice()], judge }), Date.now())
+  const tokenSha256 = hash('sha256', TOKEN, 'hex')
+  return {
+    publicUrl: 'http://127.0.0.1',
+    version: '0',
+    feed,
+    upstreams: { statuses: () => [] },
+    facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
+    callers: { anonymous: 'deny', keys: [{ id: 'bench', tokenSha256, role: 'buyer' }] },
+    log: pino({ level: 'silent' }),
+    ...(rateLimit && { rateLimit }),
+  }
+}
+
+/** Ours without metrics and limits: the same parts, composed by hand. */
+function lean(given: ServerOptions): FastifyInstance {
+  const app = Fastify({ logger: false })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
+    done(null, body),
+  )
+  const overload = createOverload()
+  const door = createDoor({ callers: createCallers(given.callers), overload, publicUrl: given.publicUrl })
+  const limiter = createRateLimiter(undefined)
+  const tasks = [getSignals(given)]
+  let ids = 0
+  const dispatcher = createDispatcher({
+    ...{ tasks, limiter, now: Date.now, observe: () => {}, onBug: console.error },
+    newContextId: () => `ctx_${++ids}`,
+  })
+  const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
+  const kept = createA2aTasks(Date.now)
+  const shared = { door, dispatcher, limiter, overload, now: Date.now }
+  addMcp(app, { ...shared, cold: createMcpCold({ tasks, version: '0' }) })
+  const cold = createA2aCold({ card, tasks: kept })
+  addA2a(app, { ...shared, cold, tasks: kept, card, newTaskId: () => `a2a_${++ids}` })
+  return app
+}
+
+/** Sends whatever bytes it was given first: `PUT /bytes/:name`, then `POST /bare/:name`. */
+function bare(): FastifyInstance {
+  const app = Fastify({ logger: false, bodyLimit: 8 * 1024 * 1024 })
+  const bytes = new Map<string, Buffer>()
+  app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
+    done(null, body),
+  )
+  app.put<{ Params: { name: string } }>('/bytes/:name', (request, reply) => {
+    bytes.set(request.params.name, request.body as Buffer)
+    return reply.send({})
+  })
+  for (const name of ['unchanged', 'page']) {
+    app.post(`/bare/${name}`, (_request, reply) => reply.type('application/json').send(bytes.get(name)))
+  }
+  return app
+}
+
+/** The official server as its examples make it: one for each request, text and structured content. */
+function official(unchanged: unknown, page: unknown): FastifyInstance {
+  const app = Fastify({ logger: false })
+  app.post('/mcp', async (request, reply) => {
+    const server = new McpServer({ name: 'official', version: '0' })
+    const { arguments: given } = (request.body as { params: { arguments: Record<string, unknown> } }).params
+    const answer = (given.if_wholesale_feed_version ? unchanged : page) as Record<string, unknown>
+    server.registerTool('get_signals', { description: 'x' }, () => ({
+      content: [{ type: 'text', text: JSON.stringify(answer) }],
+      structuredContent: answer,
+    }))
+    const transport = new StreamableHTTPServerTransport({
+      sessionIdGenerator: undefined,
+      enableJsonResponse: true,
+    })
+    await server.connect(transport as never)
+    reply.hijack()
+    reply.raw.on('close', () => void server.close())
+    await transport.handleRequest(request.raw, reply.raw, request.body)
+  })
+  return app
+}
+
+async function main() {
+  const ours = options(undefined)
+  const { feed } = ours
+  const reader = { caller: 'bench', visibility: 'full' as const, grants: [] }
+  const page = feed.wholesale({ maxResults: 50 }, reader, Date.now())
+  if (page.kind !== 'page') throw new Error('the feed has no page')
+  const rows = Buffer.concat(page.rows).toString()
+  const unchanged = { status: 'completed', unchanged: true, wholesale_feed_version: page.feedVersion }
+  const full = { status: 'completed', signals: JSON.parse(`[${rows}]`) as unknown }
+  const apps = {
+    bare: bare(),
+    lean: lean(ours),
+    full: createServer({ ...options({ perSecond: 1e9, burst: 1e9 }), feed }),
+    official: official(unchanged, full),
+  }
+  const urls: Record<string, string> = {}
+  for (const [name, app] of Object.entries(apps))
+    urls[name] = await app.listen({ host: '127.0.0.1', port: 0 })
+  process.on('message', () => process.send?.({ cpu: process.cpuUsage() }))
+  process.send?.({ urls, version: page.feedVersion, cursor: page.cursor })
+}
+
+if (process.send) await main()

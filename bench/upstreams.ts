@@ -1,0 +1,129 @@
+/**
+ * What reading upstreams costs: a cold mirror of one and of twenty upstreams, and a poll that answers `unchanged`
+ * (DESIGN 8). Agents run in a child process. `node dist/bench/upstreams.js [rows each of the twenty]`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { systemClock } from '../src/net/clock.js'
+import { createEgress } from '../src/net/egress.js'
+import { createUpstreams, type Upstreams } from '../src/upstreams/upstreams.js'
+
+const ROWS_EACH = Number(process.argv[2] ?? 50_000)
+const BOUND_MS = 60_000
+const POLLS = 500
+
+const nowhere = {
+  read: async () => undefined,
+  write: async () => {},
+  remove: async () => {},
+  list: async () => [],
+}
+
+async function startAgents(agents: number, rows: number): Promise<{ child: ChildProcess; urls: string[] }> {
+  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
+  const child = spawn(process.execPath, [script, String(agents), String(rows)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
+  return { child, urls: JSON.parse(line.toString()) }
+}
+
+function open(urls: string[], refreshMs: number) {
+  const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
+  const upstreams = createUpstreams({
+    config: {
+      registries: [],
+      statics: urls.map((url, at) => ({ id: `agent-${at}`, url, protocol: 'mcp' as const })),
+      policy: {},
+      defaults: {
+        timeoutMs: 30_000,
+        refreshMs,
+        staleAfterMs: 3_600_000,
+        dropAfterMs: 86_400_000,
+        pageSize: 100,
+        concurrency: 4,
+      },
+    },
+    send: egress.send,
+    blobs: nowhere,
+    clock: systemClock,
+    random: Math.random,
+    referencesFor: () => [],
+    onTrouble: console.error,
+  })
+  return { egress, upstreams }
+}
+
+const held = (upstreams: Upstreams) => upstreams.slices().reduce((sum, { rows }) => sum + rows.count, 0)
+
+async function until(holds: () => boolean): Promise<void> {
+  const end = Date.now() + BOUND_MS
+  while (!holds() && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
+}
+
+async function coldMirror(agents: number, rows: number): Promise<void> {
+  const { child, urls } = await startAgents(agents, rows)
+  const { egress, upstreams } = open(urls, 3_600_000)
+  let peak = 0
+  const sampling = setInterval(() => {
+    peak = Math.max(peak, process.memoryUsage.rss())
+  }, 50)
+  const cpu = process.cpuUsage()
+  const start = performance.now()
+  await upstreams.start()
+  await until(() => held(upstreams) === agents * rows)
+  const seconds = (performance.now() - start) / 1_000
+  const used = process.cpuUsage(cpu)
+  clearInterval(sampling)
+  const bytes = upstreams
+    .slices()
+    .reduce((sum, { rows: { length } }) => length.reduce((a, b) => a + b, sum), 0)
+  console.log(
+    `cold mirror, ${agents} upstream(s) x ${rows}: ${held(upstreams)} listings in ${seconds.toFixed(2)} s, ` +
+      `${Math.round(held(upstreams) / seconds)} listings/s, own cpu ${((used.user + used.system) / 1e6).toFixed(2)} s, ` +
+      `payload ${(bytes / 1e6).toFixed(0)} MB, peak rss ${(peak / 1e6).toFixed(0)} MB`,
+  )
+  await upstreams.close()
+  await egress.close()
+  child.kill()
+}
+
+async function unchangedPoll(rows: number): Promise<number> {
+  const { child, urls } = await startAgents(1, rows)
+  const { egress, upstreams } = open(urls, 1)
+  await upstreams.start()
+  await until(() => held(upstreams) === rows)
+  const confirmed = () => upstreams.statuses()[0]?.confirmedAt ?? 0
+  let polls = 0
+  let last = confirmed()
+  const settle = async (count: number) => {
+    for (polls = 0; polls < count; ) {
+      await new Promise((resolve) => setImmediate(resolve))
+      if (confirmed() !== last) {
+        last = confirmed()
+        polls += 1
+      }
+    }
+  }
+  await settle(POLLS / 2)
+  const cpu = process.cpuUsage()
+  const start = performance.now()
+  await settle(POLLS)
+  const used = process.cpuUsage(cpu)
+  const each = (used.user + used.system) / POLLS
+  console.log(
+    `unchanged poll of ${rows} rows: ${each.toFixed(0)} us cpu (the waiting loop included), ` +
+      `${((performance.now() - start) / POLLS).toFixed(2)} ms a poll`,
+  )
+  await upstreams.close()
+  await egress.close()
+  child.kill()
+  return each
+}
+
+await coldMirror(1, 100_000)
+await coldMirror(20, ROWS_EACH)
+const small = await unchangedPoll(1_000)
+const large = await unchangedPoll(100_000)
+console.log(`unchanged poll, 100,000 rows against 1,000: ${(large / small).toFixed(2)}x`)

@@ -1,0 +1,49 @@
+/** An account as its caller sees it, whether the operator configured it or the caller declared it (schema core/account). */
+import type { StoredAccount } from '../store/accounts.js'
+import { shownConfig } from './notification-config.js'
+import type { Principal } from './principal.js'
+
+/** An account of the caller's; `stored` is what the caller told about it. */
+export type HeldAccount = { id: string; stored?: StoredAccount }
+
+type Brand = { domain: string; brand_id?: string }
+
+/** RFC 2606: a domain nobody has. sync_accounts answers must name a brand; of a configured account none is known. */
+export const NO_DOMAIN = 'unknown.invalid'
+
+export function accountName({ id, stored }: HeldAccount): string {
+  const { brand, operator } = (stored?.settings ?? {}) as { brand?: Brand; operator?: string }
+  if (!brand) return id
+  const name = brand.brand_id === undefined ? brand.domain : `${brand.domain} (${brand.brand_id})`
+  return brand.domain === operator ? name : `${name} c/o ${operator}`
+}
+
+/** What the caller declared, and its subscriptions without their credentials. */
+export function accountSettings({ stored }: HeldAccount): Record<string, unknown> {
+  const configs = stored?.notificationConfigs ?? []
+  return {
+    ...stored?.settings,
+    ...(configs.length > 0 && { notification_configs: configs.map(shownConfig) }),
+  }
+}
+
+/** The account as list_accounts shows it. */
+export function accountView(account: HeldAccount): Record<string, unknown> & { status: string } {
+  return {
+    account_id: account.id,
+    name: accountName(account),
+    status: account.stored?.status ?? 'active',
+    ...accountSettings(account),
+  }
+}
+
+/** All accounts of the caller: configured ones by id, then declared ones, oldest first. */
+export function heldAccounts(principal: Principal, stored: readonly StoredAccount[]): HeldAccount[] {
+  const byId = new Map(stored.map((account) => [account.accountId, account]))
+  const configured = [...principal.accounts.keys()].sort().map((id): HeldAccount => {
+    const told = byId.get(id)
+    return told ? { id, stored: told } : { id }
+  })
+  const declared = stored.filter(({ naturalKey }) => naturalKey !== undefined)
+  return [...configured, ...declared.map((account) => ({ id: account.accountId, stored: account }))]
+}

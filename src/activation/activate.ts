@@ -1,0 +1,247 @@
+/**
+ * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
+ * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
+ */
+import type { AccountReference } from '../adcp/account.js'
+import type { AdcpError } from '../adcp/error.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
+import type { Resolved } from '../feed/lookup.js'
+import type { Call, NewCall } from '../store/calls.js'
+import type { Action, NewEntry } from '../store/ledger.js'
+import type { Store } from '../store/store.js'
+import type { TaskStatus } from '../store/tasks.js'
+import { type ActivationAnswer, refuse } from './answer.js'
+import type { CallKind, Delivered } from './delivery.js'
+import { notLiveYet, overlap, readDeployments, visibleDeployments } from './destination.js'
+import type { Conclusion, Once, Plan } from './once.js'
+import { findOwnAccount, type OwnAccount, type Principal } from './principal.js'
+import { fingerprint, upstreamKey } from './request-identity.js'
+import { type Route, routeActivation, routeDeactivation } from './route.js'
+
+const HISTORY = 1_000 // the caller's newest entries for one signal: what is still on is among them
+const RETRY_SECONDS = 10
+
+export type ActivateRequest = {
+  idempotency_key: string
+  action?: Action
+  signal_agent_segment_id: string
+  destinations: readonly Destination[]
+  pricing_option_id?: string
+  governance_context?: string
+  account?: AccountReference
+  context?: Record<string, unknown>
+}
+
+export type ActivateOptions = {
+  store: Store
+  once: Once
+  newId: () => string
+  /** The feed's: what a handle stands for now, for this caller and account. */
+  resolve: (handle: string, caller: string, accountId?: string) => Resolved | undefined
+}
+
+/** What is kept of an activation's answer. Deployments hold their keys: who may see them is decided at each answer. */
+export type Activated = {
+  action: Action
+  deployments: Deployment[]
+  taskId?: string
+  upstreamTaskId?: string
+}
+
+function actionOf(call: Call): Action {
+  return call.args.action === 'deactivate' ? 'deactivate' : 'activate'
+}
+
+function destinationsOf(call: Call): readonly Destination[] {
+  return call.args.destinations as readonly Destination[]
+}
+
+/** Without keys: the ledger is read by operators. */
+function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
+  return visibleDeployments(deployments, [])
+}
+
+/** What a call to activate_signal means; `newTaskId` names the task of an upstream that answered `submitted`. */
+export function activationCalls(newTaskId: () => string): CallKind {
+  return {
+    errorsRefuse: true,
+    undoes: (call, later) =>
+      actionOf(call) !== actionOf(later) &&
+      destinationsOf(call).some((one) => destinationsOf(later).some((other) => overlap(one, other))),
+    digest(call, understood): Activated {
+      const action = actionOf(call)
+      if (understood.kind === 'submitted') {
+        const deployments = notLiveYet(destinationsOf(call))
+        return { action, deployments, taskId: newTaskId(), upstreamTaskId: understood.taskId }
+      }
+      const deployments = readDeployments(understood.payload.deployments)
+      return { action, deployments: deployments.length > 0 ? deployments : notLiveYet(destinationsOf(call)) }
+    },
+    async settled({ ledger, tasks, idempotency }, call) {
+      if (call.state === 'refused') {
+        await ledger.settle(call.id, { outcome: 'failed', error: call.answer })
+        await idempotency.release(call.caller, call.key) // nothing was done under it
+        return
+      }
+      if (call.state !== 'answered') {
+        await ledger.settle(call.id, { outcome: call.state === 'superseded' ? 'superseded' : 'unknown' })
+        return
+      }
+      const { deployments, taskId, upstreamTaskId } = call.answer as Activated
+      const told = { deployments: withoutKeys(deployments) }
+      if (taskId === undefined || upstreamTaskId === undefined) {
+        await ledger.settle(call.id, { outcome: 'completed', ...told })
+        return
+      }
+      const entry = await ledger.get(call.id)
+      await ledger.settle(call.id, { outcome: 'submitted', ...told, taskId })
+      await tasks.create({
+        id: taskId,
+        caller: call.caller,
+        ...(entry?.account !== undefined && { account: entry.account }),
+        type: 'activate_signal',
+        status: 'submitted',
+        upstream: call.upstream,
+        upstreamTaskId,
+        callId: call.id,
+        request: { signal_agent_segment_id: entry?.handle, destinations: call.args.destinations },
+      })
+    },
+  }
+}
+
+/** The fields of an activation that is done, as their caller may see them. */
+export function activatedFields(deployments: readonly Deployment[], { destinations }: Principal) {
+  return { deployments: visibleDeployments(deployments, destinations) }
+}
+
+function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
+  const { action, deployments, taskId } = answer as Activated
+  const fields = activatedFields(deployments, principal)
+  const again = replayed && { replayed }
+  if (taskId !== undefined) {
+    const status = 'submitted' satisfies TaskStatus
+    const message = `The upstream is working on it: poll get_task_status with task_id ${taskId}.`
+    return { kind: 'answer', status, message, fields: { task_id: taskId, ...fields }, ...again }
+  }
+  const live = deployments.filter((deployment) => deployment.is_live).length
+  const done =
+    action === 'deactivate'
+      ? `Deactivated on ${deployments.length} of the destinations.`
+      : `Activated: ${live} of ${deployments.length} deployments are live.`
+  return { kind: 'answer', message: done, fields, ...again }
+}
+
+function conclude([delivered]: readonly Delivered[]): Conclusion {
+  if (!delivered) throw new Error('An activation without a call')
+  const { call, retryAfter = RETRY_SECONDS } = delivered
+  if (call.state === 'answered') return { kind: 'final', answer: call.answer }
+  if (call.state === 'refused') {
+    return { kind: 'open', said: { kind: 'refused', error: call.answer as AdcpError } }
+  }
+  if (call.state === 'superseded') {
+    const message = 'A later request for this signal took the place of this one.'
+    return { kind: 'open', said: refuse('INVALID_REQUEST', message, { suggestion: 'Use a fresh key.' }) }
+  }
+  const message =
+    'The upstream did not answer, so it is not known yet whether it acted. This agent goes on asking it.'
+  const suggestion = 'Repeat the same request with the same idempotency_key, or deactivate the signal.'
+  return {
+    kind: 'open',
+    said: refuse('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, suggestion }),
+  }
+}
+
+export function createActivate({ store, once, newId, resolve }: ActivateOptions) {
+  async function route(request: ActivateRequest, principal: Principal, account: OwnAccount | undefined) {
+    const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
+    const wanted = {
+      ...{ action, handle, destinations },
+      ...(pricing_option_id !== undefined && { optionId: pricing_option_id }),
+      ...(account && { account: account.key }),
+    }
+    const signal = resolve(handle, principal.id, account?.id)
+    if (action === 'activate') return routeActivation(signal, wanted)
+    const history = await store.ledger.query({ caller: principal.id, handle }, HISTORY)
+    return routeDeactivation(history, signal, wanted)
+  }
+
+  function planned(
+    request: ActivateRequest,
+    principal: Principal,
+    account: OwnAccount | undefined,
+    to: Route,
+    print: string,
+  ): Plan {
+    const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
+    const upstreamAccount = account ? account.at(to.upstream) : to.activatedAs?.account
+    const call: NewCall = {
+      id: newId(),
+      caller: principal.id,
+      key,
+      task: 'activate_signal',
+      upstream: to.upstream,
+      upstreamKey: upstreamKey(principal.id, key, print, to.upstream),
+      target: to.segmentId,
+      rows: [],
+      args: {
+        // The default is left out: agents that know only activation refuse or ignore the argument.
+        ...(action === 'deactivate' && { action }),
+        signal_agent_segment_id: to.segmentId,
+        destinations,
+        ...(to.upstreamOptionId !== undefined && { pricing_option_id: to.upstreamOptionId }),
+        ...(upstreamAccount !== undefined && { account: upstreamAccount }),
+        ...(governance_context !== undefined && { governance_context }),
+        ...(context !== undefined && { context }),
+      },
+    }
+    const entry: NewEntry = {
+      id: call.id,
+      caller: principal.id,
+      ...(account && { account: account.key }),
+      action,
+      handle: request.signal_agent_segment_id,
+      signalHandle: to.signalHandle,
+      offerHandle: to.offerHandle,
+      ...(to.optionId !== undefined && { pricingOptionId: to.optionId }),
+      ...(to.upstreamOptionId !== undefined && { upstreamOptionId: to.upstreamOptionId }),
+      ...{ upstream: to.upstream, agentUrl: to.agentUrl, segmentId: to.segmentId },
+      ...(upstreamAccount !== undefined && { upstreamAccount }),
+      destinations,
+    }
+    return { kind: 'plan', calls: [call], record: ({ ledger }) => ledger.record(entry) }
+  }
+
+  /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
+  async function activate(
+    request: ActivateRequest,
+    principal: Principal,
+    deadline: number,
+  ): Promise<ActivationAnswer> {
+    const print = fingerprint(request)
+    const keyed = {
+      caller: principal.id,
+      key: request.idempotency_key,
+      task: 'activate_signal',
+      fingerprint: print,
+    }
+
+    async function plan(): Promise<Plan | ActivationAnswer> {
+      const found =
+        request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+      if (found?.kind === 'refused') return found
+      const routed = await route(request, principal, found?.account)
+      if (routed.kind === 'refused') return routed
+      return planned(request, principal, found?.account, routed.route, print)
+    }
+
+    const work = {
+      plan,
+      conclude: async (delivered: readonly Delivered[]) => conclude(delivered),
+      render: (answer: unknown, replayed: boolean) => render(principal, answer, replayed),
+    }
+    return await once(keyed, work, deadline)
+  }
+
+  return activate
+}

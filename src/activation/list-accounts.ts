@@ -1,0 +1,66 @@
+/** list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema account/list-accounts). */
+import type { AccountReference } from '../adcp/account.js'
+import type { Store } from '../store/store.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { accountView, type HeldAccount, heldAccounts } from './account-view.js'
+import { type ActivationAnswer, refuse, storageDown } from './answer.js'
+import { naturalKey, type Principal } from './principal.js'
+
+const PAGE = 50
+const LARGEST_PAGE = 100
+
+export type ListAccountsRequest = {
+  account?: AccountReference
+  status?: string
+  sandbox?: boolean
+  pagination?: { max_results?: number; cursor?: string }
+}
+
+function names(reference: AccountReference, { id, stored }: HeldAccount): boolean {
+  if ('account_id' in reference) return reference.account_id === id
+  return stored?.naturalKey === naturalKey(reference)
+}
+
+/** The account the cursor's page begins after; undefined for a cursor that is none of ours. */
+function afterOf(cursor: string): string | undefined {
+  const text = Buffer.from(cursor, 'base64url').toString()
+  return text.startsWith('accounts.') ? text.slice('accounts.'.length) : undefined
+}
+
+export function createListAccounts({ store }: { store: Store }) {
+  async function listAccounts(request: ListAccountsRequest, principal: Principal): Promise<ActivationAnswer> {
+    const { account, status, sandbox, pagination = {} } = request
+    let held: HeldAccount[]
+    try {
+      held = heldAccounts(principal, await store.accounts.list(principal.id))
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return storageDown()
+      throw error
+    }
+    const matching = held.filter((one) => {
+      if (account && !names(account, one)) return false
+      if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false
+      return sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true)
+    })
+    const after = pagination.cursor === undefined ? undefined : afterOf(pagination.cursor)
+    const start = after === undefined ? 0 : matching.findIndex(({ id }) => id === after) + 1
+    if (pagination.cursor !== undefined && start === 0) {
+      return refuse('INVALID_REQUEST', 'This cursor is not one of list_accounts.', {
+        field: 'pagination.cursor',
+      })
+    }
+    const page = matching.slice(start, start + Math.min(pagination.max_results ?? PAGE, LARGEST_PAGE))
+    const more = start + page.length < matching.length
+    const cursor = more && Buffer.from(`accounts.${page.at(-1)?.id}`).toString('base64url')
+    return {
+      kind: 'answer',
+      message: `${page.length} of ${matching.length} accounts.`,
+      fields: {
+        accounts: page.map(accountView),
+        pagination: { has_more: more, ...(cursor && { cursor }), total_count: matching.length },
+      },
+    }
+  }
+
+  return listAccounts
+}

@@ -1,0 +1,251 @@
+/**
+ * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
+ * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
+ */
+import { hash } from 'node:crypto'
+import type { AccountReference } from '../adcp/account.js'
+import type { Accounts, StoredAccount } from '../store/accounts.js'
+import type { Store } from '../store/store.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
+import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
+import { configProblem, keptConfig, type NotificationConfig } from './notification-config.js'
+import { naturalKey, type Principal } from './principal.js'
+import { canonical, fingerprint } from './request-identity.js'
+
+const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
+
+/** As get_adcp_capabilities says (`account.supported_billing`). */
+const BILLING: ReadonlySet<string> = new Set(['operator', 'agent'])
+
+type Brand = Extract<AccountReference, { operator: string }>['brand']
+
+export type AccountEntry = {
+  account?: AccountReference
+  brand?: Brand
+  operator?: string
+  billing?: string
+  billing_entity?: Record<string, unknown>
+  payment_terms?: string
+  sandbox?: boolean
+  notification_configs?: readonly NotificationConfig[]
+}
+
+export type SyncAccountsRequest = {
+  idempotency_key: string
+  accounts: readonly AccountEntry[]
+  delete_missing?: boolean
+  dry_run?: boolean
+  push_notification_config?: unknown
+}
+
+type EntryError = {
+  code: string
+  message: string
+  recovery: 'correctable'
+  field: string
+  suggestion?: string
+}
+type Result = Record<string, unknown>
+type Target = { id: string; naturalKey?: string; stored?: StoredAccount; declared: Record<string, unknown> }
+
+/** Bank details are write-only in the protocol, and this agent pays nobody: they are not kept at all. */
+function withoutBank(entity: Record<string, unknown>): Record<string, unknown> {
+  const { bank: _, ...rest } = entity
+  return rest
+}
+
+function accountId(caller: string, key: string): string {
+  return `acc_${hash('sha256', canonical([caller, key]), 'base64url').slice(0, 22)}`
+}
+
+function settable({ billing_entity, payment_terms }: AccountEntry): Record<string, unknown> {
+  return {
+    ...(billing_entity && { billing_entity: withoutBank(billing_entity) }),
+    ...(payment_terms !== undefined && { payment_terms }),
+  }
+}
+
+function warningsOf(entry: AccountEntry, request: SyncAccountsRequest): string[] {
+  return [
+    ...(entry.payment_terms === undefined
+      ? []
+      : [
+          'payment_terms are kept as you sent them; invoices come from the upstreams, on the terms agreed with each.',
+        ]),
+    ...(request.push_notification_config === undefined
+      ? []
+      : ['push_notification_config is not used: the status told here is final.']),
+  ]
+}
+
+/** What an entry is about; an error when it is about nothing of the caller's. */
+function targetOf(
+  entry: AccountEntry,
+  principal: Principal,
+  held: readonly HeldAccount[],
+  path: string,
+): Target | EntryError {
+  const fail = (code: string, field: string, message: string): EntryError => ({
+    ...{ code, message, recovery: 'correctable' },
+    field: `${path}.${field}`,
+  })
+  const { account, brand, operator, billing } = entry
+  if (account) {
+    const key = 'account_id' in account ? undefined : naturalKey(account)
+    const found = held.find(({ id, stored }) =>
+      'account_id' in account ? id === account.account_id : stored?.naturalKey === key,
+    )
+    if (!found) return fail('ACCOUNT_NOT_FOUND', 'account', 'There is no such account.')
+    const { id, stored } = found
+    return {
+      id,
+      ...(stored && { stored }),
+      ...(stored?.naturalKey && { naturalKey: stored.naturalKey }),
+      declared: {},
+    }
+  }
+  if (!brand || operator === undefined || billing === undefined) {
+    return fail('INVALID_REQUEST', 'brand', 'An entry has either account, or brand, operator and billing.')
+  }
+  if (!BILLING.has(billing)) {
+    return fail('BILLING_NOT_SUPPORTED', 'billing', 'This agent supports operator and agent billing.')
+  }
+  const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
+  const id = accountId(principal.id, key)
+  const stored = held.find((one) => one.id === id)?.stored
+  if (!stored && held.length >= MAX_ACCOUNTS) {
+    return fail('INVALID_REQUEST', 'brand', `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`)
+  }
+  const declared = { brand, operator, billing, ...(entry.sandbox === true && { sandbox: true }) }
+  return { id, naturalKey: key, ...(stored && { stored }), declared }
+}
+
+/** `stored`: the account as it stays, when there is one. */
+function failed(entry: AccountEntry, error: EntryError, stored?: StoredAccount): Result {
+  const named = entry.account && 'operator' in entry.account ? entry.account : entry
+  return {
+    ...(entry.account && 'account_id' in entry.account && { account_id: entry.account.account_id }),
+    brand: named.brand ?? { domain: NO_DOMAIN },
+    operator: named.operator ?? NO_DOMAIN,
+    action: 'failed',
+    status: stored?.status ?? 'rejected',
+    errors: [error],
+  }
+}
+
+function resultOf(
+  held: HeldAccount,
+  action: 'created' | 'updated' | 'unchanged',
+  warnings: readonly string[],
+): Result {
+  return {
+    ...{ brand: { domain: NO_DOMAIN }, operator: NO_DOMAIN },
+    account_id: held.id,
+    name: accountName(held),
+    action,
+    status: held.stored?.status ?? 'active',
+    ...accountSettings(held),
+    ...(warnings.length > 0 && { warnings }),
+  }
+}
+
+/** The account after the entry; the same object when nothing changes. */
+function changed(target: Target, entry: AccountEntry, caller: string): StoredAccount {
+  const { id, stored, declared } = target
+  const next: StoredAccount = {
+    caller,
+    accountId: id,
+    ...(target.naturalKey !== undefined && { naturalKey: target.naturalKey }),
+    settings: { ...stored?.settings, ...declared, ...settable(entry) },
+    status: (entry.account && stored?.status) ?? 'active', // declaring an account again opens it again
+    notificationConfigs: entry.notification_configs?.map(keptConfig) ?? stored?.notificationConfigs ?? [],
+  }
+  return stored && canonical(stored) === canonical(next) ? stored : next
+}
+
+/** Applies the entries one after the other: two that mean one account see each other. */
+async function apply(
+  request: SyncAccountsRequest,
+  principal: Principal,
+  accounts: Accounts,
+): Promise<Result[]> {
+  let held = heldAccounts(principal, await accounts.list(principal.id))
+  const named = new Set<string>()
+  const results: Result[] = []
+
+  async function keep(account: StoredAccount): Promise<HeldAccount> {
+    if (!request.dry_run) await accounts.put(account)
+    const next = { id: account.accountId, stored: account }
+    held = [...held.filter(({ id }) => id !== next.id), next]
+    return next
+  }
+
+  for (const [index, entry] of request.accounts.entries()) {
+    const path = `accounts[${index}]`
+    const target = targetOf(entry, principal, held, path)
+    if ('code' in target) {
+      const { brand, operator, sandbox } = entry
+      if (brand && operator !== undefined)
+        named.add(accountId(principal.id, naturalKey({ brand, operator, sandbox })))
+      results.push(failed(entry, target))
+      continue
+    }
+    named.add(target.id)
+    const problem = configProblem(entry.notification_configs ?? [])
+    if (problem) {
+      const { path: at, ...rest } = problem
+      results.push(failed(entry, { ...rest, recovery: 'correctable', field: `${path}.${at}` }, target.stored))
+      continue
+    }
+    const next = changed(target, entry, principal.id)
+    const isConfigured = target.naturalKey === undefined
+    const action =
+      next === target.stored ? 'unchanged' : target.stored || isConfigured ? 'updated' : 'created'
+    const now = next === target.stored ? { id: target.id, stored: next } : await keep(next)
+    results.push(resultOf(now, action, warningsOf(entry, request)))
+  }
+  if (!request.delete_missing) return results
+  for (const { id, stored } of held) {
+    if (stored?.naturalKey === undefined || stored.status === 'closed' || named.has(id)) continue
+    results.push(resultOf(await keep({ ...stored, status: 'closed' }), 'updated', []))
+  }
+  return results
+}
+
+function render(request: SyncAccountsRequest, accounts: readonly Result[]): ActivationAnswer {
+  const failures = accounts.filter(({ action }) => action === 'failed').length
+  const verb = request.dry_run ? 'would be synced' : 'synced'
+  const message = `${accounts.length - failures} accounts ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
+  return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
+}
+
+export function createSyncAccounts({ store }: { store: Store }) {
+  async function syncAccounts(request: SyncAccountsRequest, principal: Principal): Promise<ActivationAnswer> {
+    const keyed = {
+      caller: principal.id,
+      key: request.idempotency_key,
+      task: 'sync_accounts',
+      fingerprint: fingerprint(request),
+    }
+    try {
+      // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
+      return await store.write(async ({ idempotency, accounts }) => {
+        const binding = await idempotency.bind(keyed)
+        if (binding.kind === 'conflict') return keyConflict()
+        if (binding.kind === 'open') return stillRunning()
+        if (binding.kind === 'answered') {
+          return { ...render(request, binding.answer as Result[]), replayed: true }
+        }
+        const results = await apply(request, principal, accounts)
+        await idempotency.answer(keyed.caller, keyed.key, results)
+        return render(request, results)
+      })
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return storageDown()
+      throw error
+    }
+  }
+
+  return syncAccounts
+}

@@ -1,0 +1,200 @@
+/**
+ * get_task_status and list_tasks: a caller's tasks as the protocol shows them (schemas protocol/get-task-status,
+ * protocol/list-tasks). A task of another caller or another account is not found, as one that never was.
+ */
+import type { AccountReference } from '../adcp/account.js'
+import type { Deployment } from '../adcp/signal.js'
+import type { Store } from '../store/store.js'
+import type { StoredTask, TaskFilter, TaskOrder, TaskStatus } from '../store/tasks.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { notFound, type Refusal, refuse, storageDown } from './answer.js'
+import { visibleDeployments } from './destination.js'
+import { findOwnAccount, type Principal } from './principal.js'
+import type { TaskProgressing } from './task-progress.js'
+
+const PAGE = 50
+const LARGEST_PAGE = 100
+
+export type TaskStatusRequest = { task_id: string; account?: AccountReference; include_result?: boolean }
+
+export type ListTasksRequest = {
+  account?: AccountReference
+  filters?: {
+    protocol?: string
+    protocols?: readonly string[]
+    status?: string
+    statuses?: readonly string[]
+    task_type?: string
+    task_types?: readonly string[]
+    created_after?: string
+    created_before?: string
+    updated_after?: string
+    updated_before?: string
+    task_ids?: readonly string[]
+    context_contains?: string
+    has_webhook?: boolean
+  }
+  sort?: {
+    field?: 'created_at' | 'updated_at' | 'status' | 'task_type' | 'protocol'
+    direction?: 'asc' | 'desc'
+  }
+  pagination?: { max_results?: number; cursor?: string }
+}
+
+export type TaskStatusAnswer =
+  | { kind: 'answer'; status: TaskStatus; message: string; fields: Record<string, unknown> }
+  | Refusal
+
+export type TaskListAnswer = { kind: 'answer'; message: string; fields: Record<string, unknown> } | Refusal
+
+const iso = (ms: number) => new Date(ms).toISOString()
+
+function common(task: StoredTask) {
+  return {
+    task_id: task.id,
+    task_type: task.type,
+    created_at: iso(task.createdAt),
+    updated_at: iso(task.updatedAt),
+    ...(task.completedAt !== undefined && { completed_at: iso(task.completedAt) }),
+    has_webhook: false,
+  }
+}
+
+/** An activation's result with keys only for who may see them now. */
+function shownResult({ type, result }: StoredTask, principal: Principal): unknown {
+  if (type !== 'activate_signal') return result
+  const { deployments } = result as { deployments: readonly Deployment[] }
+  return { deployments: visibleDeployments(deployments, principal.destinations) }
+}
+
+const either = (one: string | undefined, several: readonly string[] | undefined) =>
+  one === undefined ? several : several ? several.filter((each) => each === one) : [one]
+
+const instant = (text: string | undefined) => (text === undefined ? undefined : Date.parse(text))
+
+/** Undefined when nothing of ours can match: all our tasks are of the signals protocol and have no webhook. */
+function filterOf({ filters = {} }: ListTasksRequest, account: string | undefined): TaskFilter | undefined {
+  const protocols = either(filters.protocol, filters.protocols)
+  if (filters.has_webhook === true || (protocols && !protocols.includes('signals'))) return undefined
+  const filter: Record<string, unknown> = {
+    account,
+    ids: filters.task_ids,
+    types: either(filters.task_type, filters.task_types),
+    statuses: either(filters.status, filters.statuses),
+    createdAfter: instant(filters.created_after),
+    createdBefore: instant(filters.created_before),
+    updatedAfter: instant(filters.updated_after),
+    updatedBefore: instant(filters.updated_before),
+    contains: filters.context_contains,
+  }
+  const given = Object.entries(filter).filter(([, value]) => value !== undefined)
+  if (given.some(([, value]) => Array.isArray(value) && value.length === 0)) return undefined
+  return Object.fromEntries(given)
+}
+
+function orderOf({ sort = {} }: ListTasksRequest): TaskOrder {
+  const { field = 'created_at', direction = 'desc' } = sort
+  if (field === 'protocol') return { field: 'created_at', direction } // all are of one protocol
+  return { field: field === 'task_type' ? 'type' : field, direction }
+}
+
+/** A cursor is where the next page begins; undefined for one that is none of ours. It shows only the caller's own. */
+function offsetOf(cursor: string | undefined): number | undefined {
+  if (cursor === undefined) return 0
+  const match = /^tasks\.(\d{1,9})$/.exec(Buffer.from(cursor, 'base64url').toString())
+  return match ? Number(match[1]) : undefined
+}
+
+const cursorOf = (offset: number) => Buffer.from(`tasks.${offset}`).toString('base64url')
+
+export function createTaskList({ store, progress }: { store: Store; progress: TaskProgressing }) {
+  /** The upstream is asked, within `deadline`; when it or the storage cannot say, what was known last is told. */
+  async function refreshed(principal: Principal, task: StoredTask, deadline: number): Promise<StoredTask> {
+    try {
+      await progress.advance(task, deadline)
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error // reads go on while writes cannot
+      return task
+    }
+    return (await store.tasks.get(principal.id, task.id)) ?? task
+  }
+
+  async function status(
+    request: TaskStatusRequest,
+    principal: Principal,
+    deadline: number,
+  ): Promise<TaskStatusAnswer> {
+    const found =
+      request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+    const task = await store.tasks.get(principal.id, request.task_id)
+    // An account that is not the caller's has no tasks either: the same answer (schema get-task-status-request).
+    if (!task || found?.kind === 'refused') return notFound('task_id')
+    if (found && task.account !== found.account.key) return notFound('task_id')
+    const now = await refreshed(principal, task, deadline)
+    const withResult =
+      request.include_result === true && now.status === 'completed' && now.result !== undefined
+    return {
+      kind: 'answer',
+      status: now.status,
+      message: `The task is ${now.status}.`,
+      fields: {
+        ...common(now),
+        protocol: 'signals',
+        ...(now.error !== undefined && { error: now.error }),
+        ...(withResult && { result: shownResult(now, principal) }),
+      },
+    }
+  }
+
+  async function list(request: ListTasksRequest, principal: Principal): Promise<TaskListAnswer> {
+    const offset = offsetOf(request.pagination?.cursor)
+    if (offset === undefined) {
+      return refuse('INVALID_REQUEST', 'This cursor is not one of list_tasks.', {
+        field: 'pagination.cursor',
+      })
+    }
+    const found =
+      request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+    if (found?.kind === 'refused') return found
+    const filter = filterOf(request, found?.account.key)
+    const order = orderOf(request)
+    const limit = Math.min(request.pagination?.max_results ?? PAGE, LARGEST_PAGE)
+    const page = filter
+      ? await store.tasks.list(principal.id, filter, order, limit, offset)
+      : { tasks: [], total: 0, statuses: {} }
+    const next = offset + page.tasks.length
+    const more = page.tasks.length > 0 && next < page.total
+    return {
+      kind: 'answer',
+      message: `${page.tasks.length} of ${page.total} tasks.`,
+      fields: {
+        query_summary: {
+          total_matching: page.total,
+          returned: page.tasks.length,
+          domain_breakdown: { signals: page.total },
+          status_breakdown: page.statuses,
+          filters_applied: Object.keys(request.filters ?? {}),
+          sort_applied: { field: request.sort?.field ?? 'created_at', direction: order.direction },
+        },
+        tasks: page.tasks.map((task) => ({ ...common(task), domain: 'signals', status: task.status })),
+        pagination: { has_more: more, ...(more && { cursor: cursorOf(next) }), total_count: page.total },
+      },
+    }
+  }
+
+  /** A storage that cannot even be read is told as SERVICE_UNAVAILABLE. */
+  async function readable<T>(work: () => Promise<T>): Promise<T | Refusal> {
+    try {
+      return await work()
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return storageDown()
+      throw error
+    }
+  }
+
+  return {
+    status: (request: TaskStatusRequest, principal: Principal, deadline: number) =>
+      readable(() => status(request, principal, deadline)),
+    list: (request: ListTasksRequest, principal: Principal) => readable(() => list(request, principal)),
+  }
+}

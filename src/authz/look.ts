@@ -1,0 +1,47 @@
+/**
+ * One complete look at what a provider publishes now: its well-known file, the pointer in it, the file behind that
+ * (FACTS 7). What the answers mean for the provider's record is record.ts's business.
+ */
+import { wellKnownUrl } from './domain.js'
+import { type FileOptions, getWellKnown } from './file.js'
+import type { Library } from './library.js'
+import { expired, failing, holding, type ProviderRecord, pointed, received, withdrawn } from './record.js'
+
+export type LookOptions = {
+  files: FileOptions
+  library: Library
+  confirmPointer?: (domain: string, url: string) => boolean
+}
+
+/** Looks at a provider and gives its next record. `anew` asks for a shared file even when it was asked just now. */
+export function createLook({ files, library, confirmPointer }: LookOptions) {
+  /** The record after its pointer was looked at, and after its target was when that may be followed. */
+  async function follow(record: ProviderRecord, location: string, anew: boolean): Promise<ProviderRecord> {
+    const { domain } = record
+    const confirmed = confirmPointer?.(domain, location) === true
+    const sight = pointed(record, location, files.now(), confirmed)
+    const kept = sight.follow ? location : record.document && record.adopted?.location
+    if (kept === undefined) return holding(sight.record, files.now())
+    const outcome = await library.get(kept, anew)
+    if (outcome.kind === 'document') return received(sight.record, outcome.document, kept, files.now())
+    // While a new pointer is on hold the old file is kept: that it is gone from its place ends nothing yet.
+    return failing(sight.record, sight.follow ? outcome : { ...outcome, passing: true }, files.now())
+  }
+
+  return async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {
+    const { domain, front } = before
+    const inline = before.adopted?.location === undefined ? before.document : undefined
+    const outcome = await getWellKnown(files, domain, wellKnownUrl(domain), front ?? inline)
+    const record = expired(before, files.now())
+    if (outcome.kind === 'failed') return failing(withdrawn(record, outcome), outcome, files.now())
+    if (outcome.kind === 'pointer') {
+      const { target, answered } = outcome
+      return follow({ ...record, front: { ...answered, target } }, target, anew)
+    }
+    if (outcome.kind === 'unchanged' && front) return follow(record, front.target, anew)
+    const document = outcome.kind === 'document' ? outcome.document : inline
+    const { front: past, ...unpointed } = pointed(record, undefined, files.now(), false).record
+    if (!document) throw new Error(`${domain}: "unchanged" was believed of a file that is not held`)
+    return received(unpointed, document, undefined, files.now())
+  }
+}

@@ -1,0 +1,39 @@
+/** Rules between settings, which the schema of the configuration file cannot say. */
+import ipaddr from 'ipaddr.js'
+import type { AuthEntry, ConfigFile } from './config-schema.js'
+
+export type Steps = readonly (string | number)[]
+
+/** What is wrong, as the steps to the setting and what was expected there. */
+export function* brokenRules(file: ConfigFile): Generator<[Steps, string]> {
+  function* auth(entry: AuthEntry | undefined, at: Steps): Generator<[Steps, string]> {
+    if (entry?.type === 'bearer' && !entry.token) yield [[...at, 'token'], 'a token, as type is bearer']
+    if (entry?.type === 'header' && !entry.name) yield [[...at, 'name'], 'a header name, as type is header']
+    if (entry?.type === 'header' && !entry.value) yield [[...at, 'value'], 'a value, as type is header']
+  }
+  for (const [index, upstream] of (file.upstreams ?? []).entries()) {
+    yield* auth(upstream.auth, ['upstreams', index, 'auth'])
+  }
+  for (const [index, network] of (file.egress?.allow_networks ?? []).entries()) {
+    if (!ipaddr.isValidCIDR(network)) {
+      yield [['egress', 'allow_networks', index], 'a network such as 127.0.0.0/8']
+    }
+  }
+  const ids = new Set<string>()
+  for (const [index, key] of (file.callers?.keys ?? []).entries()) {
+    const at: Steps = ['callers', 'keys', index]
+    if (ids.has(key.id)) yield [[...at, 'id'], 'an id that no other key has']
+    ids.add(key.id)
+    if (!key.token_sha256 && !file.callers?.jwt) {
+      yield [[...at, 'token_sha256'], '64 hex digits, as callers.jwt is not configured']
+    }
+    for (const [name, entry] of Object.entries(key.credentials ?? {})) {
+      yield* auth(entry, [...at, 'credentials', name])
+    }
+    for (const [place, grant] of (key.destinations ?? []).entries()) {
+      const needed = grant.type === 'platform' ? 'platform' : 'agent_url'
+      if (!grant[needed])
+        yield [[...at, 'destinations', place, needed], `${needed}, as type is ${grant.type}`]
+    }
+  }
+}

@@ -1,0 +1,25 @@
+/** get_task_status: how a request that was answered `submitted` goes on (specification, "get_task_status"). */
+import type { Activation } from '../../activation/activation.js'
+import { GetTaskStatusRequest } from '../../adcp/task-requests.js'
+import type { AnswerStatus, Task } from '../task.js'
+
+export function getTaskStatus({
+  taskStatus,
+}: Pick<Activation, 'taskStatus'>): Task<typeof GetTaskStatusRequest> {
+  return {
+    name: 'get_task_status',
+    aliases: ['tasks/get'],
+    title: 'Ask how a task goes on',
+    description:
+      'Gives the status of a task whose task_id an earlier answer named. Send include_result true to get the result ' +
+      'once the status is completed. Ask every few seconds, not faster.',
+    request: GetTaskStatusRequest,
+    mutating: false,
+    async handle(input, { caller, deadline }) {
+      const answer = await taskStatus(input, caller, deadline)
+      if (answer.kind === 'refused') return answer
+      // The status is the task's, also when the task failed: the question itself was answered.
+      return { ...answer, status: answer.status as AnswerStatus }
+    },
+  }
+}

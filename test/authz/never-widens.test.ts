@@ -1,0 +1,228 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { compileProvider, decide } from '../../src/authz/decide.js'
+import { AGENT, createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
+
+const P = `p.example${WELL_KNOWN}`
+const EVIL = 'https://cdn2.example/evil'
+const SIGNALS = ['s1', 's2', 's3']
+
+type Step =
+  | { do: 'publish'; ids: string[]; forget: boolean } // a new version; `forget`: without its date
+  | { do: 'replay'; back: number } // an old version
+  | { do: 'fail'; status: number }
+  | { do: 'break' } // a definite answer that is no file
+  | { do: 'point' } // a pointer to a file that grants everything
+  | { do: 'restart' }
+  | { do: 'wait'; ms: number }
+
+/**
+ * The rules of FACTS 7 once more, in the plainest terms: which signals may at most be authorized now. It knows
+ * nothing of records, validators or threads.
+ */
+function createOracle(start: number) {
+  let granted: readonly string[] = []
+  let floor: { date: number; until: number } | undefined
+  let good = Number.NEGATIVE_INFINITY
+  let failing: number | undefined
+  let pointing: number | undefined
+  let now = start
+  return {
+    tick: (ms: number) => {
+      now += ms
+    },
+    file(ids: readonly string[], date: number | undefined) {
+      pointing = undefined
+      if (floor && now < floor.until && date !== undefined && date < floor.date) {
+        failing ??= now
+        return
+      }
+      const kept = floor && now < floor.until ? floor.date : undefined
+      const next = date ?? kept
+      floor = next === undefined ? undefined : { date: next, until: now + 7 * DAY }
+      granted = ids
+      good = now
+      failing = undefined
+    },
+    failure() {
+      failing ??= now
+    },
+    noFile() {
+      pointing = undefined
+      granted = []
+      failing = undefined
+    },
+    pointer() {
+      pointing ??= now
+      // Long enough the same, or nothing left to remember it against: from then on the target speaks.
+      if (now >= pointing + DAY || now >= good + 7 * DAY) granted = SIGNALS
+    },
+    allowed(): readonly string[] {
+      if (granted.length < SIGNALS.length && now >= good + 7 * DAY) return []
+      if (granted.length < SIGNALS.length && failing !== undefined && now >= failing + DAY) return []
+      return granted
+    },
+    get stopped() {
+      return granted.length === SIGNALS.length // the pointer was rightly followed: the story ends here
+    },
+  }
+}
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      do: fc.constant('publish' as const),
+      ids: fc.subarray(['s1', 's2']),
+      forget: fc.boolean(),
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ do: fc.constant('replay' as const), back: fc.integer({ min: 1, max: 5 }) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ do: fc.constant('fail' as const), status: fc.constantFrom(500, 503, 429) }),
+  },
+  { weight: 1, arbitrary: fc.constant({ do: 'break' as const }) },
+  { weight: 3, arbitrary: fc.constant({ do: 'point' as const }) },
+  { weight: 2, arbitrary: fc.constant({ do: 'restart' as const }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: HOUR, max: 40 * HOUR }) }),
+  },
+)
+
+test('no sequence of versions, failures, pointers and restarts authorizes what is not granted', async (t) => {
+  const seed = Date.now() % 2 ** 31
+  t.comment(`seed ${seed}`)
+  let authorizations = 0
+  const story = async (steps: Step[]) => {
+    const world = await createWorld()
+    const oracle = createOracle(world.clock.now())
+    const versions: { ids: string[]; date: number | undefined }[] = []
+    let effect = () => oracle.noFile()
+    world.web.page('cdn2.example/evil', { body: granting(SIGNALS) })
+    world.providers().want(['p.example'])
+    await world.providers().settled()
+
+    const publish = (version: (typeof versions)[number]) => {
+      const { ids, date } = version
+      const dated = date === undefined ? {} : { last_updated: new Date(date).toISOString() }
+      const etag = `"${versions.indexOf(version)}"`
+      world.web.page(P, { body: granting(ids, dated), headers: { etag } })
+      effect = () => oracle.file(ids, date)
+    }
+
+    try {
+      for (const each of steps) {
+        if (each.do === 'publish') {
+          versions.push({
+            ids: each.ids,
+            date: each.forget ? undefined : world.clock.now() - HOUR + versions.length,
+          })
+          publish(versions.at(-1) as (typeof versions)[number])
+        } else if (each.do === 'replay') {
+          const version = versions.at(-each.back)
+          if (version) publish(version)
+        } else if (each.do === 'fail') {
+          world.web.page(P, { status: each.status })
+          effect = () => oracle.failure()
+        } else if (each.do === 'break') {
+          world.web.page(P, { body: '<html>' })
+          effect = () => oracle.noFile()
+        } else if (each.do === 'point') {
+          world.web.page(P, { body: { authoritative_location: EVIL } })
+          effect = () => oracle.pointer()
+        } else if (each.do === 'restart') {
+          const providers = await world.restart()
+          providers.want(['p.example'])
+        } else {
+          world.jump(each.ms)
+          oracle.tick(each.ms)
+        }
+        await world.providers().refresh('p.example')
+        effect()
+        if (oracle.stopped) return
+        const state = world.providers().state('p.example')
+        const compiled = compileProvider(state ?? { domain: 'p.example' })
+        for (const signal of SIGNALS) {
+          const { outcome } = decide(compiled, signal, AGENT, world.clock.now())
+          if (outcome !== 'authorized') continue
+          authorizations += 1
+          if (!oracle.allowed().includes(signal)) throw new Error(`${signal} is authorized after ${each.do}`)
+        }
+      }
+    } finally {
+      await world.close()
+    }
+  }
+  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story), {
+    seed,
+    numRuns: 120,
+  })
+  t.ok(authorizations > 0, `${authorizations} authorizations, each of them granted`)
+})
+
+test('no document, however odd, grants what no entry of it names', async (t) => {
+  const seed = Date.now() % 2 ** 31
+  t.comment(`seed ${seed}`)
+  const odd = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('s1', 'auto', AGENT, '__proto__'))
+  const names = fc.array(fc.oneof(fc.constantFrom('s1', 's2', 'auto', 'other'), odd), { maxLength: 3 })
+  const entry = fc.record(
+    {
+      url: fc.oneof(fc.constantFrom(AGENT, `${AGENT}/`, 'https://AGENT.example/mcp'), odd),
+      authorized_for: odd,
+      authorization_type: fc.oneof(fc.constantFrom('signal_ids', 'signal_tags', 'property_ids'), odd),
+      signal_ids: fc.oneof(names, odd),
+      signal_tags: fc.oneof(names, odd),
+      countries: fc.oneof(fc.constant(['US']), odd),
+      effective_until: fc.oneof(fc.constantFrom('2030-01-01T00:00:00Z', '2020-01-01T00:00:00Z'), odd),
+    },
+    { requiredKeys: ['url', 'authorization_type'] },
+  )
+  const signal = fc.record(
+    { id: fc.constantFrom('s1', 's2'), tags: fc.oneof(names, odd) },
+    { requiredKeys: ['id'] },
+  )
+  const file = fc.record({
+    signals: fc.oneof(fc.array(fc.oneof(signal, odd), { maxLength: 4 }), odd),
+    authorized_agents: fc.oneof(fc.array(fc.oneof(entry, odd), { maxLength: 4 }), odd),
+  })
+  const isStringList = (value: unknown): value is string[] => Array.isArray(value)
+  const now = Date.parse('2026-03-01T00:00:00Z')
+  let authorized = 0
+  fc.assert(
+    fc.property(file, (value) => {
+      const bytes = new TextEncoder().encode(JSON.stringify(value))
+      const document = { url: 'x', fetchedAt: now, digest: 'x', bytes }
+      const compiled = compileProvider({ domain: 'p.example', document, expiresAt: now + 1 })
+      for (const id of ['s1', 's2']) {
+        const verdict = decide(compiled, id, AGENT, now)
+        if (verdict.outcome !== 'authorized') continue
+        authorized += 1
+        const rows = (value.signals as { id: string; tags?: unknown }[]).filter((row) => row?.id === id)
+        for (const index of verdict.entries) {
+          const { authorization_type: type, ...found } =
+            (value.authorized_agents as Record<string, unknown>[])[index] ?? {}
+          const list = found[type as string]
+          const byId = type === 'signal_ids' && isStringList(list) && list.includes(id)
+          const byTag =
+            type === 'signal_tags' &&
+            isStringList(list) &&
+            list.some((tag) => rows.every((row) => isStringList(row.tags) && row.tags.includes(tag)))
+          if (!byId && !byTag) throw new Error(`${id} by entry ${index}`)
+          if (!['https://agent.example/mcp', 'https://AGENT.example/mcp'].includes(found.url as string))
+            throw new Error('url')
+          if (found.countries !== undefined && !verdict.countries && verdict.entries.length === 1)
+            throw new Error('countries')
+          if (found.effective_until !== undefined && found.effective_until !== '2030-01-01T00:00:00Z')
+            throw new Error('window')
+        }
+      }
+    }),
+    { seed, numRuns: 20_000 },
+  )
+  t.ok(authorized > 0, `${authorized} authorizations`)
+})

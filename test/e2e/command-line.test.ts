@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Test, test } from 'tap'
+import { runCommand, startCommand } from '../support/command.js'
+import type { Signal } from '../support/federation.js'
+
+const run = promisify(execFile)
+
+/** The demo's configuration on a port of its own, with its storage in a folder of its own. */
+async function demo(t: Test, change: (text: string) => string = (text) => text): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-cli-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const shipped = await readFile('config/sandbox.yaml', 'utf8')
+  const own = shipped.replace('port: 8080', 'port: 0').replace('file:./data/sandbox', `file:${folder}/data`)
+  const path = join(folder, 'config.yaml')
+  await writeFile(path, change(own))
+  return path
+}
+
+test('serve shows what each upstream gave and a curl line that works; feed walks it', async (t) => {
+  const config = await demo(t)
+  const server = startCommand(['serve', '--config', config, '--sandbox-signals', '240'])
+  t.teardown(() => server.process.kill('SIGKILL'))
+  const [, count, url] = await server.printed(/(\d+) signals in one feed at (http:\S+)\. A page of it:/)
+  await server.printed(/-d '.*'\n/)
+  t.match(server.out(), /signals\.northwind\.example +fresh/)
+  t.match(server.out(), /signals\.gullwing\.example +fresh +\d+ +0 .*agent_not_listed/)
+  t.match(server.out(), /signals\.fogbank\.example +absent +0 +0 .*unreachable/)
+
+  const line = server.out().slice(server.out().indexOf('curl -s'))
+  const { stdout } = await run('bash', ['-c', line])
+  const { result } = JSON.parse(stdout) as { result: { structuredContent: { signals: Signal[] } } }
+  t.equal(result.structuredContent.signals.length, 2)
+  t.ok(
+    result.structuredContent.signals.some(({ pricing_options }) => pricing_options),
+    'the demo key sees prices',
+  )
+
+  const address = ['--config', config, '--url', url as string]
+  const table = await runCommand(['feed', ...address, '--limit', '3', '--token', 'demo-buyer-key'])
+  t.equal(table.code, 0, table.err)
+  t.match(table.out, new RegExp(`${count} signals, the first 3 shown`))
+  t.match(table.out, /incomplete \(wholesale_feed\): signals\.fogbank\.example is absent/)
+  const lines = await runCommand(['feed', ...address, '--json'])
+  const rows = lines.out
+    .trim()
+    .split('\n')
+    .map((row) => JSON.parse(row) as Signal)
+  t.equal(rows.length, Number(count))
+  t.ok(
+    rows.every(({ pricing_options }) => pricing_options === undefined),
+    'nobody without a key sees prices',
+  )
+
+  server.process.kill('SIGTERM')
+  t.equal((await server.finished).code, 0, 'it stops when asked to')
+})
+
+test('a port in use, a bad configuration and a wrong option end with a sentence and an exit code', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await new Promise((listening) => taken.once('listening', listening))
+  t.teardown(() => taken.close())
+  const { port } = taken.address() as AddressInfo
+  const inUse = await runCommand([
+    'serve',
+    '--config',
+    await demo(t, (text) => text.replace('port: 0', `port: ${port}`)),
+  ])
+  t.match(inUse, { code: 1, err: new RegExp(`127\\.0\\.0\\.1:${port} is in use; .*listen\\.port`) })
+
+  const bad = await runCommand([
+    'serve',
+    '--config',
+    await demo(t, (text) => text.replace('refresh: 1m', 'refresh: soon')),
+  ])
+  t.match(bad, { code: 3, err: /line \d+: registries\[0\]\.refresh: expected a duration .*got "soon"/ })
+  t.notMatch(bad.err, / at /, 'no stack')
+
+  const absent = await runCommand(['serve', '--config', '/nowhere/at/all.yaml'])
+  t.match(absent, { code: 3, err: /all\.yaml cannot be used/ })
+
+  const wrong = await runCommand(['feed', '--limit', 'many'])
+  t.match(wrong, { code: 2, err: /expected a whole number from 0/ })
+  const nobody = await runCommand(['feed', '--url', 'http://127.0.0.1:2/mcp'])
+  t.match(nobody, { code: 1, err: /127\.0\.0\.1:2.*cannot be reached/ })
+  t.notMatch(nobody.err, / at /, 'no stack')
+})
+
+test('--help is everywhere', async (t) => {
+  for (const args of [['--help'], ['serve', '--help'], ['feed', '--help']]) {
+    const { code, out } = await runCommand(args)
+    t.equal(code, 0)
+    t.match(out, /Usage: tributary/)
+  }
+})

@@ -1,0 +1,85 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { buildSnapshot } from '../../src/feed/builder.js'
+import type { Snapshot } from '../../src/feed/snapshot.js'
+import { rowBytes } from '../../src/feed/snapshot.js'
+import { anyWorld, proven } from './arbitrary.js'
+import { judgeThat, listing, sliceOf } from './world.js'
+
+function everything(snapshot: Snapshot) {
+  const { id, structure, pricing, keys, shown, facts, deployments, digests, tree } = snapshot
+  const rows = [...shown].map((entry) => Buffer.from(rowBytes(snapshot, entry)).toString())
+  return { id, structure, pricing, keys, shown, facts, deployments, digests, tree, rows }
+}
+
+test('an incremental build gives what a build from scratch gives, to the byte', (t) => {
+  proven(
+    t,
+    300,
+    fc.property(fc.array(anyWorld, { minLength: 2, maxLength: 4 }), (worlds) => {
+      let previous: Snapshot | undefined
+      for (const { slices, judge } of worlds) {
+        const scratch = buildSnapshot({ slices, judge })
+        previous = buildSnapshot({ ...(previous ? { previous } : {}), slices, judge })
+        if (
+          !Buffer.from(JSON.stringify(everything(previous))).equals(
+            Buffer.from(JSON.stringify(everything(scratch))),
+          )
+        ) {
+          t.same(everything(previous), everything(scratch))
+          throw new Error('the builds differ')
+        }
+      }
+    }),
+  )
+  t.end()
+})
+
+test('only signals whose listings, verdicts or definition changed are merged again', (t) => {
+  const asked: string[] = []
+  const judge = (stamp: string) =>
+    judgeThat((domain) => ({
+      stamp: domain === 'b.example' ? stamp : '',
+      decide: (id) => {
+        asked.push(id)
+        return { outcome: 'authorized', entries: [0] }
+      },
+    }))
+  const rows = ['a1', 'a2', 'a3'].map((id) => listing(id, {}, 'a.example'))
+  const others = [listing('b1', {}, 'b.example')]
+  const first = buildSnapshot({
+    slices: [sliceOf('north', rows), sliceOf('south', others)],
+    judge: judge('1'),
+  })
+  t.same(asked.splice(0).sort(), ['a1', 'a2', 'a3', 'b1'])
+
+  const moved = [
+    listing('a9', {}, 'a.example'),
+    ...rows.slice(1),
+    { ...rows[0], name: 'New' } as (typeof rows)[0],
+  ]
+  const slices = [sliceOf('north', moved), sliceOf('south', others)]
+  const second = buildSnapshot({ previous: first, slices, judge: judge('1') })
+  t.same(asked.splice(0).sort(), ['a1', 'a9'])
+
+  buildSnapshot({ previous: second, slices, judge: judge('2') })
+  t.same(asked.splice(0).sort(), ['b1'])
+  t.end()
+})
+
+test('rows of the past do not pile up: a thousand small builds hold the memory of a few', (t) => {
+  const judge = judgeThat()
+  const rows = Array.from({ length: 200 }, (_, n) => listing(`s${n}`))
+  let previous: Snapshot | undefined
+  for (let build = 0; build < 1_000; build += 1) {
+    const at = (build * 7) % rows.length
+    rows[at] = { ...(rows[at] as (typeof rows)[0]), name: `Signal in build ${build}` }
+    previous = buildSnapshot({ ...(previous ? { previous } : {}), slices: [sliceOf('north', rows)], judge })
+  }
+  if (!previous) throw new Error('a snapshot was expected')
+  const alive = previous.rows.length.reduce((sum, length) => sum + length + 1, 0)
+  const held = previous.rows.chunks.reduce((sum, chunk) => sum + chunk.buffer.byteLength, 0)
+  t.ok(held < alive * 1.5, `${held} bytes are held for ${alive} alive`)
+  t.ok(previous.rows.chunks.length < 50)
+  t.end()
+})

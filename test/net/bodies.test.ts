@@ -1,0 +1,121 @@
+import type { ServerResponse } from 'node:http'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { test } from 'tap'
+import { startHttp } from '../support/upstream-agent.js'
+import { loopback, openEgress } from '../support/upstream-egress.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+async function serving(t: Test, serve: (response: ServerResponse) => void) {
+  const server = await startHttp((_, response) => serve(response))
+  t.teardown(server.close)
+  const { get } = openEgress(t, loopback)
+  return (more: Parameters<typeof get>[1] = {}) => get(server.url, more)
+}
+
+/** Writes `chunk` again and again until the other side is gone. */
+function forever(response: ServerResponse, chunk: string, everyMs: number): void {
+  const timer = setInterval(() => response.write(chunk), everyMs)
+  response.on('close', () => clearInterval(timer))
+}
+
+test('a compressed answer is read, and counted as what it unpacks to', async (t) => {
+  const bomb = gzipSync(Buffer.alloc(50_000_000))
+  t.ok(bomb.byteLength < 100_000, 'its wire bytes alone would pass the cap')
+  const get = await serving(t, (response) => {
+    response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb)
+  })
+  t.match(await get(), { kind: 'failed', reason: 'too_large' })
+  for (const [encoding, bytes] of [
+    ['gzip', gzipSync('hello')],
+    ['br', brotliCompressSync('hello')],
+  ] as const) {
+    const small = await serving(t, (response) => {
+      response.writeHead(200, { 'content-encoding': encoding }).end(bytes)
+    })
+    const reply = await small()
+    t.equal(reply.kind === 'reply' && Buffer.from(reply.body).toString(), 'hello')
+  }
+})
+
+test('an encoding nobody asked for, or a broken one, is a broken body', async (t) => {
+  for (const encoding of ['zstd', 'gzip']) {
+    const get = await serving(t, (response) => {
+      response.writeHead(200, { 'content-encoding': encoding }).end('this is not compressed')
+    })
+    t.match(await get(), { kind: 'failed', reason: 'broken_body' }, encoding)
+  }
+})
+
+test('200 MB of JSON are cut at the cap', async (t) => {
+  let written = 0
+  const megabyte = `"${'x'.repeat(1_000_000)}",`
+  const get = await serving(t, (response) => {
+    const more = () => {
+      while (written < 200_000_000 && response.write(megabyte)) written += megabyte.length
+      written += megabyte.length
+    }
+    response.on('drain', more)
+    more()
+  })
+  t.match(await get({ maxBytes: 5_000_000 }), { kind: 'failed', reason: 'too_large' })
+  t.ok(written < 100_000_000, `${written} bytes were written`)
+})
+
+test('a body that dribbles for ever is ended by total time', async (t) => {
+  const get = await serving(t, (response) => forever(response, ' ', 5))
+  const start = Date.now()
+  t.match(await get({ timeoutMs: 150 }), { kind: 'failed', reason: 'timeout' })
+  t.ok(Date.now() - start < 1_500)
+})
+
+test('headers that never come are ended by total time', async (t) => {
+  const get = await serving(t, () => {})
+  t.match(await get({ timeoutMs: 100 }), { kind: 'failed', reason: 'timeout' })
+})
+
+test('an endless event stream is ended by its reader, and otherwise by time', async (t) => {
+  let closed = false
+  const get = await serving(t, (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.on('close', () => {
+      closed = true
+    })
+    forever(response, 'data: tick\n\n', 5)
+  })
+  const reply = await get({
+    enough: ({ 'content-type': type }) =>
+      type === 'text/event-stream' ? (chunk) => chunk.length > 0 : undefined,
+  })
+  t.match(reply, { kind: 'reply', status: 200 })
+  t.match(await get({ timeoutMs: 100 }), { kind: 'failed', reason: 'timeout' })
+  const end = Date.now() + 2_000
+  while (!closed && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))
+  t.ok(closed, 'the stream is hung up on')
+})
+
+test('a connection that breaks in the middle of a body is a broken body', async (t) => {
+  const get = await serving(t, (response) => {
+    response.writeHead(200, { 'content-length': '1000' })
+    response.write('half', () => response.destroy())
+  })
+  t.match(await get(), { kind: 'failed', reason: 'broken_body' })
+})
+
+test('a refused connection and what is not HTTP have words of their own', async (t) => {
+  const { get } = openEgress(t, loopback)
+  t.match(await get('http://127.0.0.1:1/'), { kind: 'failed', reason: 'unreachable' })
+  const garbage = await serving(t, (response) => {
+    response.socket?.end('garbage garbage\r\n\r\n')
+  })
+  t.match(await garbage(), { kind: 'failed', reason: 'broken_body' })
+})
+
+test('a caller that gives up ends the request', async (t) => {
+  const get = await serving(t, () => {})
+  const controller = new AbortController()
+  const pending = get({ signal: controller.signal })
+  controller.abort()
+  t.match(await pending, { kind: 'failed', reason: 'aborted' })
+  t.match(await get({ signal: controller.signal }), { kind: 'failed', reason: 'aborted' })
+})

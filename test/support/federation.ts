@@ -1,0 +1,164 @@
+/** A whole Tributary over a sandbox world that the test controls: real registry, agents, providers, storage, server. */
+import { hash } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ValidateFunction } from 'ajv'
+import { pino } from 'pino'
+import { parseConfig } from '../../src/config.js'
+import type { Config } from '../../src/config-values.js'
+import { type Federation, startFederation } from '../../src/federation.js'
+import { systemClock } from '../../src/net/clock.js'
+import { type Sandbox, startSandbox } from '../../src/sandbox/world.js'
+import { adcpSchema, SCHEMAS_ABSENT } from './adcp-schema.js'
+
+export const BUYER = 'demo-buyer-key'
+const BUYER_SHA256 = hash('sha256', BUYER, 'hex')
+
+export type Answer = Record<string, unknown> & {
+  status: string
+  signals?: Signal[]
+  pagination?: { has_more: boolean; cursor?: string; total_count?: number }
+  wholesale_feed_version?: string
+  pricing_version?: string
+  incomplete?: { scope: string; description: string }[]
+  errors?: { code: string; field?: string; severity?: string }[]
+  adcp_error?: { code: string; message: string; field?: string }
+}
+
+export type Offer = {
+  upstream: string
+  agent_url: string
+  handle: string
+  verdict: string
+  deployments: string[]
+}
+export type Signal = Record<string, unknown> & {
+  signal_agent_segment_id: string
+  signal_ref: { scope: string; data_provider_domain?: string; signal_id: string }
+  deployments: { type: string; is_live: boolean; activation_key?: object }[]
+  pricing_options?: { pricing_option_id: string }[]
+  ext: { tributary: { offers: Offer[] } }
+}
+
+export type World = {
+  sandbox: Sandbox
+  federation: Federation
+  folder: string
+  /** One tools/call over MCP; gives the structured content. */
+  call(task: string, input: object, token?: string): Promise<Answer>
+  wholesale(input?: object, token?: string): Promise<Answer>
+  /** All pages of one walk, 100 rows each. */
+  walk(input?: object, token?: string): Promise<Answer[]>
+  /** Stops Tributary and starts it again on the same storage; the sandbox goes on. */
+  restart(): Promise<void>
+  close(): Promise<void>
+}
+
+export type WorldOptions = { signals?: number; config?: (hosts: Sandbox['hosts'], folder: string) => object }
+
+const RESPONSES: Record<string, string> = {
+  get_signals: 'signals/get-signals-response.json',
+  get_adcp_capabilities: 'protocol/get-adcp-capabilities-response.json',
+  activate_signal: 'signals/activate-signal-response.json',
+}
+const validators = new Map<string, ValidateFunction>()
+
+/** Every answer that a test sees is held against the protocol's schema, where the schemas are at hand. */
+function assertConforms(task: string, answer: Answer): void {
+  const name = RESPONSES[task]
+  if (SCHEMAS_ABSENT || !name) return
+  const validate = validators.get(name) ?? adcpSchema(name)
+  validators.set(name, validate)
+  if (!validate(answer)) {
+    throw new Error(`${task} does not conform to ${name}: ${JSON.stringify(validate.errors?.slice(0, 5))}`)
+  }
+}
+
+function configFor(sandbox: Sandbox, folder: string, extra: object): Config {
+  const base = {
+    listen: { port: 0 },
+    registries: [{ url: sandbox.registryUrl, refresh: '1m' }],
+    defaults: { refresh: '1m', timeout: '5s' },
+    egress: { hosts: sandbox.hosts },
+    callers: { anonymous: 'metadata', keys: [{ id: 'demo-buyer', token_sha256: BUYER_SHA256 }] },
+    storage: { url: `file:${folder}` },
+  }
+  return parseConfig('test', JSON.stringify({ ...base, ...extra }), {})
+}
+
+export async function startWorld(options: WorldOptions = {}): Promise<World> {
+  const sandbox = await startSandbox({ signals: options.signals ?? 240 })
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-e2e-'))
+  const config = configFor(sandbox, folder, options.config?.(sandbox.hosts, folder) ?? {})
+  const start = async () => {
+    const started = await startFederation({
+      config,
+      version: '0.0.0',
+      clock: systemClock,
+      random: Math.random,
+      log: pino({ level: 'silent' }),
+    })
+    await started.ready
+    return started
+  }
+  let federation = await start()
+  let id = 0
+
+  async function call(task: string, input: object, token: string | undefined = BUYER): Promise<Answer> {
+    const response = await fetch(`${federation.url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-06-18',
+        ...(token && { authorization: `Bearer ${token}` }),
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: ++id,
+        method: 'tools/call',
+        params: { name: task, arguments: input },
+      }),
+    })
+    const body = (await response.json()) as { result?: { structuredContent: Answer } }
+    if (!body.result) throw new Error(`${response.status}: ${JSON.stringify(body)}`)
+    assertConforms(task, body.result.structuredContent)
+    return body.result.structuredContent
+  }
+
+  const wholesale = (input: object = {}, token?: string) =>
+    call('get_signals', { adcp_version: '3.1', discovery_mode: 'wholesale', ...input }, token)
+
+  async function walk(input: object = {}, token?: string): Promise<Answer[]> {
+    const pages: Answer[] = []
+    let cursor: string | undefined
+    do {
+      const pagination = { max_results: 100, ...(cursor && { cursor }) }
+      const page = await wholesale({ ...input, pagination }, token)
+      pages.push(page)
+      cursor = page.pagination?.cursor
+    } while (cursor)
+    return pages
+  }
+
+  return {
+    sandbox,
+    get federation() {
+      return federation
+    },
+    folder,
+    call,
+    wholesale,
+    walk,
+    async restart() {
+      await federation.close()
+      federation = await start()
+    },
+    async close() {
+      await federation.close()
+      await sandbox.close()
+      await rm(folder, { recursive: true, force: true })
+    },
+  }
+}
