@@ -12,11 +12,12 @@ import { SIGNAL_TYPES } from './adcp/signal.js'
 import { createProviders } from './authz/providers.js'
 import type { Config } from './config-values.js'
 import { createBuilderHost } from './feed/builder-host.js'
-import { type Contribution, contributions } from './feed/contributions.js'
+import type { Contribution } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
+import { createOperations, type ObservedParts } from './operations.js'
 import { createOverlays } from './overlays.js'
 import { createPublisher } from './publisher.js'
 import { createServer } from './server/app.js'
@@ -30,6 +31,7 @@ import { syncAccounts } from './server/tasks/sync-accounts.js'
 import { credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
+import { traceRequests } from './tracing.js'
 import type { Blobs } from './upstreams/blobs.js'
 import type { UpstreamStatus } from './upstreams/status.js'
 import { createUpstreams } from './upstreams/upstreams.js'
@@ -57,7 +59,7 @@ export type Federation = {
   ready: Promise<void>
   feed: Feed
   statuses(): readonly UpstreamStatus[]
-  contributions(): Contribution[]
+  contributions(): readonly Contribution[]
   /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
 }
@@ -144,6 +146,13 @@ async function composed(
   )
   const { blobs } = store
 
+  const operations = stack.add(
+    createOperations({
+      ...{ send, clock },
+      config: () => config,
+      parts: (): ObservedParts => ({ upstreams, providers, verdicts, feed }),
+    }),
+  )
   const providers = stack.add(
     createProviders({
       ...{ send, blobs, clock, log },
@@ -155,7 +164,8 @@ async function composed(
   const verdicts = createVerdicts({ providers, policy, clock })
   const upstreams = stack.add(
     createUpstreams({
-      ...{ send, blobs, clock, random },
+      ...{ blobs, clock, random },
+      send: operations.send,
       config: upstreamsSettings(config),
       referencesFor: verdicts.references,
       onTrouble: (message) => log.warn({ message }, 'upstreams'),
@@ -177,6 +187,8 @@ async function composed(
     createPublisher({
       ...{ upstreams, providers, policy, builder, feed, clock, log },
       overlays: () => overlays,
+      onPublish: operations.published,
+      onFailure: operations.buildFailed,
     }),
   )
   /** Once the feed is open; until then `opening` says when. */
@@ -224,8 +236,10 @@ async function composed(
         task(activation),
       ),
       replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+      ...operations.shown,
     }),
   )
+  traceRequests(app)
   const url = await app.listen({ host, port })
   await upstreams.start()
   activation.start()
@@ -234,10 +248,7 @@ async function composed(
     ...{ app, url, feed },
     ready: opening({ upstreams, providers, askedAgain, clock }).then(publisher.request),
     statuses: upstreams.statuses,
-    contributions() {
-      const snapshot = feed.current()
-      return snapshot ? contributions(snapshot, verdicts.judge()) : []
-    },
+    contributions: operations.contributions,
     close: stack.close,
   }
 }

@@ -9,7 +9,7 @@ import type { RosterEntry } from './upstreams/roster.js'
 
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const MAX_URLS = 10_000
-const NOBODY = 'none' // a url that is no upstream's: it left the roster while it was called
+const OTHER = 'other' // registries, and upstreams that left the roster while they were called
 
 /** The last exchange with an upstream that brought an answer, whatever its status. */
 export type Answered = { at: number; ms: number }
@@ -102,7 +102,7 @@ export function createUpstreamMeter({
   function metered(send: Send): Send {
     return async (request) => {
       const entry = ownerOf(request.url)
-      const upstream = entry ? labelOf(entry) : NOBODY
+      const upstream = entry ? labelOf(entry) : OTHER
       const startedAt = now()
       inFlight.inc({ upstream })
       try {

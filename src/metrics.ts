@@ -64,6 +64,18 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     })
   }
 
+  /** NaN while there is nothing to say: a missing value must not look like a good one. */
+  function number(name: string, help: string, value: () => number | undefined): void {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(value() ?? Number.NaN)
+      },
+    })
+  }
+
   const perUpstream = (name: string, help: string, value: (status: UpstreamStatus) => number | undefined) =>
     gauge(name, help, ['upstream'], () =>
       sources.statuses().flatMap((status): Sample[] => {
@@ -122,9 +134,11 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
         return [{ state: document ? 'expired' : (problem?.reason ?? 'pending') }, 1]
       }),
   )
-  gauge('tributary_provider_held_pointers', 'Providers whose changed pointer is on hold', [], () => [
-    [{}, sources.providers().filter(({ heldPointer }) => heldPointer).length],
-  ])
+  number(
+    'tributary_provider_held_pointers',
+    'Providers whose changed pointer is on hold',
+    () => sources.providers().filter(({ heldPointer }) => heldPointer).length,
+  )
   gauge(
     'tributary_offers',
     'Offers by what became of them: published, or withheld',
@@ -142,15 +156,15 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   )
 
   let publishedAt: number | undefined
-  gauge('tributary_snapshot_signals', 'Signals in the feed', [], () => [
-    [{}, sources.snapshot()?.shown.length ?? 0],
-  ])
-  gauge('tributary_snapshot_age_seconds', 'Since the current snapshot was published', [], () =>
-    publishedAt === undefined ? [] : [[{}, (now() - publishedAt) / 1_000]],
+  number('tributary_snapshot_signals', 'Signals in the feed', () => sources.snapshot()?.shown.length)
+  number(
+    'tributary_snapshot_age_seconds',
+    'Since the current snapshot was published',
+    () => publishedAt && (now() - publishedAt) / 1_000,
   )
-  gauge('tributary_snapshot_bytes', 'Bytes of the rows of the current snapshot', [], () => [
-    [{}, (sources.snapshot()?.rows.chunks ?? []).reduce((sum, { byteLength }) => sum + byteLength, 0)],
-  ])
+  number('tributary_snapshot_bytes', 'Bytes of the rows of the current snapshot', () =>
+    sources.snapshot()?.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
+  )
   gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
     [{ revision: sources.revision() }, 1],
   ])

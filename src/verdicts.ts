@@ -31,5 +31,9 @@ export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
     }
   }
 
-  return { judge, references: (agentUrl: string) => referencesFor(current(), agentUrl, clock.now()) }
+  return {
+    judge,
+    compiled: current,
+    references: (agentUrl: string) => referencesFor(current(), agentUrl, clock.now()),
+  }
 }

@@ -13,6 +13,7 @@ import { agentCard } from './agent-card.js'
 import { type CallersOptions, createCallers } from './callers.js'
 import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
+import { addExplain, type ExplainOptions } from './explain.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { addMcp } from './mcp.js'
@@ -20,6 +21,7 @@ import { createMcpCold } from './mcp-cold.js'
 import { addOperations, createServingMetrics } from './operations.js'
 import { createOverload } from './overload.js'
 import { createRateLimiter, type RateLimit } from './rate-limit.js'
+import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
 import type { Task } from './task.js'
 import { type AgentFacts, getAdcpCapabilities } from './tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from './tasks/get-signals.js'
@@ -45,6 +47,10 @@ export type ServerOptions = GetSignalsOptions & {
   replayTtlSeconds?: number
   log: Logger
   operatorRegistry?: Registry
+  /** What GET /api/registry/agents lists. */
+  registryListing?: ListingRouteOptions['list']
+  /** What GET /explain says, to operators. */
+  explain?: ExplainOptions['explain']
   now?: () => number
 }
 
@@ -145,6 +151,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     registry: metrics.registry,
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
+  const { registryListing: list, explain } = options
+  if (list) addRegistryListing(app, { door, limiter, now, list })
+  if (explain) addExplain(app, { door, explain })
   app.addHook('onClose', async () => overload.close())
   return app
 }

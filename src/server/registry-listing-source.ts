@@ -23,8 +23,8 @@ export type ListingRegistry = { url: string; headers?: Readonly<Record<string, s
 
 export type Found = {
   listed: readonly Listed[]
-  /** Urls of registries that have not answered this question lately. */
-  silent: readonly string[]
+  /** How many registries have not answered this question lately. */
+  silent: number
 }
 
 export type RegistrySourceOptions = {
@@ -111,7 +111,7 @@ export function createRegistrySource(options: RegistrySourceOptions) {
       const found = await Promise.all(all.map((registry) => answerOf(registry, question.toString(), via)))
       return {
         listed: found.flatMap((listed) => listed ?? []),
-        silent: all.flatMap(({ url }, at) => (found[at] ? [] : [url])),
+        silent: found.filter((listed) => listed === undefined).length,
       }
     },
     close: () => closing.abort(),

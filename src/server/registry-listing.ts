@@ -40,7 +40,7 @@ export type RegistryListingOptions = {
   pause(ms: number): Promise<void>
 }
 
-type Body = { agents: AgentRecord[]; count: number; incomplete?: { registry: string }[] }
+type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: string }[] }
 
 /** The question passed on to registries: only words from closed sets. */
 function questionOf(query: ListingQuery): URLSearchParams {
@@ -95,7 +95,7 @@ export function createRegistryListing(options: RegistryListingOptions) {
     const wantsSignals = !types || types.includes('signals')
     const needsTools = query.flags.has('health') || query.flags.has('capabilities')
     const [{ listed, silent }] = await Promise.all([
-      types?.length === 0 ? { listed: [], silent: [] } : source.find(questionOf(query), via),
+      types?.length === 0 ? { listed: [], silent: 0 } : source.find(questionOf(query), via),
       wantsSignals && needsTools ? surveyed() : undefined,
     ])
     const found = deduplicated(listed)
@@ -107,8 +107,9 @@ export function createRegistryListing(options: RegistryListingOptions) {
         (record) => (!isMeasurementQuery(query) || measures(record, query)) && holdsBadge(record, query),
       )
       .map((record) => shownRecord(record, query.flags))
-    const incomplete = silent.map((registry) => ({ registry }))
-    return { agents, count: agents.length, ...(incomplete.length > 0 && { incomplete }) }
+    // How many, not which: their addresses are the operator's business.
+    const description = `${silent} of the registries behind this one have not answered lately`
+    return { agents, count: agents.length, ...(silent > 0 && { incomplete: [{ description }] }) }
   }
 }
 
