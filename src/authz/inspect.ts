@@ -8,6 +8,8 @@ import { instantOf } from './instant.js'
 
 /** Deeper than any honest file, shallow enough that a recursive reader of a checked file cannot overflow. */
 const MAX_DEPTH = 64
+/** Ten times what 50,000 full definitions have; 20 MB of brackets would take seconds and half a gigabyte to parse. */
+const MAX_CONTAINERS = 2_000_000
 const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
 
 export type Inspection =
@@ -21,9 +23,10 @@ const BACKSLASH = 0x5c
 const BRACKET = 0x5b
 const BRACE = 0x7b
 
-/** How deep arrays and objects nest, without parsing: deep input must not get as far as a parser's allocations. */
-function nestsDeeperThan(bytes: Uint8Array, limit: number): boolean {
+/** What is wrong with how the text is built, found before a parser allocates anything for it. */
+function buildProblem(bytes: Uint8Array): string | undefined {
   let depth = 0
+  let containers = 0
   let inString = false
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] as number
@@ -33,10 +36,13 @@ function nestsDeeperThan(bytes: Uint8Array, limit: number): boolean {
     } else if (byte === QUOTE) inString = true
     else if (byte === BRACKET || byte === BRACE) {
       depth += 1
-      if (depth > limit) return true
+      containers += 1
+      if (depth > MAX_DEPTH) return `the file nests deeper than ${MAX_DEPTH} levels`
     } else if (byte === BRACKET + 2 || byte === BRACE + 2) depth -= 1
   }
-  return false
+  return containers > MAX_CONTAINERS
+    ? `the file has more than ${MAX_CONTAINERS} lists and objects`
+    : undefined
 }
 
 /** The parsed text, or what is wrong with it. A byte order mark is tolerated, any other encoding is not. */
@@ -75,9 +81,8 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** What the bytes are. Pure, total, linear in their number. */
 export function inspect(bytes: Uint8Array): Inspection {
-  if (nestsDeeperThan(bytes, MAX_DEPTH)) {
-    return { kind: 'invalid', message: `the file nests deeper than ${MAX_DEPTH} levels` }
-  }
+  const problem = buildProblem(bytes)
+  if (problem) return { kind: 'invalid', message: problem }
   const parsed = parseJson(bytes)
   if ('message' in parsed) return { kind: 'invalid', message: parsed.message }
   const file = parsed.value

@@ -7,22 +7,23 @@ import pLimit from 'p-limit'
 import { type Inspection, inspect } from './inspect.js'
 
 const IN_PLACE_BYTES = 256 * 1024 // about 2 ms of scanning and parsing
-const PARSE_MEMORY_MB = 512 // 20 MB of JSON that is all brackets stays below; a crash ends only the worker
+const PARSE_MEMORY_MB = 512 // what inspect.ts lets through stays below; should it not, only the worker ends
 
 /** The inspection, and the same bytes in shared memory. */
 export type Examine = (body: Uint8Array) => Promise<{ inspection: Inspection; bytes: Uint8Array }>
 
 function inWorker(bytes: Uint8Array): Promise<Inspection> {
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const worker = new Worker(new URL('./inspect-worker.js', import.meta.url), {
       workerData: bytes,
       resourceLimits: { maxOldGenerationSizeMb: PARSE_MEMORY_MB },
     })
-    // A file that exhausts the worker is a file that cannot be used: an outcome, not a fault of ours.
-    const unusable = () => resolve({ kind: 'invalid', message: 'the file takes too much memory to read' })
-    worker.once('message', (inspection: Inspection) => resolve(inspection))
-    worker.once('error', unusable)
-    worker.once('exit', unusable)
+    worker.once('message', resolve)
+    worker.once('error', (error: NodeJS.ErrnoException) => {
+      // A file that exhausts the worker is a file that cannot be used: an outcome, not a fault of ours.
+      if (error.code !== 'ERR_WORKER_OUT_OF_MEMORY') return reject(error)
+      resolve({ kind: 'invalid', message: 'the file takes too much memory to read' })
+    })
   })
 }
 

@@ -49,9 +49,9 @@ function seen({ record, dueAt }: Held): ProviderState {
   return stateOf(record, Number.isFinite(dueAt) ? dueAt : undefined)
 }
 
-function badDomain(domain: string): ProviderState {
+function badDomain(domain: string, since: number): ProviderState {
   const message = 'not the name of a registrable domain'
-  return { domain, problem: { reason: 'bad_domain', message, since: 0, passing: false } }
+  return { domain, problem: { reason: 'bad_domain', message, since, passing: false } }
 }
 
 export function createProviders(options: ProvidersOptions) {
@@ -135,6 +135,8 @@ export function createProviders(options: ProvidersOptions) {
 
   async function visit(entry: Held, anew: boolean): Promise<void> {
     const { domain } = entry.record
+    const wanted = () => !closing.signal.aborted && held.get(domain) === entry
+    if (!wanted()) return
     try {
       if (!entry.loaded) {
         await load(entry)
@@ -144,12 +146,12 @@ export function createProviders(options: ProvidersOptions) {
         }
       }
       const record = await look(entry.record, anew)
-      if (closing.signal.aborted || held.get(domain) !== entry) return
+      if (!wanted()) return
       replace(entry, record)
       await archive.save(record)
     } catch (error) {
-      // The disk fails: what is held in memory stays right, and the next visit saves again.
-      log.warn({ domain, error }, 'provider record could not be saved')
+      // A failing disk, or a fault of ours: what is held in memory stays right, and the next visit tries again.
+      log.warn({ domain, error }, 'provider could not be looked at or saved')
       entry.dueAt = Math.min(entry.dueAt, nextAttempt(entry.record, clock.now(), refreshMs))
     }
   }
@@ -157,9 +159,7 @@ export function createProviders(options: ProvidersOptions) {
   /** Visits of one provider follow one another; visits of all share the connections. */
   function enqueue(entry: Held, anew: boolean): Promise<void> {
     entry.dueAt = Number.POSITIVE_INFINITY
-    entry.busy = entry.busy
-      .then(() => limit(async () => (closing.signal.aborted ? undefined : visit(entry, anew))))
-      .finally(() => wakeBy(entry.dueAt))
+    entry.busy = entry.busy.then(() => limit(() => visit(entry, anew))).finally(() => wakeBy(entry.dueAt))
     return entry.busy
   }
 
@@ -193,7 +193,7 @@ export function createProviders(options: ProvidersOptions) {
         break
       }
       const domain = providerDomain(text)
-      if (!domain) bad.set(text, badDomain(text))
+      if (!domain) bad.set(text, badDomain(text, clock.now()))
       else wanted.add(domain)
     }
     for (const domain of held.keys()) if (!wanted.has(domain)) held.delete(domain)

@@ -4,6 +4,7 @@
  */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { CommandFailure } from './failure.js'
 
 const PAGE = 100
 const MAX_RESTARTS = 10
@@ -43,11 +44,27 @@ type Answer = {
   incomplete?: FeedPage['incomplete']
 }
 
-/** The pages of one walk. Throws when the feed cannot be reached, refuses, or keeps moving. */
+async function connected(
+  client: Client,
+  transport: StreamableHTTPClientTransport,
+  url: string,
+): Promise<void> {
+  try {
+    await client.connect(transport)
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    if (code === 401) throw new CommandFailure(`${url} asks for a key; give one with --token`)
+    if (code === 403) throw new CommandFailure(`${url} does not accept this key; give another with --token`)
+    const cause = error instanceof Error && error.cause instanceof Error ? `: ${error.cause.message}` : ''
+    throw new CommandFailure(`${url} cannot be reached${cause}; is "tributary serve" running there?`)
+  }
+}
+
+/** The pages of one walk. Throws `CommandFailure` when the feed cannot be reached, refuses, or keeps moving. */
 export async function* walkFeed({ url, token, filters }: FeedWalkOptions): AsyncGenerator<FeedPage> {
   const client = new Client({ name: 'tributary-feed', version: '1' })
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {}
-  await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
+  await connected(client, new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }), url)
   try {
     let version: string | undefined
     let cursor: string | undefined
@@ -61,7 +78,8 @@ export async function* walkFeed({ url, token, filters }: FeedWalkOptions): Async
       }
       const result = await client.callTool({ name: 'get_signals', arguments: request })
       const answer = result.structuredContent as Answer
-      if (answer.adcp_error) throw new Error(`${answer.adcp_error.code}: ${answer.adcp_error.message}`)
+      if (answer.adcp_error)
+        throw new CommandFailure(`${answer.adcp_error.code}: ${answer.adcp_error.message}`)
       const current = answer.wholesale_feed_version ?? ''
       if (cursor && current !== version) {
         cursor = undefined
@@ -80,7 +98,7 @@ export async function* walkFeed({ url, token, filters }: FeedWalkOptions): Async
       }
       if (!cursor) return
     }
-    throw new Error('the feed changed during every walk; try again when its upstreams are quieter')
+    throw new CommandFailure('the feed changed during every walk; try again when its upstreams are quieter')
   } finally {
     await client.close()
   }

@@ -1,5 +1,6 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
 import type { Config } from '../config-values.js'
+import { CommandFailure } from './failure.js'
 import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -57,7 +58,9 @@ export async function printFeed({ config, out, err, json, limit, ...options }: F
     for await (const page of walkFeed({ url, token: options.token, filters: options.filters })) {
       if (page.first) {
         if (json && seen > 0)
-          throw new Error('the feed moved during the walk, so the lines above are stale; run it again')
+          throw new CommandFailure(
+            'the feed moved during the walk, so the lines above are stale; run it again',
+          )
         rows = []
         seen = 0
       }

@@ -24,6 +24,11 @@ test('what is no adagents.json is invalid, with a reason that quotes nothing of 
       /authorized_agents is not an array/,
     ],
     ['deep arrays', text(`{"authorized_agents":[],"x":${'['.repeat(65)}${']'.repeat(65)}}`), /nests deeper/],
+    [
+      'nothing but brackets',
+      text(`{"authorized_agents":[${'[],'.repeat(2_000_000)}[]]}`),
+      /more than 2000000 lists/,
+    ],
     ['deep objects', text(`{"authorized_agents":[],"x":${'{"a":'.repeat(100_000)}`), /nests deeper/],
   ]
   for (const [name, bytes, message] of files) {

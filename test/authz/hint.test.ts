@@ -39,3 +39,15 @@ for (const [called, listed, words] of cases) {
     else t.equal(hint, undefined)
   })
 }
+
+test('an agent that is listed for properties only is told so', async (t) => {
+  const entry = {
+    url: 'https://a.example/',
+    authorized_for: 'x',
+    authorization_type: 'property_ids',
+    property_ids: ['p'],
+  }
+  const file = compiled({ signals: [{ id: 's' }], authorized_agents: [entry] })
+  const verdict = decide(file, 's', 'https://a.example/', NOW)
+  t.match(verdict, { reason: 'agent_not_listed_for_signal', hint: /about properties/ })
+})

@@ -55,7 +55,13 @@ export type World = {
   close(): Promise<void>
 }
 
-export type WorldOptions = { signals?: number; config?: (hosts: Sandbox['hosts'], folder: string) => object }
+export type WorldOptions = {
+  signals?: number
+  /** Replaces settings of the world's configuration. */
+  config?: (hosts: Sandbox['hosts'], folder: string) => object
+  /** Domains that refuse connections when Tributary starts. */
+  stopped?: readonly string[]
+}
 
 const RESPONSES: Record<string, string> = {
   get_signals: 'signals/get-signals-response.json',
@@ -89,6 +95,7 @@ function configFor(sandbox: Sandbox, folder: string, extra: object): Config {
 
 export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const sandbox = await startSandbox({ signals: options.signals ?? 240 })
+  for (const domain of options.stopped ?? []) await sandbox.stop(domain)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-e2e-'))
   const config = configFor(sandbox, folder, options.config?.(sandbox.hosts, folder) ?? {})
   const start = async () => {
