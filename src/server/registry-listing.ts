@@ -46,7 +46,8 @@ type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: 
 function questionOf(query: ListingQuery): URLSearchParams {
   const question = new URLSearchParams()
   const [type] = typesOf(query) ?? []
-  if (type) question.set('type', type)
+  // What is unknown to us may have a name of its own there.
+  if (type && type !== 'unknown') question.set('type', type)
   const flags = new Set(query.flags)
   if (isMeasurementQuery(query)) flags.add('capabilities')
   if (isBadgeQuery(query)) flags.add('compliance')
@@ -108,7 +109,7 @@ export function createRegistryListing(options: RegistryListingOptions) {
       )
       .map((record) => shownRecord(record, query.flags))
     // How many, not which: their addresses are the operator's business.
-    const description = `${silent} of the registries behind this one have not answered lately`
+    const description = `Registries behind this one that have not answered lately: ${silent}`
     return { agents, count: agents.length, ...(silent > 0 && { incomplete: [{ description }] }) }
   }
 }
