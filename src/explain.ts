@@ -13,7 +13,7 @@ import { WHY, type Why } from './explain-reasons.js'
 import { isPinnedTo, type Meaning, meaningOf } from './explain-ref.js'
 import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './explain-upstream.js'
 import { explainView, readerOf, type ViewCallers, type ViewExplanation } from './explain-view.js'
-import { explainSignal, type SignalExplanation } from './feed/explain.js'
+import { explainSignal, type OfferExplanation, type SignalExplanation } from './feed/explain.js'
 import type { Feed } from './feed/feed.js'
 import type { Judge } from './feed/judge.js'
 import { putKey, WORDS } from './feed/keys.js'
@@ -127,10 +127,13 @@ export function createExplainer(sources: ExplainSources) {
     return { ...told, reason: 'present', ...(detail ?? (state === 'stale' && { detail: 'stale' })) }
   }
 
-  function aboutOffer(signal: SignalExplanation, pins: string | undefined): Told {
-    const offers = signal.offers.filter(
-      ({ agent_url }) => pins === undefined || isPinnedTo(pins, signal.handle, agent_url),
-    )
+  /** Of one offer, where the reference names one: by a handle of ours, or by the upstream's own segment id. */
+  function aboutOffers(signal: SignalExplanation, { ref }: Question, meaning: Meaning): Told {
+    const isMeant = ({ agent_url, segment_id }: OfferExplanation) =>
+      meaning.kind === 'signal'
+        ? meaning.pins === undefined || isPinnedTo(meaning.pins, signal.handle, agent_url)
+        : segment_id === ref
+    const offers = signal.offers.filter(isMeant)
     const agentUrls = [...new Set(offers.map(({ agent_url }) => agent_url))]
     const told = { kind: 'signal' as const, signal, agentUrls }
     if (offers.length === 0) return { ...told, reason: 'offer_unknown' }
@@ -169,14 +172,15 @@ export function createExplainer(sources: ExplainSources) {
     }
   }
 
-  function tell({ ref }: Question): Told {
+  function tell(question: Question): Told {
+    const { ref } = question
     const meaning = meaningOf(ref, sources.roster())
     if (meaning.kind === 'upstream') return aboutUpstream(meaning.agentUrl)
     if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
     const handle = meaning.kind === 'signal' ? meaning.handle : handleOfSegment(sources.slices(), ref)
     const signal = handle === undefined ? undefined : signalAt(handle)
     if (!signal) return aboutAbsent(ref, meaning)
-    return aboutOffer(signal, meaning.kind === 'signal' ? meaning.pins : undefined)
+    return aboutOffers(signal, question, meaning)
   }
 
   /** The same, as one caller's request would see it. */

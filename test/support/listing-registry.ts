@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { parseConfig } from '../../src/config.js'
 import { type Federation, startFederation } from '../../src/federation.js'
-import { systemClock } from '../../src/net/clock.js'
+import { type Clock, systemClock } from '../../src/net/clock.js'
 
 type Test = { teardown(task: () => unknown): void }
 type Record_ = Record<string, unknown> & { url: string; type?: string }
@@ -75,8 +75,8 @@ export async function startRegistry(t: Test, records: Record_[]): Promise<TestRe
   return registry
 }
 
-/** A Tributary on a free port and a folder of its own. */
-export async function startTributary(t: Test, extra: object): Promise<Federation> {
+/** A Tributary on a free port and a folder of its own, its feed not open yet. */
+export async function openTributary(t: Test, extra: object, clock: Clock = systemClock): Promise<Federation> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-operations-'))
   const base = {
     listen: { port: 0 },
@@ -88,7 +88,7 @@ export async function startTributary(t: Test, extra: object): Promise<Federation
   const federation = await startFederation({
     config: parseConfig('test', JSON.stringify({ ...base, ...extra }), {}),
     version: '0.0.0',
-    clock: systemClock,
+    clock,
     random: Math.random,
     log: pino({ level: 'silent' }),
   })
@@ -96,6 +96,12 @@ export async function startTributary(t: Test, extra: object): Promise<Federation
     await federation.close()
     await rm(folder, { recursive: true, force: true })
   })
+  return federation
+}
+
+/** The same once the feed is open. */
+export async function startTributary(t: Test, extra: object): Promise<Federation> {
+  const federation = await openTributary(t, extra)
   await federation.ready
   return federation
 }
