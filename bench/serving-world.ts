@@ -97,7 +97,7 @@ function lean(given: ServerOptions): FastifyInstance {
   let ids = 0
   const dispatcher = createDispatcher({
     ...{ tasks, limiter, now: Date.now, observe: () => {}, onBug: console.error },
-    newContextId: () => `ctx_${++ids}`,
+    contextIdOf: () => 'ctx_bench',
   })
   const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
   const kept = createA2aTasks(Date.now)

@@ -11,7 +11,8 @@ import { createUpstreams, type Upstreams } from '../src/upstreams/upstreams.js'
 
 const ROWS_EACH = Number(process.argv[2] ?? 50_000)
 const BOUND_MS = 60_000
-const POLLS = 500
+const WARM_MS = 1_000
+const POLL_MS = 3_000
 
 const nowhere = {
   read: async () => undefined,
@@ -30,6 +31,7 @@ async function startAgents(agents: number, rows: number): Promise<{ child: Child
 }
 
 function open(urls: string[], refreshMs: number) {
+  let sent = 0
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   const upstreams = createUpstreams({
     config: {
@@ -45,14 +47,17 @@ function open(urls: string[], refreshMs: number) {
         concurrency: 4,
       },
     },
-    send: egress.send,
+    send: (request) => {
+      sent += 1
+      return egress.send(request)
+    },
     blobs: nowhere,
     clock: systemClock,
     random: Math.random,
     referencesFor: () => [],
     onTrouble: console.error,
   })
-  return { egress, upstreams }
+  return { egress, upstreams, sent: () => sent }
 }
 
 const held = (upstreams: Upstreams) => upstreams.slices().reduce((sum, { rows }) => sum + rows.count, 0)
@@ -91,30 +96,19 @@ async function coldMirror(agents: number, rows: number): Promise<void> {
 
 async function unchangedPoll(rows: number): Promise<number> {
   const { child, urls } = await startAgents(1, rows)
-  const { egress, upstreams } = open(urls, 1)
+  const { egress, upstreams, sent } = open(urls, 1)
   await upstreams.start()
   await until(() => held(upstreams) === rows)
-  const confirmed = () => upstreams.statuses()[0]?.confirmedAt ?? 0
-  let polls = 0
-  let last = confirmed()
-  const settle = async (count: number) => {
-    for (polls = 0; polls < count; ) {
-      await new Promise((resolve) => setImmediate(resolve))
-      if (confirmed() !== last) {
-        last = confirmed()
-        polls += 1
-      }
-    }
-  }
-  await settle(POLLS / 2)
-  const cpu = process.cpuUsage()
-  const start = performance.now()
-  await settle(POLLS)
+  await new Promise((resolve) => setTimeout(resolve, WARM_MS))
+  const [cpu, before, heap] = [process.cpuUsage(), sent(), process.memoryUsage()]
+  await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   const used = process.cpuUsage(cpu)
-  const each = (used.user + used.system) / POLLS
+  const polls = sent() - before
+  const each = (used.user + used.system) / polls
+  const grown = process.memoryUsage().arrayBuffers - heap.arrayBuffers
   console.log(
-    `unchanged poll of ${rows} rows: ${each.toFixed(0)} us cpu (the waiting loop included), ` +
-      `${((performance.now() - start) / POLLS).toFixed(2)} ms a poll`,
+    `unchanged poll of ${rows} rows: ${each.toFixed(0)} us cpu, ${polls} polls, ` +
+      `array buffers grown by ${(grown / 1e6).toFixed(1)} MB`,
   )
   await upstreams.close()
   await egress.close()

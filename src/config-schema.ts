@@ -81,7 +81,12 @@ export const ConfigFile = object({
     object({
       policy: maybe(oneOf('strict', 'lenient', 'observe')),
       refresh: maybe(Duration),
-      providers: maybe(Type.Record(Type.String(), object({ policy: oneOf('strict', 'lenient', 'observe') }))),
+      providers: maybe(
+        Type.Record(
+          Type.String(),
+          object({ policy: maybe(oneOf('strict', 'lenient', 'observe')), confirm_pointer: maybe(HttpUrl) }),
+        ),
+      ),
     }),
   ),
   egress: maybe(

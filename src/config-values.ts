@@ -33,7 +33,11 @@ export type Config = {
     concurrency: number
     pageSize: number
   }
-  authorization: PolicySettings & { refreshMs: number }
+  authorization: PolicySettings & {
+    refreshMs: number
+    /** Provider domain -> the new pointer that the operator knows to be right (FACTS 7). */
+    confirmedPointers: ReadonlyMap<string, string>
+  }
   egress: { allowHttp: boolean; allowNetworks: readonly string[]; hosts: Readonly<Record<string, string>> }
   callers: {
     anonymous: 'deny' | 'metadata'
@@ -100,6 +104,7 @@ function toCallers(callers: ConfigFile['callers'] = {}): Config['callers'] {
 /** The configuration as the product uses it: milliseconds, and every default of DESIGN 6 filled in. */
 export function toConfig(path: string, revision: string, file: ConfigFile): Config {
   const { listen, discovery, defaults, authorization, egress } = file
+  const providers = Object.entries(authorization?.providers ?? {})
   return {
     file: path,
     revision,
@@ -138,10 +143,12 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       policy: authorization?.policy ?? 'strict',
       refreshMs: durationMs(authorization?.refresh ?? '6h'),
       providers: Object.fromEntries(
-        Object.entries(authorization?.providers ?? {}).map(([domain, entry]) => [
-          domain.toLowerCase(),
-          entry,
-        ]),
+        providers.flatMap(([domain, { policy }]) => (policy ? [[domain.toLowerCase(), { policy }]] : [])),
+      ),
+      confirmedPointers: new Map(
+        providers.flatMap(([domain, { confirm_pointer }]) =>
+          confirm_pointer ? [[domain.toLowerCase(), confirm_pointer]] : [],
+        ),
       ),
     },
     egress: {

@@ -52,7 +52,7 @@ export type ExplainSources = UpstreamSources & {
   feed: Pick<Feed, 'current' | 'lookup'>
   publishedAt(): number | undefined
   judge(): Judge
-  compiled(): ReadonlyMap<string, CompiledProvider>
+  provider(domain: string): CompiledProvider
   providerState(domain: string): ProviderState | undefined
   departures: Departures
   callers(): ViewCallers
@@ -100,11 +100,9 @@ export function createExplainer(sources: ExplainSources) {
     const snapshot = feed.current()
     const key = keyOf(handle)
     if (!snapshot || !key) return undefined
-    const compiled = sources.compiled()
     const evidence = (domain: string, agentUrl: string, verdict: Verdict) => {
       const state = sources.providerState(domain)
-      const provider = compiled.get(domain)
-      return state && provider && evidenceOf(state, provider, agentUrl, verdict)
+      return state && evidenceOf(state, sources.provider(domain), agentUrl, verdict)
     }
     return explainSignal({ snapshot, key, judge: sources.judge(), evidence })
   }
@@ -149,7 +147,7 @@ export function createExplainer(sources: ExplainSources) {
     const { handle, identity } =
       meaning.kind === 'signal' ? meaning : { handle: undefined, identity: undefined }
     const departure = handle === undefined ? undefined : departures.of(handle)
-    const provider = identity?.kind === 'provider' ? sources.compiled().get(identity.domain) : undefined
+    const provider = identity?.kind === 'provider' ? sources.provider(identity.domain) : undefined
     const { why, detail, agentUrls } = explainAbsence({
       ref,
       ...(identity && { identity }),

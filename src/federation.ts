@@ -158,6 +158,7 @@ async function composed(
       ...{ send, blobs, clock, log },
       refreshMs: config.authorization.refreshMs,
       concurrency: PROVIDER_CONCURRENCY,
+      confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
     }),
   )
   const policy = () => config.authorization

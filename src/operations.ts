@@ -79,7 +79,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
     feed: { current: () => parts().feed.current(), lookup: (...asked) => parts().feed.lookup(...asked) },
     publishedAt: () => publishedAt,
     judge: () => parts().verdicts.judge(),
-    compiled: () => parts().verdicts.compiled(),
+    provider: (domain) => parts().verdicts.provider(domain),
     providerState: (domain) => parts().providers.state(domain),
     slices: () => parts().upstreams.slices(),
     roster,

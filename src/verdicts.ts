@@ -1,4 +1,5 @@
 /** What providers say now, for this thread: the questions of brief-only agents, the start table, explain. */
+import type { SignalRef } from './adcp/reference.js'
 import { type CompiledProvider, compileProviders } from './authz/decide.js'
 import { type PolicySettings, policyFor } from './authz/policy.js'
 import type { Providers } from './authz/providers.js'
@@ -14,26 +15,28 @@ export type Verdicts = ReturnType<typeof createVerdicts>
 export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
   let compiled = new Map<string, CompiledProvider>()
 
-  /** A document is compiled once, however often it is asked about. */
-  function current(): ReadonlyMap<string, CompiledProvider> {
-    compiled = compileProviders(providers.states(), compiled)
-    return compiled
+  /** Compiles what is asked for and not compiled yet: large files cost this thread time. */
+  function provider(domain: string): CompiledProvider {
+    const state = providers.state(domain)
+    const fresh = state && compileProviders([state], compiled).get(state.domain)
+    if (fresh) compiled.set(state.domain, fresh)
+    return fresh ?? { domain, expiresAt: 0, reason: 'pending' }
   }
 
   function judge(): Judge {
-    const known = current()
     const now = clock.now()
     return (domain) => {
-      const provider = known.get(domain) ?? { domain, expiresAt: 0, reason: 'pending' as const }
-      const view = viewProvider(provider, now)
+      const view = viewProvider(provider(domain), now)
       const applied = policyFor(policy(), domain)
       return { ...view, policy: applied, stamp: `${applied} ${view.stamp}` }
     }
   }
 
-  return {
-    judge,
-    compiled: current,
-    references: (agentUrl: string) => referencesFor(current(), agentUrl, clock.now()),
+  /** What an agent (canonical url) may sell, by every provider's file: only brief-only agents are asked about. */
+  function references(agentUrl: string): SignalRef[] {
+    compiled = compileProviders(providers.states(), compiled)
+    return referencesFor(compiled, agentUrl, clock.now())
   }
+
+  return { judge, provider, references }
 }

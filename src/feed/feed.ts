@@ -31,6 +31,16 @@ export type FeedOptions = {
 
 export type Feed = ReturnType<typeof createFeed>
 
+/** A reader's part of a snapshot. */
+export type Seen = {
+  snapshot: Snapshot
+  /** In key order. */
+  entries: Uint32Array
+  criteria: Criteria
+  versions: Versions
+  warnings: AdcpWarning[]
+}
+
 /** A held snapshot and the scope in which it answers. */
 type Layered = { held: Held; scope: CacheScope }
 
@@ -211,6 +221,20 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     }
   }
 
+  /** What a reader sees of a selection, for answers in another order than the feed's: brief discovery. */
+  function see(query: Selection, reader: Reader): Seen | undefined {
+    const criteria = criteriaOf(query)
+    const from = layered(criteria, reader)
+    if (!from) return undefined
+    return {
+      snapshot: from.held.snapshot,
+      entries: from.held.see(criteria, reader).view.entries,
+      criteria,
+      versions: versions('brief', from, criteria, reader),
+      warnings: warnings(query, criteria, reader),
+    }
+  }
+
   /** Where a handle of ours leads, for whoever activates it; an account's overlay first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
     const layers = [overlayOf(account)?.current(), publicLayer.current()]
@@ -226,6 +250,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     withdraw,
     wholesale,
     lookup,
+    see,
     resolve,
     /** The current public snapshot; undefined until the first is published. */
     current: () => publicLayer.current()?.snapshot,

@@ -2,8 +2,8 @@
  * The rows of a snapshot being written. A row that did not change stays where it lies, in a chunk that both snapshots
  * share; chunks that hold mostly dead rows are left and their live rows written anew.
  */
-import { createSlabWriter } from '../upstreams/slab.js'
-import { createColumn, u16, u32 } from './columns.js'
+import { createChunks } from './chunks.js'
+import { createColumn, u8, u16, u32 } from './columns.js'
 import { digestWords } from './digest.js'
 import type { Rows, Snapshot } from './snapshot.js'
 
@@ -11,9 +11,11 @@ const LIVE_SHARE = 0.75
 /** Small builds leave small chunks: beyond this many, the small ones are written anew together. */
 const MOST_SMALL_CHUNKS = 32
 const SMALL_CHUNK = 1024 * 1024
-const NEW = 0xffff // "in a chunk of this build", until those are numbered
 const BRACE = 0x7d
 const COMMA = 0x2c
+const NO_PRICES = digestWords('')
+
+type Words = readonly number[]
 
 /** Chunks that rows must leave. */
 function wornChunks(rows: Rows): boolean[] {
@@ -31,91 +33,75 @@ function wornChunks(rows: Rows): boolean[] {
 
 export function createRowDraft(previous: Snapshot | undefined, expected: number) {
   const worn = previous ? wornChunks(previous.rows) : []
-  const writer = createSlabWriter()
+  const chunks = createChunks()
+  /** Chunks of the previous snapshot that stay in use, in order of first use. */
+  const kept: number[] = []
+  const keptAs = new Int32Array(previous?.rows.chunks.length ?? 0).fill(-1)
   const chunkOf = createColumn(u16, expected)
+  const isNew = createColumn(u8, expected)
   const start = createColumn(u32, expected)
   const head = createColumn(u32, expected)
   const length = createColumn(u32, expected)
-  let written = 0
-  let scratch = Buffer.allocUnsafe(64 * 1024)
 
-  function put(bytes: Uint8Array, headBytes: number): void {
-    writer.append(bytes)
-    chunkOf.push(NEW)
-    start.push(written)
+  function push(fresh: boolean, chunk: number, from: number, headBytes: number, bytes: number): void {
+    isNew.push(fresh ? 1 : 0)
+    chunkOf.push(chunk)
+    start.push(from)
     head.push(headBytes)
-    length.push(bytes.byteLength - 1)
-    written += 1
+    length.push(bytes)
   }
 
-  /** A new row; gives the digests of its structure and its prices. */
-  function add(
-    headText: string,
-    tailText: string,
-  ): { structure: readonly number[]; pricing: readonly number[] } {
+  /** A new row, written where it will lie; gives the digests of its structure and its prices. */
+  function add(headText: string, tailText: string): { structure: Words; pricing: Words } {
     const most = (headText.length + tailText.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
-    if (scratch.byteLength < most) scratch = Buffer.allocUnsafe(most * 2)
-    const headBytes = scratch.write(headText, 0)
-    const tailEnd = headBytes + scratch.write(tailText, headBytes)
-    scratch[tailEnd] = BRACE
-    scratch[tailEnd + 1] = COMMA
-    put(scratch.subarray(0, tailEnd + 2), headBytes)
+    const { buffer, start: from } = chunks.room(most)
+    const headEnd = from + buffer.write(headText, from)
+    const tailEnd = headEnd + buffer.write(tailText, headEnd)
+    buffer[tailEnd] = BRACE
+    buffer[tailEnd + 1] = COMMA
+    const { chunk } = chunks.take(tailEnd + 2 - from)
+    push(true, chunk, from, headEnd - from, tailEnd + 1 - from)
     return {
-      structure: digestWords(scratch.subarray(0, headBytes)),
-      pricing: digestWords(scratch.subarray(headBytes, tailEnd)),
+      structure: digestWords(buffer.subarray(from, headEnd)),
+      pricing: tailText === '' ? NO_PRICES : digestWords(buffer.subarray(headEnd, tailEnd)),
     }
   }
 
-  /** The row of an entry of the previous snapshot. */
+  /** The row of an entry of the previous snapshot: where it lies, or written anew when its chunk is left. */
   function keep({ rows }: Snapshot, entry: number): void {
     const chunk = rows.chunkOf[entry] as number
     const from = rows.start[entry] as number
+    const headBytes = rows.head[entry] as number
     const bytes = rows.length[entry] as number
     if (worn[chunk]) {
-      put((rows.chunks[chunk] as Uint8Array).subarray(from, from + bytes + 1), rows.head[entry] as number)
+      const { buffer, start: to } = chunks.room(bytes + 1)
+      buffer.set((rows.chunks[chunk] as Uint8Array).subarray(from, from + bytes + 1), to)
+      push(true, chunks.take(bytes + 1).chunk, to, headBytes, bytes)
       return
     }
-    chunkOf.push(chunk)
-    start.push(from)
-    head.push(rows.head[entry] as number)
-    length.push(bytes)
+    if ((keptAs[chunk] as number) < 0) keptAs[chunk] = kept.push(chunk) - 1
+    push(false, keptAs[chunk] as number, from, headBytes, bytes)
   }
 
   /** An entry without a row. */
   function none(): void {
-    for (const column of [chunkOf, start, head, length]) column.push(0)
+    push(false, 0, 0, 0, 0)
   }
 
+  /** Kept chunks come first, the new ones behind them. */
   function finish(): Rows {
-    const slab = writer.finish()
-    const rows = {
-      chunkOf: chunkOf.finish(),
+    const chunkOfEntry = chunkOf.finish()
+    const fresh = isNew.finish()
+    chunkOfEntry.forEach((chunk, entry) => {
+      if (fresh[entry]) chunkOfEntry[entry] = kept.length + chunk
+    })
+    return {
+      chunks: [...kept.map((chunk) => previous?.rows.chunks[chunk] as Uint8Array), ...chunks.finish()],
+      chunkOf: chunkOfEntry,
       start: start.finish(),
       head: head.finish(),
       length: length.finish(),
     }
-    const chunks: Uint8Array[] = []
-    const numbers = new Map<number, number>()
-    const kept = (old: number) => {
-      const known = numbers.get(old)
-      if (known !== undefined) return known
-      const number = chunks.push(previous?.rows.chunks[old] as Uint8Array) - 1
-      numbers.set(old, number)
-      return number
-    }
-    for (let entry = 0; entry < rows.length.length; entry += 1) {
-      const chunk = rows.chunkOf[entry] as number
-      if (chunk !== NEW && rows.length[entry] !== 0) rows.chunkOf[entry] = kept(chunk)
-    }
-    const base = chunks.length
-    for (let entry = 0; entry < rows.length.length; entry += 1) {
-      if (rows.chunkOf[entry] !== NEW) continue
-      const row = rows.start[entry] as number
-      rows.chunkOf[entry] = base + (slab.chunkOf[row] as number)
-      rows.start[entry] = slab.start[row] as number
-    }
-    chunks.push(...slab.chunks)
-    return { ...rows, chunks }
   }
 
   return { add, keep, none, finish }

@@ -2,8 +2,9 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (DESIGN 7). It listens to nothing yet; `close()` lets what is in flight finish.
  */
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
+import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { addA2a } from './a2a.js'
@@ -22,6 +23,7 @@ import { addOperations, createServingMetrics } from './operations.js'
 import { createOverload } from './overload.js'
 import { createRateLimiter, type RateLimit } from './rate-limit.js'
 import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
+import { dropSilentConnections } from './silent-connections.js'
 import type { Task } from './task.js'
 import { type AgentFacts, getAdcpCapabilities } from './tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from './tasks/get-signals.js'
@@ -31,6 +33,7 @@ const REQUEST_MS = 30_000 // for all of headers and body: a client that dribbles
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
 const KEEP_ALIVE_MS = 65_000 // longer than the usual load balancer's, so that it closes first
 const LOG_EVERY = 1_000
+const MAX_CONTEXTS = 10_000
 
 export type ServerOptions = GetSignalsOptions & {
   /** The url that callers know us by (DESIGN 6 `listen.public_url`). */
@@ -54,8 +57,21 @@ export type ServerOptions = GetSignalsOptions & {
   now?: () => number
 }
 
-function randomId(prefix: string): string {
-  return prefix + randomBytes(12).toString('base64url')
+function newTaskId(): string {
+  return `a2a_${randomBytes(12).toString('base64url')}`
+}
+
+/** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
+function createContextIds(): (bucket: string) => string {
+  const secret = randomBytes(16).toString('base64url')
+  const known = new LRUCache<string, string>({ max: MAX_CONTEXTS })
+  return (bucket) => {
+    const found = known.get(bucket)
+    if (found !== undefined) return found
+    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
+    known.set(bucket, made)
+    return made
+  }
 }
 
 /** A caller's own request id when it is harmless in a log line, else one of ours. */
@@ -112,7 +128,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     limiter,
     now,
     observe,
-    newContextId: () => randomId('ctx_'),
+    contextIdOf: createContextIds(),
     onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
   })
 
@@ -132,6 +148,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     else done(Object.assign(new Error('A request body must not be encoded'), { statusCode: 415 }))
   })
   answerFaults(app, log)
+  dropSilentConnections(app)
   addMcp(app, {
     door,
     dispatcher,
@@ -143,7 +160,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const card = agentCard({ publicUrl: options.publicUrl, version: options.version, tasks })
   const kept = createA2aTasks(now)
   const a2aCold = createA2aCold({ card, tasks: kept })
-  const newTaskId = () => randomId('a2a_')
   addA2a(app, { door, dispatcher, cold: a2aCold, tasks: kept, card, limiter, overload, now, newTaskId })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,

@@ -54,6 +54,8 @@ export function sendChunks(
   for (const chunk of chunks) length += byteLength(chunk)
   reply.hijack()
   const { raw } = reply
+  // A server that closes finishes this answer, and must not wait for another request on the same connection.
+  if (!reply.server.server.listening) raw.shouldKeepAlive = false
   raw.writeHead(status, { 'content-length': length, ...headers })
   const last = chunks.length - 1
   if (last > 0) {

@@ -37,7 +37,8 @@ export type DispatcherOptions = {
   tasks: readonly Task[]
   limiter: RateLimiter
   now: () => number
-  newContextId: () => string
+  /** The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes. */
+  contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
   /** Told of every exception a task threw. */
   onBug: (error: unknown, call: Call) => void
@@ -63,7 +64,7 @@ function refusal(...parts: Parameters<typeof adcpError>): TaskAnswer {
 }
 
 export function createDispatcher(options: DispatcherOptions) {
-  const { limiter, now, newContextId, observe, onBug } = options
+  const { limiter, now, observe, onBug } = options
   const entries = new Map<string, Entry>()
   for (const task of options.tasks) {
     const entry = { task, check: compileCheck(task.request) }
@@ -73,14 +74,14 @@ export function createDispatcher(options: DispatcherOptions) {
     }
   }
 
-  function contextIdOf(call: Call): string {
+  function contextIdFor(call: Call): string {
     const asked = isRecord(call.arguments) ? call.arguments.context_id : undefined
     const given = asked ?? call.contextId
-    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : newContextId()
+    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : options.contextIdOf(call.who.bucket)
   }
 
   function envelopeOf(call: Call): Envelope {
-    const envelope: Envelope = { release: '3.1', contextId: contextIdOf(call) }
+    const envelope: Envelope = { release: '3.1', contextId: contextIdFor(call) }
     const context = isRecord(call.arguments) && isRecord(call.arguments.context) && call.rawContext()
     if (context) envelope.context = context
     return envelope

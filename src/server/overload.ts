@@ -1,11 +1,12 @@
 /**
  * When to say 503 instead of falling over: the event loop is late all the time, or too many slow calls are under way.
- * One long pause is no overload, so the median of a window is judged, not its maximum.
+ * A pause is no overload, however long: only windows in a row whose median is late are.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 const WINDOW_MS = 500
 const LATE_MS = 250
+const LATE_WINDOWS = 4
 const RESOLUTION_MS = 20
 const MAX_PENDING = 2_000
 
@@ -19,17 +20,17 @@ export type Overload = {
 
 export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: number } = {}): Overload {
   const delay = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
-  let late = false
+  let lateWindows = 0
   let count = 0
   delay.enable()
   const timer = setInterval(() => {
-    late = delay.percentile(50) / 1e6 > LATE_MS
+    lateWindows = delay.percentile(50) / 1e6 > LATE_MS ? lateWindows + 1 : 0
     delay.reset()
   }, WINDOW_MS)
   timer.unref()
 
   return {
-    isOverloaded: () => late || count >= maxPending,
+    isOverloaded: () => lateWindows >= LATE_WINDOWS || count >= maxPending,
     track(pending) {
       count += 1
       return pending.finally(() => {

@@ -8,6 +8,7 @@ import { isCut, type Skimmed } from './skim.js'
 
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
+const MAX_DETAILS = 8_192 // characters of JSON
 const MAX_RETRY_AFTER_S = 24 * 60 * 60
 const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
@@ -27,6 +28,10 @@ export function agentError(code: string, message: string): AgentError {
   return { code: code.slice(0, MAX_CODE), message: message.slice(0, MAX_MESSAGE) }
 }
 
+function isSmall(details: unknown): details is Record<string, unknown> {
+  return isObject(details) && JSON.stringify(details).length <= MAX_DETAILS
+}
+
 function readError(raw: Record<string, unknown>): AgentError {
   const seconds = Number(raw.retry_after)
   const field = boundedText(raw.field, 200)
@@ -37,7 +42,7 @@ function readError(raw: Record<string, unknown>): AgentError {
     ...(field && { field }),
     ...(recovery && { recovery }),
     ...(seconds > 0 && { retryAfterMs: Math.min(seconds, MAX_RETRY_AFTER_S) * 1_000 }),
-    ...(isObject(raw.details) && { details: raw.details }),
+    ...(isSmall(raw.details) && { details: raw.details }),
   }
 }
 

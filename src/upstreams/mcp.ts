@@ -16,6 +16,7 @@ import {
 } from './agent.js'
 import { boundedText, type Found, isObject, readAnswer } from './answer.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
+import { parseJson } from './skim.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
@@ -45,7 +46,7 @@ export type McpAgent = Agent & {
 function parseText(text: string): Record<string, unknown> | undefined {
   if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined
   try {
-    const value: unknown = JSON.parse(text)
+    const value = parseJson(Buffer.from(text))
     return isObject(value) ? value : undefined
   } catch {
     return undefined // a message for people

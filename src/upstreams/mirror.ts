@@ -50,11 +50,6 @@ function sameRows(a: Slice, b: Collected): boolean {
   return a.digests.every((digest, at) => digest === b.digests[at])
 }
 
-function sameCounts(a: Readonly<Record<string, number>>, b: Readonly<Record<string, number>>): boolean {
-  const names = Object.keys({ ...a, ...b })
-  return names.every((name) => a[name] === b[name])
-}
-
 function conditions(held: Held | undefined, now: number): Arguments {
   const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
   if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
@@ -91,7 +86,7 @@ export function createMirror(options: MirrorOptions) {
     }
   }
 
-  /** Equal rows under equal tokens are the same slice, walked again. */
+  /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
   function settle(
     held: Held | undefined,
     mode: SliceMode,
@@ -101,8 +96,7 @@ export function createMirror(options: MirrorOptions) {
     const next = slice(mode, { rows, digests, dropped, refused, domains }, tokens)
     const state = { domains, confirmedAt: next.walkedAt, ...(cacheScope && { cacheScope }) }
     const same = held?.slice.mode === mode && sameRows(held.slice, next as Collected & Slice)
-    if (!same || !sameCounts(held.slice.dropped, dropped))
-      return { kind: 'replaced', held: { slice: next, ...state } }
+    if (!same) return { kind: 'replaced', held: { slice: next, ...state } }
     // The old bytes stay, so that whoever holds them holds what is current.
     const kept: Slice = { ...next, rows: held.slice.rows, digests: held.slice.digests }
     return { kind: 'unchanged', held: { slice: kept, ...state } }

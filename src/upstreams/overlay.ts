@@ -73,14 +73,11 @@ export function createOverlays({ mirrorOf, dialect, pace, clock }: OverlayOption
 
   /** At the deadline the answer is what is held; the reading goes on and warms the cache (DESIGN 5.7). */
   function byDeadline(member: Member, deadline: number): Promise<OverlayOutcome> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       const cancel = clock.after(deadline - clock.now(), () => {
         resolve(member.outcome ?? callFailed('timeout', 'the overlay could not be read in time'))
       })
-      void readOnce(member).then((outcome) => {
-        cancel()
-        resolve(outcome)
-      })
+      readOnce(member).finally(cancel).then(resolve, reject)
     })
   }
 

@@ -27,7 +27,6 @@ import type { SliceStore } from './slice-store.js'
 import type { Slots } from './slots.js'
 import type { UpstreamFailure, UpstreamStatus } from './status.js'
 
-const ATTEMPTS = 3 // of a read that is safe to repeat, while the upstream is well
 const RETRY_MS = 200
 const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business
 const DIALECT_MS = 24 * 60 * 60 * 1_000
@@ -44,7 +43,14 @@ const TRANSPORT: ReadonlySet<UpstreamFailure> = new Set([
   'server_error',
   'not_an_agent',
 ])
-const REPEATABLE: ReadonlySet<UpstreamFailure> = new Set(['unreachable', 'server_error', 'rate_limited'])
+/** How often a read that is safe to repeat is tried, by what went wrong: one bad page must not cost a long walk. */
+const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
+  unreachable: 3,
+  server_error: 3,
+  rate_limited: 3,
+  timeout: 2,
+  protocol_error: 2,
+}
 
 export type Pace = {
   timeoutMs: number
@@ -65,6 +71,7 @@ export type RunnerOptions = {
   referencesFor(agentUrl: string): readonly SignalRef[]
   /** The slice in use is another one now, or gone. */
   onChange(): void
+  onTrouble(message: string): void
 }
 
 export type UpstreamCall = {
@@ -80,7 +87,7 @@ function credentialName(auth: Auth): string {
 }
 
 export function createRunner(options: RunnerOptions) {
-  const { entry, pace, send, slots, store, clock, random, referencesFor, onChange } = options
+  const { entry, pace, send, slots, store, clock, random, referencesFor, onChange, onTrouble } = options
   const { id, agentUrl } = entry
   const credential = credentialName(entry.auth)
   const lifetime = new AbortController()
@@ -147,7 +154,7 @@ export function createRunner(options: RunnerOptions) {
     return outcome
   }
 
-  /** A read, repeated while that may help. An upstream that is failing gets single probes. */
+  /** A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. */
   async function ask(
     auth: Auth,
     task: string,
@@ -155,14 +162,14 @@ export function createRunner(options: RunnerOptions) {
     speaking: Dialect | undefined,
   ): Promise<AgentOutcome> {
     const sent = speaking ? argumentsFor(speaking, task, args) : args
-    const attempts = failures > 0 ? 1 : ATTEMPTS
+    const isProbe = transportFailures > 0
     for (let attempt = 1; ; attempt++) {
       const outcome = await callOnce(task, sent, auth, {
         timeoutMs: pace.timeoutMs,
         signal: lifetime.signal,
       })
       note(outcome, true)
-      if (outcome.kind !== 'failed' || !REPEATABLE.has(outcome.reason) || attempt === attempts) return outcome
+      if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
       const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())
       if (wait > LONGEST_RETRY_AFTER_MS || lifetime.signal.aborted) return outcome
       await sleep(wait)
@@ -224,14 +231,15 @@ export function createRunner(options: RunnerOptions) {
     }
     failures = 0
     problem = undefined
-    const before = held?.slice
+    const before = held?.slice // gone when it passed its cap while this refresh was under way
     const { slice } = outcome.held
-    const newTokens =
+    const isNew = outcome.kind === 'replaced' || before === undefined
+    const isRetold =
       slice.feedVersion !== before?.feedVersion || slice.pricingVersion !== before?.pricingVersion
     keep(outcome.held)
-    if (outcome.kind === 'replaced' || newTokens) store.save(outcome.held, credential)
+    if (isNew || isRetold) store.save(outcome.held, credential)
     else store.confirm(outcome.held)
-    if (outcome.kind === 'replaced') onChange()
+    if (isNew) onChange()
   }
 
   function schedule(ms: number): void {
@@ -257,9 +265,16 @@ export function createRunner(options: RunnerOptions) {
   function refresh(): void {
     if (refreshing || lifetime.signal.aborted) return
     cancelAttempt?.()
-    refreshing = refreshOnce().finally(() => {
-      refreshing = undefined
-    })
+    refreshing = refreshOnce()
+      .catch((error: Error) => {
+        // A bug of ours, met in one upstream's data, must cost no other upstream anything.
+        onTrouble(`${id}: the refresh broke: ${error.stack ?? error.message}`)
+        failures += 1
+        schedule(backoffMs({ failures, refreshMs: pace.refreshMs, random }))
+      })
+      .finally(() => {
+        refreshing = undefined
+      })
   }
 
   function state(): UpstreamStatus['state'] {

@@ -13,6 +13,7 @@ const COMMA = 0x2c
 const COLON = 0x3a
 const SPACE = 0x20 // and whatever sorts below it counts as white space here
 
+const MAX_DEPTH = 100
 const KEY = Buffer.from('"signals"')
 /** Stands where rows were cut out; no agent sends it by chance. */
 const CUT = 'tributary:rows-cut-here'
@@ -96,13 +97,35 @@ function findCut(bytes: Buffer): Cut | undefined {
   return cut && findArray(bytes, cut.to) === -1 ? cut : undefined
 }
 
+/** Nested so deep that only an attack means it: what is parsed here is later written again, recursively. */
+function isTooDeep(json: Uint8Array): boolean {
+  const bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
+  let depth = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at] as number
+    if (byte === QUOTE) {
+      at = endOfString(bytes, at) - 1
+      if (at < 0) return false
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      depth += 1
+      if (depth > MAX_DEPTH) return true
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1
+  }
+  return false
+}
+
+/** Throws a SyntaxError when it is not JSON, or nested too deeply. */
+export function parseJson(json: Uint8Array): unknown {
+  if (isTooDeep(json)) throw new SyntaxError('nested too deeply')
+  return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString())
+}
+
 /** Throws a SyntaxError when the message is not JSON. A row that is not JSON is found when it is read. */
 export function skim(message: Uint8Array): Skimmed {
   const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
-  const whole = () => JSON.parse(bytes.toString()) as unknown
+  const whole = () => parseJson(bytes)
   const cut = findCut(bytes)
   if (!cut) return { value: whole(), rows: [], whole }
-  const before = bytes.toString('utf8', 0, cut.from)
-  const after = bytes.toString('utf8', cut.to)
-  return { value: JSON.parse(`${before}${CUT_JSON}${after}`), rows: cut.rows, whole }
+  const skeleton = Buffer.concat([bytes.subarray(0, cut.from), CUT_JSON, bytes.subarray(cut.to)])
+  return { value: parseJson(skeleton), rows: cut.rows, whole }
 }

@@ -2,7 +2,9 @@
  * Many byte rows in few large chunks, found by typed-array offsets. Memory is shared, so a worker reads the same
  * bytes without a copy. One Buffer a row would cost a third more memory and long collector pauses (SCOUTING, Engine).
  */
-const CHUNK_BYTES = 8 * 1024 * 1024 // small enough that a small slice wastes little, large enough for few chunks
+// Chunks double up to a size that is large enough for few of them: a small slice never takes much.
+const FIRST_CHUNK_BYTES = 256 * 1024
+const CHUNK_BYTES = 8 * 1024 * 1024
 const FIRST_ROWS = 1024
 
 /** Immutable once made. Rows keep the order in which they were appended. */
@@ -54,7 +56,8 @@ export function createSlabWriter() {
     const last = chunks.at(-1)
     if (last && used + bytes <= last.byteLength) return last
     if (last) chunks[chunks.length - 1] = last.subarray(0, used)
-    const next = new Uint8Array(shared(Math.max(CHUNK_BYTES, bytes)))
+    const usual = Math.min(CHUNK_BYTES, FIRST_CHUNK_BYTES * 2 ** chunks.length)
+    const next = new Uint8Array(shared(Math.max(usual, bytes)))
     chunks.push(next)
     used = 0
     return next

@@ -19,20 +19,19 @@ export function createSlots(total: LimitFunction, concurrency: number): Slots {
     }
     const startedAt = Date.now()
     const left = () => budget.timeoutMs - (Date.now() - startedAt)
-    return new Promise((resolve) => {
-      const late = setTimeout(
-        () => resolve(callFailed('timeout', 'no place was free in time')),
-        budget.timeoutMs,
-      )
-      const started = async (): Promise<AgentOutcome> => {
-        clearTimeout(late)
-        if (left() <= 0) return callFailed('timeout', 'no place was free in time')
-        if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
-        return run({ ...budget, timeoutMs: left() })
-      }
-      own(() => total(started)).then(resolve, (error: Error) => {
-        resolve(callFailed('protocol_error', `internal: ${error.message}`))
-      })
+
+    async function started(): Promise<AgentOutcome> {
+      if (left() <= 0) return callFailed('timeout', 'no place was free in time')
+      if (budget.signal?.aborted) return callFailed('aborted', 'the caller gave up')
+      return run({ ...budget, timeoutMs: left() })
+    }
+
+    return new Promise((resolve, reject) => {
+      // Some waits are shared with other callers (a handshake, a place): none of them outlasts this one's budget.
+      const late = setTimeout(() => resolve(callFailed('timeout', 'no answer in time')), budget.timeoutMs)
+      own(() => total(started))
+        .finally(() => clearTimeout(late))
+        .then(resolve, reject)
     })
   }
 }

@@ -13,6 +13,7 @@ import type { Held } from './mirror.js'
 import type { OverlayOutcome, Scope } from './overlay.js'
 import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
 import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
+import { parseJson } from './skim.js'
 import type { Slice } from './slice.js'
 import { createSliceStore } from './slice-store.js'
 import { createSlots } from './slots.js'
@@ -80,7 +81,7 @@ function untokened({ slice, ...rest }: Held): Held {
 
 function parseRows(rows: readonly Uint8Array[]): unknown[] | undefined {
   try {
-    return rows.map((row) => JSON.parse(Buffer.from(row).toString()))
+    return rows.map(parseJson)
   } catch {
     return undefined // rows are cut out unparsed: one that is not JSON shows here
   }
@@ -155,6 +156,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         clock,
         random,
         referencesFor,
+        onTrouble,
         onChange: () => changed(entry.id),
       })
       runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })

@@ -6,29 +6,34 @@ import { rowBytes } from '../../src/feed/snapshot.js'
 import { anyWorld, proven } from './arbitrary.js'
 import { judgeThat, listing, sliceOf } from './world.js'
 
-function everything(snapshot: Snapshot) {
+/** A column or a list as text that is quick to compare. */
+function spelled(value: unknown): unknown {
+  if (ArrayBuffer.isView(value)) {
+    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, spelled(member)]))
+}
+
+/** All that readers, later builds and digests rest on; where rows lie in memory is free. */
+function everything(snapshot: Snapshot): string {
   const { id, structure, pricing, keys, shown, facts, deployments, digests, tree } = snapshot
   const rows = [...shown].map((entry) => Buffer.from(rowBytes(snapshot, entry)).toString())
-  return { id, structure, pricing, keys, shown, facts, deployments, digests, tree, rows }
+  return JSON.stringify(
+    spelled({ id, structure, pricing, keys, shown, facts, deployments, digests, tree, rows }),
+  )
 }
 
 test('an incremental build gives what a build from scratch gives, to the byte', (t) => {
   proven(
     t,
-    300,
+    1_000,
     fc.property(fc.array(anyWorld, { minLength: 2, maxLength: 4 }), (worlds) => {
       let previous: Snapshot | undefined
       for (const { slices, judge } of worlds) {
         const scratch = buildSnapshot({ slices, judge })
         previous = buildSnapshot({ ...(previous ? { previous } : {}), slices, judge })
-        if (
-          !Buffer.from(JSON.stringify(everything(previous))).equals(
-            Buffer.from(JSON.stringify(everything(scratch))),
-          )
-        ) {
-          t.same(everything(previous), everything(scratch))
-          throw new Error('the builds differ')
-        }
+        if (everything(previous) !== everything(scratch)) throw new Error('the builds differ')
       }
     }),
   )

@@ -4,30 +4,39 @@ import type { Policy, Verdict } from '../../src/authz/verdict.js'
 import type { Judge } from '../../src/feed/judge.js'
 import type { Reader } from '../../src/feed/query.js'
 import type { Definition } from '../../src/merge/definition.js'
-import { createSlabWriter } from '../../src/upstreams/slab.js'
+import type { Slab } from '../../src/upstreams/slab.js'
 import type { Listing, Slice, SliceMode } from '../../src/upstreams/slice.js'
 
 export const agentUrl = (upstream: string) => `https://${upstream}.example/mcp`
+
+/** One chunk of exactly its size: thousands of small slices must not take thousands of large buffers. */
+function slabOf(rows: readonly Buffer[]): Slab {
+  const chunk = new Uint8Array(new SharedArrayBuffer(rows.reduce((sum, row) => sum + row.byteLength, 0)))
+  const start = new Uint32Array(rows.length)
+  let used = 0
+  rows.forEach((row, at) => {
+    chunk.set(row, used)
+    start[at] = used
+    used += row.byteLength
+  })
+  const length = Uint32Array.from(rows, (row) => row.byteLength)
+  return { count: rows.length, chunks: [chunk], chunkOf: new Uint16Array(rows.length), start, length }
+}
 
 export function sliceOf(
   upstream: string,
   listings: readonly Listing[],
   { mode = 'wholesale', scope = 'public' }: { mode?: SliceMode; scope?: string } = {},
 ): Slice {
-  const writer = createSlabWriter()
-  const digests = new BigUint64Array(listings.length)
-  listings.forEach((listing, row) => {
-    const bytes = Buffer.from(JSON.stringify(listing))
-    writer.append(bytes)
-    digests[row] = hash('sha256', bytes, 'buffer').readBigUInt64LE(0)
-  })
+  const rows = listings.map((row) => Buffer.from(JSON.stringify(row)))
+  const digest = (row: Buffer) => Buffer.from(hash('sha256', row), 'hex').readBigUInt64LE(0)
   return {
     upstream,
     agentUrl: agentUrl(upstream),
     scope,
     mode,
-    rows: writer.finish(),
-    digests,
+    rows: slabOf(rows),
+    digests: BigUint64Array.from(rows, digest),
     dropped: {},
     walkedAt: 0,
   }

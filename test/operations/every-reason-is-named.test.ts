@@ -276,8 +276,24 @@ test('for every way a signal can be missing, explain names the true reason', asy
   t.same(
     [...Object.keys(WHY)].filter((why) => !covered.has(why)),
     ['hidden_from_caller'],
-    'every word was proved',
+    'every word was proved, that one below',
   )
+})
+
+test('an anonymous caller who may read nothing misses every signal', async (t) => {
+  const native = { ...row('p.example', 'own'), signal_type: 'owned', signal_ref: undefined }
+  const upstream = await startMcpAgent(wholesaleAgent([native], 'v1').handle)
+  t.teardown(() => upstream.close())
+  const keys = [{ id: 'op', token_sha256: hash('sha256', OPERATOR, 'hex'), role: 'operator' }]
+  const { url, ready } = await openTributary(t, {
+    upstreams: [{ id: 'own', url: upstream.url }],
+    callers: { anonymous: 'deny', keys },
+  })
+  await ready
+  const response = await fetch(`${url}/explain?ref=segment_own&caller=anonymous`, {
+    headers: { authorization: `Bearer ${OPERATOR}` },
+  })
+  t.match(await response.json(), { reason: 'hidden_from_caller', view: { access: 'none' } })
 })
 
 test('only operators may ask, and a question must be one', async (t) => {

@@ -76,12 +76,31 @@ test('an account that is missing and one of somebody else get the same bytes', a
   t.match(foreign, /ACCOUNT_NOT_FOUND/)
   t.equal(foreign, await ask({ account_id: 'missing' }))
   t.equal(foreign, await ask({ account_id: '__proto__' }))
-  t.equal(foreign, await ask({ brand: { domain: 'acme.example' }, operator: 'acme.example' }))
   t.match(await ask({ account_id: 'acc_2' }, OTHER_TOKEN), /"status":"completed"/)
   const { json } = await post('/mcp', tool({ ...page, account: { account_id: 'acc_1' } }), {
     'mcp-protocol-version': '2025-06-18',
   })
   t.equal(json.result.structuredContent.adcp_error.code, 'AUTH_REQUIRED')
+})
+
+test('an account named by its natural key, or declared by the caller, reads the rate card', async (t) => {
+  const asked: string[] = []
+  const { call } = await startServer(t, {
+    declaredAccounts: async (caller, id) => {
+      asked.push(`${caller} ${id}`)
+      return id === 'declared'
+    },
+  })
+  const natural = { brand: { domain: 'acme.example' }, operator: 'agency.example' }
+  const open = await call('get_signals', page)
+  for (const account of [natural, { account_id: 'declared' }]) {
+    const answer = await call('get_signals', { ...page, account })
+    t.same(answer, open)
+    t.equal(answer.cache_scope, 'public')
+  }
+  const missing = await call('get_signals', { ...page, account: { account_id: 'missing' } })
+  t.equal(missing.adcp_error.code, 'ACCOUNT_NOT_FOUND')
+  t.same(asked, ['buyer declared', 'buyer missing'])
 })
 
 test('two callers cannot share an id or a key', (t) => {

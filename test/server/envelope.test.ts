@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
+import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
 
 const SEED = 20_261_120
 const headers = { authorization: `Bearer ${BUYER_TOKEN}`, 'mcp-protocol-version': '2025-06-18' }
@@ -94,11 +94,13 @@ test('the release that is served follows the pin', async (t) => {
   t.same(adcp_error.details, { supported_versions: ['3.0', '3.1'] })
 })
 
-test('context_id: the given one goes on, an odd one is replaced, none is made up anew each time', async (t) => {
-  const { call } = await startServer(t)
+test('context_id: the given one goes on; else a caller has one of its own, so equal questions get equal bytes', async (t) => {
+  const { call, post } = await startServer(t)
   const page = { discovery_mode: 'wholesale' }
   t.equal((await call('get_signals', { ...page, context_id: 'session-1' })).context_id, 'session-1')
   t.match((await call('get_signals', { ...page, context_id: 'x"<y>' })).context_id, /^ctx_/)
-  const [one, two] = [await call('get_signals', page), await call('get_signals', page)]
-  t.not(one.context_id, two.context_id)
+  const body = bodyWith('{}')
+  t.equal((await post('/mcp', body, headers)).text, (await post('/mcp', body, headers)).text)
+  const other = await call('get_signals', page, { authorization: `Bearer ${OTHER_TOKEN}` })
+  t.not(other.context_id, (await call('get_signals', page)).context_id)
 })

@@ -16,8 +16,7 @@ import type {
   WholesaleQuery,
 } from '../../feed/query.js'
 import type { UpstreamStatus } from '../../upstreams/status.js'
-import { findAccount } from '../accounts.js'
-import { overlayName } from '../callers.js'
+import { type AccountFound, type DeclaredAccounts, findAccount } from '../accounts.js'
 import { incompleteOf } from '../incomplete.js'
 import type { CallContext, Task, TaskAnswer } from '../task.js'
 
@@ -44,6 +43,7 @@ export type GetSignalsOptions = {
   feed: SignalsFeed
   upstreams: { statuses(): readonly UpstreamStatus[] }
   discover?: Discover
+  declaredAccounts?: DeclaredAccounts
 }
 
 function forbidden(names: readonly string[], input: object, message: string): Issue[] {
@@ -132,14 +132,8 @@ function refused(error: AdcpError): TaskAnswer {
   return { kind: 'refused', error }
 }
 
-export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Task<typeof GetSignalsRequest> {
-  function readerOf(input: GetSignalsRequest, { caller }: CallContext): Reader | AdcpError {
-    const reader: Reader = { caller: caller.id, visibility: caller.visibility, grants: caller.destinations }
-    if (input.account === undefined) return reader
-    const account = findAccount(caller, input.account)
-    if (account.kind === 'refused') return account.error
-    return { account: overlayName(caller.id, account.id), ...reader }
-  }
+export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
+  const { feed, upstreams, discover, declaredAccounts } = options
 
   function wholesale(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const answer = feed.wholesale(wholesaleQuery(input), reader, now)
@@ -176,11 +170,7 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     }
   }
 
-  function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
-    const broken = violations(input)
-    if (broken.length > 0) return refused(invalidRequest(broken))
-    const reader = readerOf(input, context)
-    if ('code' in reader) return refused(reader)
+  function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
     if (input.discovery_mode === 'wholesale') return wholesale(input, reader, context.now)
     if (input.signal_spec === undefined && input.push_notification_config === undefined) {
       return lookup(input, reader, context.now)
@@ -189,6 +179,24 @@ export function getSignals({ feed, upstreams, discover }: GetSignalsOptions): Ta
     const pointer = input.signal_spec === undefined ? '/push_notification_config' : '/signal_spec'
     const message = 'cannot be honored by this agent: it answers exact lookups and the wholesale feed'
     return refused(invalidRequest([{ pointer, message, keyword: 'not' }]))
+  }
+
+  function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
+    const broken = violations(input)
+    if (broken.length > 0) return refused(invalidRequest(broken))
+    const { caller } = context
+    const reader: Reader = { caller: caller.id, visibility: caller.visibility, grants: caller.destinations }
+    if (input.account === undefined) return answer(input, reader, context)
+    const seen = (found: AccountFound) => {
+      if (found.kind === 'refused') return found
+      return answer(
+        input,
+        { ...(found.overlay !== undefined && { account: found.overlay }), ...reader },
+        context,
+      )
+    }
+    const found = findAccount(caller, input.account, declaredAccounts)
+    return found instanceof Promise ? found.then(seen) : seen(found)
   }
 
   return {

@@ -1,0 +1,84 @@
+/**
+ * A Tributary of its own for each run: the sandbox federation, a fresh folder, a free port, no anonymous callers.
+ * Each transport has its own key, so that what one leaves behind does not meet the other.
+ */
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../dist/src/main.js', import.meta.url))
+const READY_MS = 60_000
+
+export const KEYS = { mcp: 'conformance-mcp', a2a: 'conformance-a2a', other: 'conformance-other' }
+
+async function freePort() {
+  const probe = createServer()
+  await new Promise((resolve) => probe.listen(0, '127.0.0.1', resolve))
+  const { port } = probe.address()
+  await new Promise((resolve) => probe.close(resolve))
+  return port
+}
+
+/** JSON is YAML. */
+function configuration(port, folder) {
+  const keys = Object.entries(KEYS).map(([id, token]) => ({
+    id,
+    token_sha256: createHash('sha256').update(token).digest('hex'),
+    role: 'buyer',
+    destinations: [
+      { type: 'platform', platform: 'the-trade-desk' },
+      { type: 'agent', agent_url: 'https://sales.pinecrest.example/mcp' },
+    ],
+  }))
+  return {
+    listen: { host: '127.0.0.1', port },
+    registries: [{ url: 'https://registry.signalcommons.example', refresh: '1m' }],
+    callers: { anonymous: 'deny', keys },
+    storage: { url: `file:${folder}` },
+    sandbox: true,
+  }
+}
+
+async function untilReady(url, server) {
+  const end = Date.now() + READY_MS
+  while (Date.now() < end) {
+    if (server.exitCode !== null) throw new Error(`Tributary ended with code ${server.exitCode}`)
+    const ready = await fetch(`${url}/readyz`).then(
+      (reply) => reply.ok,
+      () => false, // it does not listen yet
+    )
+    if (ready) return
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  throw new Error(`Tributary was not ready in ${READY_MS / 1_000} s`)
+}
+
+export async function startTributary() {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-conformance-'))
+  const port = await freePort()
+  const config = join(folder, 'tributary.json')
+  await writeFile(config, JSON.stringify(configuration(port, join(folder, 'data'))))
+  const server = spawn(process.execPath, [MAIN, 'serve', '--config', config], {
+    stdio: ['ignore', 'ignore', 'inherit'],
+  })
+  const ended = new Promise((resolve) => server.once('exit', resolve))
+  const url = `http://127.0.0.1:${port}`
+
+  async function close() {
+    server.kill('SIGTERM')
+    await ended
+    await rm(folder, { recursive: true, force: true })
+  }
+
+  try {
+    await untilReady(url, server)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return { url, close }
+}

@@ -1,0 +1,215 @@
+/**
+ * One brief question: the mirrored feed is searched at once, the upstreams are asked meanwhile, and both become one
+ * order (issue: brief discovery; specification, "Operation by combination of `signal_spec` and `signal_refs`").
+ */
+import type { AccountReference } from '../adcp/account.js'
+import type { GetSignalsRequest } from '../adcp/get-signals.js'
+import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
+import { canonicalUrl } from '../adcp/url.js'
+import { criteriaOf } from '../feed/canonical.js'
+import type { Feed, Seen } from '../feed/feed.js'
+import { fuse } from '../feed/fusion.js'
+import type { Judge } from '../feed/judge.js'
+import { entryOfRef } from '../feed/lookup.js'
+import type { Reader, Selection } from '../feed/query.js'
+import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../feed/refinement.js'
+import type { Searchable } from '../feed/search/search-host.js'
+import { rowAt } from '../feed/snapshot.js'
+import type { Auth } from '../upstreams/agent.js'
+import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
+import type { Slice } from '../upstreams/slice.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { gatherFindings } from './findings.js'
+import { createTranslations, type Ground, hitOf, keyOf, placeOf } from './hits.js'
+import { createGate, type Sight } from './page.js'
+import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
+
+/** Longer answers are for the wholesale feed. */
+const MOST_HITS = 1_000
+/** Rows whose wishes are measured: they must be taken apart for it. */
+const MOST_MEASURED = 400
+/** Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not known. */
+const LOCAL_WEIGHT = 2
+const ASKED_ROWS = 50
+
+/** How an upstream is asked on behalf of a reader; by default with the configured credential and no account. */
+export type Access = { scope: string; account?: AccountReference; auth?: Auth }
+
+export type BriefOptions = {
+  feed: Pick<Feed, 'see'>
+  search: { current(): Searchable | undefined }
+  fanout: Fanout
+  upstreams: { statuses(): readonly UpstreamStatus[] }
+  /** What providers say at this moment. */
+  judge(): Judge
+  access?(reader: Reader, upstream: string): Access | undefined
+}
+
+export type Ranked = {
+  ground: Ground
+  seen: Seen
+  sight: Sight
+  /** Best first. */
+  hits: readonly number[]
+  reports: readonly UpstreamReport[]
+  missing: readonly Missing[]
+}
+
+export type Inquiry = {
+  /** Whom the question went to, with what each has said so far. */
+  answers(): ReadonlyMap<string, UpstreamAnswer>
+  /** When all have spoken or the time is over. */
+  settled(until?: number): Promise<void>
+  /** The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first feed. */
+  rank(late?: ReadonlyMap<string, Slice>): Ranked | undefined
+  asked: readonly Asked[]
+}
+
+/** The parts of a request that choose and shape rows. */
+export function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest): Selection {
+  return {
+    ...(filters && { filters }),
+    ...(destinations && { destinations }),
+    ...(countries && { countries }),
+    ...(fields && { fields }),
+  }
+}
+
+function refsOf({ signal_refs = [], signal_ids = [] }: GetSignalsRequest): SignalRef[] {
+  return [...signal_refs, ...signal_ids.map(refFromLegacy)]
+}
+
+/** Equal for equal questions; what the asked upstreams would be sent, and for whom. */
+export function questionKey(input: GetSignalsRequest, reader: Reader): string {
+  const { tuple } = criteriaOf(selectionOf(input))
+  return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
+}
+
+/** Worth asking: it answers, or it can be asked only (FACTS 8: brief-only agents). */
+function isAskable({ state, problem }: UpstreamStatus): boolean {
+  return state !== 'absent' || problem?.reason === 'not_enumerable'
+}
+
+/** References that mean something there: a provider's everywhere, a source's at the source. */
+function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
+  return refs.filter(
+    (ref) =>
+      ref.scope === 'data_provider' ||
+      (ref.scope === 'signal_source' && canonicalUrl(ref.signal_source_url) === agentUrl),
+  )
+}
+
+const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
+
+export function createBrief({ feed, search, fanout, upstreams, judge, access }: BriefOptions) {
+  const translate = createTranslations()
+
+  function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
+    const refs = refsOf(input)
+    const { signal_spec: spec, filters, destinations, countries } = input
+    return upstreams
+      .statuses()
+      .filter(isAskable)
+      .flatMap(({ id, url }): Asked[] => {
+        const agentUrl = canonicalUrl(url) ?? url
+        const own = refsFor(refs, agentUrl)
+        if (spec === undefined && own.length === 0) return []
+        const { scope, account, auth } = access?.(reader, id) ?? { scope: 'public' }
+        const args = {
+          discovery_mode: 'brief',
+          ...(spec !== undefined && { signal_spec: spec }),
+          ...(own.length > 0 && { signal_refs: own }),
+          ...(filters && { filters }),
+          ...(destinations && { destinations }),
+          ...(countries && { countries }),
+          ...(account && { account }),
+          pagination: { max_results: ASKED_ROWS },
+        }
+        return [{ id, agentUrl, args, scope, ...(auth && { auth }) }]
+      })
+  }
+
+  /** The search's rows as hits of this reader's ground, best first. */
+  function searched(text: string, ground: Ground, passes: (hit: number) => boolean): number[] {
+    const searchable = search.current()
+    if (!searchable) return []
+    const entries = translate(searchable.snapshot, ground.feed)
+    const entryOf = entries ? (row: number) => entries[row] as number : (row: number) => row
+    const { rows } = searchable.searcher.search(text, {
+      limit: MOST_HITS,
+      accept: (row) => entryOf(row) >= 0 && passes(entryOf(row)),
+    })
+    return Array.from(rows, (row) =>
+      ground.beside ? hitOf(ground, keyOf(ground, entryOf(row))) : entryOf(row),
+    )
+  }
+
+  function anchorsOf(refs: readonly SignalRef[], ground: Ground): number[] {
+    const named = refs.map((ref) => {
+      const beside = ground.beside ? entryOfRef(ground.beside, ref) : -1
+      return beside >= 0 ? ground.feed.count + beside : entryOfRef(ground.feed, ref)
+    })
+    return [...new Set(named.filter((hit) => hit >= 0))]
+  }
+
+  function ask(input: GetSignalsRequest, reader: Reader, deadline: number, signal?: AbortSignal): Inquiry {
+    const asked = askedOf(input, reader)
+    const { answers, settled } = fanout.ask({ key: questionKey(input, reader), asked, deadline }, signal)
+
+    function rank(late: ReadonlyMap<string, Slice> = new Map()): Ranked | undefined {
+      const selection = selectionOf(input)
+      const seen = feed.see(selection, reader)
+      if (!seen) return undefined
+      const absent = upstreams.statuses().filter((status) => !isAskable(status))
+      const said = [...answers(), ...absent.map(({ id }) => [id, ABSENT] as const)].map(
+        ([id, answer]): [string, UpstreamAnswer] => {
+          const slice = late.get(id)
+          return [id, slice && answer.kind !== 'answered' ? { kind: 'answered', slice, tookMs: 0 } : answer]
+        },
+      )
+      const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
+      const { ground, lists } = gatherFindings(seen.snapshot, slices, judge())
+      const { criteria } = seen
+      const sight: Sight = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
+      const passes = createGate(ground, seen.entries, sight)
+
+      const anchors = anchorsOf(refsOf(input), ground).filter(passes)
+      const rowOf = (hit: number) => {
+        const { snapshot, entry } = placeOf(ground, hit)
+        return rowAt(snapshot, entry) as RefinableRow
+      }
+      const named = anchors.map(rowOf)
+      const refinement = readWishes(input.signal_spec ?? '')
+      const wishes = named.length > 0 ? refinement.wishes : []
+      const text = named.length > 0 ? refinedQuestion(refinement, named) : (input.signal_spec ?? '')
+      const local = input.signal_spec === undefined ? [] : searched(text, ground, passes)
+      const found = input.signal_spec === undefined ? [] : lists.map((ids) => ids.filter(passes))
+      const fused = fuse([
+        { ids: local, weight: LOCAL_WEIGHT },
+        ...found.map((ids) => ({ ids, weight: 1 })),
+      ]).filter((hit) => !anchors.includes(hit))
+      const wished =
+        wishes.length === 0
+          ? fused
+          : fused.slice(0, MOST_MEASURED).filter((hit) => fulfils(wishes, rowOf(hit), named))
+
+      let list = 0
+      return {
+        ground,
+        seen,
+        sight,
+        hits: [...anchors, ...wished].slice(0, MOST_HITS),
+        reports: said.map(([id, answer]) =>
+          reportOf(id, answer, answer.kind === 'answered' ? (lists[list++]?.length ?? 0) : 0),
+        ),
+        missing: said.flatMap(([id, answer]) => missingOf(id, answer) ?? []),
+      }
+    }
+
+    return { answers, settled, rank, asked }
+  }
+
+  return { ask }
+}
+
+export type Brief = ReturnType<typeof createBrief>

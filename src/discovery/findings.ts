@@ -1,0 +1,81 @@
+/**
+ * What upstreams found, made part of the feed's world: rows that the feed has are its entries; the rest is merged and
+ * authorized like the feed is (DESIGN 5.3, 5.4), together with what the feed knows of the same signals.
+ */
+import { buildSnapshot } from '../feed/builder.js'
+import type { Judge } from '../feed/judge.js'
+import { findKey, putKey, WORDS } from '../feed/keys.js'
+import type { Snapshot } from '../feed/snapshot.js'
+import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import { createSlabWriter, slabRow } from '../upstreams/slab.js'
+import { type Slice, sliceListing } from '../upstreams/slice.js'
+import { type Ground, hitOf } from './hits.js'
+
+export type Findings = {
+  ground: Ground
+  /** One list a slice, in the order of the slices given: hits in the upstream's own order. */
+  lists: readonly (readonly number[])[]
+}
+
+type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
+
+function rowKey(slice: Slice, row: number): Uint32Array | undefined {
+  const identity = identityOf(sliceListing(slice, row), slice.agentUrl)
+  const bytes = identity && handleKey(signalHandle(identityKey(identity)))
+  if (!bytes) return undefined
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  return key
+}
+
+/** The mirrored listings of a feed entry, withheld ones included: an unauthorized offer must stay one. */
+function mirrored({ offers, slices }: Snapshot, entry: number): { slice: Slice; row: number }[] {
+  const found: { slice: Slice; row: number }[] = []
+  for (let at = offers.at[entry] as number; at < (offers.at[entry + 1] as number); at += 1) {
+    const slice = slices[offers.slice[at] as number]?.slice
+    if (slice) found.push({ slice, row: offers.row[at] as number })
+  }
+  return found
+}
+
+function cutOut({ slice, rows }: Part): Slice {
+  const writer = createSlabWriter()
+  const digests = new BigUint64Array(new SharedArrayBuffer(rows.length * 8))
+  rows.forEach(({ from, row }, at) => {
+    writer.append(slabRow(from.rows, row))
+    digests[at] = from.digests[row] as bigint
+  })
+  return { ...slice, rows: writer.finish(), digests }
+}
+
+/** The same findings for the same slices, in whatever order they came. */
+export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: Judge): Findings {
+  const parts = new Map<string, Part>() // agent url -> what is merged beside the feed
+  const carried = new Set<string>()
+  const put = (slice: Slice, from: Slice, row: number) => {
+    const part = parts.get(slice.agentUrl) ?? { slice, rows: [] }
+    part.rows.push({ from, row })
+    parts.set(slice.agentUrl, part)
+  }
+  const keys = slices.map((slice) => Array.from({ length: slice.rows.count }, (_, row) => rowKey(slice, row)))
+  for (const [at, slice] of slices.entries()) {
+    for (const [row, key] of (keys[at] ?? []).entries()) {
+      if (!key) continue
+      const entry = findKey(feed.keys, feed.count, key)
+      const held = entry < 0 ? [] : mirrored(feed, entry)
+      // The mirror has the upstream's whole row; its answer to a question may be a part of it.
+      if (held.some((offer) => offer.slice.agentUrl === slice.agentUrl)) continue
+      put(slice, slice, row)
+      if (carried.has(key.join())) continue
+      carried.add(key.join())
+      for (const offer of held) put(offer.slice, offer.slice, offer.row)
+    }
+  }
+  const beside =
+    parts.size > 0 ? buildSnapshot({ slices: [...parts.values()].map(cutOut), judge }) : undefined
+  const ground: Ground = beside ? { feed, beside } : { feed }
+  const lists = keys.map((list) => [
+    ...new Set(list.map((key) => (key ? hitOf(ground, key) : -1)).filter((hit) => hit >= 0)),
+  ])
+  return { ground, lists }
+}

@@ -1,0 +1,81 @@
+/**
+ * An answer in one or two sentences: the best match, where it is live, what it costs (specification, "A brief-mode agent
+ * should produce a `message` ..."). Names come from providers and upstreams: letters and figures pass, markup does not.
+ */
+import type { Deployment, PricingOption } from '../adcp/signal.js'
+
+const NAME_LENGTH = 80
+const MOST_PLACES = 3
+
+type Row = { name: string; deployments: readonly Deployment[]; pricing_options?: readonly PricingOption[] }
+
+export type Outcome = {
+  best: Row | undefined
+  count: number
+  total: number
+  /** Upstreams whose part is missing. */
+  missing: number
+  seesPrices: boolean
+}
+
+/** Text of others as it may stand in a sentence of ours. */
+function plain(text: string): string {
+  const clean = text
+    .replace(/[^\p{L}\p{M}\p{N} &,.+%$€£()/·:-]/gu, ' ')
+    .replace(/\s+/g, ' ')
+    .trim()
+  return clean.length > NAME_LENGTH ? `${clean.slice(0, NAME_LENGTH - 1)}…` : clean
+}
+
+function placeName(deployment: Deployment): string {
+  if (deployment.type === 'platform') return plain(deployment.platform)
+  return URL.canParse(deployment.agent_url) ? new URL(deployment.agent_url).host : 'a sales agent'
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, MOST_PLACES)
+  const more = names.length - shown.length
+  return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ')
+}
+
+function whereLive({ deployments }: Row): string {
+  const live = [...new Set(deployments.filter(({ is_live }) => is_live).map(placeName))]
+  if (live.length > 0) return `live on ${listed(live)}`
+  const possible = [...new Set(deployments.map(placeName))]
+  if (possible.length === 0) return 'not deployed anywhere yet'
+  const minutes = deployments
+    .map((deployment) => deployment.estimated_activation_duration_minutes)
+    .filter((estimate) => estimate !== undefined)
+  const wait = minutes.length > 0 ? ` in about ${Math.min(...minutes)} minutes` : ''
+  return `not live yet, can be activated on ${listed(possible)}${wait}`
+}
+
+function range(amounts: readonly number[], unit: string): string {
+  const [low, high] = [Math.min(...amounts), Math.max(...amounts)]
+  return low === high ? `${low} ${unit}` : `${low} to ${high} ${unit}`
+}
+
+function priceRange({ pricing_options: options = [] }: Row): string {
+  const amounts = new Map<string, number[]>()
+  const add = (unit: string, amount: number) => amounts.set(unit, [...(amounts.get(unit) ?? []), amount])
+  for (const option of options) {
+    if (option.model === 'cpm') add(`${option.currency} CPM`, option.cpm)
+    else if (option.model === 'percent_of_media') add('percent of media', option.percent)
+    else if (option.model === 'flat_fee') add(`${option.currency} ${option.period}`, option.amount)
+    else if (option.model === 'per_unit')
+      add(`${option.currency} per ${plain(option.unit)}`, option.unit_price)
+    else amounts.set('custom terms', [])
+  }
+  const ranges = Array.from(amounts, ([unit, values]) => (values.length > 0 ? range(values, unit) : unit))
+  return ranges.length > 0 ? ranges.join(' or ') : 'no price published'
+}
+
+/** The message of a brief answer. */
+export function briefMessage({ best, count, total, missing, seesPrices }: Outcome): string {
+  const lacking =
+    missing === 0 ? '' : ` ${missing} upstream${missing === 1 ? ' is' : 's are'} missing: see incomplete.`
+  if (!best) return `No signal matches.${lacking}`
+  const price = seesPrices ? priceRange(best) : 'prices need credentials'
+  const found = `${count} of ${total} matching signal${total === 1 ? '' : 's'}.`
+  return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}. ${found}${lacking}`
+}

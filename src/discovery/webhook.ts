@@ -1,0 +1,68 @@
+/**
+ * Delivers one webhook, once (specification, "Events"). Retrying is the task's matter: it outlives the process, and the
+ * body, idempotency_key included, stays the same however often it is sent (FACTS 5).
+ */
+import { randomBytes } from 'node:crypto'
+import type { Send } from '../net/send.js'
+import type { PushConfig } from './push-config.js'
+import { legacyHeaders, type Signer } from './webhook-signature.js'
+
+const TIMEOUT_MS = 10_000
+const MAX_REPLY_BYTES = 64 * 1024
+const NONCE_BYTES = 16
+
+/** Statuses that a later try may change: not yet, too fast, not now. */
+const TRY_AGAIN = new Set([408, 409, 425, 429])
+
+export type Delivery =
+  | { kind: 'delivered' }
+  /** Worth another try. */
+  | { kind: 'undelivered'; reason: string; retryAfterMs?: number }
+  /** No further try will do better. */
+  | { kind: 'rejected'; reason: string }
+
+export type WebhookOptions = {
+  send: Send
+  now(): number
+  /** Absent: only configurations with `authentication` were accepted. */
+  signer?: Signer
+}
+
+function retryAfter(value: string | undefined): number | undefined {
+  return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) * 1_000 : undefined
+}
+
+export function createWebhook({ send, now, signer }: WebhookOptions) {
+  function headersFor({ url, authentication }: PushConfig, body: string): Record<string, string> {
+    if (authentication) return legacyHeaders(authentication, body, now())
+    if (!signer) throw new Error('webhook: accepted without authentication and without a signing key')
+    return signer(url, body, now(), randomBytes(NONCE_BYTES).toString('base64url'))
+  }
+
+  /** Sends `body` to the configured url. */
+  return async (config: PushConfig, body: string): Promise<Delivery> => {
+    const outcome = await send({
+      url: new URL(config.url).href,
+      method: 'POST',
+      headers: headersFor(config, body),
+      body,
+      timeoutMs: TIMEOUT_MS,
+      maxBytes: MAX_REPLY_BYTES,
+    })
+    if (outcome.kind === 'failed') {
+      const { reason } = outcome
+      return reason === 'refused' ? { kind: 'rejected', reason } : { kind: 'undelivered', reason }
+    }
+    const { status, headers } = outcome
+    if (status >= 200 && status < 300) return { kind: 'delivered' }
+    if (status < 500 && !TRY_AGAIN.has(status)) return { kind: 'rejected', reason: `status ${status}` }
+    const retryAfterMs = retryAfter(headers['retry-after'])
+    return {
+      kind: 'undelivered',
+      reason: `status ${status}`,
+      ...(retryAfterMs !== undefined && { retryAfterMs }),
+    }
+  }
+}
+
+export type Webhook = ReturnType<typeof createWebhook>

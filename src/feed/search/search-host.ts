@@ -1,0 +1,75 @@
+/** Keeps a thread that indexes snapshots, and what is searched now. Serving goes on meanwhile on the index before. */
+import { Worker } from 'node:worker_threads'
+import type { Snapshot } from '../snapshot.js'
+import { createSearcher, type Searcher } from './search.js'
+import type { SearchIndex } from './search-index.js'
+import type { SearchBuild } from './search-worker.js'
+import { compileSynonyms, type SynonymFile } from './synonyms.js'
+
+/** An index and the snapshot whose entries its rows are. */
+export type Searchable = { snapshot: Snapshot; searcher: Searcher }
+
+const HEAP_MB = 4_096 // words of a million signals while they are gathered
+
+export function createSearchHost(file: SynonymFile) {
+  const synonyms = compileSynonyms(file)
+  let worker: Worker | undefined
+  let current: Searchable | undefined
+  let next: Snapshot | undefined
+  let work: Promise<void> | undefined
+
+  function build({ count, rows }: Snapshot): Promise<SearchIndex> {
+    const thread =
+      worker ??
+      new Worker(new URL('./search-worker.js', import.meta.url), {
+        resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+      })
+    worker = thread
+    return new Promise((resolve, reject) => {
+      const onExit = () => reject(new Error('the search worker ended'))
+      thread.once('exit', onExit)
+      thread.once('error', reject)
+      thread.once('message', (index: SearchIndex) => {
+        thread.unref() // an idle thread keeps no process alive
+        thread.off('exit', onExit)
+        thread.off('error', reject)
+        resolve(index)
+      })
+      thread.ref()
+      thread.postMessage({ synonyms: file, snapshot: { count, rows } } satisfies SearchBuild)
+    })
+  }
+
+  async function follow(): Promise<void> {
+    while (next) {
+      const snapshot = next
+      next = undefined
+      if (snapshot.id === current?.snapshot.id) continue
+      try {
+        current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
+      } catch (error) {
+        worker = undefined // a thread that died is replaced with the next snapshot
+        throw error
+      }
+    }
+  }
+
+  return {
+    /** Indexes a snapshot soon; only the newest that waits is. Rejects when the index could not be built. */
+    publish(snapshot: Snapshot): Promise<void> {
+      next = snapshot
+      work ??= follow().finally(() => {
+        work = undefined
+      })
+      return work
+    },
+    /** Undefined until the first index stands. */
+    current: () => current,
+    async close(): Promise<void> {
+      next = undefined
+      await worker?.terminate()
+    },
+  }
+}
+
+export type SearchHost = ReturnType<typeof createSearchHost>

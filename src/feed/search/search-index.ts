@@ -1,0 +1,168 @@
+/**
+ * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays.
+ * Runs where the snapshot is built, off the serving thread; the searcher reads the result as it is posted.
+ */
+import { phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
+import { createTermTableBuilder, type TermTable } from './term-table.js'
+import { isStop, termOf, tokens } from './words.js'
+
+/** What of a published row is searched. Shapes inside are the upstreams': only strings are read. */
+export type SearchableRow = {
+  name: string
+  description: string
+  signal_ref?: { signal_id: string; data_provider_domain?: string }
+  data_provider?: string
+  categories?: readonly string[]
+  tags?: readonly string[]
+  taxonomy?: { values: readonly object[] }
+  segmentation_criteria?: string
+  deployments?: readonly { is_live: boolean }[]
+  coverage_percentage?: number
+}
+
+export type SearchIndex = {
+  readonly rows: number
+  /** Words, spans and groups of synonyms. */
+  readonly words: TermTable
+  /** Neighbouring words of names and keywords, `first second`. */
+  readonly pairs: TermTable
+  /** What decides between equals: live somewhere, then broader coverage. 0 to 255 a row. */
+  readonly prior: Uint8Array
+}
+
+const WEIGHT = { name: 3, keyword: 2, provider: 1.5, prose: 1 }
+const SATURATION = 1.2 // BM25's k1
+const LENGTH_EFFECT = 0.4 // BM25's b: descriptions differ in style more than in substance
+const LIVE = 128
+const PAIR = 2 ** 26 // more words than an index ever has; two of them fit a double
+const LONGEST_PHRASE = 8
+
+/** `pairs`: its words stand together on purpose, as in a name; in prose their neighbourhood says little. */
+type Field = { text: string; weight: number; pairs: boolean }
+
+function strings(value: unknown): string[] {
+  if (typeof value === 'string') return [value]
+  if (Array.isArray(value)) return value.flatMap(strings)
+  return value && typeof value === 'object' ? Object.values(value).flatMap(strings) : []
+}
+
+function fieldsOf(row: SearchableRow): Field[] {
+  const keywords = [row.categories, row.tags, row.taxonomy?.values].flatMap(strings).join(' . ')
+  const id = (row.signal_ref?.signal_id ?? '').replace(/\d+/g, ' ') // serial numbers, not spans
+  const provider = `${row.data_provider ?? ''} ${row.signal_ref?.data_provider_domain ?? ''}`
+  const prose = `${row.description} ${row.segmentation_criteria ?? ''}`
+  return [
+    { text: row.name, weight: WEIGHT.name, pairs: true },
+    { text: keywords, weight: WEIGHT.keyword, pairs: true },
+    { text: id, weight: WEIGHT.keyword, pairs: false },
+    { text: provider, weight: WEIGHT.provider, pairs: false },
+    { text: prose, weight: WEIGHT.prose, pairs: false },
+  ]
+}
+
+function priorOf(row: SearchableRow): number {
+  const live = row.deployments?.some((deployment) => deployment.is_live) ? LIVE : 0
+  return live + Math.round(Math.min(row.coverage_percentage ?? 0, 100))
+}
+
+/** What is known of a token after its first sight, so that stemming costs once a word and not once an occurrence. */
+type Token = { term: string; number: number; stop: boolean; startsPhrase: boolean }
+
+/** Collects rows in the order of their numbers. */
+export function createSearchIndexBuilder(synonyms: Synonyms) {
+  const words = createTermTableBuilder()
+  const pairs = createTermTableBuilder()
+  const known = new Map<string, Token>()
+  const numbers = new Map<string, number>() // term -> number in `words`
+  const names: string[] = []
+  const pairNumbers = new Map<number, number>() // both words' numbers as one -> number in `pairs`
+  const lengths: number[] = []
+  const priors: number[] = []
+
+  function numberOf(term: string): number {
+    const number = numbers.get(term)
+    if (number !== undefined) return number
+    numbers.set(term, names.length)
+    return names.push(term) - 1
+  }
+
+  function tokenOf(text: string): Token {
+    const before = known.get(text)
+    if (before) return before
+    const term = termOf(text)
+    const stop = isStop(term)
+    const token = { term, number: stop ? -1 : numberOf(term), stop, startsPhrase: synonyms.phrases.has(term) }
+    known.set(text, token)
+    return token
+  }
+
+  function pairNumber(first: number, second: number): number {
+    const key = first * PAIR + second
+    const number = pairNumbers.get(key) ?? pairNumbers.size
+    if (number === pairNumbers.size) pairNumbers.set(key, number)
+    return number
+  }
+
+  function addSenses(row: number, found: readonly Token[], at: number, weight: number): void {
+    const terms = found.slice(at, at + LONGEST_PHRASE).map(({ term }) => term)
+    for (const sense of phrasesAt(synonyms, terms, 0).flatMap(({ senses }) => senses)) {
+      words.add(row, numberOf(senseTerm(sense)), weight)
+    }
+  }
+
+  function addField(row: number, { text, weight, pairs: paired }: Field): number {
+    const found = tokens(text).map(tokenOf)
+    let before = -1
+    for (let at = 0; at < found.length; at += 1) {
+      const token = found[at] as Token
+      if (token.startsPhrase) addSenses(row, found, at, weight)
+      if (token.stop) {
+        before = -1
+        continue
+      }
+      words.add(row, token.number, weight)
+      if (before >= 0) pairs.add(row, pairNumber(before, token.number), weight)
+      if (paired) before = token.number
+    }
+    return found.length * weight
+  }
+
+  function add(row: SearchableRow): void {
+    const number = lengths.length
+    let length = 0
+    for (const field of fieldsOf(row)) length += addField(number, field)
+    lengths.push(length)
+    priors.push(priorOf(row))
+  }
+
+  /** A row number without words. */
+  function skip(): void {
+    lengths.push(0)
+    priors.push(0)
+  }
+
+  function finish(): SearchIndex {
+    const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, lengths.length) || 1
+    const impactOf = (row: number, weight: number) => {
+      const norm = 1 - LENGTH_EFFECT + (LENGTH_EFFECT * (lengths[row] as number)) / average
+      return weight / (weight + SATURATION * norm)
+    }
+    const prior = new Uint8Array(new SharedArrayBuffer(priors.length))
+    prior.set(priors)
+    const pairNames = Array.from(pairNumbers, ([key, number]) => ({
+      text: `${names[Math.floor(key / PAIR)]} ${names[key % PAIR]}`,
+      number,
+    }))
+    return {
+      rows: lengths.length,
+      words: words.finish(
+        names.map((text, number) => ({ text, number })),
+        impactOf,
+      ),
+      pairs: pairs.finish(pairNames, impactOf),
+      prior,
+    }
+  }
+
+  return { add, skip, finish }
+}

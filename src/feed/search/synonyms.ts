@@ -1,0 +1,102 @@
+/**
+ * The trade's words for one thing (`config/synonyms.yaml`), compiled to phrases of stems.
+ * Applied where rows are indexed and where questions are read: a phrase of a group stands for the group's own term.
+ */
+import { type Static, Type } from '@sinclair/typebox'
+import { termOf, tokens } from './words.js'
+
+const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
+
+/** The file as people edit it. */
+export const SynonymFile = Type.Object(
+  {
+    /** Words of the request, not of the market: a question of nothing else asks for everything. */
+    filler: Words,
+    /** Words that say how people stand to a thing, not what the thing is. */
+    qualifiers: Words,
+    /** Words that mean the same. */
+    same: Type.Array(Words),
+    /** A general word and the special ones that a question for it should also find. */
+    kinds: Type.Record(Type.String({ minLength: 1 }), Words),
+  },
+  { additionalProperties: false },
+)
+export type SynonymFile = Static<typeof SynonymFile>
+
+/** What a phrase stands for. `narrower`: it is one kind of the group's word. */
+export type Sense = { group: string; narrower: boolean }
+export type Phrase = { stems: readonly string[]; senses: Sense[] }
+
+export type Synonyms = {
+  /** First stem -> phrases that begin with it, longest first. */
+  phrases: ReadonlyMap<string, readonly Phrase[]>
+  filler: ReadonlySet<string>
+  /** Stems, and names of groups. */
+  qualifiers: ReadonlySet<string>
+}
+
+/** Group terms begin with a sign that no token has; a narrower kind has its own, weaker term. */
+export function senseTerm({ group, narrower }: Sense): string {
+  return `${narrower ? '<' : '='}${group}`
+}
+
+function listOf(words: string): string[] {
+  return words.split(',').filter((word) => word.trim() !== '')
+}
+
+function stemsOf(text: string): string[] {
+  return tokens(text).map(termOf)
+}
+
+/** The phrases that begin at `at`, longest first. */
+export function phrasesAt(synonyms: Synonyms, stems: readonly string[], at: number): readonly Phrase[] {
+  const known = synonyms.phrases.get(stems[at] as string) ?? []
+  return known.filter((phrase) => phrase.stems.every((stem, offset) => stems[at + offset] === stem))
+}
+
+/** Compiles the file. A phrase may stand in several groups; a kind brings all its equals with it. */
+export function compileSynonyms(file: SynonymFile): Synonyms {
+  const known = new Map<string, Phrase>()
+  const members = new Map<string, Phrase[]>() // group -> the phrases that mean just it
+  const learn = (text: string, group: string) => {
+    const stems = stemsOf(text)
+    const key = stems.join(' ')
+    const phrase = known.get(key) ?? { stems, senses: [] }
+    known.set(key, phrase)
+    if (phrase.senses.some((sense) => sense.group === group)) return
+    phrase.senses.push({ group, narrower: false })
+    members.set(group, [...(members.get(group) ?? []), phrase])
+  }
+  const groupOf = (text: string) => {
+    const stems = stemsOf(text)
+    return known.get(stems.join(' '))?.senses[0]?.group ?? stems.join('_')
+  }
+  for (const words of file.same.map(listOf)) {
+    const group = groupOf(words[0] as string)
+    for (const word of words) learn(word, group)
+  }
+  const kinds = Object.entries(file.kinds).map(([general, special]) => {
+    const groups = [general, ...listOf(special)].map((word) => {
+      const group = groupOf(word)
+      learn(word, group)
+      return group
+    })
+    return groups as [string, ...string[]]
+  })
+  for (const [general, ...special] of kinds) {
+    for (const phrase of new Set(special.flatMap((group) => members.get(group) ?? []))) {
+      phrase.senses.push({ group: general, narrower: true })
+    }
+  }
+  const phrases = new Map<string, Phrase[]>()
+  for (const phrase of known.values()) {
+    const [first] = phrase.stems
+    if (first !== undefined) phrases.set(first, [...(phrases.get(first) ?? []), phrase])
+  }
+  for (const list of phrases.values()) list.sort((one, other) => other.stems.length - one.stems.length)
+  return {
+    phrases,
+    filler: new Set(listOf(file.filler).flatMap(stemsOf)),
+    qualifiers: new Set(listOf(file.qualifiers).map(groupOf)),
+  }
+}

@@ -1,0 +1,56 @@
+/** Finds what a misspelt word of a question may have meant among the words of the index. */
+import { lowerBound, type TermTable, termRows, termText } from './term-table.js'
+
+const MIN_LENGTH = 4 // shorter words are too close to each other
+const LONG = 8 // from here on two slips are forgiven
+const MOST = 3
+
+export type Correction = { term: number; weight: number }
+
+/** Edits (insert, drop, change, swap of neighbours) from one word to the other; `most + 1` when there are more. */
+export function editDistance(one: string, other: string, most: number): number {
+  if (Math.abs(one.length - other.length) > most) return most + 1
+  let before: number[] = []
+  let above = Array.from({ length: other.length + 1 }, (_, at) => at)
+  for (let row = 1; row <= one.length; row += 1) {
+    const current = [row]
+    let best = row
+    for (let at = 1; at <= other.length; at += 1) {
+      const same = one[row - 1] === other[at - 1]
+      let edits = Math.min(
+        (above[at] as number) + 1,
+        (current[at - 1] as number) + 1,
+        (above[at - 1] as number) + (same ? 0 : 1),
+      )
+      const swapped = row > 1 && at > 1 && one[row - 1] === other[at - 2] && one[row - 2] === other[at - 1]
+      if (swapped) edits = Math.min(edits, (before[at - 2] as number) + 1)
+      current.push(edits)
+      best = Math.min(best, edits)
+    }
+    if (best > most) return most + 1
+    before = above
+    above = current
+  }
+  return Math.min(above[other.length] as number, most + 1)
+}
+
+/** The closest words with the same first letter: nearest first, then the more frequent. At most three. */
+export function corrections(words: TermTable, stem: string): Correction[] {
+  const most = stem.length >= LONG ? 2 : stem.length >= MIN_LENGTH ? 1 : 0
+  const first = stem.charCodeAt(0)
+  if (most === 0 || !/^[a-z]+$/.test(stem)) return []
+  const found: { term: number; edits: number; rows: number }[] = []
+  const end = lowerBound(words, String.fromCharCode(first + 1))
+  for (let term = lowerBound(words, String.fromCharCode(first)); term < end; term += 1) {
+    const length = (words.textAt[term + 1] as number) - (words.textAt[term] as number)
+    if (Math.abs(length - stem.length) > most) continue
+    const edits = editDistance(stem, termText(words, term), most)
+    if (edits <= most) found.push({ term, edits, rows: termRows(words, term) })
+  }
+  found.sort((one, other) => one.edits - other.edits || other.rows - one.rows || one.term - other.term)
+  const [nearest] = found
+  return found
+    .filter(({ edits }) => edits === nearest?.edits)
+    .slice(0, MOST)
+    .map(({ term, edits }) => ({ term, weight: edits === 1 ? 0.7 : 0.5 }))
+}

@@ -1,0 +1,61 @@
+/**
+ * Turns text into terms: folded, split, stemmed; number phrases become spans. Used alike for rows and for questions,
+ * so that both meet in the same terms.
+ */
+import { intervalOf, intervalTerm, NUMBER_PATTERN } from './interval.js'
+import { stem } from './stem.js'
+
+/** Trade shorthand for a demographic: A18-49 are adults, W25-54 women. */
+const DEMOGRAPHIC: Readonly<Record<string, string>> = {
+  a: 'adults',
+  p: 'adults',
+  w: 'women',
+  f: 'women',
+  m: 'men',
+}
+
+const ASCII = /^[\0-\x7f]*$/
+const DIGIT = /\d/
+const COUNTRY = /\bU\.?S\.?A?\b(?!\p{L})/gu // before the case is lost: "us" is another word
+const APOSTROPHE = /['’](?:s(?!\p{L}))?/gu
+const TOKEN = /[#$~][\d.]+?\.\.[\d.]*|[\p{L}\p{N}]+/gu
+
+/** Words that say nothing about what is sought. They are neither indexed nor asked for. */
+const STOP = new Set(
+  `a about after all also am an and any are as at available be been but by can could do does each for from get give had has
+  have having her his how i if in into is it its like list ll looking me more most my of off on only or other our out over
+  please s se she show so some such t than that the their them then there these they this those through to under up us use using
+  want was we were what when where which who whom whose will with within would you your`
+    .split(/\s+/)
+    .map(stem),
+)
+
+/** Lower case without accents and possessive endings; ligatures and width variants become plain letters. */
+export function fold(text: string): string {
+  const plain = ASCII.test(text) ? text : text.normalize('NFKD').replace(/\p{M}/gu, '')
+  const lower = plain.replace(COUNTRY, 'usa').toLowerCase()
+  return lower.includes("'") || lower.includes('’') ? lower.replace(APOSTROPHE, '') : lower
+}
+
+/** True for terms that are skipped. */
+export function isStop(term: string): boolean {
+  return STOP.has(term)
+}
+
+/** The term of one token of `tokens`: its stem, or the token itself when it is a span. */
+export function termOf(token: string): string {
+  return stem(token)
+}
+
+function withSpans(folded: string): string {
+  return folded.replace(NUMBER_PATTERN, (...found) => {
+    const groups = found.at(-1) as Record<string, string | undefined>
+    return ` ${DEMOGRAPHIC[groups.who ?? ''] ?? ''} ${intervalTerm(intervalOf(groups))} `
+  })
+}
+
+/** The tokens of a text in their order: folded words, and spans as `intervalTerm` writes them. */
+export function tokens(text: string): string[] {
+  const folded = fold(text)
+  return (DIGIT.test(folded) ? withSpans(folded) : folded).match(TOKEN) ?? []
+}

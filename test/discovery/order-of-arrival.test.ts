@@ -1,0 +1,78 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { createBrief } from '../../src/discovery/brief.js'
+import { placeOf } from '../../src/discovery/hits.js'
+import { readSynonyms } from '../../src/discovery/synonym-file.js'
+import { buildSnapshot } from '../../src/feed/builder.js'
+import { createFeed } from '../../src/feed/feed.js'
+import { createSearchHost } from '../../src/feed/search/search-host.js'
+import { rowAt } from '../../src/feed/snapshot.js'
+import { systemClock } from '../../src/net/clock.js'
+import { createFanout } from '../../src/upstreams/fanout.js'
+import type { Listing } from '../../src/upstreams/slice.js'
+import type { CallOutcome } from '../../src/upstreams/upstreams.js'
+import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+
+const topics = ['electric cars', 'coffee', 'mortgages', 'ski trips', 'dog food', 'basketball']
+const signal = (n: number): Listing =>
+  listing(`s${n}`, { name: `${topics[n % topics.length]} ${n % 2 === 0 ? 'buyers' : 'viewers'}` })
+
+/** s0 to s19 are mirrored from `north`; the others are known to whoever answers. */
+const mirrored = Array.from({ length: 20 }, (_, n) => signal(n))
+const ids = ['north', 'south', 'east', 'west']
+const someRows = fc.uniqueArray(fc.integer({ min: 0, max: 39 }), { maxLength: 12 })
+
+test('answers of upstreams in any order of arrival give the same answer once all are there', async (t) => {
+  const judge = judgeThat({})
+  const feed = createFeed({ cursorSecret: 'secret', retain: { count: 1, ms: 1 } })
+  const snapshot = buildSnapshot({ slices: [sliceOf('north', mirrored)], judge })
+  feed.publish(snapshot, 0)
+  const search = createSearchHost(await readSynonyms('config/synonyms.yaml'))
+  t.teardown(search.close)
+  await search.publish(snapshot)
+
+  async function answer(rows: readonly (readonly number[])[], order: readonly string[]): Promise<string> {
+    const open = new Map<string, (outcome: CallOutcome) => void>()
+    const fanout = createFanout({
+      clock: systemClock,
+      call: (id) => new Promise((resolve) => open.set(id, resolve)),
+    })
+    const statuses = ids.map((id) => ({
+      ...{ id, url: agentUrl(id), name: id, listings: 0, dropped: {} },
+      state: 'fresh' as const,
+    }))
+    const brief = createBrief({
+      feed,
+      search,
+      fanout,
+      upstreams: { statuses: () => statuses },
+      judge: () => judge,
+    })
+    const inquiry = brief.ask({ signal_spec: 'coffee and electric cars' }, buyer, Date.now() + 10_000)
+    const settled = inquiry.settled()
+    for (const id of order) {
+      const signals = (rows[ids.indexOf(id)] ?? []).map(signal)
+      open.get(id)?.({ kind: 'answer', payload: { status: 'completed', signals } })
+      await new Promise(setImmediate)
+    }
+    await settled
+    fanout.close()
+    const ranked = inquiry.rank()
+    const shown = ranked?.hits.map((hit) => {
+      const { snapshot: from, entry } = placeOf(ranked.ground, hit)
+      return rowAt(from, entry)
+    })
+    return JSON.stringify(shown)
+  }
+
+  const seed = 8
+  t.comment(`fast-check seed ${seed}`)
+  await fc.assert(
+    fc.asyncProperty(
+      fc.tuple(someRows, someRows, someRows, someRows),
+      fc.shuffledSubarray(ids, { minLength: ids.length }),
+      async (rows, order) => (await answer(rows, ids)) === (await answer(rows, order)),
+    ),
+    { seed, numRuns: 40 },
+  )
+})

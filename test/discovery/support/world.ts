@@ -1,0 +1,162 @@
+/** The whole way from the sandbox's agents to brief answers, over real sockets and real files, closed with the test. */
+
+import { randomUUID } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { GetSignalsRequest } from '../../../src/adcp/get-signals.js'
+import { createProviders } from '../../../src/authz/providers.js'
+import { createDiscovery, type DiscoveryOptions } from '../../../src/discovery/discovery.js'
+import { readSynonyms } from '../../../src/discovery/synonym-file.js'
+import { buildSnapshot } from '../../../src/feed/builder.js'
+import { createFeed } from '../../../src/feed/feed.js'
+import type { Reader } from '../../../src/feed/query.js'
+import { systemClock } from '../../../src/net/clock.js'
+import { createEgress, type EgressPolicy } from '../../../src/net/egress.js'
+import { startSandbox } from '../../../src/sandbox/world.js'
+import { openStore } from '../../../src/store/store.js'
+import { createUpstreams } from '../../../src/upstreams/upstreams.js'
+import { createVerdicts } from '../../../src/verdicts.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+export const buyer: Reader = { caller: 'buyer', visibility: 'full', grants: [] }
+export const other: Reader = { caller: 'other', visibility: 'full', grants: [] }
+export const anonymous: Reader = { caller: 'anonymous', visibility: 'metadata', grants: [] }
+
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  ms = 15_000,
+): Promise<void> {
+  const end = Date.now() + ms
+  while (!(await holds())) {
+    if (Date.now() > end) throw new Error(`never happened: ${what}`)
+    await new Promise((resolve) => setTimeout(resolve, 10))
+  }
+}
+
+export async function temporaryFolder(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-discovery-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+export type World = Awaited<ReturnType<typeof openWorld>>
+
+/** Everything but the sandbox, on a storage folder; `close` in the opposite order. */
+export async function openWorld(
+  hosts: Readonly<Record<string, string>>,
+  registryUrl: string,
+  folder: string,
+  more: Partial<DiscoveryOptions> = {},
+) {
+  const policy: EgressPolicy = { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts }
+  const egress = createEgress({ policy })
+  const { send } = egress
+  const clock = systemClock
+  const store = await openStore({ url: `file:${folder}`, now: clock.now, onProblem: () => {} })
+  const { blobs } = store
+  const log = { info: () => {}, warn: () => {} }
+  const providers = createProviders({ send, blobs, clock, refreshMs: 3_600_000, concurrency: 8, log })
+  const upstreams = createUpstreams({
+    ...{ send, blobs, clock, random: Math.random, onTrouble: () => {} },
+    referencesFor: () => [],
+    config: {
+      registries: [{ url: registryUrl, refreshMs: 60_000 }],
+      statics: [],
+      policy: {},
+      defaults: {
+        timeoutMs: 5_000,
+        refreshMs: 60_000,
+        staleAfterMs: 3_600_000,
+        dropAfterMs: 86_400_000,
+        concurrency: 4,
+        pageSize: 100,
+      },
+    },
+  })
+  const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { count: 2, ms: 60_000 } })
+  const { judge } = createVerdicts({ providers, clock, policy: () => ({ policy: 'strict', providers: {} }) })
+  const discovery = createDiscovery({
+    ...{ feed, upstreams, judge, store, send, clock },
+    synonyms: await readSynonyms('config/synonyms.yaml'),
+    egressPolicy: () => policy,
+    newId: randomUUID,
+    onTrouble: () => {},
+    ...more,
+  })
+
+  /** Reads the market once and publishes it. */
+  async function publish(): Promise<void> {
+    await upstreams.start()
+    const mirrored = () => upstreams.statuses().filter(({ state }) => state === 'fresh').length
+    await until('three feeds are mirrored', () => mirrored() >= 3)
+    providers.want(upstreams.providerDomains())
+    await providers.settled()
+    const snapshot = buildSnapshot({ slices: upstreams.slices(), judge: judge() })
+    feed.publish(snapshot, clock.now())
+    await discovery.publish(snapshot)
+  }
+
+  function ask(input: GetSignalsRequest, reader: Reader = buyer) {
+    const now = clock.now()
+    const signal = AbortSignal.timeout(130_000)
+    return discovery.discover(input, reader, { now, deadline: now + 130_000, signal, contextId: 'ctx_test' })
+  }
+
+  async function close(): Promise<void> {
+    await discovery.close()
+    await upstreams.close()
+    await providers.close()
+    await store.close()
+    await egress.close()
+  }
+
+  return { upstreams, providers, feed, judge, store, discovery, publish, ask, close }
+}
+
+/** A world of its own sandbox. */
+export async function startWorld(t: Test, signals: number, more: Partial<DiscoveryOptions> = {}) {
+  const sandbox = await startSandbox({ signals })
+  const world = await openWorld(sandbox.hosts, sandbox.registryUrl, await temporaryFolder(t), more)
+  t.teardown(async () => {
+    await world.close()
+    await sandbox.close()
+  })
+  await world.publish()
+  return { ...world, sandbox }
+}
+
+export type Row = {
+  name: string
+  signal_agent_segment_id: string
+  signal_ref: { scope: string; signal_id: string; data_provider_domain?: string }
+  coverage_percentage?: number
+  deployments: { is_live: boolean }[]
+  pricing_options?: { model: string; cpm?: number; currency: string }[]
+}
+
+type Answer = Awaited<ReturnType<World['ask']>>
+
+/** The parts of an answer, as a caller would read them. */
+export function readAnswer(answer: Answer) {
+  if (answer.kind === 'refused') throw new Error(`refused: ${answer.error.message}`)
+  const { fields, message, rows, status } = answer
+  const signals = JSON.parse(`[${Buffer.concat(rows?.parts ?? []).toString()}]`) as Row[]
+  const { pagination, incomplete, ext, task_id } = fields as {
+    pagination?: { has_more: boolean; cursor?: string; total_count: number }
+    incomplete?: { scope: string; description: string }[]
+    ext?: { tributary: { upstreams: { id: string; outcome: string; reason?: string; found?: number }[] } }
+    task_id?: string
+  }
+  return {
+    status,
+    message,
+    signals,
+    pagination,
+    incomplete,
+    upstreams: ext?.tributary.upstreams ?? [],
+    taskId: task_id,
+  }
+}

@@ -1,0 +1,145 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { createSearcher } from '../../src/feed/search/search.js'
+import { createSearchIndexBuilder, type SearchableRow } from '../../src/feed/search/search-index.js'
+import { compileSynonyms } from '../../src/feed/search/synonyms.js'
+
+const synonyms = compileSynonyms({
+  filler: 'audience, segment, signal, show, available, people',
+  qualifiers: 'in market',
+  same: [
+    'ev, electric vehicle, electric car',
+    'auto, car, vehicle',
+    'in market, intender, shopping for',
+    'mom, mother',
+    'parent, families with children',
+  ],
+  kinds: { parent: 'mom, dad', auto: 'suv, ev' },
+})
+
+function row(name: string, more: Partial<SearchableRow> = {}): SearchableRow {
+  return { name, description: `Devices seen in the panel for ${name}.`, ...more }
+}
+
+function searcherOf(rows: readonly SearchableRow[]) {
+  const builder = createSearchIndexBuilder(synonyms)
+  for (const each of rows) builder.add(each)
+  return createSearcher(builder.finish(), synonyms)
+}
+
+const market = [
+  row('Electric Vehicle Intenders'),
+  row('SUV Owners'),
+  row('Grocery Loyalty Shoppers 25-34'),
+  row('New Mothers'),
+  row('Luxury Travel, Household Income $150k+'),
+  row('Streaming Viewers 45-54'),
+  row('Business Travel', { description: 'Frequent flyers with a corporate card, last 90 days.' }),
+  row('Garden Lovers', { taxonomy: { values: [{ id: '412', path: 'Home > Garden > Lawn care' }] } }),
+  row('Dads Who Grill', { data_provider: 'Northwind Panels' }),
+]
+const { search } = searcherOf(market)
+const names = (text: string, limit = 3) =>
+  [...search(text, { limit }).rows].map((at) => (market[at] as SearchableRow).name)
+
+test('a question finds the row that says it', async (t) => {
+  t.equal(names('frequent business flyers')[0], 'Business Travel')
+  t.equal(names('lawn care')[0], 'Garden Lovers', 'taxonomy paths are searched')
+  t.equal(names('northwind')[0], 'Dads Who Grill', 'providers are searched')
+})
+
+test('synonyms meet, whichever side says which word', async (t) => {
+  t.equal(names('shopping for an EV')[0], 'Electric Vehicle Intenders')
+  t.equal(names('in-market electric cars')[0], 'Electric Vehicle Intenders')
+  t.equal(names('moms')[0], 'New Mothers')
+})
+
+test('a general word finds its kinds, and a kind prefers itself', async (t) => {
+  t.same(names('parents').sort(), ['Dads Who Grill', 'New Mothers'])
+  t.equal(names('suv')[0], 'SUV Owners')
+  t.same(names('cars').sort(), ['Electric Vehicle Intenders', 'SUV Owners'])
+})
+
+test('slips of the pen are forgiven', async (t) => {
+  t.equal(names('electirc vehicels')[0], 'Electric Vehicle Intenders')
+  t.equal(names('grocrey loyalty')[0], 'Grocery Loyalty Shoppers 25-34')
+  t.equal(names('businesstravel')[0], 'Business Travel', 'also a missing space')
+})
+
+test('spans match by overlap', async (t) => {
+  t.equal(names('adults 25-49')[0], 'Grocery Loyalty Shoppers 25-34')
+  t.equal(names('A45-54')[0], 'Streaming Viewers 45-54')
+  t.equal(names('income over $100,000')[0], 'Luxury Travel, Household Income $150k+')
+  t.equal(names('last 3 months')[0], 'Business Travel')
+})
+
+test('what is quoted must be there, what is excluded must not', async (t) => {
+  t.same(names('"business travel"'), ['Business Travel'])
+  t.same(names('"business gardens"'), [])
+  t.same(names('travel, but not luxury'), ['Business Travel'])
+})
+
+test('a broad question is answered with everything, live and broad signals first', async (t) => {
+  const rows = [
+    row('One'),
+    row('Two', { deployments: [{ is_live: true }] }),
+    row('Three', { coverage_percentage: 80 }),
+  ]
+  for (const text of ['show all available signals', 'audience', '', '?!']) {
+    const hits = searcherOf(rows).search(text, { limit: 10 })
+    t.ok(hits.everything, text)
+    t.same([...hits.rows], [1, 2, 0], text)
+  }
+})
+
+test('a question about nothing in the market finds nothing', async (t) => {
+  const hits = search('quantum chromodynamics', { limit: 10 })
+  t.equal(hits.total, 0)
+  t.notOk(hits.everything)
+})
+
+test('any text over any market: ordered, bounded, only accepted rows, and shorter answers are prefixes', async (t) => {
+  const word = fc.constantFrom(
+    'ev',
+    'car',
+    'mom',
+    'travel',
+    'luxury',
+    '25-34',
+    '$50k',
+    'grocery',
+    'in market',
+    'café',
+    'x',
+  )
+  const text = fc.oneof(
+    fc.array(word, { maxLength: 8 }).map((words) => words.join(' ')),
+    fc.string({ unit: 'grapheme' }),
+  )
+  const seed = 20_26
+  t.comment(`fast-check seed ${seed}`)
+  fc.assert(
+    fc.property(
+      fc.array(text, { maxLength: 30 }),
+      fc.array(text, { minLength: 1, maxLength: 5 }),
+      (rows, questions) => {
+        const searcher = searcherOf(rows.map((name) => row(name)))
+        for (const question of questions) {
+          const accept = (at: number) => at % 3 !== 0
+          const whole = searcher.search(question, { limit: 1_000, accept })
+          const part = searcher.search(question, { limit: 3, accept })
+          const again = searcher.search(question, { limit: 1_000, accept })
+          const sorted = whole.scores.every(
+            (score, at) => at === 0 || score <= (whole.scores[at - 1] as number),
+          )
+          if (!sorted || !whole.rows.every(accept) || new Set(whole.rows).size !== whole.rows.length)
+            return false
+          if (part.total !== whole.total || String(part.rows) !== String(whole.rows.slice(0, 3))) return false
+          if (String(again.rows) !== String(whole.rows)) return false
+        }
+        return true
+      },
+    ),
+    { seed, numRuns: 150 },
+  )
+})

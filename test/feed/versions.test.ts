@@ -1,0 +1,133 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { buildSnapshot } from '../../src/feed/builder.js'
+import type { Reader, Selection } from '../../src/feed/query.js'
+import { anyWorld, proven, type World } from './arbitrary.js'
+import { emptyFeed, feedOf, publish } from './feed-of.js'
+import { pageOf } from './reader.js'
+import { anonymous, buyer, listing, sliceOf } from './world.js'
+
+const granted: Reader = {
+  ...buyer,
+  caller: 'granted',
+  grants: [
+    { type: 'platform', platform: 'dv360' },
+    { type: 'agent', agent_url: 'https://sales.example' },
+  ],
+}
+const readers = fc.constantFrom(buyer, anonymous, granted)
+const queries = fc.constantFrom<Selection>(
+  {},
+  { filters: { data_providers: ['one.example'] } },
+  { filters: { max_cpm: 2 } },
+  { countries: ['DE'] },
+)
+
+/** Two worlds that share some of what they are made of, so that equal answers are not rare. */
+const kin: fc.Arbitrary<[World, World]> = fc
+  .tuple(anyWorld, anyWorld, fc.constantFrom('slices', 'one slice', 'judge', 'all', 'nothing'))
+  .map(([one, two, differs]) => {
+    const slices = differs === 'one slice' ? [...one.slices.slice(1), ...two.slices.slice(0, 1)] : two.slices
+    if (differs === 'all') return [one, two]
+    if (differs === 'judge') return [one, { ...one, judge: two.judge }]
+    return [one, differs === 'nothing' ? one : { ...one, slices }]
+  })
+
+function seen({ slices, judge }: World, query: Selection, reader: Reader) {
+  const feed = emptyFeed()
+  feed.publish(buildSnapshot({ slices, judge }), 0)
+  const page = pageOf(feed.wholesale({ maxResults: 100, ...query }, reader, 0))
+  const rows = JSON.parse(`[${Buffer.concat(page.rows)}]`) as Record<string, unknown>[]
+  const structure = JSON.stringify(rows.map(({ pricing_options: _, ...row }) => row))
+  const prices = JSON.stringify(rows.map(({ pricing_options }) => pricing_options))
+  return { feed, page, structure, prices }
+}
+
+test('a visible difference of structure moves the feed version, one of prices the pricing version; nothing else does', (t) => {
+  proven(
+    t,
+    1_500,
+    fc.property(kin, queries, readers, ([one, two], query, reader) => {
+      const a = seen(one, query, reader)
+      const b = seen(two, query, reader)
+      const narrowed = query.countries !== undefined // the version speaks of whole rows: it may move for less
+      if (a.structure !== b.structure && a.page.feedVersion === b.page.feedVersion) return false
+      if (
+        a.prices !== b.prices &&
+        a.structure === b.structure &&
+        a.page.pricingVersion === b.page.pricingVersion
+      )
+        return false
+      if (narrowed) return true
+      if (a.structure === b.structure && a.page.feedVersion !== b.page.feedVersion) return false
+      return (
+        a.prices !== b.prices ||
+        a.structure !== b.structure ||
+        a.page.pricingVersion === b.page.pricingVersion
+      )
+    }),
+  )
+  t.end()
+})
+
+test('unchanged is answered only to who would receive the same again', (t) => {
+  proven(
+    t,
+    1_000,
+    fc.property(kin, queries, readers, readers, ([one, two], query, first, second) => {
+      const had = seen(one, query, first)
+      const now = seen(two, query, second)
+      const { feedVersion: ifFeedVersion, pricingVersion } = had.page
+      const answer = now.feed.wholesale(
+        {
+          maxResults: 100,
+          ...query,
+          ifFeedVersion,
+          ...(pricingVersion ? { ifPricingVersion: pricingVersion } : {}),
+        },
+        second,
+        0,
+      )
+      return answer.kind === 'page' || (had.structure === now.structure && had.prices === now.prices)
+    }),
+  )
+  t.end()
+})
+
+test('the two stages: a feed mismatch or a pricing mismatch gives the page, both matching give unchanged', (t) => {
+  const feed = feedOf([listing('a')])
+  const { feedVersion, pricingVersion } = pageOf(feed.wholesale({ maxResults: 1 }, buyer, 0))
+  const kind = (ifFeedVersion: string, ifPricingVersion?: string) =>
+    feed.wholesale(
+      { maxResults: 1, ifFeedVersion, ...(ifPricingVersion ? { ifPricingVersion } : {}) },
+      buyer,
+      0,
+    ).kind
+  t.equal(kind('other'), 'page')
+  t.equal(kind('other', pricingVersion), 'page')
+  t.equal(kind(feedVersion, 'other'), 'page')
+  t.equal(kind(feedVersion, pricingVersion), 'unchanged')
+  t.equal(kind(feedVersion), 'unchanged')
+  t.end()
+})
+
+test('a price moves the pricing version alone, and a provider moves nobody who filtered on another', (t) => {
+  const feed = emptyFeed()
+  const rows = [listing('a'), listing('b', {}, 'other.example')]
+  const versions = (query: Selection) => {
+    const { feedVersion, pricingVersion } = pageOf(feed.wholesale({ maxResults: 9, ...query }, buyer, 0))
+    return [feedVersion, pricingVersion]
+  }
+  const other = { filters: { data_providers: ['other.example'] } }
+  publish(feed, [sliceOf('north', rows)])
+  const before = { all: versions({}), other: versions(other) }
+  const dearer = listing('a', {
+    pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: 3, currency: 'USD' }],
+  })
+  publish(feed, [sliceOf('north', [dearer, rows[1] as (typeof rows)[0]])])
+  const after = { all: versions({}), other: versions(other) }
+  t.equal(after.all[0], before.all[0])
+  t.not(after.all[1], before.all[1])
+  t.same(after.other, before.other)
+  t.end()
+})

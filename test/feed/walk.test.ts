@@ -1,0 +1,83 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { anySlices, proven } from './arbitrary.js'
+import { emptyFeed, publish } from './feed-of.js'
+import { pageOf, rowsOf, walk } from './reader.js'
+import { buyer, listing, sliceOf } from './world.js'
+
+const texts = (pages: readonly { rows: readonly Uint8Array[]; count: number }[]) =>
+  pages.flatMap((page) => rowsOf(page).map((row) => JSON.stringify(row)))
+
+test('a walk while the feed moves returns exactly one snapshot, without a duplicate or a gap', (t) => {
+  const worlds = fc.array(anySlices, { minLength: 1, maxLength: 5 })
+  proven(
+    t,
+    500,
+    fc.property(worlds, fc.integer({ min: 1, max: 4 }), (all, maxResults) => {
+      const feed = emptyFeed({ count: 10, ms: 60_000 })
+      publish(feed, all[0] as (typeof all)[0])
+      const expected = texts(walk(feed, { maxResults: 100 }, buyer))
+      const pages = walk(feed, { maxResults }, buyer, (page) =>
+        publish(feed, all[page % all.length] as (typeof all)[0]),
+      )
+      const versions = new Set(
+        pages.map(({ feedVersion, pricingVersion }) => `${feedVersion} ${pricingVersion}`),
+      )
+      const seen = texts(pages)
+      return (
+        versions.size === 1 &&
+        seen.length === expected.length &&
+        seen.every((row, at) => row === expected[at])
+      )
+    }),
+  )
+  t.end()
+})
+
+const rows = Array.from({ length: 10 }, (_, n) => listing(`s${n}`))
+
+test('when its snapshot is gone, a walk goes on behind its place, and the new version tells', (t) => {
+  for (const [gone, retain, now] of [
+    ['by count', { count: 0, ms: 60_000 }, 0],
+    ['by time', { count: 5, ms: 1_000 }, 1_000],
+  ] as const) {
+    const feed = emptyFeed(retain)
+    publish(feed, [sliceOf('north', rows)])
+    const first = pageOf(feed.wholesale({ maxResults: 4 }, buyer, 0))
+    const last = rowsOf(first).at(-1)?.signal_agent_segment_id as string
+    publish(feed, [sliceOf('north', [...rows, listing('s10')])])
+    const next = pageOf(feed.wholesale({ maxResults: 4, cursor: first.cursor as string }, buyer, now))
+    t.not(next.feedVersion, first.feedVersion, gone)
+    const all = texts(walk(feed, {}, buyer))
+    const from = all.findIndex((row) => row.includes(`"signal_agent_segment_id":"${last}"`))
+    t.same(texts([next]), all.slice(from + 1, from + 5), gone)
+  }
+  t.end()
+})
+
+test('mid-walk, the version the pages came from is answered by whether the feed moved, not by page', (t) => {
+  const feed = emptyFeed()
+  publish(feed, [sliceOf('north', rows)])
+  const first = pageOf(feed.wholesale({ maxResults: 4 }, buyer, 0))
+  const again = { maxResults: 4, cursor: first.cursor as string, ifFeedVersion: first.feedVersion }
+  t.equal(feed.wholesale(again, buyer, 0).kind, 'unchanged')
+  publish(feed, [sliceOf('north', [...rows, listing('s10')])])
+  t.equal(pageOf(feed.wholesale(again, buyer, 0)).feedVersion, first.feedVersion)
+  t.end()
+})
+
+test('pages end without a cursor, and count everything', (t) => {
+  const feed = emptyFeed()
+  publish(feed, [sliceOf('north', rows)])
+  const pages = walk(feed, { maxResults: 5 }, buyer)
+  t.same(
+    pages.map(({ count, total, cursor }) => [count, total, cursor !== undefined]),
+    [
+      [5, 10, true],
+      [5, 10, false],
+    ],
+  )
+  publish(feed, [])
+  t.match(feed.wholesale({ maxResults: 5 }, buyer, 0), { kind: 'page', count: 0, total: 0, rows: [] })
+  t.end()
+})

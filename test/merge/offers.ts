@@ -1,0 +1,38 @@
+/** Offers for the tests of merging. */
+import type { Verdict } from '../../src/authz/verdict.js'
+import type { Definition } from '../../src/merge/definition.js'
+import type { Identity } from '../../src/merge/identity.js'
+import type { Offer } from '../../src/merge/offer.js'
+import { type MergedSignal, mergeSignal } from '../../src/merge/signal.js'
+import type { Listing } from '../../src/upstreams/slice.js'
+import type { Row } from '../feed/reader.js'
+import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
+
+export const IDENTITY: Identity = { kind: 'provider', domain: 'provider.example', id: 's' }
+
+/** One upstream's way to sell the signal `s` of provider.example. */
+export function offer(upstream: string, more: Partial<Listing> = {}, verdict: Verdict = AUTHORIZED): Offer {
+  return { upstream, agentUrl: agentUrl(upstream), mode: 'wholesale', listing: listing('s', more), verdict }
+}
+
+export type Options = {
+  definition?: Definition
+  policy?: 'strict' | 'lenient' | 'observe'
+  identity?: Identity
+}
+
+export function merge(offers: readonly Offer[], options: Options = {}): MergedSignal {
+  const signal = mergeSignal(
+    options.identity ?? IDENTITY,
+    offers,
+    options.policy ?? 'strict',
+    options.definition,
+  )
+  if (signal.kind === 'withheld') throw new Error(`a signal was expected, it is withheld: ${signal.reason}`)
+  return signal
+}
+
+export function rowOf(offers: readonly Offer[], options: Options = {}): Row {
+  const { head, tail } = merge(offers, options)
+  return JSON.parse(`${head}${tail}}`) as Row
+}

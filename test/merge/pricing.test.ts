@@ -1,0 +1,66 @@
+import { test } from 'tap'
+import { offer, rowOf } from './offers.js'
+
+test('every offer keeps its own options, sorted by model, currency, price and id', (t) => {
+  const cpm = (id: string, price: number, currency = 'USD') => ({
+    pricing_option_id: id,
+    model: 'cpm' as const,
+    cpm: price,
+    currency,
+  })
+  const flat = {
+    pricing_option_id: 'f',
+    model: 'flat_fee' as const,
+    amount: 1,
+    period: 'monthly' as const,
+    currency: 'USD',
+  }
+  const row = rowOf([
+    offer('north', { pricing_options: [flat, cpm('x', 3), cpm('y', 1, 'EUR')] }),
+    offer('south', { pricing_options: [cpm('x', 3), cpm('z', 2)] }),
+  ])
+  const told = row.pricing_options?.map(({ model, cpm }) => `${model} ${cpm ?? ''}`.trim())
+  t.same(told, ['cpm 1', 'cpm 2', 'cpm 3', 'cpm 3', 'flat_fee'])
+  t.equal(new Set(row.pricing_options?.map(({ pricing_option_id: id }) => id)).size, 5)
+  t.end()
+})
+
+test('caps and custom prices are carried untouched, ids apart', (t) => {
+  const capped = { model: 'percent_of_media' as const, percent: 15, max_cpm: 3, currency: 'EUR' }
+  const custom = {
+    model: 'custom' as const,
+    description: 'ask us',
+    metadata: { tiers: [{ from: 1, cpm: 2 }] },
+  }
+  const row = rowOf([
+    offer('north', {
+      pricing_options: [
+        { pricing_option_id: 'a', ...custom },
+        { pricing_option_id: 'b', ...capped },
+      ],
+    }),
+  ])
+  t.match(row.pricing_options, [custom, capped])
+  t.end()
+})
+
+test('an id that one upstream gives twice is published once', (t) => {
+  const same = { pricing_option_id: 'p', model: 'cpm' as const, currency: 'USD' }
+  const row = rowOf([
+    offer('north', {
+      pricing_options: [
+        { ...same, cpm: 9 },
+        { ...same, cpm: 4 },
+      ],
+    }),
+  ])
+  t.match(row.pricing_options, [{ cpm: 4 }])
+  t.equal(row.pricing_options?.length, 1)
+  t.end()
+})
+
+test('a signal without prices has no pricing_options', (t) => {
+  const { pricing_options: _, ...bare } = offer('north').listing
+  t.notOk('pricing_options' in rowOf([{ ...offer('north'), listing: bare }]))
+  t.end()
+})

@@ -1,0 +1,53 @@
+import Fastify from 'fastify'
+import { test } from 'tap'
+import { createCallers } from '../../src/server/callers.js'
+import { createDoor, turnAway } from '../../src/server/door.js'
+import { createOverload } from '../../src/server/overload.js'
+
+test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
+  const overload = createOverload({ maxPending: 2 })
+  t.teardown(overload.close)
+  const callers = createCallers({ anonymous: 'metadata', keys: [] })
+  const door = createDoor({ callers, overload, publicUrl: 'http://localhost' })
+  const app = Fastify()
+  t.teardown(() => app.close())
+  app.get('/', async (request, reply) => {
+    const who = await door.enter(request)
+    return who.kind === 'turned_away' ? turnAway(reply, who) : { ok: true }
+  })
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  let end = () => {}
+  const slow = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const first = overload.track(slow)
+  t.equal((await fetch(url)).status, 200)
+  await t.rejects(overload.track(Promise.reject(new Error('failed'))))
+  t.equal((await fetch(url)).status, 200, 'a call that failed is no longer pending')
+  const third = overload.track(slow)
+  const busy = await fetch(url)
+  t.equal(busy.status, 503)
+  t.equal(busy.headers.get('retry-after'), '2')
+  const body = (await busy.json()) as { error: { data: { adcp_error: { code: string } } } }
+  t.equal(body.error.data.adcp_error.code, 'SERVICE_UNAVAILABLE')
+  end()
+  await Promise.all([first, third])
+  t.equal((await fetch(url)).status, 200)
+})
+
+test('an event loop that is late all the time is overload; one long pause is not', async (t) => {
+  const overload = createOverload()
+  t.teardown(overload.close)
+  const block = (ms: number) => {
+    for (const end = performance.now() + ms; performance.now() < end; );
+  }
+  const turn = () => new Promise((resolve) => setTimeout(resolve, 1))
+  await turn()
+  block(400)
+  t.equal(overload.isOverloaded(), false)
+  for (let n = 0; n < 20 && !overload.isOverloaded(); n++) {
+    block(300)
+    await turn()
+  }
+  t.equal(overload.isOverloaded(), true)
+})

@@ -1,0 +1,165 @@
+import { test } from 'tap'
+import type { Clock } from '../../src/net/clock.js'
+import { type Asked, createFanout } from '../../src/upstreams/fanout.js'
+import type { CallOutcome } from '../../src/upstreams/upstreams.js'
+import { row, until } from './../support/upstream-world.js'
+
+type Call = { id: string; aborted: () => boolean; answer: (outcome: CallOutcome) => void }
+
+/** A clock that goes only when told, and upstreams that answer only when told. */
+function stage() {
+  let now = 1_000_000
+  const timers = new Set<{ at: number; task: () => void }>()
+  const clock: Clock = {
+    now: () => now,
+    after(ms, task) {
+      const timer = { at: now + ms, task }
+      timers.add(timer)
+      return () => timers.delete(timer)
+    },
+  }
+  const calls: Call[] = []
+  const fanout = createFanout({
+    clock,
+    call: (id, _task, _args, { signal }) =>
+      new Promise((answer) => calls.push({ id, answer, aborted: () => signal?.aborted ?? false })),
+  })
+  function pass(ms: number): void {
+    now += ms
+    for (const timer of [...timers].filter(({ at }) => at <= now)) {
+      timers.delete(timer)
+      timer.task()
+    }
+  }
+  return { clock, fanout, calls, pass }
+}
+
+const asked = (id: string): Asked => ({
+  id,
+  agentUrl: `https://${id}.example/mcp`,
+  args: {},
+  scope: 'public',
+})
+const found = (...rows: object[]): CallOutcome => ({
+  kind: 'answer',
+  payload: { status: 'completed', signals: rows },
+})
+const isDone = async (promise: Promise<void>) => {
+  let done = false
+  promise.then(() => {
+    done = true
+  })
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(setImmediate)
+  return done
+}
+
+test('it is over when the last has answered, not at the deadline', async (t) => {
+  const { fanout, calls, clock } = stage()
+  const { answers, settled } = fanout.ask({
+    key: 'q',
+    asked: [asked('a'), asked('b')],
+    deadline: clock.now() + 9_000,
+  })
+  const over = settled()
+  calls[0]?.answer(found(row(1), row(2)))
+  t.notOk(await isDone(over), 'b may still answer')
+  calls[1]?.answer({ kind: 'failed', reason: 'unreachable', message: '' })
+  t.ok(await isDone(over))
+  t.match(answers().get('a'), { kind: 'answered' })
+  const a = answers().get('a')
+  t.equal(a?.kind === 'answered' && a.slice.rows.count, 2)
+  t.match(answers().get('b'), { kind: 'failed', reason: 'unreachable' })
+})
+
+test('at the deadline it is over whoever has not answered; the late answer serves the next question', async (t) => {
+  const { fanout, calls, clock, pass } = stage()
+  const question = () => ({ key: 'q', asked: [asked('slow')], deadline: clock.now() + 1_000 })
+  const first = fanout.ask(question())
+  const over = first.settled()
+  pass(1_000)
+  t.ok(await isDone(over))
+  t.match(first.answers().get('slow'), { kind: 'pending' })
+  pass(2_000)
+  calls[0]?.answer(found(row(1)))
+  await until('the late answer is read', () => first.answers().get('slow')?.kind === 'answered')
+  const again = fanout.ask(question())
+  t.match(again.answers().get('slow'), { kind: 'answered' })
+  t.equal(calls.length, 1, 'nobody is asked twice')
+})
+
+test('identical questions at one time share one call; another question does not', async (t) => {
+  const { fanout, calls, clock } = stage()
+  const deadline = clock.now() + 5_000
+  fanout.ask({ key: 'q', asked: [asked('a')], deadline })
+  fanout.ask({ key: 'q', asked: [asked('a')], deadline })
+  t.equal(calls.length, 1)
+  fanout.ask({ key: 'of another account', asked: [asked('a')], deadline })
+  t.equal(calls.length, 2)
+})
+
+test('a failure is asked again, but not at once', async (t) => {
+  const { fanout, calls, clock, pass } = stage()
+  const ask = () => fanout.ask({ key: 'q', asked: [asked('a')], deadline: clock.now() + 1_000 })
+  const { answers } = ask()
+  calls[0]?.answer({ kind: 'failed', reason: 'server_error', message: '' })
+  await until('it failed', () => answers().get('a')?.kind === 'failed')
+  ask()
+  t.equal(calls.length, 1)
+  pass(6_000)
+  ask()
+  t.equal(calls.length, 2)
+})
+
+test('what usually takes longer than the time given is not asked; with more time it is', async (t) => {
+  const { fanout, calls, clock, pass } = stage()
+  for (let round = 0; round < 4; round += 1) {
+    const { answers } = fanout.ask({
+      key: `q${round}`,
+      asked: [asked('slow')],
+      deadline: clock.now() + 60_000,
+    })
+    pass(4_000)
+    calls[round]?.answer(found())
+    await until('it answered', () => answers().get('slow')?.kind === 'answered')
+  }
+  const hurried = fanout.ask({ key: 'hurry', asked: [asked('slow')], deadline: clock.now() + 1_000 })
+  t.match(hurried.answers().get('slow'), { kind: 'not_asked', reason: 'no_time', typicalMs: 4_000 })
+  t.equal(calls.length, 4)
+  fanout.ask({ key: 'hurry', asked: [asked('slow')], deadline: clock.now() + 10_000 })
+  t.equal(calls.length, 5)
+})
+
+test('one that is overdue by far is asked a second time, and the first to answer counts', async (t) => {
+  const { fanout, calls, clock, pass } = stage()
+  for (let round = 0; round < 4; round += 1) {
+    const { answers } = fanout.ask({ key: `q${round}`, asked: [asked('a')], deadline: clock.now() + 10_000 })
+    pass(200)
+    calls[round]?.answer(found())
+    await until('it answered', () => answers().get('a')?.kind === 'answered')
+  }
+  const { answers } = fanout.ask({ key: 'stuck', asked: [asked('a')], deadline: clock.now() + 10_000 })
+  pass(500)
+  t.equal(calls.length, 5)
+  pass(200)
+  t.equal(calls.length, 6, 'asked again after three times the usual')
+  calls[5]?.answer(found(row(1)))
+  await until('it answered', () => answers().get('a')?.kind === 'answered')
+  pass(5_000)
+  t.equal(calls.length, 6, 'never a third time')
+})
+
+test('a hung upstream collects a bounded number of questions', async (t) => {
+  const { fanout, calls, clock } = stage()
+  const last = Array.from({ length: 20 }, (_, n) =>
+    fanout.ask({ key: `q${n}`, asked: [asked('hung')], deadline: clock.now() + 1_000 }),
+  ).at(-1)
+  t.equal(calls.length, 8)
+  t.match(last?.answers().get('hung'), { kind: 'not_asked', reason: 'busy' })
+})
+
+test('closing gives up what is under way', async (t) => {
+  const { fanout, calls, clock } = stage()
+  fanout.ask({ key: 'q', asked: [asked('a')], deadline: clock.now() + 1_000 })
+  fanout.close()
+  t.ok(calls[0]?.aborted())
+})

@@ -1,0 +1,127 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { test } from 'tap'
+import { readListing } from '../../src/upstreams/registry.js'
+import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { configOf, openUpstreams, rows, tempFolder, until } from '../support/upstream-world.js'
+
+const REGISTRY = '../shared/adcp/registry'
+type Test = { teardown(task: () => unknown): void }
+
+/** A registry with an ETag that moves with what it lists; `down` makes it answer 503. */
+async function startRegistry(t: Test, initial: unknown[]) {
+  let agents = initial
+  let version = 1
+  let down = false
+  const answers: number[] = []
+  const server = await startHttp((request, response) => {
+    const etag = `W/"${version}"`
+    const known = request.headers['if-none-match'] === etag
+    const status = down ? 503 : known ? 304 : 200
+    answers.push(status)
+    response.writeHead(status, { 'content-type': 'application/json', etag })
+    response.end(status === 200 ? JSON.stringify({ agents, count: agents.length }) : '')
+  }, '')
+  t.teardown(server.close)
+  return {
+    config: { url: server.origin, refreshMs: 20 },
+    answers,
+    list(next: unknown[]) {
+      agents = next
+      version += 1
+    },
+    fail(now: boolean) {
+      down = now
+    },
+  }
+}
+
+async function startAgent(t: Test) {
+  const agent = await startMcpAgent(wholesaleAgent(rows(5), 'v1').handle)
+  t.teardown(agent.close)
+  return agent
+}
+
+const record = (url: string, more = {}) => ({ name: 'An agent', url, type: 'signals', ...more })
+
+test('agents appear and vanish with the registry, which is asked conditionally', async (t) => {
+  const [one, two] = [await startAgent(t), await startAgent(t)]
+  const registry = await startRegistry(t, [record(one.url)])
+  const { upstreams } = await openUpstreams(t, { ...configOf([]), registries: [registry.config] })
+  await upstreams.start()
+  await until('the first agent', () => upstreams.slices().length === 1)
+  await until('a conditional answer', () => registry.answers.includes(304))
+  registry.list([record(one.url), record(two.url)])
+  await until('the second agent', () => upstreams.slices().length === 2)
+  registry.list([record(two.url)])
+  await until('the first is gone', () => upstreams.slices().length === 1)
+  t.match(upstreams.roster().entries, [{ url: two.url, source: registry.config.url }])
+})
+
+test('a registry that is down at start is replaced by the last good roster', async (t) => {
+  const agent = await startAgent(t)
+  const registry = await startRegistry(t, [record(agent.url)])
+  const folder = await tempFolder(t)
+  const config = { ...configOf([]), registries: [registry.config] }
+  const first = await openUpstreams(t, config, { folder })
+  await first.upstreams.start()
+  await until('a slice', () => first.upstreams.slices().length === 1)
+  await first.close()
+  registry.fail(true)
+  await agent.close()
+  const second = await openUpstreams(t, config, { folder })
+  await second.upstreams.start()
+  t.equal(second.upstreams.slices()[0]?.rows.count, 5, 'the saved slice is in use at once')
+  await until('the problem', () => second.upstreams.registries()[0]?.problem !== undefined)
+  t.match(second.upstreams.registries(), [{ agents: 1, problem: { reason: 'server_error' } }])
+})
+
+test('two registries and a static entry that name one agent give one upstream', async (t) => {
+  const agent = await startAgent(t)
+  const a = await startRegistry(t, [record(agent.url, { member: { slug: 'm' } })])
+  const b = await startRegistry(t, [record(agent.url.replace('http:', 'HTTP:'))])
+  const config = { ...configOf([{ id: 'mine', url: agent.url }]), registries: [a.config, b.config] }
+  const { upstreams } = await openUpstreams(t, config)
+  await upstreams.start()
+  await until('both registries', () => upstreams.registries().every(({ agents }) => agents === 1))
+  t.match(upstreams.roster().entries, [{ id: 'mine', name: 'An agent', member: 'm' }])
+  t.equal(upstreams.roster().entries.length, 1)
+})
+
+test('a broken record is skipped and named', async (t) => {
+  const listing = readListing({
+    agents: [
+      record('https://a.example/mcp'),
+      record('not a url'),
+      null,
+      record('https://sales.example/mcp', { type: 'sales' }),
+      record('https://A.example/mcp'),
+      record('https://b.example/', { mcp_endpoint: 'https://b.example/mcp', health: { online: false } }),
+    ],
+    count: 6,
+  })
+  t.match(listing?.records, [
+    { agentUrl: 'https://a.example/mcp' },
+    { url: 'https://b.example/mcp', agentUrl: 'https://b.example/', online: false },
+  ])
+  t.equal(listing?.records.length, 2)
+  t.equal(listing?.diagnostics.length, 3)
+  for (const body of [undefined, [], { agents: {} }, { error: 'no' }]) t.equal(readListing(body), undefined)
+})
+
+const files = [
+  'agents-signals.json',
+  'agents-signals-health.json',
+  'agents-signals-capabilities-trimmed.json',
+  'agents-pagination-ignored.json',
+]
+for (const file of files) {
+  const path = `${REGISTRY}/${file}`
+  const options = existsSync(path) ? {} : { skip: `${path} is absent` }
+  test(`what the real registry answered is read: ${file}`, options, async (t) => {
+    const { body } = JSON.parse(readFileSync(path, 'utf8'))
+    const listing = readListing(body)
+    t.equal(listing?.records.length, body.agents.length)
+    t.same(listing?.diagnostics, [])
+  })
+}

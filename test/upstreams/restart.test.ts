@@ -1,0 +1,70 @@
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { sliceListing } from '../../src/upstreams/slice.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { configOf, openUpstreams, row, rows, tempFolder, until } from '../support/upstream-world.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+/** A folder that holds one upstream's slice, its agent, and a way to open it again. */
+async function mirrored(t: Test) {
+  const feed = wholesaleAgent(rows(250), 'v1')
+  const agent = await startMcpAgent(feed.handle)
+  t.teardown(agent.close)
+  const folder = await tempFolder(t)
+  const reopen = (auth?: { type: 'bearer'; token: string }) =>
+    openUpstreams(t, configOf([{ id: 'a', url: agent.url, ...(auth && { auth }) }]), { folder })
+  const first = await reopen()
+  await first.upstreams.start()
+  await until('a slice', () => first.upstreams.slices().length === 1)
+  await first.close()
+  return { feed, agent, folder, reopen, slice: first.upstreams.slices()[0] }
+}
+
+test('slices are in use again before any upstream is asked, and a poll keeps them', async (t) => {
+  const { feed, reopen } = await mirrored(t)
+  const pages = feed.pages()
+  const { upstreams } = await reopen()
+  await upstreams.start()
+  const [slice] = upstreams.slices()
+  t.match(slice, { upstream: 'a', feedVersion: 'v1', mode: 'wholesale' })
+  t.same(slice && sliceListing(slice, 249), row(249))
+  t.same(upstreams.providerDomains(), ['tridentauto.example'])
+  const confirmedAt = upstreams.statuses()[0]?.confirmedAt ?? 0
+  await until('a confirmation', () => (upstreams.statuses()[0]?.confirmedAt ?? 0) > confirmedAt)
+  t.equal(feed.pages(), pages, 'no page was read again')
+})
+
+test('an upstream that is down after a restart keeps its rows, as stale', async (t) => {
+  const { agent, reopen } = await mirrored(t)
+  await agent.close()
+  const { upstreams } = await reopen()
+  await upstreams.start()
+  t.equal(upstreams.slices()[0]?.rows.count, 250)
+  await until('the problem', () => upstreams.statuses()[0]?.problem !== undefined)
+  t.match(upstreams.statuses(), [{ state: 'stale', listings: 250, problem: { reason: 'unreachable' } }])
+})
+
+test('a damaged slice is ignored, named, and read again', async (t) => {
+  const { folder, reopen } = await mirrored(t)
+  const name = (await readdir(folder)).find((file) => file.startsWith('slice')) as string
+  const bytes = await readFile(join(folder, name))
+  bytes[bytes.length - 100] = (bytes[bytes.length - 100] as number) ^ 1
+  await writeFile(join(folder, name), bytes)
+  const { upstreams, trouble } = await reopen()
+  await upstreams.start()
+  t.equal(upstreams.slices().length, 0)
+  t.match(trouble[0], /^slice\/public\/http:.*checksum/)
+  await until('a fresh slice', () => upstreams.slices().length === 1)
+})
+
+test('tokens are not sent with another credential than they came with', async (t) => {
+  const { feed, reopen } = await mirrored(t)
+  const pages = feed.pages()
+  const { upstreams } = await reopen({ type: 'bearer', token: 'other' })
+  await upstreams.start()
+  t.equal(upstreams.slices()[0]?.feedVersion, undefined)
+  await until('a whole walk', () => feed.pages() === pages + 3)
+})

@@ -1,0 +1,129 @@
+import { test } from 'tap'
+import { readRow } from '../../src/upstreams/listing.js'
+import { row } from '../support/upstream-world.js'
+
+const read = (value: unknown) =>
+  readRow(Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)))
+
+function listing(value: unknown) {
+  const outcome = read(value)
+  if (outcome.kind === 'dropped') throw new Error(`dropped: ${outcome.reason}`)
+  return outcome
+}
+
+test('a current row is kept byte for byte', async (t) => {
+  const text = JSON.stringify(row(1))
+  t.equal(Buffer.from(listing(text).bytes).toString(), text)
+})
+
+test('unknown fields, nulls and empty lists are left out, known ones are kept', async (t) => {
+  const { bytes, listing: kept } = listing(
+    row(1, {
+      has_pricing_data: true,
+      coverage_forecast: null,
+      pricing_options: [],
+      consent_basis: ['consent'],
+      deployments: [
+        { type: 'platform', platform: 'dv360', account: null, is_live: false, scope: 'platform-wide' },
+      ],
+    }),
+  )
+  const { pricing_options: _, ...base } = row(1)
+  const expected = {
+    ...base,
+    consent_basis: ['consent'],
+    deployments: [{ type: 'platform', platform: 'dv360', is_live: false }],
+  }
+  t.same(kept, expected)
+  t.same(JSON.parse(Buffer.from(bytes).toString()), expected)
+})
+
+test('objects that the protocol leaves open keep what is in them, within bounds', async (t) => {
+  const metadata = { tiers: [{ from: 1, to: 2 }] }
+  const option = { pricing_option_id: 'x', model: 'custom', description: 'd', metadata }
+  t.match(listing(row(1, { pricing_options: [option] })).listing.pricing_options, [{ metadata }])
+  let deep: Record<string, unknown> = {}
+  for (let at = 0; at < 20; at++) deep = { deep }
+  const tooDeep = row(1, { pricing_options: [{ ...option, metadata: deep }] })
+  t.match(read(tooDeep), { kind: 'dropped', reason: 'bad_pricing_options' })
+})
+
+test('a legacy id becomes a reference, in lower case; an existing reference stays', async (t) => {
+  const signal_id = { source: 'catalog', data_provider_domain: 'TridentAuto.example', id: 'ev' }
+  t.match(listing(row(1, { signal_ref: undefined, signal_id })).listing, {
+    signal_ref: { scope: 'data_provider', data_provider_domain: 'tridentauto.example', signal_id: 'ev' },
+  })
+  t.match(listing(row(1, { signal_id })).listing.signal_ref, { signal_id: 'signal_1' })
+  const own = { source: 'agent', agent_url: 'https://a.example/mcp', id: 'x' }
+  t.match(listing(row(1, { signal_ref: undefined, signal_id: own })).listing.signal_ref, {
+    scope: 'signal_source',
+  })
+})
+
+test('the oldest rows are read: plural segment id, data kinds as type, one price, bare deployments', async (t) => {
+  const { listing: kept } = listing({
+    signals_agent_segment_id: 'lux',
+    name: 'Luxury',
+    description: 'Pages',
+    signal_type: 'audience',
+    data_provider: 'Peer39',
+    deployments: [
+      { platform: 'openx', account: null, is_live: true, decisioning_platform_segment_id: 'ox_1' },
+      { platform: 'pubmatic', is_live: false, decisioning_platform_segment_id: null },
+    ],
+    pricing: { cpm: 2.5, revenue_share_percentage: 12, currency: 'USD' },
+  })
+  t.same(kept, {
+    signal_agent_segment_id: 'lux',
+    name: 'Luxury',
+    description: 'Pages',
+    signal_type: 'marketplace',
+    data_provider: 'Peer39',
+    deployments: [
+      {
+        type: 'platform',
+        platform: 'openx',
+        is_live: true,
+        activation_key: { type: 'segment_id', segment_id: 'ox_1' },
+      },
+      { type: 'platform', platform: 'pubmatic', is_live: false },
+    ],
+    pricing_options: [
+      { pricing_option_id: 'cpm', model: 'cpm', cpm: 2.5, currency: 'USD' },
+      { pricing_option_id: 'percent_of_media', model: 'percent_of_media', percent: 12, currency: 'USD' },
+    ],
+  })
+})
+
+test('a row that cannot be a listing is dropped with the reason', async (t) => {
+  const product = { scope: 'product', signal_id: 'x' }
+  const cases: [unknown, string][] = [
+    ['{"signal_agent_segment_id": ', 'malformed'],
+    ['[1]', 'malformed'],
+    ['"text"', 'malformed'],
+    [row(1, { description: 'x'.repeat(10_000_000) }), 'too_large'],
+    [row(1, { description: 'x'.repeat(9_000) }), 'bad_description'],
+    [row(1, { name: undefined }), 'bad_name'],
+    [row(1, { name: null }), 'bad_name'],
+    [row(1, { deployments: [{ type: 'platform', is_live: true }] }), 'bad_deployments'],
+    [JSON.stringify(row(1)).replace('"cpm":2', '"cpm":1e999'), 'bad_pricing_options'],
+    [row(1, { coverage_percentage: -1 }), 'bad_coverage_percentage'],
+    [row(1, { signal_ref: product }), 'product_scope'],
+    [
+      row(1, { signal_ref: { scope: 'data_provider', data_provider_domain: '../x', signal_id: 'x' } }),
+      'bad_signal_ref',
+    ],
+    [row(1, { signal_agent_segment_id: 7 }), 'bad_signal_agent_segment_id'],
+  ]
+  for (const [value, reason] of cases) t.match(read(value), { kind: 'dropped', reason }, reason)
+})
+
+test('a row cannot reach into prototypes', async (t) => {
+  const text = JSON.stringify(row(1)).replace(
+    '{',
+    '{"__proto__":{"polluted":true},"constructor":{"prototype":{}},',
+  )
+  const { bytes, listing: kept } = listing(text)
+  t.notOk('polluted' in kept)
+  t.notOk(Buffer.from(bytes).includes('__proto__'))
+})

@@ -1,0 +1,176 @@
+import { test } from 'tap'
+import { createMcpAgent } from '../../src/upstreams/mcp.js'
+import type { RunningAgent } from '../support/upstream-agent.js'
+import { readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
+
+type Message = { id?: number; method: string; params?: Record<string, unknown> }
+type Reply = {
+  status?: number
+  headers?: Record<string, string>
+  result?: unknown
+  error?: unknown
+  text?: string
+}
+type Test = { teardown(task: () => unknown): void }
+
+/** A JSON-RPC server that answers each message as told, and remembers what it saw. */
+async function scripted(t: Test, answer: (message: Message, headers: Record<string, unknown>) => Reply) {
+  const seen: { method: string; headers: Record<string, unknown> }[] = []
+  const server: RunningAgent = await startHttp(async (request, response) => {
+    const message = (await readJson(request)) as Message
+    seen.push({ method: message.method, headers: request.headers })
+    const { status = 200, headers = {}, result, error, text } = answer(message, request.headers)
+    response.writeHead(status, { 'content-type': 'application/json', ...headers })
+    const body = JSON.stringify({ jsonrpc: '2.0', id: message.id, ...(error ? { error } : { result }) })
+    response.end(text ?? body)
+  })
+  t.teardown(server.close)
+  const agent = createMcpAgent({ send: loopbackEgress(t).send, url: server.url, auth: { type: 'none' } })
+  return {
+    seen,
+    methods: () => seen.map(({ method }) => method),
+    call: () => agent.call('get_signals', {}, { timeoutMs: 2_000 }),
+  }
+}
+
+const opened = { protocolVersion: '2025-03-26', capabilities: {}, serverInfo: { name: 'x', version: '1' } }
+const done = { content: [], structuredContent: { status: 'completed', signals: [] } }
+
+test('a lost session is opened once more and the call repeated, and the feed does not notice', async (t) => {
+  const feed = wholesaleAgent(rows(10), 'v1')
+  const agent = await startMcpAgent(feed.handle, { sessions: true, json: true })
+  t.teardown(agent.close)
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  t.equal(agent.sessionsOpened(), 1)
+  agent.forget()
+  t.match(await upstreams.call('a', 'get_adcp_capabilities', {}, { deadline: Date.now() + 5_000 }), {
+    kind: 'answer',
+  })
+  t.equal(agent.sessionsOpened(), 2)
+})
+
+test('a session that is lost again and again is opened once a call, not for ever', async (t) => {
+  const { call, methods } = await scripted(t, ({ method }) =>
+    method === 'initialize'
+      ? { headers: { 'mcp-session-id': 's' }, result: opened }
+      : { status: 404, error: { code: -32001, message: 'gone' } },
+  )
+  t.match(await call(), { kind: 'error' })
+  t.equal(methods().filter((method) => method === 'initialize').length, 2)
+})
+
+test('the session and the negotiated version go with every call', async (t) => {
+  const { call, seen } = await scripted(t, ({ method }) =>
+    method === 'initialize' ? { headers: { 'mcp-session-id': 's-1' }, result: opened } : { result: done },
+  )
+  t.match(await call(), { kind: 'answer' })
+  t.match(seen.at(-1)?.headers, { 'mcp-session-id': 's-1', 'mcp-protocol-version': '2025-03-26' })
+})
+
+test('an agent of the stateless revision is found through server/discover', async (t) => {
+  const { call, methods, seen } = await scripted(t, ({ method, params }, headers) => {
+    if (method === 'initialize') return { status: 400, error: { code: -32601, message: 'no such method' } }
+    const meta = params?._meta as Record<string, unknown> | undefined
+    const speaksIt =
+      headers['mcp-protocol-version'] === '2026-07-28' &&
+      headers['mcp-method'] === method &&
+      meta?.['io.modelcontextprotocol/protocolVersion'] === '2026-07-28'
+    if (!speaksIt) return { status: 400, error: { code: -32600, message: 'bad request' } }
+    return {
+      result: method === 'server/discover' ? { resultType: 'complete' } : { ...done, resultType: 'complete' },
+    }
+  })
+  t.match(await call(), { kind: 'answer' })
+  t.same(methods(), ['initialize', 'server/discover', 'tools/call'])
+  t.equal(seen.at(-1)?.headers['mcp-name'], 'get_signals')
+})
+
+test('an agent without any handshake is called as it is', async (t) => {
+  const { call } = await scripted(t, ({ method }) => {
+    if (method === 'tools/list') return { result: { tools: [] } }
+    return method === 'tools/call'
+      ? { result: { status: 'completed', signals: [] } }
+      : { error: { code: -32601, message: 'no' } }
+  })
+  t.match(await call(), { kind: 'answer', payload: { status: 'completed' } })
+})
+
+test('a refused credential or a server in trouble is no verdict about the transport', async (t) => {
+  for (const [status, reason] of [
+    [401, 'unauthorized'],
+    [403, 'unauthorized'],
+    [429, 'rate_limited'],
+    [500, 'server_error'],
+    [503, 'server_error'],
+  ] as const) {
+    const { call, methods } = await scripted(t, () => ({
+      status,
+      error: { code: -32000, message: 'warming up' },
+      text: '{"id":null}',
+    }))
+    t.match(await call(), { kind: 'failed', reason })
+    t.same(methods(), ['initialize'], 'nothing else is tried')
+  }
+})
+
+test('errors come in many shapes and each becomes one error with a code', async (t) => {
+  const shapes: [Reply, string][] = [
+    [
+      {
+        result: {
+          isError: true,
+          content: [],
+          structuredContent: { adcp_error: { code: 'X', message: 'm' } },
+        },
+      },
+      'X',
+    ],
+    [
+      {
+        result: {
+          isError: true,
+          content: [{ type: 'text', text: '{"adcp_error":{"code":"X","message":"m"}}' }],
+        },
+      },
+      'X',
+    ],
+    [{ result: { isError: true, content: [{ type: 'text', text: 'Unknown tool' }] } }, 'TOOL_ERROR'],
+    [
+      {
+        result: {
+          content: [],
+          structuredContent: { status: 'failed', errors: [{ code: 'X', message: 'm' }] },
+        },
+      },
+      'X',
+    ],
+    [{ result: { status: 'failed', errors: [{ code: 'X', message: 'm' }] } }, 'X'],
+    [{ error: { code: -32602, message: 'bad' } }, 'INVALID_REQUEST'],
+    [{ error: { code: -32601, message: 'bad' } }, 'NOT_IMPLEMENTED'],
+  ]
+  for (const [reply, code] of shapes) {
+    const { call } = await scripted(t, ({ method }) => (method === 'tools/call' ? reply : { result: opened }))
+    t.match(await call(), { kind: 'error', error: { code } }, JSON.stringify(reply))
+  }
+})
+
+test('what is no JSON-RPC answer has a word of its own, whatever its content type', async (t) => {
+  for (const [type, text] of [
+    ['text/html', '<html>'],
+    ['application/json', '<html>'],
+    ['application/json', '{"jsonrpc":"2.0","id":99999,"result":{}}'],
+    ['text/event-stream', 'data: nonsense\n\n'],
+    ['text/event-stream', '{"not":"a stream"}'],
+  ]) {
+    const { call } = await scripted(t, ({ method }) =>
+      method === 'tools/call'
+        ? { text: text as string, headers: { 'content-type': type as string } }
+        : { result: opened },
+    )
+    t.match(await call(), { kind: 'failed', reason: 'protocol_error' }, `${type} ${text}`)
+  }
+})

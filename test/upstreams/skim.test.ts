@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { test } from 'tap'
+import { isCut, skim } from '../../src/upstreams/skim.js'
+
+const SEED = 20261120
+
+/** The message as it was, put together from what skimming gave. */
+function restored(text: string): unknown {
+  const { value, rows } = skim(Buffer.from(text))
+  const parsed = rows.map((row) => JSON.parse(Buffer.from(row).toString()))
+  return JSON.parse(JSON.stringify(value), (_, each) => (isCut(each) ? parsed : each))
+}
+
+test('whatever surrounds the rows and stands in them, nothing is lost and nothing moves', async (t) => {
+  t.comment(`seed ${SEED}`)
+  const strings = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.constantFrom('"signals":[', '\\"signals\\":[1]', '\\', 'signals', '"'),
+  )
+  const json = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { depthSize: 'small' },
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      strings,
+      tie('list'),
+      tie('object'),
+    ),
+    list: fc.array(tie('value'), { maxLength: 4 }),
+    object: fc.dictionary(fc.oneof(strings, fc.constant('signals')), tie('value'), { maxKeys: 4 }),
+  })).value
+  const rows = fc.array(json, { maxLength: 5 })
+  const spaces = fc.constantFrom(undefined, 2, '\t')
+  fc.assert(
+    fc.property(json, rows, json, spaces, (before, signals, after, space) => {
+      const message = { before, result: { structuredContent: { a: 1, signals, after } } }
+      const text = JSON.stringify(message, null, space)
+      return isDeepStrictEqual(restored(text), JSON.parse(text))
+    }),
+    { seed: SEED, numRuns: 150 },
+  )
+})
+
+test('the rows of a page are cut out as they were written', async (t) => {
+  const { value, rows } = skim(Buffer.from('{"result":{"signals" : [ {"a":"]}\\"" } , {"b":[{}]} ] ,"x":1}}'))
+  t.same(
+    rows.map((row) => Buffer.from(row).toString()),
+    ['{"a":"]}\\"" }', '{"b":[{}]}'],
+  )
+  t.ok(isCut((value as { result: { signals: unknown } }).result.signals))
+})
+
+test('JSON quoted in a text is not mistaken for rows', async (t) => {
+  const message = {
+    content: [{ text: JSON.stringify({ signals: [{ a: 1 }] }) }],
+    scope: 'signals',
+    list: ['signals'],
+  }
+  const { value, rows } = skim(Buffer.from(JSON.stringify(message)))
+  t.same(value, message)
+  t.same(rows, [])
+})
+
+test('two candidate arrays are no candidate', async (t) => {
+  const message = { context: { signals: [1] }, result: { signals: [2] } }
+  const { value, rows } = skim(Buffer.from(JSON.stringify(message)))
+  t.same(value, message)
+  t.same(rows, [])
+})
+
+test('what is not JSON is refused, wherever it breaks', async (t) => {
+  const text = '{"result":{"signals":[{"a":1}]}}'
+  for (let length = 0; length < text.length; length++)
+    t.throws(() => skim(Buffer.from(text.slice(0, length))), SyntaxError)
+})

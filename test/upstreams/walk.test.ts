@@ -1,0 +1,140 @@
+import { test } from 'tap'
+import type { AgentOutcome } from '../../src/upstreams/agent.js'
+import { type WalkOptions, walkFeed } from '../../src/upstreams/walk.js'
+import { row } from '../support/upstream-world.js'
+
+type Page = Record<string, unknown> & { from?: number; to?: number }
+
+/** A page of rows `from` to `to`, with whatever else the agent says. */
+function answer({ from = 0, to = 0, ...payload }: Page): AgentOutcome {
+  const rows = Array.from({ length: to - from }, (_, at) => Buffer.from(JSON.stringify(row(from + at))))
+  return { kind: 'answer', payload: { signals: [], ...payload }, rows }
+}
+
+const more = (cursor: string) => ({ pagination: { has_more: true, cursor } })
+const end = { pagination: { has_more: false } }
+
+/** Walks an agent whose nth answer is a function of the cursor asked for and of n. */
+function walk(page: (cursor: string | undefined, nth: number) => Page, limits: Partial<WalkOptions> = {}) {
+  let asked = 0
+  const options: WalkOptions = {
+    conditional: false,
+    overlay: false,
+    page: async (cursor) => answer(page(cursor, asked++)),
+    ...limits,
+  }
+  return walkFeed(options).then((outcome) => ({ outcome, asked }))
+}
+
+test("pages are put together in their order, under the first page's tokens", async (t) => {
+  const { outcome } = await walk((cursor) =>
+    cursor === undefined
+      ? { to: 3, wholesale_feed_version: 'v1', pricing_version: 'p1', cache_scope: 'public', ...more('b') }
+      : { from: 3, to: 5, ...end },
+  )
+  t.match(outcome, { kind: 'complete', feedVersion: 'v1', pricingVersion: 'p1', cacheScope: 'public' })
+  t.equal(outcome.kind === 'complete' && outcome.rows.count, 5)
+})
+
+test('a feed without pagination is one page', async (t) => {
+  const { outcome, asked } = await walk(() => ({ to: 3 }))
+  t.match(outcome, { kind: 'complete' })
+  t.equal(asked, 1)
+})
+
+test('a cursor that comes twice is a loop', async (t) => {
+  const { outcome } = await walk((_, nth) => ({
+    from: nth * 2,
+    to: nth * 2 + 2,
+    ...more(nth % 3 === 0 ? 'x' : `${nth}`),
+  }))
+  t.match(outcome, { kind: 'failed', reason: 'cursor_loop' })
+})
+
+test('ever new cursors over the same rows are a loop', async (t) => {
+  const { outcome, asked } = await walk((_, nth) => ({ to: 4, ...more(`c${nth}`) }))
+  t.match(outcome, { kind: 'failed', reason: 'cursor_loop' })
+  t.ok(asked < 10, `${asked} pages`)
+})
+
+test('a feed without end is ended by its pages, by its rows, and by empty pages', async (t) => {
+  const fresh = (_: unknown, nth: number) => ({ from: nth * 2, to: nth * 2 + 2, ...more(`c${nth}`) })
+  t.match((await walk(fresh, { maxPages: 20 })).outcome, { kind: 'failed', reason: 'endless_feed' })
+  t.match((await walk(fresh, { maxRows: 20 })).outcome, { kind: 'failed', reason: 'endless_feed' })
+  const { outcome, asked } = await walk((_, nth) => more(`c${nth}`))
+  t.match(outcome, { kind: 'failed', reason: 'endless_feed' })
+  t.ok(asked < 10)
+})
+
+test('a row that comes again is kept once and counted', async (t) => {
+  const { outcome } = await walk((cursor) => (cursor ? { from: 1, to: 4, ...end } : { to: 2, ...more('b') }))
+  t.match(outcome, { kind: 'complete', dropped: { repeated: 1 } })
+  t.equal(outcome.kind === 'complete' && outcome.rows.count, 4)
+})
+
+test('a version that moves in the middle starts the walk again, and only so often', async (t) => {
+  const { outcome, asked } = await walk((cursor, nth) =>
+    cursor
+      ? { from: 2, to: 4, wholesale_feed_version: 'v2', ...end }
+      : { to: 2, wholesale_feed_version: nth === 0 ? 'v1' : 'v2', ...more('b') },
+  )
+  t.match(outcome, { kind: 'complete', feedVersion: 'v2' })
+  t.equal(asked, 4)
+  const flapping = await walk((cursor, nth) => ({
+    from: cursor ? 2 : 0,
+    to: cursor ? 4 : 2,
+    wholesale_feed_version: `v${nth}`,
+    ...(cursor ? end : more('b')),
+  }))
+  t.match(flapping.outcome, { kind: 'failed', reason: 'unstable_feed' })
+  t.equal(flapping.asked, 8)
+})
+
+test('what the agent calls incomplete is not a walk, except for prices alone', async (t) => {
+  const entry = (scope: string) => ({
+    incomplete: [{ scope, description: 'no time', estimated_wait: { interval: 2, unit: 'minutes' } }],
+  })
+  for (const scope of ['wholesale_feed', 'signals']) {
+    const { outcome } = await walk(() => ({ to: 2, ...end, ...entry(scope) }))
+    t.match(outcome, { kind: 'failed', reason: 'incomplete_feed', retryAfterMs: 120_000 })
+  }
+  t.match((await walk(() => ({ to: 2, ...end, ...entry('pricing') }))).outcome, { kind: 'complete' })
+})
+
+test('answers that break the protocol end the walk', async (t) => {
+  const broken: Page[] = [
+    { to: 2, pagination: { has_more: true } },
+    { to: 2, ...more('x'.repeat(5_000)) },
+    { signals: undefined },
+    { status: 'submitted', task_id: 't' },
+    { unchanged: true, signals: undefined },
+  ]
+  for (const page of broken) {
+    t.match(
+      (await walk(() => page)).outcome,
+      { kind: 'failed', reason: 'protocol_error' },
+      JSON.stringify(page).slice(0, 60),
+    )
+  }
+})
+
+test('"unchanged" is an answer where a token was sent, and "public" where an account was', async (t) => {
+  const unchanged = { unchanged: true, signals: undefined }
+  t.same((await walk(() => unchanged, { conditional: true })).outcome, { kind: 'unchanged' })
+  const shared = { to: 2, cache_scope: 'public', ...more('b') }
+  const { outcome, asked } = await walk(() => shared, { overlay: true })
+  t.same(outcome, { kind: 'public' })
+  t.equal(asked, 1)
+})
+
+test("an error on a later page is the walk's failure, and nothing of it is kept", async (t) => {
+  const options: WalkOptions = {
+    conditional: false,
+    overlay: false,
+    page: async (cursor) =>
+      cursor
+        ? { kind: 'error', error: { code: 'INVALID_REQUEST', message: 'cursor expired' } }
+        : answer({ to: 2, ...more('b') }),
+  }
+  t.match(await walkFeed(options), { kind: 'failed', reason: 'agent_error', message: /INVALID_REQUEST/ })
+})
