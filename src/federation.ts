@@ -19,6 +19,7 @@ import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
 import { createOperations, type ObservedParts } from './operations.js'
 import { createOverlays } from './overlays.js'
+import { connectProviders } from './provider-questions.js'
 import { createPublisher } from './publisher.js'
 import { createServer } from './server/app.js'
 import { overlayName } from './server/callers.js'
@@ -196,19 +197,7 @@ async function composed(
   function republish(): void {
     if (feed.current()) void publisher.request()
   }
-  const askedAgain = new Map<string, number>()
-  upstreams.onChange(() => {
-    providers.want(upstreams.providerDomains())
-    republish()
-  })
-  providers.onChange(() => {
-    for (const { id, mode, problem } of upstreams.statuses()) {
-      if (mode !== 'enumerated' && problem?.reason !== 'not_enumerable') continue
-      askedAgain.set(id, clock.now())
-      upstreams.refreshSoon(id)
-    }
-    republish()
-  })
+  const askedAgain = connectProviders({ upstreams, providers, clock, onChange: republish })
 
   const activation = stack.add(
     await createActivation({
