@@ -27,7 +27,7 @@ function everything(snapshot: Snapshot): string {
 test('an incremental build gives what a build from scratch gives, to the byte', (t) => {
   proven(
     t,
-    1_000,
+    600,
     fc.property(fc.array(anyWorld, { minLength: 2, maxLength: 4 }), (worlds) => {
       let previous: Snapshot | undefined
       for (const { slices, judge } of worlds) {
@@ -69,6 +69,18 @@ test('only signals whose listings, verdicts or definition changed are merged aga
 
   buildSnapshot({ previous: second, slices, judge: judge('2') })
   t.same(asked.splice(0).sort(), ['b1'])
+  t.end()
+})
+
+test('a build in which nothing changed keeps every column, and the slices that came last', (t) => {
+  const judge = judgeThat()
+  const rows = [listing('a'), listing('b')]
+  const first = buildSnapshot({ slices: [sliceOf('north', rows)], judge })
+  const again = sliceOf('north', rows)
+  const second = buildSnapshot({ previous: first, slices: [again], judge })
+  t.equal(second.rows, first.rows)
+  t.equal(second.id, first.id)
+  t.equal(second.slices[0]?.slice, again)
   t.end()
 })
 
