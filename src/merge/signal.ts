@@ -6,6 +6,7 @@
 
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { SignalType } from '../adcp/signal.js'
+import { canonicalUrl } from '../adcp/url.js'
 import { publishable } from '../authz/policy.js'
 import type { Policy, Verdict } from '../authz/verdict.js'
 import { mergeCoverage } from './coverage.js'
@@ -88,11 +89,11 @@ export function publishedRef(identity: Identity, handle: string): SignalRef {
   return { scope: 'signal_source', signal_source_url: identity.agentUrl, signal_id }
 }
 
+/** Another host than the one that was called: kept as provenance, not as identity (DESIGN 5.1). */
 function claimedSource({ listing, agentUrl }: Offer): string | undefined {
   const ref = listingRef(listing)
-  return ref?.scope === 'signal_source' && ref.signal_source_url !== agentUrl
-    ? ref.signal_source_url
-    : undefined
+  if (ref?.scope !== 'signal_source' || ref.signal_source_url === agentUrl) return undefined
+  return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
 }
 
 function joint(bounds: readonly (readonly string[] | undefined)[]): readonly string[] | undefined {
