@@ -8,6 +8,7 @@ import type { Providers } from './authz/providers.js'
 import { createCoalescer } from './coalesce.js'
 import type { BuilderHost, Built } from './feed/builder-host.js'
 import type { Feed } from './feed/feed.js'
+import type { Snapshot } from './feed/snapshot.js'
 import type { Clock } from './net/clock.js'
 import type { Overlays } from './overlays.js'
 import type { Slice } from './upstreams/slice.js'
@@ -22,12 +23,16 @@ export type PublisherOptions = {
   feed: Feed
   clock: Clock
   log: Logger
+  /** Told of each snapshot of the public layer, with how long its build took. */
+  onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
+  onFailure(): void
 }
 
 export type Publisher = ReturnType<typeof createPublisher>
 
 export function createPublisher(options: PublisherOptions) {
-  const { upstreams, providers, overlays, policy, builder, feed, clock, log } = options
+  const { upstreams, providers, overlays, policy, builder, feed, clock, log, onPublished, onFailure } =
+    options
   let cancel = () => {}
 
   function build(slices: readonly Slice[], account?: string): Promise<Built> {
@@ -43,8 +48,11 @@ export function createPublisher(options: PublisherOptions) {
 
   async function round(): Promise<void> {
     const open = upstreams.slices()
+    const startedAt = clock.now()
     const { snapshot, rebuildAt } = await build(open)
+    const before = feed.current()
     feed.publish(snapshot, clock.now())
+    onPublished(before, snapshot, (clock.now() - startedAt) / 1_000)
     for (const { name, slices } of overlays().layers(open)) {
       feed.publish((await build(slices, name)).snapshot, clock.now(), name)
     }
@@ -57,7 +65,10 @@ export function createPublisher(options: PublisherOptions) {
   }
 
   const rounds = createCoalescer(() =>
-    round().catch((err: unknown) => log.error({ err }, 'a snapshot could not be built; the last one stays')),
+    round().catch((err: unknown) => {
+      onFailure()
+      log.error({ err }, 'a snapshot could not be built; the last one stays')
+    }),
   )
 
   return {
