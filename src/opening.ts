@@ -19,7 +19,8 @@ export type OpeningOptions = {
   clock: Clock
 }
 
-function followedUp(
+/** The upstream was read after it was last asked again. */
+export function followedUp(
   { id, confirmedAt, state }: UpstreamStatus,
   askedAgain: ReadonlyMap<string, number>,
 ): boolean {
