@@ -2,7 +2,7 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (DESIGN 7). It listens to nothing yet; `close()` lets what is in flight finish.
  */
-import { hash, randomBytes } from 'node:crypto'
+import { hash, randomBytes, randomUUID } from 'node:crypto'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
@@ -53,7 +53,7 @@ export type ServerOptions = GetSignalsOptions & {
 }
 
 function newTaskId(): string {
-  return `a2a_${randomBytes(12).toString('base64url')}`
+  return `a2a_${randomUUID()}`
 }
 
 /** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
