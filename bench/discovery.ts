@@ -11,10 +11,12 @@ import { createBrief } from '../src/discovery/brief.js'
 import { createDiscover } from '../src/discovery/discover.js'
 import { rowKeys } from '../src/discovery/findings.js'
 import { createKept } from '../src/discovery/kept.js'
+import { createLocal } from '../src/discovery/local.js'
 import { readSynonyms } from '../src/discovery/synonym-file.js'
 import { buildSnapshot } from '../src/feed/builder.js'
 import { createFeed } from '../src/feed/feed.js'
 import { createSearchHost } from '../src/feed/search/search-host.js'
+import { compileSynonyms } from '../src/feed/search/synonyms.js'
 import { systemClock } from '../src/net/clock.js'
 import { createEgress } from '../src/net/egress.js'
 import { createFanout } from '../src/upstreams/fanout.js'
@@ -71,7 +73,9 @@ const snapshot = buildSnapshot({
   judge,
 })
 feed.publish(snapshot, Date.now())
-const search = createSearchHost(await readSynonyms('config/synonyms.yaml'))
+const file = await readSynonyms('config/synonyms.yaml')
+const search = createSearchHost(file)
+const local = createLocal({ search, synonyms: compileSynonyms(file) })
 await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
@@ -89,12 +93,12 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
   )
   const brief = createBrief({
     feed,
-    search,
+    local,
     fanout,
     upstreams: { statuses: () => statuses },
     judge: () => judge,
   })
-  const { discover } = createDiscover({ brief, feed, kept: createKept(Date.now) })
+  const { discover } = createDiscover({ brief, feed, kept: createKept(Date.now), searchable: async () => {} })
   const took: number[] = []
   for (let n = 0; n < (seconds > 1 ? 3 : QUESTIONS); n += 1) {
     const now = Date.now()

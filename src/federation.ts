@@ -22,6 +22,8 @@ import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
 import { createOverlays } from './overlays.js'
 import { createPublisher } from './publisher.js'
+import type { ReloadState } from './reload.js'
+import { createAdmission } from './server/admission.js'
 import { createServer } from './server/app.js'
 import { overlayName } from './server/callers.js'
 import { activateSignal } from './server/tasks/activate-signal.js'
@@ -30,7 +32,14 @@ import { listAccounts } from './server/tasks/list-accounts.js'
 import { listTasks } from './server/tasks/list-tasks.js'
 import { reportUsage } from './server/tasks/report-usage.js'
 import { syncAccounts } from './server/tasks/sync-accounts.js'
-import { accountAccess, credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
+import {
+  accessOf,
+  admissionSettings,
+  credentialOf,
+  overlayAccounts,
+  settledAtStart,
+  upstreamsSettings,
+} from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
 import type { Blobs } from './upstreams/blobs.js'
@@ -47,6 +56,8 @@ const SYNONYMS = fileURLToPath(new URL('../../config/synonyms.yaml', import.meta
 export type FederationOptions = {
   config: Config
   sandboxSignals?: number
+  /** What /readyz says of the configuration file. */
+  configuration?: () => ReloadState
   version: string
   clock: Clock
   random: () => number
@@ -62,6 +73,11 @@ export type Federation = {
   feed: Feed
   statuses(): readonly UpstreamStatus[]
   contributions(): Contribution[]
+  /**
+   * Makes another configuration the running one, without dropping a request or a slice; gives the settings that change
+   * only at the next start. Throws when it contradicts itself; then nothing has changed.
+   */
+  apply(config: Config): readonly string[]
   /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
 }
@@ -135,10 +151,12 @@ async function composed(
   options: FederationOptions,
   stack: ReturnType<typeof createStack>,
 ): Promise<Federation> {
-  const { config, version, clock, random, log } = options
+  const { version, clock, random, log, configuration } = options
+  let { config } = options
   const hosts = await sandboxHosts(options, stack.add)
   const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
-  const { send } = stack.add(createEgress({ policy: egressPolicy() }))
+  const egress = stack.add(createEgress({ policy: egressPolicy() }))
+  const { send } = egress
   const store = stack.add(
     await openStore({
       url: config.storage.url,
@@ -168,21 +186,22 @@ async function composed(
   )
 
   const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
-  const overlays = stack.add(
+  const readOverlays = () =>
     createOverlays({
       ...{ upstreams, clock },
       accounts: overlayAccounts(config),
       refreshMs: config.defaults.refreshMs,
       timeoutMs: config.defaults.timeoutMs,
       onChange: republish,
-    }),
-  )
+    })
+  let overlays = readOverlays()
+  stack.add({ close: () => overlays.close() })
   const builder = stack.add(createBuilderHost())
   const discovery = stack.add(
     createDiscovery({
       ...{ feed, upstreams, store, send, egressPolicy, clock },
       judge: verdicts.judge,
-      access: accountAccess(config),
+      access: (reader, upstream) => accessOf(config, reader, upstream),
       synonyms: await readSynonyms(SYNONYMS),
       newId: randomUUID,
       onTrouble: (message) => log.warn({ message }, 'discovery'),
@@ -236,6 +255,7 @@ async function composed(
       onProblem: (problem) => log.warn({ problem }, 'activation'),
     }),
   )
+  const admission = createAdmission(admissionSettings(config, send, clock))
   const { host } = config.listen
   const port = await portOf(config.listen)
   const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
@@ -244,9 +264,8 @@ async function composed(
       ...{ publicUrl, version, feed, upstreams, log },
       discover: discovery.discover,
       facts: () => factsOf(config, feed),
-      callers: config.callers,
-      rateLimit: config.callers.rateLimit,
-      ...(config.callers.jwt && { jwt: { ...config.callers.jwt, send, now: clock.now } }),
+      admission,
+      ...(configuration && { configuration }),
       tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
         task(activation),
       ),
@@ -257,8 +276,30 @@ async function composed(
   await upstreams.start()
   activation.start()
 
+  function apply(next: Config): readonly string[] {
+    const before = config
+    const follow = (wanted: Config) => {
+      config = wanted
+      egress.reconfigure(egressPolicy())
+      admission.reconfigure(admissionSettings(wanted, send, clock))
+      upstreams.reconfigure(upstreamsSettings(wanted))
+    }
+    try {
+      follow(next)
+    } catch (error) {
+      follow(before)
+      throw error
+    }
+    const gone = overlayAccounts(before).map(({ name }) => name)
+    overlays.close()
+    overlays = readOverlays()
+    for (const name of gone) feed.withdraw(name)
+    republish()
+    return settledAtStart(before, next)
+  }
+
   return {
-    ...{ app, url, feed },
+    ...{ app, url, feed, apply },
     ready: opening({ upstreams, providers, askedAgain, clock })
       .then(publisher.request)
       .then(discovery.resume),

@@ -6,12 +6,14 @@ import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
 import type { Arguments, Auth, Payload } from './agent.js'
 import { digestOf } from './collect.js'
+import { DELIVER_TO, isCredentialError, isTransient } from './dialect.js'
 import { createLatencies } from './latencies.js'
 import { readRow } from './listing.js'
 import { packSlab } from './packed.js'
+import type { UpstreamCall } from './runner.js'
 import type { Slice } from './slice.js'
 import type { UpstreamFailure } from './status.js'
-import type { Upstreams } from './upstreams.js'
+import type { CallOutcome, Upstreams } from './upstreams.js'
 
 const KEEP_MS = 60_000
 const RETRY_MS = 5_000 // a failure is asked again no sooner
@@ -40,6 +42,8 @@ export type Asked = {
   auth?: Auth
   /** `public`, or the name of the account or credential it is asked with. */
   scope: string
+  /** It answers questions only, so it may be an old one: those want more arguments, in shapes that differ (FACTS 8). */
+  briefOnly?: boolean
 }
 
 export type Question = {
@@ -107,14 +111,23 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     return { kind: 'answered', slice, tookMs }
   }
 
+  /** What an agent refuses because it is old is asked again as old agents want it. */
+  async function callInDialect(
+    { id, args, auth, briefOnly }: Asked,
+    options: UpstreamCall,
+  ): Promise<CallOutcome> {
+    const patience = { ...options, ...(auth && { auth }) }
+    let outcome = await call(id, 'get_signals', args, patience)
+    for (const shape of briefOnly ? DELIVER_TO : []) {
+      if (outcome.kind !== 'error' || isTransient(outcome.error) || isCredentialError(outcome.error)) break
+      outcome = await call(id, 'get_signals', { ...args, deliver_to: shape }, patience)
+    }
+    return outcome
+  }
+
   async function askOnce(asked: Asked, signal: AbortSignal): Promise<UpstreamAnswer> {
     const startedAt = clock.now()
-    const { args, auth } = asked
-    const outcome = await call(asked.id, 'get_signals', args, {
-      deadline: startedAt + LATE_MS,
-      signal,
-      ...(auth && { auth }),
-    })
+    const outcome = await callInDialect(asked, { deadline: startedAt + LATE_MS, signal })
     const tookMs = clock.now() - startedAt
     if (outcome.kind === 'answer') {
       latencies.note(asked.id, tookMs)

@@ -6,7 +6,6 @@
 import { bufferOf, endOfString, parseJson } from './json.js'
 
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
@@ -43,7 +42,6 @@ function skipSpace(bytes: Buffer, at: number): number {
 /** Index of the first byte after the next `"signals"` key with an array behind it: the array's bracket; or -1. */
 function findArray(bytes: Buffer, from: number): number {
   for (let key = bytes.indexOf(KEY, from); key !== -1; key = bytes.indexOf(KEY, key + 1)) {
-    if (bytes[key - 1] === BACKSLASH) continue // inside a string that quotes JSON
     const colon = skipSpace(bytes, key + KEY.length)
     if (bytes[colon] !== COLON) continue
     const bracket = skipSpace(bytes, colon + 1)

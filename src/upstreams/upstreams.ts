@@ -19,7 +19,7 @@ import { createSliceStore } from './slice-store.js'
 import { createSlots } from './slots.js'
 import type { UpstreamStatus } from './status.js'
 
-const TOTAL_CALLS = 256 // under way at once, over all upstreams
+const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
 const LOADING = 4 // slices read from disk at once
 
 export type UpstreamsConfig = {

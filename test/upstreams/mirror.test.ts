@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { sliceListing } from '../../src/upstreams/slice.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
 
@@ -89,4 +90,26 @@ test('a new configuration disturbs only whom it touches, and loses no rows meanw
   t.throws(() => upstreams.reconfigure(configOf([{ url: 'nonsense' }])), /nonsense/)
   upstreams.reconfigure(configOf([first]))
   t.equal(upstreams.slices().length, 1)
+})
+
+test('a token is believed for a day: then everything is read again, whatever it says', async (t) => {
+  const feed = wholesaleAgent(rows(20), 'v1')
+  const agent = await startMcpAgent(feed.handle)
+  t.teardown(agent.close)
+  const time = createManualClock()
+  const hour = 3_600_000
+  const config = configOf([{ id: 'a', url: agent.url }], { refreshMs: hour, dropAfterMs: 100 * hour })
+  const { upstreams } = await openUpstreams(t, config, { clock: time.clock })
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  feed.publish(rows(21), 'v1') // its version is computed over the first rows only
+  const walkedAt = () => upstreams.statuses()[0]?.walkedAt ?? 0
+  const before = walkedAt()
+  await until('the walk', () => {
+    if ((upstreams.statuses()[0]?.nextAttemptAt ?? 0) > time.clock.now()) time.advance(hour / 4)
+    return walkedAt() > before
+  })
+  t.ok(walkedAt() - before >= 24 * hour)
+  t.ok(walkedAt() - before <= 26 * hour)
+  t.equal(upstreams.slices()[0]?.rows.count, 21)
 })
