@@ -40,7 +40,11 @@ async function checkout(t: Test, port: number): Promise<string> {
 type Ran = { code: number; command: string }
 
 /** Runs the lines in one shell, as somebody who types them; gives how each ended. */
-async function follow(t: Test, lines: readonly string[], folder: string): Promise<{ ran: Ran[]; output: string }> {
+async function follow(
+  t: Test,
+  lines: readonly string[],
+  folder: string,
+): Promise<{ ran: Ran[]; output: string }> {
   const script = lines.map((line) => {
     const said = JSON.stringify(line).replaceAll('$', '\\$')
     return line.endsWith('&') ? line : `${line}\nprintf '\\n::ended %s %s\\n' "$?" ${said}`
