@@ -12,11 +12,12 @@ import { createFeed } from '../src/feed/feed.js'
 import { addA2a } from '../src/server/a2a.js'
 import { createA2aCold } from '../src/server/a2a-cold.js'
 import { createA2aTasks } from '../src/server/a2a-tasks.js'
+import { type AdmissionOptions, createAdmission } from '../src/server/admission.js'
 import { agentCard } from '../src/server/agent-card.js'
 import { createServer, type ServerOptions } from '../src/server/app.js'
-import { createCallers } from '../src/server/callers.js'
 import { createDispatcher } from '../src/server/dispatcher.js'
 import { createDoor } from '../src/server/door.js'
+import { createGzipPages } from '../src/server/gzip-pages.js'
 import { addMcp } from '../src/server/mcp.js'
 import { createMcpCold } from '../src/server/mcp-cold.js'
 import { createOverload } from '../src/server/overload.js'
@@ -61,7 +62,7 @@ function slice(): Slice {
   return { ...shared, mode: 'wholesale', rows: writer.finish(), digests, dropped: {}, walkedAt: 0 }
 }
 
-function options(rateLimit: ServerOptions['rateLimit']): ServerOptions {
+function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
   const feed = createFeed({ cursorSecret: 'bench', retain: { count: 2, ms: 60_000 } })
   const judge = () => ({
     stamp: '',
@@ -77,9 +78,11 @@ function options(rateLimit: ServerOptions['rateLimit']): ServerOptions {
     feed,
     upstreams: { statuses: () => [] },
     facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
-    callers: { anonymous: 'deny', keys: [{ id: 'bench', tokenSha256, role: 'buyer' }] },
+    admission: createAdmission({
+      callers: { anonymous: 'deny', keys: [{ id: 'bench', tokenSha256, role: 'buyer' }] },
+      ...(rateLimit && { rateLimit }),
+    }),
     log: pino({ level: 'silent' }),
-    ...(rateLimit && { rateLimit }),
   }
 }
 
@@ -91,7 +94,7 @@ function lean(given: ServerOptions): FastifyInstance {
     done(null, body),
   )
   const overload = createOverload()
-  const door = createDoor({ callers: createCallers(given.callers), overload, publicUrl: given.publicUrl })
+  const door = createDoor({ callers: given.admission, overload, publicUrl: given.publicUrl })
   const limiter = createRateLimiter(undefined)
   const tasks = [getSignals(given)]
   let ids = 0
@@ -101,7 +104,7 @@ function lean(given: ServerOptions): FastifyInstance {
   })
   const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
   const kept = createA2aTasks(Date.now)
-  const shared = { door, dispatcher, limiter, overload, now: Date.now }
+  const shared = { door, dispatcher, limiter, overload, gzip: createGzipPages(), now: Date.now }
   addMcp(app, { ...shared, cold: createMcpCold({ tasks, version: '0' }) })
   const cold = createA2aCold({ card, tasks: kept })
   addA2a(app, { ...shared, cold, tasks: kept, card, newTaskId: () => `a2a_${++ids}` })

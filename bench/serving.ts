@@ -111,6 +111,11 @@ const LOADS: [string, 'unchanged' | 'page', Load][] = [
   ['page of 50, MCP', 'page', { url: `${urls.lean}/mcp`, body: tool(wholesale) }],
   ['page of 50, MCP, metrics and limits', 'page', { url: `${urls.full}/mcp`, body: tool(wholesale) }],
   ['page of 50, A2A', 'page', { url: `${urls.lean}/a2a`, body: skill(wholesale), headers: A2A }],
+  [
+    'page of 50, MCP, gzip',
+    'page',
+    { url: `${urls.lean}/mcp`, body: tool(wholesale), headers: { 'accept-encoding': 'gzip' } },
+  ],
   ['page of 50, walking', 'page', { url: `${urls.lean}/mcp`, body: '', bodies: walk }],
   ['page of 50, scattered by a filter', 'page', { url: `${urls.lean}/mcp`, body: '', bodies: scattered }],
   [

@@ -57,7 +57,13 @@ export async function runStoryboards(url, protocol, key) {
     )
     unexpected += surprising.length
     const verdict =
-      surprising.length > 0 ? 'FAILED' : failed.length > 0 ? 'listed' : passed > 0 ? 'passed' : 'skipped'
+      surprising.length > 0
+        ? 'FAILED'
+        : failed.length > 0
+          ? 'listed'
+          : passed === 0 && skipped > 0
+            ? 'skipped'
+            : 'passed'
     const reasons = skipped > 0 ? ` (${[...why].join(', ')})` : ''
     const counts = `${passed} passed, ${failed.length} failed, ${skipped} skipped${reasons}`
     lines.push(`${protocol}  ${verdict.padEnd(8)}${id.padEnd(42)}${counts}`)

@@ -1,6 +1,18 @@
 /** Rules between settings, which the schema of the configuration file cannot say. */
+import { createPrivateKey, type KeyObject } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
 import type { AuthEntry, ConfigFile } from './config-schema.js'
+
+/** The key in a PEM text; undefined when it is none that webhooks can be signed with. */
+export function readSigningKey(pem: string): KeyObject | undefined {
+  try {
+    const key = createPrivateKey(pem)
+    const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key
+    return type === 'ed25519' || (type === 'ec' && details?.namedCurve === 'prime256v1') ? key : undefined
+  } catch {
+    return undefined // whatever is wrong with it, it is not such a key
+  }
+}
 
 export type Steps = readonly (string | number)[]
 
@@ -18,6 +30,10 @@ export function* brokenRules(file: ConfigFile): Generator<[Steps, string]> {
     if (!ipaddr.isValidCIDR(network)) {
       yield [['egress', 'allow_networks', index], 'a network such as 127.0.0.0/8']
     }
+  }
+  const signingKey = file.webhooks?.signing_key?.private_key
+  if (signingKey && !readSigningKey(signingKey)) {
+    yield [['webhooks', 'signing_key', 'private_key'], 'an Ed25519 or P-256 private key in PEM']
   }
   const ids = new Set<string>()
   for (const [index, key] of (file.callers?.keys ?? []).entries()) {

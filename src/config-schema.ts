@@ -120,6 +120,7 @@ export const ConfigFile = object({
       ),
     }),
   ),
+  webhooks: maybe(object({ signing_key: maybe(object({ id: Text, private_key: Text })) })),
   storage: maybe(
     object({
       url: Type.String({

@@ -1,7 +1,9 @@
 /** The configuration as the product uses it (DESIGN 6): types, defaults, and the way from the file to them. */
+import type { KeyObject } from 'node:crypto'
 import type { AccountReference } from './adcp/account.js'
 import type { Destination } from './adcp/signal.js'
 import type { PolicySettings } from './authz/policy.js'
+import { readSigningKey } from './config-rules.js'
 import type { AuthEntry, ConfigFile } from './config-schema.js'
 import type { RosterPolicy } from './upstreams/roster.js'
 
@@ -45,6 +47,8 @@ export type Config = {
     jwt: { issuer: string; audience: string; jwksUrl: string } | undefined
     rateLimit: { perSecond: number; burst: number }
   }
+  /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
+  webhookKey: { keyId: string; privateKey: KeyObject } | undefined
   storage: { url: string }
   sandbox: boolean
 }
@@ -99,6 +103,12 @@ function toCallers(callers: ConfigFile['callers'] = {}): Config['callers'] {
       burst: callers.rate_limit?.burst ?? 4_000,
     },
   }
+}
+
+function toWebhookKey(webhooks: ConfigFile['webhooks']): Config['webhookKey'] {
+  const { id, private_key } = webhooks?.signing_key ?? {}
+  const privateKey = private_key && readSigningKey(private_key)
+  return id && privateKey ? { keyId: id, privateKey } : undefined
 }
 
 /** The configuration as the product uses it: milliseconds, and every default of DESIGN 6 filled in. */
@@ -157,6 +167,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       hosts: egress?.hosts ?? {},
     },
     callers: toCallers(file.callers),
+    webhookKey: toWebhookKey(file.webhooks),
     storage: { url: file.storage?.url ?? 'file:./data' },
     sandbox: file.sandbox ?? false,
   }

@@ -5,15 +5,18 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer as createNetServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { createActivation } from './activation/activation.js'
-import { SIGNAL_TYPES } from './adcp/signal.js'
 import { createProviders } from './authz/providers.js'
 import type { Config } from './config-values.js'
+import { createDiscovery } from './discovery/discovery.js'
+import { readSynonyms } from './discovery/synonym-file.js'
 import { createBuilderHost } from './feed/builder-host.js'
 import type { Contribution } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
+import { inventoryOf } from './feed/inventory.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
@@ -21,6 +24,8 @@ import { createOperations, type ObservedParts } from './operations.js'
 import { createOverlays } from './overlays.js'
 import { connectProviders } from './provider-questions.js'
 import { createPublisher } from './publisher.js'
+import type { ReloadState } from './reload.js'
+import { createAdmission } from './server/admission.js'
 import { createServer } from './server/app.js'
 import { overlayName } from './server/callers.js'
 import { activateSignal } from './server/tasks/activate-signal.js'
@@ -29,7 +34,14 @@ import { listAccounts } from './server/tasks/list-accounts.js'
 import { listTasks } from './server/tasks/list-tasks.js'
 import { reportUsage } from './server/tasks/report-usage.js'
 import { syncAccounts } from './server/tasks/sync-accounts.js'
-import { credentialOf, overlayAccounts, upstreamsSettings } from './settings.js'
+import {
+  accessOf,
+  admissionSettings,
+  credentialOf,
+  overlayAccounts,
+  settledAtStart,
+  upstreamsSettings,
+} from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
 import { traceRequests } from './tracing.js'
@@ -42,10 +54,13 @@ const DEFAULT_SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
 const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
 const SECRET_NAME = 'cursor-secret'
+const SYNONYMS = fileURLToPath(new URL('../../config/synonyms.yaml', import.meta.url))
 
 export type FederationOptions = {
   config: Config
   sandboxSignals?: number
+  /** What /readyz says of the configuration file. */
+  configuration?: () => ReloadState
   version: string
   clock: Clock
   random: () => number
@@ -61,6 +76,11 @@ export type Federation = {
   feed: Feed
   statuses(): readonly UpstreamStatus[]
   contributions(): readonly Contribution[]
+  /**
+   * Makes another configuration the running one, without dropping a request or a slice; gives the settings that change
+   * only at the next start. Throws when it contradicts itself; then nothing has changed.
+   */
+  apply(config: Config): readonly string[]
   /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
 }
@@ -110,10 +130,11 @@ async function portOf({ host, port }: Config['listen']): Promise<number> {
 }
 
 function factsOf({ callers }: Config, feed: Feed) {
-  const { domains = [], type } = feed.current()?.facts ?? {}
+  const snapshot = feed.current()
+  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
   return {
-    providerDomains: domains.filter((domain) => domain !== '').sort(),
-    servesOwned: type?.includes(SIGNAL_TYPES.indexOf('owned')) ?? false,
+    providerDomains,
+    servesOwned: types?.has('owned') ?? false,
     accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
   }
 }
@@ -133,11 +154,12 @@ async function composed(
   options: FederationOptions,
   stack: ReturnType<typeof createStack>,
 ): Promise<Federation> {
-  const { config, version, clock, random, log } = options
+  const { version, clock, random, log, configuration } = options
+  let { config } = options
   const hosts = await sandboxHosts(options, stack.add)
-  const { send } = stack.add(
-    createEgress({ policy: { ...config.egress, hosts: { ...hosts, ...config.egress.hosts } } }),
-  )
+  const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
+  const egress = stack.add(createEgress({ policy: egressPolicy() }))
+  const { send } = egress
   const store = stack.add(
     await openStore({
       url: config.storage.url,
@@ -175,21 +197,40 @@ async function composed(
   )
 
   const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
-  const overlays = stack.add(
+  const readOverlays = () =>
     createOverlays({
       ...{ upstreams, clock },
       accounts: overlayAccounts(config),
       refreshMs: config.defaults.refreshMs,
       timeoutMs: config.defaults.timeoutMs,
       onChange: republish,
+    })
+  let overlays = readOverlays()
+  stack.add({ close: () => overlays.close() })
+  const builder = stack.add(createBuilderHost())
+  const discovery = stack.add(
+    createDiscovery({
+      ...{ feed, upstreams, store, send, egressPolicy, clock },
+      judge: verdicts.judge,
+      access: (reader, upstream) => accessOf(config, reader, upstream),
+      synonyms: await readSynonyms(SYNONYMS),
+      newId: randomUUID,
+      onTrouble: (message) => log.warn({ message }, 'discovery'),
+      ...(config.webhookKey && { webhookKey: config.webhookKey }),
     }),
   )
-  const builder = stack.add(createBuilderHost())
   const publisher = stack.add(
     createPublisher({
       ...{ upstreams, providers, policy, builder, feed, clock, log },
       overlays: () => overlays,
-      onPublish: operations.published,
+      onPublished(snapshot, before, seconds) {
+        operations.published(before, snapshot, seconds)
+        discovery
+          .publish(snapshot)
+          .catch((err: unknown) =>
+            log.error({ err }, 'a snapshot could not be indexed; the last index stays'),
+          )
+      },
       onFailure: operations.buildFailed,
     }),
   )
@@ -203,7 +244,10 @@ async function composed(
     await createActivation({
       ...{ store, clock },
       newId: randomUUID,
-      resolve: (handle, caller, account) => feed.resolve(handle, account && overlayName(caller, account)),
+      resolve(handle, caller, account) {
+        const layer = account && overlayName(caller, account)
+        return feed.resolve(handle, layer) ?? discovery.resolve(handle, layer)
+      },
       call(upstream, task, args, { deadline, caller }) {
         const auth = credentialOf(config, caller, upstream)
         return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
@@ -212,16 +256,17 @@ async function composed(
       onProblem: (problem) => log.warn({ problem }, 'activation'),
     }),
   )
+  const admission = createAdmission(admissionSettings(config, send, clock))
   const { host } = config.listen
   const port = await portOf(config.listen)
   const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
   const app = stack.add(
     createServer({
       ...{ publicUrl, version, feed, upstreams, log },
+      discover: discovery.discover,
       facts: () => factsOf(config, feed),
-      callers: config.callers,
-      rateLimit: config.callers.rateLimit,
-      ...(config.callers.jwt && { jwt: { ...config.callers.jwt, send, now: clock.now } }),
+      admission,
+      ...(configuration && { configuration }),
       tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
         task(activation),
       ),
@@ -234,9 +279,33 @@ async function composed(
   await upstreams.start()
   activation.start()
 
+  function apply(next: Config): readonly string[] {
+    const before = config
+    const follow = (wanted: Config) => {
+      config = wanted
+      egress.reconfigure(egressPolicy())
+      admission.reconfigure(admissionSettings(wanted, send, clock))
+      upstreams.reconfigure(upstreamsSettings(wanted))
+    }
+    try {
+      follow(next)
+    } catch (error) {
+      follow(before)
+      throw error
+    }
+    const gone = overlayAccounts(before).map(({ name }) => name)
+    overlays.close()
+    overlays = readOverlays()
+    for (const name of gone) feed.withdraw(name)
+    republish()
+    return settledAtStart(before, next)
+  }
+
   return {
-    ...{ app, url, feed },
-    ready: opening({ upstreams, providers, askedAgain, clock }).then(publisher.request),
+    ...{ app, url, feed, apply },
+    ready: opening({ upstreams, providers, askedAgain, clock })
+      .then(publisher.request)
+      .then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
     close: stack.close,

@@ -21,17 +21,18 @@ export type PublisherOptions = {
   policy: () => PolicySettings
   builder: BuilderHost
   feed: Feed
+  /** Told of each public snapshot, of the one before, and how long the build took. */
+  onPublished: (snapshot: Snapshot, before: Snapshot | undefined, seconds: number) => void
+  onFailure: () => void
   clock: Clock
   log: Logger
-  /** Told of each snapshot of the public layer, with how long its build took. */
-  onPublish(before: Snapshot | undefined, after: Snapshot, seconds: number): void
-  onFailure(): void
 }
 
 export type Publisher = ReturnType<typeof createPublisher>
 
 export function createPublisher(options: PublisherOptions) {
-  const { upstreams, providers, overlays, policy, builder, feed, clock, log, onPublish, onFailure } = options
+  const { upstreams, providers, overlays, policy, builder, feed, onPublished, onFailure, clock, log } =
+    options
   let cancel = () => {}
 
   function build(slices: readonly Slice[], account?: string): Promise<Built> {
@@ -51,7 +52,7 @@ export function createPublisher(options: PublisherOptions) {
     const { snapshot, rebuildAt } = await build(open)
     const before = feed.current()
     feed.publish(snapshot, clock.now())
-    onPublish(before, snapshot, (clock.now() - startedAt) / 1_000)
+    onPublished(snapshot, before, (clock.now() - startedAt) / 1_000)
     for (const { name, slices } of overlays().layers(open)) {
       feed.publish((await build(slices, name)).snapshot, clock.now(), name)
     }

@@ -1,6 +1,11 @@
 /** One configuration in the words of each room. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Auth, Config } from './config-values.js'
+import type { Reader } from './feed/query.js'
+import type { Clock } from './net/clock.js'
+import type { Send } from './net/send.js'
 import type { OverlayAccount, OverlayCredential } from './overlays.js'
+import type { AdmissionOptions } from './server/admission.js'
 import { overlayName } from './server/callers.js'
 import type { UpstreamsConfig } from './upstreams/upstreams.js'
 
@@ -18,6 +23,11 @@ export function upstreamsSettings({ registries, upstreams, defaults, discovery }
   }
 }
 
+export function admissionSettings({ callers }: Config, send: Send, { now }: Clock): AdmissionOptions {
+  const { jwt, rateLimit } = callers
+  return { callers, rateLimit, ...(jwt && { jwt: { ...jwt, send, now } }) }
+}
+
 /** Every account of every caller, with what is sent upstream in its name. */
 export function overlayAccounts({ callers }: Config): OverlayAccount[] {
   return callers.keys.flatMap(({ id, accounts, credentials }) =>
@@ -30,6 +40,29 @@ export function overlayAccounts({ callers }: Config): OverlayAccount[] {
       }
       return { name: overlayName(id, account), upstreams }
     }),
+  )
+}
+
+/** What is sent to an upstream in the name of a reader's account; nothing but our own for everybody else. */
+export function accessOf(config: Config, { account }: Reader, upstream: string) {
+  if (account === undefined) return undefined
+  const own = overlayAccounts(config).find(({ name }) => name === account)
+  const credential = own?.upstreams.get(upstream)
+  return credential && { scope: account, ...credential }
+}
+
+/** The settings that only a start takes up: these differ. */
+export function settledAtStart(before: Config, next: Config): string[] {
+  const pem = ({ webhookKey }: Config) => webhookKey?.privateKey.export({ type: 'pkcs8', format: 'pem' })
+  const settings: Record<string, (config: Config) => unknown> = {
+    listen: ({ listen }) => listen,
+    storage: ({ storage }) => storage,
+    sandbox: ({ sandbox }) => sandbox,
+    'webhooks.signing_key': (config) => [config.webhookKey?.keyId, pem(config)],
+    'authorization.refresh': ({ authorization }) => authorization.refreshMs,
+  }
+  return Object.keys(settings).filter(
+    (name) => !isDeepStrictEqual(settings[name]?.(before), settings[name]?.(next)),
   )
 }
 

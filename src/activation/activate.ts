@@ -4,15 +4,16 @@
  */
 import type { AccountReference } from '../adcp/account.js'
 import type { AdcpError } from '../adcp/error.js'
-import type { Deployment, Destination } from '../adcp/signal.js'
+import type { Destination } from '../adcp/signal.js'
 import type { Resolved } from '../feed/lookup.js'
-import type { Call, NewCall } from '../store/calls.js'
+import type { NewCall } from '../store/calls.js'
 import type { Action, NewEntry } from '../store/ledger.js'
 import type { Store } from '../store/store.js'
 import type { TaskStatus } from '../store/tasks.js'
+import type { Activated } from './activation-calls.js'
 import { type ActivationAnswer, refuse } from './answer.js'
-import type { CallKind, Delivered } from './delivery.js'
-import { notLiveYet, overlap, readDeployments, visibleDeployments } from './destination.js'
+import type { Delivered } from './delivery.js'
+import { visibleDeployments } from './destination.js'
 import type { Conclusion, Once, Plan } from './once.js'
 import { findOwnAccount, type OwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
@@ -40,84 +41,9 @@ export type ActivateOptions = {
   resolve: (handle: string, caller: string, accountId?: string) => Resolved | undefined
 }
 
-/** What is kept of an activation's answer. Deployments hold their keys: who may see them is decided at each answer. */
-export type Activated = {
-  action: Action
-  deployments: Deployment[]
-  taskId?: string
-  upstreamTaskId?: string
-}
-
-function actionOf(call: Call): Action {
-  return call.args.action === 'deactivate' ? 'deactivate' : 'activate'
-}
-
-function destinationsOf(call: Call): readonly Destination[] {
-  return call.args.destinations as readonly Destination[]
-}
-
-/** Without keys: the ledger is read by operators. */
-function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
-  return visibleDeployments(deployments, [])
-}
-
-/** What a call to activate_signal means; `newTaskId` names the task of an upstream that answered `submitted`. */
-export function activationCalls(newTaskId: () => string): CallKind {
-  return {
-    errorsRefuse: true,
-    undoes: (call, later) =>
-      actionOf(call) !== actionOf(later) &&
-      destinationsOf(call).some((one) => destinationsOf(later).some((other) => overlap(one, other))),
-    digest(call, understood): Activated {
-      const action = actionOf(call)
-      if (understood.kind === 'submitted') {
-        const deployments = notLiveYet(destinationsOf(call))
-        return { action, deployments, taskId: newTaskId(), upstreamTaskId: understood.taskId }
-      }
-      const deployments = readDeployments(understood.payload.deployments)
-      return { action, deployments: deployments.length > 0 ? deployments : notLiveYet(destinationsOf(call)) }
-    },
-    async settled({ ledger, tasks, idempotency }, call) {
-      if (call.state === 'refused') {
-        await ledger.settle(call.id, { outcome: 'failed', error: call.answer })
-        await idempotency.release(call.caller, call.key) // nothing was done under it
-        return
-      }
-      if (call.state !== 'answered') {
-        await ledger.settle(call.id, { outcome: call.state === 'superseded' ? 'superseded' : 'unknown' })
-        return
-      }
-      const { deployments, taskId, upstreamTaskId } = call.answer as Activated
-      const told = { deployments: withoutKeys(deployments) }
-      if (taskId === undefined || upstreamTaskId === undefined) {
-        await ledger.settle(call.id, { outcome: 'completed', ...told })
-        return
-      }
-      const entry = await ledger.get(call.id)
-      await ledger.settle(call.id, { outcome: 'submitted', ...told, taskId })
-      await tasks.create({
-        id: taskId,
-        caller: call.caller,
-        ...(entry?.account !== undefined && { account: entry.account }),
-        type: 'activate_signal',
-        status: 'submitted',
-        upstream: call.upstream,
-        upstreamTaskId,
-        callId: call.id,
-        request: { signal_agent_segment_id: entry?.handle, destinations: call.args.destinations },
-      })
-    },
-  }
-}
-
-/** The fields of an activation that is done, as their caller may see them. */
-export function activatedFields(deployments: readonly Deployment[], { destinations }: Principal) {
-  return { deployments: visibleDeployments(deployments, destinations) }
-}
-
 function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
   const { action, deployments, taskId } = answer as Activated
-  const fields = activatedFields(deployments, principal)
+  const fields = { deployments: visibleDeployments(deployments, principal.destinations) }
   const again = replayed && { replayed }
   if (taskId !== undefined) {
     const status = 'submitted' satisfies TaskStatus
@@ -135,13 +61,17 @@ function render(principal: Principal, answer: unknown, replayed: boolean): Activ
 function conclude([delivered]: readonly Delivered[]): Conclusion {
   if (!delivered) throw new Error('An activation without a call')
   const { call, retryAfter = RETRY_SECONDS } = delivered
-  if (call.state === 'answered') return { kind: 'final', answer: call.answer }
+  if (call.state === 'answered') return { kind: 'kept', answer: call.answer }
   if (call.state === 'refused') {
     return { kind: 'open', said: { kind: 'refused', error: call.answer as AdcpError } }
   }
-  if (call.state === 'superseded') {
-    const message = 'A later request for this signal took the place of this one.'
-    return { kind: 'open', said: refuse('INVALID_REQUEST', message, { suggestion: 'Use a fresh key.' }) }
+  if (call.state !== 'open') {
+    const message =
+      call.state === 'superseded'
+        ? 'A later request for this signal took the place of this one.'
+        : 'The upstream never answered, and whether it acted is not known.'
+    const suggestion = 'Read the signal again with get_signals; use a fresh key for another request.'
+    return { kind: 'open', said: refuse('INVALID_REQUEST', message, { suggestion }) }
   }
   const message =
     'The upstream did not answer, so it is not known yet whether it acted. This agent goes on asking it.'

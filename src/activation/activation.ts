@@ -4,17 +4,20 @@
  */
 import type { Resolved } from '../feed/lookup.js'
 import type { Clock } from '../net/clock.js'
+import { CALL_KEEP_MS } from '../store/calls.js'
 import type { Store } from '../store/store.js'
 import { TASK_KEEP_MS } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { activationCalls, createActivate } from './activate.js'
+import { createActivate } from './activate.js'
+import { activationCalls } from './activation-calls.js'
 import { type Checkpoint, createDelivery, type UpstreamCall } from './delivery.js'
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
-import { createReportUsage, usageCalls } from './report-usage.js'
+import { createReportUsage } from './report-usage.js'
 import { createSyncAccounts } from './sync-accounts.js'
 import { createTaskList } from './task-list.js'
 import { createTaskProgress } from './task-progress.js'
+import { usageCalls } from './usage-calls.js'
 
 const ROUND_EVERY_MS = 10_000
 const ROUND_BUDGET_MS = 30_000 // for one call of a round
@@ -57,6 +60,7 @@ export async function createActivation(options: ActivationOptions) {
     await delivery.repeatOpen(ROUND_BUDGET_MS)
     await progress.advanceUnasked(ROUND_BUDGET_MS)
     await store.idempotency.forgetExpired()
+    await store.calls.forgetSettled(clock.now() - CALL_KEEP_MS)
     await store.tasks.forgetFinished(clock.now() - TASK_KEEP_MS)
   }
 

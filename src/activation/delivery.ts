@@ -3,7 +3,8 @@
  * whose outcome is not known (a crash, a broken connection, an upstream that was down) is repeated under the same
  * derived key, by whoever asks for its answer or by `repeatOpen`, for as long as upstreams remember keys.
  */
-import pLimit from 'p-limit'
+import { LRUCache } from 'lru-cache'
+import pLimit, { type LimitFunction } from 'p-limit'
 import type { Clock } from '../net/clock.js'
 import type { Call, Lease, NewCall } from '../store/calls.js'
 import type { Repositories, Store } from '../store/store.js'
@@ -13,7 +14,9 @@ import { type Understood, understand } from './upstream-answer.js'
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
 const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
 const LEASE_MARGIN_MS = 10_000 // from the deadline of a call to its record
+const PER_UPSTREAM = 32 // calls under way at one upstream; its own queue is short, and refuses what does not fit
 const REPEAT_AT_ONCE = 50
+const MAX_UPSTREAMS = 10_000
 const REPEATS_IN_PARALLEL = 4
 const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
 
@@ -58,6 +61,7 @@ export type Delivered = { call: Call; retryAfter?: number }
 
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, kinds, owner, onChanged, reached } = options
+  const places = new LRUCache<string, LimitFunction>({ max: MAX_UPSTREAMS }) // by upstream
 
   /** For a call that is made until `deadline`. */
   function lease(deadline: number): Lease {
@@ -75,10 +79,21 @@ export function createDelivery(options: DeliveryOptions) {
     return first ? ended : ((await store.calls.get(call.id)) ?? ended)
   }
 
+  function placeAt(upstream: string): LimitFunction {
+    const known = places.get(upstream)
+    if (known) return known
+    const place = pLimit(PER_UPSTREAM)
+    places.set(upstream, place)
+    return place
+  }
+
   async function ask(call: Call, deadline: number, mayHaveActed: boolean): Promise<Understood> {
     const { upstream, task, caller } = call
     const args = { ...call.args, idempotency_key: call.upstreamKey }
-    const outcome = await options.call(upstream, task, args, { deadline, caller })
+    const outcome = await placeAt(upstream)(async (): Promise<CallOutcome> => {
+      if (clock.now() < deadline) return await options.call(upstream, task, args, { deadline, caller })
+      return { kind: 'failed', reason: 'backing_off', message: 'no place was free in time' }
+    })
     return understand(outcome, { upstream, errorsRefuse: kinds[task].errorsRefuse, mayHaveActed })
   }
 

@@ -20,7 +20,8 @@ export type Plan = {
 }
 
 export type Conclusion =
-  | { kind: 'final'; answer: unknown } // kept for replays
+  | { kind: 'final'; answer: unknown } // to be kept for replays
+  | { kind: 'kept'; answer: unknown } // kept already, with the outcome it follows from
   | { kind: 'open'; said: ActivationAnswer } // said now; the same request asks again
 
 export type Work = {
@@ -60,7 +61,9 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   ): Promise<ActivationAnswer> {
     const conclusion = await work.conclude(delivered)
     if (conclusion.kind === 'open') return conclusion.said
-    await store.idempotency.answer(request.caller, request.key, conclusion.answer)
+    if (conclusion.kind === 'final') {
+      await store.idempotency.answer(request.caller, request.key, conclusion.answer)
+    }
     reached('concluded')
     return work.render(conclusion.answer, replayed)
   }

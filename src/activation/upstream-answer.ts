@@ -102,6 +102,9 @@ export function understand(outcome: CallOutcome, circumstances: Circumstances): 
   }
   if (outcome.kind === 'error') {
     const { code, recovery, retryAfterMs } = outcome.error
+    // Only a request that was carried out holds its key: the first attempt arrived, and our repetition differs in
+    // how it travelled (another release was spoken, say). Its answer is lost; what is live shows in the feed.
+    if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
     return fromCode(upstream, code, recovery, retryAfterMs)
   }
   const { payload } = outcome

@@ -4,6 +4,7 @@ import { type DestinationStream, pino } from 'pino'
 import { loadConfig } from '../config.js'
 import { type Federation, startFederation } from '../federation.js'
 import { systemClock } from '../net/clock.js'
+import { createReload } from '../reload.js'
 import { CommandFailure } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -56,6 +57,7 @@ function curl(url: string, sandbox: boolean): string {
     `curl -s ${url}/mcp`,
     `-H "authorization: Bearer ${key}"`,
     `-H 'content-type: application/json' -H 'accept: application/json, text/event-stream'`,
+    `-H 'mcp-protocol-version: 2025-06-18'`,
     `-d '${JSON.stringify(body)}'`,
   ].join(' \\\n  ')
 }
@@ -86,8 +88,15 @@ export async function serve(options: ServeOptions): Promise<void> {
   const { stdout, stderr } = process
   const config = await loadConfig(options.config, process.env)
   const log = createLog(stderr)
-  const federation = await startFederation({
+  const reload = createReload({
     config,
+    environment: process.env,
+    apply: (next) => federation.apply(next),
+    log,
+  })
+  const federation: Federation = await startFederation({
+    config,
+    configuration: reload.state,
     version: await productVersion(),
     clock: systemClock,
     random: Math.random,
@@ -113,6 +122,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     stdout.write(`${snapshot.shown.length} signals in one feed at ${federation.url}/mcp. A page of it:\n\n`)
     stdout.write(`${curl(federation.url, config.sandbox)}\n`)
   }
+  process.on('SIGHUP', () => void reload.reload())
   log.info({ signal: await stop }, 'stopping: what is in flight is finished first')
+  reload.close()
   await federation.close()
 }

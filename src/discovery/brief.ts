@@ -13,14 +13,14 @@ import type { Judge } from '../feed/judge.js'
 import { entryOfRef } from '../feed/lookup.js'
 import type { Reader, Selection } from '../feed/query.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../feed/refinement.js'
-import type { Searchable } from '../feed/search/search-host.js'
 import { rowAt } from '../feed/snapshot.js'
 import type { Auth } from '../upstreams/agent.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/slice.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { gatherFindings } from './findings.js'
-import { createTranslations, type Ground, hitOf, keyOf, placeOf } from './hits.js'
+import { type Ground, placeOf } from './hits.js'
+import type { Local, LocalHits } from './local.js'
 import { createGate, type Sight } from './page.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 
@@ -30,6 +30,8 @@ const MOST_HITS = 1_000
 const MOST_MEASURED = 400
 /** Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not known. */
 const LOCAL_WEIGHT = 2
+const UPSTREAM_WEIGHT = 0.5
+const NOTHING: LocalHits = { hits: [], fits: [] }
 const ASKED_ROWS = 50
 
 /** How an upstream is asked on behalf of a reader; by default with the configured credential and no account. */
@@ -37,7 +39,7 @@ export type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
   feed: Pick<Feed, 'see'>
-  search: { current(): Searchable | undefined }
+  local: Local
   fanout: Fanout
   upstreams: { statuses(): readonly UpstreamStatus[] }
   /** What providers say at this moment. */
@@ -101,16 +103,14 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
 
 const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 
-export function createBrief({ feed, search, fanout, upstreams, judge, access }: BriefOptions) {
-  const translate = createTranslations()
-
+export function createBrief({ feed, local, fanout, upstreams, judge, access }: BriefOptions) {
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
     const refs = refsOf(input)
     const { signal_spec: spec, filters, destinations, countries } = input
     return upstreams
       .statuses()
       .filter(isAskable)
-      .flatMap(({ id, url }): Asked[] => {
+      .flatMap(({ id, url, mode, problem }): Asked[] => {
         const agentUrl = canonicalUrl(url) ?? url
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
@@ -125,23 +125,9 @@ export function createBrief({ feed, search, fanout, upstreams, judge, access }: 
           ...(account && { account }),
           pagination: { max_results: ASKED_ROWS },
         }
-        return [{ id, agentUrl, args, scope, ...(auth && { auth }) }]
+        const briefOnly = mode === 'enumerated' || problem?.reason === 'not_enumerable'
+        return [{ id, agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
       })
-  }
-
-  /** The search's rows as hits of this reader's ground, best first. */
-  function searched(text: string, ground: Ground, passes: (hit: number) => boolean): number[] {
-    const searchable = search.current()
-    if (!searchable) return []
-    const entries = translate(searchable.snapshot, ground.feed)
-    const entryOf = entries ? (row: number) => entries[row] as number : (row: number) => row
-    const { rows } = searchable.searcher.search(text, {
-      limit: MOST_HITS,
-      accept: (row) => entryOf(row) >= 0 && passes(entryOf(row)),
-    })
-    return Array.from(rows, (row) =>
-      ground.beside ? hitOf(ground, keyOf(ground, entryOf(row))) : entryOf(row),
-    )
   }
 
   function anchorsOf(refs: readonly SignalRef[], ground: Ground): number[] {
@@ -182,11 +168,11 @@ export function createBrief({ feed, search, fanout, upstreams, judge, access }: 
       const refinement = readWishes(input.signal_spec ?? '')
       const wishes = named.length > 0 ? refinement.wishes : []
       const text = named.length > 0 ? refinedQuestion(refinement, named) : (input.signal_spec ?? '')
-      const local = input.signal_spec === undefined ? [] : searched(text, ground, passes)
+      const own = input.signal_spec === undefined ? NOTHING : local(text, ground, MOST_HITS, passes)
       const found = input.signal_spec === undefined ? [] : lists.map((ids) => ids.filter(passes))
       const fused = fuse([
-        { ids: local, weight: LOCAL_WEIGHT },
-        ...found.map((ids) => ({ ids, weight: 1 })),
+        { ids: own.hits, fits: own.fits, weight: LOCAL_WEIGHT },
+        ...found.map((ids) => ({ ids, weight: UPSTREAM_WEIGHT })),
       ]).filter((hit) => !anchors.includes(hit))
       const wished =
         wishes.length === 0

@@ -21,7 +21,7 @@ const DEFAULT_BUDGET_MS = 10_000
 const MIN_BUDGET_MS = 1_000
 const MAX_BUDGET_MS = 120_000 // FACTS 2
 /** Kept back for merging and writing, so that the answer leaves by its deadline. */
-const ANSWER_MS = 25
+const ANSWER_MS = 60
 const DEFAULT_PAGE = 50 // specification, "Limits"
 const MAX_PAGE = 100
 const MOST_BESIDE = 20_000 // handles of signals that only answers know
@@ -57,6 +57,8 @@ export type DiscoverOptions = {
   brief: Brief
   feed: BriefOptions['feed']
   kept: Kept
+  /** Resolves when the feed can be searched, at `until` (ms since the epoch) at the latest. */
+  searchable(until: number, signal: AbortSignal): Promise<void>
   /** Absent: nothing is ever answered later. */
   later?: Later
 }
@@ -101,7 +103,7 @@ function keysOf({ ground, hits }: Ranked): Uint32Array {
   return keys
 }
 
-export function createDiscover({ brief, feed, kept, later }: DiscoverOptions) {
+export function createDiscover({ brief, feed, kept, searchable, later }: DiscoverOptions) {
   /** Signals that are not in the feed, by handle: they can be activated, so they must be found again. */
   const besides = new LRUCache<string, Snapshot>({ max: MOST_BESIDE })
   const besideName = (handle: string, account: string | undefined) => JSON.stringify([account ?? '', handle])
@@ -220,7 +222,7 @@ export function createDiscover({ brief, feed, kept, later }: DiscoverOptions) {
     if (refusal) return { kind: 'refused', error: refusal }
     const deadline = Math.min(context.deadline, context.now + budgetMs(input)) - ANSWER_MS
     const inquiry = brief.ask(input, reader, deadline, context.signal)
-    await inquiry.settled(deadline)
+    await Promise.all([inquiry.settled(deadline), searchable(deadline, context.signal)])
     const ranked = inquiry.rank()
     if (!ranked) return NOT_READY
     const outstanding = [...inquiry.answers().values()].filter(

@@ -1,7 +1,7 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
 import { createSearchHost } from '../feed/search/search-host.js'
-import type { SynonymFile } from '../feed/search/synonyms.js'
+import { compileSynonyms, type SynonymFile } from '../feed/search/synonyms.js'
 import type { Snapshot } from '../feed/snapshot.js'
 import type { Clock } from '../net/clock.js'
 import type { EgressPolicy } from '../net/egress.js'
@@ -11,8 +11,11 @@ import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type BriefOptions, createBrief } from './brief.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
+import { rowKeys } from './findings.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
+import { createLocal } from './local.js'
+import { pause } from './pause.js'
 import { createWebhook } from './webhook.js'
 import { createSigner, type WebhookKey } from './webhook-signature.js'
 import { createTargetCheck } from './webhook-target.js'
@@ -40,9 +43,10 @@ export function createDiscovery(options: DiscoveryOptions) {
     options
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const search = createSearchHost(synonyms)
-  const fanout = createFanout({ call, clock })
+  const local = createLocal({ search, synonyms: compileSynonyms(synonyms) })
+  const fanout = createFanout({ call, clock, prepare: rowKeys })
   const kept = createKept(clock.now)
-  const brief = createBrief({ feed, search, fanout, upstreams, judge, ...(access && { access }) })
+  const brief = createBrief({ feed, local, fanout, upstreams, judge, ...(access && { access }) })
   const webhook = createWebhook({
     send,
     now: clock.now,
@@ -53,7 +57,13 @@ export function createDiscovery(options: DiscoveryOptions) {
     firstPage: (...args): DiscoverAnswer => answers.firstPage(...args),
     pushRules: { signs: webhookKey !== undefined, unreachable: createTargetCheck(options.egressPolicy) },
   })
-  const answers = createDiscover({ brief, feed, kept, later })
+
+  /** Only the first questions after a start wait: later ones are answered from the index before. */
+  async function searchable(until: number, signal: AbortSignal): Promise<void> {
+    if (!search.current()) await Promise.race([search.opened, pause(clock, until - clock.now(), signal)])
+  }
+
+  const answers = createDiscover({ brief, feed, kept, searchable, later })
 
   return {
     /** The server's `discover`. */

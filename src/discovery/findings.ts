@@ -7,7 +7,8 @@ import type { Judge } from '../feed/judge.js'
 import { findKey, putKey, WORDS } from '../feed/keys.js'
 import type { Snapshot } from '../feed/snapshot.js'
 import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
-import { createSlabWriter, slabRow } from '../upstreams/slab.js'
+import { packSlab } from '../upstreams/packed.js'
+import { slabRow } from '../upstreams/slab.js'
 import { type Slice, sliceListing } from '../upstreams/slice.js'
 import { type Ground, hitOf } from './hits.js'
 
@@ -19,6 +20,9 @@ export type Findings = {
 
 type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
+/** Answers are shared between questions, and ranked again when they are paged: their keys are worked out once. */
+const keysOfSlice = new WeakMap<Slice, readonly (Uint32Array | undefined)[]>()
+
 function rowKey(slice: Slice, row: number): Uint32Array | undefined {
   const identity = identityOf(sliceListing(slice, row), slice.agentUrl)
   const bytes = identity && handleKey(signalHandle(identityKey(identity)))
@@ -26,6 +30,15 @@ function rowKey(slice: Slice, row: number): Uint32Array | undefined {
   const key = new Uint32Array(WORDS)
   putKey(key, 0, bytes)
   return key
+}
+
+/** The key of each row of an answer. */
+export function rowKeys(slice: Slice): readonly (Uint32Array | undefined)[] {
+  const known = keysOfSlice.get(slice)
+  if (known) return known
+  const keys = Array.from({ length: slice.rows.count }, (_, row) => rowKey(slice, row))
+  keysOfSlice.set(slice, keys)
+  return keys
 }
 
 /** The mirrored listings of a feed entry, withheld ones included: an unauthorized offer must stay one. */
@@ -39,13 +52,11 @@ function mirrored({ offers, slices }: Snapshot, entry: number): { slice: Slice; 
 }
 
 function cutOut({ slice, rows }: Part): Slice {
-  const writer = createSlabWriter()
   const digests = new BigUint64Array(new SharedArrayBuffer(rows.length * 8))
   rows.forEach(({ from, row }, at) => {
-    writer.append(slabRow(from.rows, row))
     digests[at] = from.digests[row] as bigint
   })
-  return { ...slice, rows: writer.finish(), digests }
+  return { ...slice, rows: packSlab(rows.map(({ from, row }) => slabRow(from.rows, row))), digests }
 }
 
 /** The same findings for the same slices, in whatever order they came. */
@@ -57,7 +68,7 @@ export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: 
     part.rows.push({ from, row })
     parts.set(slice.agentUrl, part)
   }
-  const keys = slices.map((slice) => Array.from({ length: slice.rows.count }, (_, row) => rowKey(slice, row)))
+  const keys = slices.map(rowKeys)
   for (const [at, slice] of slices.entries()) {
     for (const [row, key] of (keys[at] ?? []).entries()) {
       if (!key) continue

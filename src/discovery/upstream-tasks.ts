@@ -34,7 +34,7 @@ export function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
       })
       if (outcome.kind === 'answer') {
         const { status } = outcome.payload
-        if (status === 'completed') return await answerSlice(asked, resultRows(outcome.payload), clock.now())
+        if (status === 'completed') return answerSlice(asked, resultRows(outcome.payload), clock.now())
         if (status !== 'submitted' && status !== 'working') return undefined
       } else if (outcome.kind === 'error' && outcome.error.recovery !== 'transient') return undefined
       await pause(clock, Math.min(between, until - clock.now()), signal)

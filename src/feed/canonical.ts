@@ -70,7 +70,7 @@ function unknownFilters(filters: Filters): string[] {
     .sort()
 }
 
-export function criteriaOf({ filters = {}, destinations, countries }: Selection): Criteria {
+function spell({ filters = {}, destinations, countries }: Selection): Criteria {
   const unknown = unknownFilters(filters)
   const criteria = {
     types: everyType(set(filters.catalog_types)),
@@ -87,4 +87,12 @@ export function criteriaOf({ filters = {}, destinations, countries }: Selection)
   }
   const grown = unknown.map((name) => `${JSON.stringify(name)}:${spelled(filters[name])}`).join()
   return { ...criteria, tuple: `${JSON.stringify(criteria)}{${grown}}` }
+}
+
+const WHOLE_FEED = spell({})
+
+/** The selection in its canonical spelling. */
+export function criteriaOf(selection: Selection): Criteria {
+  const { filters, destinations, countries } = selection
+  return filters || destinations || countries ? spell(selection) : WHOLE_FEED
 }

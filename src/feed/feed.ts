@@ -7,8 +7,8 @@ import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors } from './cursor.js'
 import { digestText } from './digest.js'
-import { countBelow, WORDS } from './keys.js'
-import { createLayer, type Held, type Retention } from './layer.js'
+import { compareKeys, countBelow, keyAt } from './keys.js'
+import { createLayer, type Retention, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages } from './page.js'
 import type {
@@ -41,8 +41,8 @@ export type Seen = {
   warnings: AdcpWarning[]
 }
 
-/** A held snapshot and the scope in which it answers. */
-type Layered = { held: Held; scope: CacheScope }
+/** What is answered from, and in which scope. */
+type Answering = { sight: Sight; scope: CacheScope }
 
 const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
 const PLAIN_NAME = /^[A-Za-z0-9_]{1,64}$/
@@ -67,19 +67,66 @@ function priceFilterWarnings({ filters = {} }: Selection, reader: Reader): AdcpW
   }))
 }
 
-function badCursor(): { kind: 'refused'; error: AdcpError } {
-  const error = adcpError('INVALID_REQUEST', 'The cursor is not one that this query was given.', {
+type Refused = { kind: 'refused'; error: AdcpError }
+
+const BAD_CURSOR: Refused = {
+  kind: 'refused',
+  error: adcpError('INVALID_REQUEST', 'The cursor is not one that this query was given.', {
     field: 'pagination.cursor',
     suggestion: 'Restart from the first page, without a cursor.',
-  })
-  return { kind: 'refused', error }
+  }),
 }
 
-const NOT_READY: { kind: 'refused'; error: AdcpError } = {
+const NOT_READY: Refused = {
   kind: 'refused',
   error: adcpError('SERVICE_UNAVAILABLE', 'The first snapshot of the feed is still being built.', {
     retry_after: 1,
   }),
+}
+
+/** Tokens over exactly what a caller of this tuple is shown, bound to the scope they are given in. */
+function versions(mode: string, { sight, scope }: Answering, criteria: Criteria, reader: Reader): Versions {
+  const account = scope === 'account' ? reader.account : ''
+  const token = (...content: string[]) =>
+    digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
+  const feedVersion = token('feed', sight.view.structure, sight.secret)
+  // Without prices in sight there is no version of them either: it would tell that they moved.
+  return reader.visibility === 'full'
+    ? { feedVersion, pricingVersion: token('pricing', sight.view.pricing), cacheScope: scope }
+    : { feedVersion, cacheScope: scope }
+}
+
+/** Feed first, prices second: both asked must match (specification, Wholesale conditional-fetch rules 1). */
+function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, current: Versions): boolean {
+  if (ifFeedVersion !== current.feedVersion) return false
+  return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
+}
+
+function warnings(query: Selection, criteria: Criteria, reader: Reader): AdcpWarning[] {
+  return [...unknownFilterWarnings(criteria), ...priceFilterWarnings(query, reader)]
+}
+
+/** Place among sorted `entries` of the first that is not below `entry`. */
+function lowerBound(entries: Uint32Array, entry: number): number {
+  let low = 0
+  let high = entries.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((entries[middle] as number) < entry) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+function stands(entries: Uint32Array, entry: number): boolean {
+  return entries[lowerBound(entries, entry)] === entry
+}
+
+/** Place in `entries` of the first signal whose key is beyond `key`, which itself need not be there any more. */
+function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint32Array): number {
+  const below = countBelow(keys, count, key)
+  const isThere = below < count && compareKeys(keys, below, key, 0) === 0
+  return lowerBound(entries, isThere ? below + 1 : below)
 }
 
 export function createFeed({ cursorSecret, retain }: FeedOptions) {
@@ -108,48 +155,36 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   }
 
   /** The overlay only where its answer for this tuple differs from the public one (DESIGN 5.6). */
-  function layered(criteria: Criteria, reader: Reader): Layered | undefined {
-    const open = publicLayer.current()
-    const overlay = overlayOf(reader.account)?.current()
-    if (!open || !overlay) return open && { held: open, scope: 'public' }
-    const content = (held: Held) => {
-      const { view, secret } = held.see(criteria, reader)
-      return `${view.structure} ${view.pricing} ${secret}`
-    }
-    return content(open) === content(overlay)
-      ? { held: open, scope: 'public' }
-      : { held: overlay, scope: 'account' }
+  function current(criteria: Criteria, reader: Reader): Answering | undefined {
+    const open = publicLayer.current()?.see(criteria, reader)
+    const overlay = open && overlayOf(reader.account)?.current()?.see(criteria, reader)
+    if (!open || !overlay) return open && { sight: open, scope: 'public' }
+    const same =
+      open.view.structure === overlay.view.structure &&
+      open.view.pricing === overlay.view.pricing &&
+      open.secret === overlay.secret
+    return same ? { sight: open, scope: 'public' } : { sight: overlay, scope: 'account' }
   }
 
-  function versions(mode: string, { held, scope }: Layered, criteria: Criteria, reader: Reader): Versions {
-    const { view, secret } = held.see(criteria, reader)
-    const account = scope === 'account' ? reader.account : ''
-    const token = (...content: string[]) =>
-      digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
-    const feedVersion = token('feed', view.structure, secret)
-    // Without prices in sight there is no version of them either: it would tell that they moved.
-    return reader.visibility === 'full'
-      ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
-      : { feedVersion, cacheScope: scope }
-  }
-
-  function warnings(query: Selection, criteria: Criteria, reader: Reader): AdcpWarning[] {
-    return [...unknownFilterWarnings(criteria), ...priceFilterWarnings(query, reader)]
+  function retained(id: string, criteria: Criteria, reader: Reader, now: number): Answering | undefined {
+    const open = publicLayer.find(id, now)
+    if (open) return { sight: open.see(criteria, reader), scope: 'public' }
+    const own = overlayOf(reader.account)?.find(id, now)
+    return own && { sight: own.see(criteria, reader), scope: 'account' }
   }
 
   /** Entries as a page's body, with what must be said about them. */
   function body(
-    { held }: Layered,
+    { sight }: Answering,
     entries: Uint32Array,
     query: Selection,
     criteria: Criteria,
     reader: Reader,
   ) {
-    const { grants } = held.see(criteria, reader)
-    const pages = createPages(held.snapshot, {
+    const pages = createPages(sight.snapshot, {
       criteria,
       seesPrices: reader.visibility === 'full',
-      grants,
+      grants: sight.grants,
       ...(query.fields ? { fields: query.fields } : {}),
     })
     return {
@@ -160,60 +195,44 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     }
   }
 
-  function unchanged(query: WholesaleQuery, current: Versions): boolean {
-    if (query.ifFeedVersion === undefined || query.ifFeedVersion !== current.feedVersion) return false
-    return query.ifPricingVersion === undefined || query.ifPricingVersion === current.pricingVersion
-  }
-
   /** Enumerates the feed. `now` in ms. */
   function wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer {
     const criteria = criteriaOf(query)
-    const current = layered(criteria, reader)
-    if (!current) return NOT_READY
+    const latest = current(criteria, reader)
+    if (!latest) return NOT_READY
     const binding = JSON.stringify([criteria.tuple, reader.caller, reader.visibility, reader.account ?? ''])
     const place = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
-    if (query.cursor !== undefined && !place) return badCursor()
+    if (query.cursor !== undefined && !place) return BAD_CURSOR
 
-    const currentVersions = versions('wholesale', current, criteria, reader)
-    if (unchanged(query, currentVersions)) return { kind: 'unchanged', ...currentVersions }
+    const latestVersions = versions('wholesale', latest, criteria, reader)
+    if (isUnchanged(query, latestVersions)) return { kind: 'unchanged', ...latestVersions }
 
     // The walk stays on its snapshot while that is retained; then it goes on in the current one, whose version tells.
-    const pinned = place && retained(place.snapshot, reader, now)
-    const from = pinned ?? current
-    const { view } = from.held.see(criteria, reader)
-    const { snapshot } = from.held
-    const first = place ? firstAfter(snapshot, view.entries, place.after) : 0
+    const pinned = place && retained(place.snapshot, criteria, reader, now)
+    const from = pinned ?? latest
+    const { snapshot, view } = from.sight
+    const first = place ? firstBeyond(snapshot, view.entries, place.after) : 0
     const entries = view.entries.subarray(first, first + query.maxResults)
     const last = entries.at(-1)
-    const more = first + entries.length < view.entries.length && last !== undefined
+    const more = last !== undefined && first + entries.length < view.entries.length
     return {
       ...body(from, entries, query, criteria, reader),
-      ...(pinned ? versions('wholesale', from, criteria, reader) : currentVersions),
+      ...(pinned ? versions('wholesale', pinned, criteria, reader) : latestVersions),
       total: view.entries.length,
       ...(more
-        ? { cursor: cursors.write({ snapshot: snapshot.id, after: keyAt(snapshot, last) }, binding) }
+        ? { cursor: cursors.write({ snapshot: snapshot.id, after: keyAt(snapshot.keys, last) }, binding) }
         : {}),
     }
   }
 
-  function retained(id: string, reader: Reader, now: number): Layered | undefined {
-    const open = publicLayer.find(id, now)
-    if (open) return { held: open, scope: 'public' }
-    const own = overlayOf(reader.account)?.find(id, now)
-    return own && { held: own, scope: 'account' }
-  }
-
   /** The named signals, in the order asked; what is not there or filtered out is left out, and is no error. */
-  function lookup(query: LookupQuery, reader: Reader): Page | { kind: 'refused'; error: AdcpError } {
+  function lookup(query: LookupQuery, reader: Reader): Page | Refused {
     const criteria = criteriaOf(query)
-    const from = layered(criteria, reader)
+    const from = current(criteria, reader)
     if (!from) return NOT_READY
-    const { view } = from.held.see(criteria, reader)
-    const { snapshot } = from.held
+    const { snapshot, view } = from.sight
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))
-    const entries = Uint32Array.from(
-      [...named].filter((entry) => entry >= 0 && includes(view.entries, entry)),
-    )
+    const entries = Uint32Array.from([...named].filter((entry) => entry >= 0 && stands(view.entries, entry)))
     return {
       ...body(from, entries, query, criteria, reader),
       ...versions('lookup', from, criteria, reader),
@@ -224,11 +243,11 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   /** What a reader sees of a selection, for answers in another order than the feed's: brief discovery. */
   function see(query: Selection, reader: Reader): Seen | undefined {
     const criteria = criteriaOf(query)
-    const from = layered(criteria, reader)
+    const from = current(criteria, reader)
     if (!from) return undefined
     return {
-      snapshot: from.held.snapshot,
-      entries: from.held.see(criteria, reader).view.entries,
+      snapshot: from.sight.snapshot,
+      entries: from.sight.view.entries,
       criteria,
       versions: versions('brief', from, criteria, reader),
       warnings: warnings(query, criteria, reader),
@@ -254,33 +273,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     resolve,
     /** The current public snapshot; undefined until the first is published. */
     current: () => publicLayer.current()?.snapshot,
-    /** A snapshot that is still retained. */
+    /** A public snapshot that is still retained. */
     retained: (id: string, now: number) => publicLayer.find(id, now)?.snapshot,
   }
-}
-
-function keyAt(snapshot: Snapshot, entry: number): Uint32Array {
-  return snapshot.keys.slice(entry * WORDS, (entry + 1) * WORDS)
-}
-
-/** Place in `entries`, which are sorted, of the first whose key is beyond `key`. */
-function firstAfter(snapshot: Snapshot, entries: Uint32Array, key: Uint32Array): number {
-  const below = countBelow(snapshot.keys, snapshot.count, key)
-  const standsThere = below < snapshot.count && keyAt(snapshot, below).every((word, at) => word === key[at])
-  return lowerBound(entries, standsThere ? below + 1 : below)
-}
-
-function lowerBound(entries: Uint32Array, entry: number): number {
-  let low = 0
-  let high = entries.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((entries[middle] as number) < entry) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-function includes(entries: Uint32Array, entry: number): boolean {
-  return entries[lowerBound(entries, entry)] === entry
 }

@@ -10,15 +10,17 @@ export type RankedList = {
   /** Best first, each once. */
   ids: ArrayLike<number>
   weight: number
+  /** How well each id fits, 0 to 1, where the list knows: a weak place counts for less. Default: all alike. */
+  fits?: ArrayLike<number>
 }
 
 /** All ids of the lists, best first; equals by their number. */
 export function fuse(lists: readonly RankedList[]): number[] {
   const places = new Map<number, number[]>()
-  for (const { ids, weight } of lists) {
+  for (const { ids, weight, fits } of lists) {
     for (let at = 0; at < ids.length; at += 1) {
       const id = ids[at] as number
-      const share = weight / (DAMPING + at + 1)
+      const share = ((fits?.[at] ?? 1) * weight) / (DAMPING + at + 1)
       const shares = places.get(id)
       if (shares) shares.push(share)
       else places.set(id, [share])

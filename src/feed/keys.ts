@@ -21,6 +21,11 @@ export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
   }
 }
 
+/** A copy of one key. */
+export function keyAt(keys: Uint32Array, at: number): Uint32Array {
+  return keys.slice(at * WORDS, (at + 1) * WORDS)
+}
+
 /** Negative, zero or positive, as key `i` of `a` stands to key `j` of `b`. */
 export function compareKeys(a: Uint32Array, i: number, b: Uint32Array, j: number): number {
   for (let word = 0; word < WORDS; word += 1) {
@@ -28,12 +33,6 @@ export function compareKeys(a: Uint32Array, i: number, b: Uint32Array, j: number
     if (difference !== 0) return difference
   }
   return 0
-}
-
-/** No listing has this key: rows that never enter the feed (scope `product`). */
-export function isNoKey(keys: Uint32Array, at: number): boolean {
-  const from = at * WORDS
-  return !keys[from] && !keys[from + 1] && !keys[from + 2] && !keys[from + 3]
 }
 
 /** How many of the first `count` keys are smaller than `key`. */

@@ -19,8 +19,16 @@ export type Retention = {
 /** A snapshot with the views that were asked of it. */
 export type Held = {
   readonly snapshot: Snapshot
-  /** What this reader sees of the tuple; `secret` is the digest of the keys it is given. */
-  see(criteria: Criteria, reader: Reader): { view: View; grants: Grants; secret: string }
+  see(criteria: Criteria, reader: Reader): Sight
+}
+
+/** What a reader is shown of a tuple. */
+export type Sight = {
+  readonly snapshot: Snapshot
+  readonly view: View
+  readonly grants: Grants
+  /** The digest of the keys it is given; empty without any. */
+  readonly secret: string
 }
 
 const VIEW_BYTES = 32 * 1024 * 1024 // eight whole views of a million signals; most are far smaller
@@ -33,8 +41,17 @@ function hold(snapshot: Snapshot): Held {
     sizeCalculation: ({ entries }) => (entries === snapshot.shown ? 64 : 64 + entries.byteLength),
   })
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
+  function secretOf(grants: Grants, criteria: Criteria, view: View): string {
+    if (grants.name === '') return ''
+    const key = JSON.stringify([grants.name, criteria.tuple])
+    const known = secrets.get(key)
+    if (known !== undefined) return known
+    const made = grants.digest(view.entries)
+    secrets.set(key, made)
+    return made
+  }
 
-  function see(criteria: Criteria, reader: Reader) {
+  function see(criteria: Criteria, reader: Reader): Sight {
     const key = `${reader.visibility} ${criteria.tuple}`
     let view = views.get(key)
     if (!view) {
@@ -42,14 +59,7 @@ function hold(snapshot: Snapshot): Held {
       views.set(key, view)
     }
     const grants = createGrants(snapshot, reader)
-    if (grants.name === '') return { view, grants, secret: '' }
-    const secretKey = JSON.stringify([grants.name, criteria.tuple])
-    let secret = secrets.get(secretKey)
-    if (secret === undefined) {
-      secret = grants.digest(view.entries)
-      secrets.set(secretKey, secret)
-    }
-    return { view, grants, secret }
+    return { snapshot, view, grants, secret: secretOf(grants, criteria, view) }
   }
 
   return { snapshot, see }

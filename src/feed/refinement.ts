@@ -67,9 +67,11 @@ function prices({ pricing_options: options = [] }: RefinableRow): Map<string, nu
   return lowest
 }
 
+/** In every way in which the two are priced alike, of which there is at least one. */
 function isCheaper(row: RefinableRow, anchor: RefinableRow): boolean {
   const asked = prices(anchor)
-  return [...prices(row)].some(([kind, amount]) => amount < (asked.get(kind) ?? 0))
+  const alike = [...prices(row)].filter(([kind]) => asked.has(kind))
+  return alike.length > 0 && alike.every(([kind, amount]) => amount < (asked.get(kind) ?? 0))
 }
 
 /** Percent of the denominator: the scalar, else what the forecast says is not absent. */

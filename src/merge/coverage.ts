@@ -10,8 +10,8 @@ import { forecastConforms } from './published.js'
 export type MergedCoverage = {
   /** Index of the offer that the estimate comes from; -1 when no offer gives one. */
   readonly offer: number
-  readonly percentage?: number
-  readonly forecast?: CoverageForecast
+  readonly percentage: number | undefined
+  readonly forecast: CoverageForecast | undefined
 }
 
 /** More buckets first, then a complete partition; a tie falls to upstream order. */
@@ -57,9 +57,9 @@ export function mergeCoverage(offers: readonly Pick<Offer, 'listing'>[], ref: Si
   })
   if (best) {
     const percentage = percentageOf(best) ?? offers[offer]?.listing.coverage_percentage
-    return { offer, forecast: renamed(best, ref), ...(percentage === undefined ? {} : { percentage }) }
+    return { offer, forecast: renamed(best, ref), percentage }
   }
   offer = offers.findIndex(({ listing }) => listing.coverage_percentage !== undefined)
   const percentage = offers[offer]?.listing.coverage_percentage
-  return { offer, ...(percentage === undefined ? {} : { percentage }) }
+  return { offer, forecast: undefined, percentage }
 }

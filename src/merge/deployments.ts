@@ -87,7 +87,9 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
       if (!held || isBetter(deployment, held.deployment)) best.set(key, merged(key, index, deployment))
       if (!keys.includes(key)) keys.push(key)
     }
-    return keys.sort()
+    return keys.length > 1 ? keys.sort() : keys
   })
-  return { deployments: [...best.values()].sort((a, b) => (a.key < b.key ? -1 : 1)), keysOf }
+  const deployments = [...best.values()]
+  if (deployments.length > 1) deployments.sort((a, b) => (a.key < b.key ? -1 : 1))
+  return { deployments, keysOf }
 }

@@ -9,24 +9,24 @@ import type { SignalType } from '../adcp/signal.js'
 import { publishable } from '../authz/policy.js'
 import type { Policy, Verdict } from '../authz/verdict.js'
 import { mergeCoverage } from './coverage.js'
-import { type Conflict, countriesOf, type Definition, mergeDefinition } from './definition.js'
+import { countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { type Identity, identityKey, listingRef, offerHandle, signalHandle } from './identity.js'
 import type { Offer } from './offer.js'
 import { lowest, type MergedOption, mergePricing } from './pricing.js'
 
-/** One way to buy, as readers see it under `ext.tributary.offers`. Its options are those whose id its handle begins. */
+/** One way to buy, members that are undefined left out, as readers see it under `ext.tributary.offers`. Its options are those whose id its handle begins. */
 export type Provenance = {
   upstream: string
   agent_url: string
   handle: string
   verdict: Verdict['outcome']
-  reason?: string
-  mode?: 'enumerated'
-  claimed_source?: string
+  reason: string | undefined
+  mode: 'enumerated' | undefined
+  claimed_source: string | undefined
   /** Where this offer alone is narrower than the signal. */
-  countries?: readonly string[]
-  coverage_percentage?: number
+  countries: readonly string[] | undefined
+  coverage_percentage: number | undefined
   deployments: readonly string[]
 }
 
@@ -41,11 +41,11 @@ export type MergedSignal = {
   readonly contributes: readonly boolean[]
   readonly deployments: readonly MergedDeployment[]
   readonly type: SignalType
-  readonly provider?: string
-  readonly countries?: readonly string[]
+  readonly provider: string | undefined
+  readonly countries: readonly string[] | undefined
   /** Offers differ in where they may be used: a reader who names countries may get fewer of them. */
   readonly mixed: boolean
-  readonly coverage?: number
+  readonly coverage: number | undefined
   /** NaN when no option has the model. */
   readonly lowestCpm: number
   readonly lowestPercent: number
@@ -109,20 +109,18 @@ function provenance(
   coverage: number | undefined,
 ): Provenance {
   const { verdict } = offer
-  const to: Provenance = {
+  return {
     upstream: offer.upstream,
     agent_url: offer.agentUrl,
     handle,
     verdict: verdict.outcome,
+    reason: 'reason' in verdict ? verdict.reason : undefined,
+    mode: offer.mode === 'enumerated' ? 'enumerated' : undefined,
+    claimed_source: claimedSource(offer),
+    countries,
+    coverage_percentage: coverage,
     deployments,
   }
-  if ('reason' in verdict) to.reason = verdict.reason
-  if (offer.mode === 'enumerated') to.mode = 'enumerated'
-  const claimed = claimedSource(offer)
-  if (claimed) to.claimed_source = claimed
-  if (countries) to.countries = countries
-  if (coverage !== undefined) to.coverage_percentage = coverage
-  return to
 }
 
 function tailOf(options: readonly MergedOption[]): string {
@@ -162,20 +160,15 @@ export function mergeSignal(
   const countries = joint(standing.map((one) => one.countries))
   const mixed = standing.some((one) => one.countries?.length !== countries?.length)
 
-  const { name, description, signal_type, data_provider, ...details } = fields
   const row: Record<string, unknown> = {
     signal_agent_segment_id: handle,
     signal_ref: ref,
     signal_id: legacyFromRef(ref),
-    name,
-    description,
-    signal_type,
-    data_provider,
+    ...fields,
     coverage_percentage: coverage.percentage,
     coverage_forecast: coverage.forecast,
     deployments: deployments.map(({ deployment }) => deployment),
     countries,
-    ...details,
     ext: {
       tributary: {
         offers: standing.map((one, at) =>
@@ -187,8 +180,8 @@ export function mergeSignal(
             at === coverage.offer ? undefined : one.offer.listing.coverage_percentage,
           ),
         ),
-        ...(restrictions.length > 0 ? { restricted_attributes: restrictions } : {}),
-        ...(conflicts.length > 0 ? { conflicts: conflicts satisfies Conflict[] } : {}),
+        restricted_attributes: restrictions.length > 0 ? restrictions : undefined,
+        conflicts: conflicts.length > 0 ? conflicts : undefined,
       },
     },
   }
@@ -199,11 +192,11 @@ export function mergeSignal(
     tail: tailOf(options),
     contributes: all.map((offer) => offers.includes(offer)),
     deployments,
-    type: signal_type as SignalType,
-    ...(typeof data_provider === 'string' ? { provider: data_provider } : {}),
-    ...(countries ? { countries } : {}),
+    type: fields.signal_type as SignalType,
+    provider: fields.data_provider as string | undefined,
+    countries,
     mixed,
-    ...(coverage.percentage === undefined ? {} : { coverage: coverage.percentage }),
+    coverage: coverage.percentage,
     lowestCpm: lowest(options, 'cpm'),
     lowestPercent: lowest(options, 'percent_of_media'),
   }

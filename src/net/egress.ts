@@ -11,6 +11,7 @@ import type { Failed, Outbound, Send, SendFailure, SendOutcome } from './send.js
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
 const KEEP_ALIVE_MS = 30_000
+const USER_AGENT = 'tributary' // many sites refuse requests that do not say who asks
 
 export type EgressPolicy = {
   /** Plain http to public addresses too. */
@@ -136,7 +137,7 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
       origin,
       path: `${url.pathname}${url.search}`,
       method: request.method ?? 'GET',
-      headers: { 'accept-encoding': 'gzip', ...request.headers, host },
+      headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host },
       body: request.body ?? null,
       signal: budget.signal,
       bodyTimeout: 0, // idle time; the budget is total time

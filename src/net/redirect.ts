@@ -6,7 +6,8 @@ import { getDomain } from 'tldts'
 import type { Failed, Outbound, Send } from './send.js'
 
 const MAX_HOPS = 3
-const CREDENTIALS = new Set(['authorization', 'cookie', 'x-adcp-auth'])
+// What may follow to another host of the site: everything else may be a credential, under whatever name.
+const HARMLESS = /^(accept|content-type|user-agent|if-|mcp-protocol-version$|mcp-method$|mcp-name$|a2a-)/
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 function parse(url: string, base?: string): URL | undefined {
@@ -21,7 +22,7 @@ export function sameSite(a: URL, b: URL): boolean {
 }
 
 function withoutCredentials(headers: Record<string, string>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !CREDENTIALS.has(name.toLowerCase())))
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => HARMLESS.test(name.toLowerCase())))
 }
 
 function bad(message: string): Failed {

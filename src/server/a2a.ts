@@ -11,13 +11,15 @@ import type { AgentCardDocument } from './agent-card.js'
 import { type Chunk, sendChunks, wrapped } from './chunks.js'
 import type { Call, Dispatcher } from './dispatcher.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from './door.js'
+import { type GzipPages, takesGzip } from './gzip-pages.js'
 import { hangUpSignal } from './hang-up.js'
 import { INVALID_MESSAGE, INVALID_PARAMS, type RpcRequest, readBody, rpcError } from './json-rpc.js'
 import type { Overload } from './overload.js'
 import type { Payload } from './payload.js'
 import type { RateLimiter } from './rate-limit.js'
 
-const JSON_HEADERS = { 'content-type': 'application/json', vary: 'A2A-Version' }
+const JSON_HEADERS = { 'content-type': 'application/json', vary: 'A2A-Version, Accept-Encoding' }
+const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
 const SSE_HEADERS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache', vary: 'A2A-Version' }
 const VERSION_NOT_SUPPORTED = -32_009
 const UNSUPPORTED_OPERATION = -32_004
@@ -42,6 +44,7 @@ export type A2aOptions = {
   card: AgentCardDocument
   limiter: RateLimiter
   overload: Overload
+  gzip: GzipPages
   now: () => number
   newTaskId: () => string
 }
@@ -82,7 +85,7 @@ function asEvent(chunks: readonly Chunk[]): Chunk[] {
 }
 
 export function addA2a(app: FastifyInstance, options: A2aOptions): void {
-  const { door, dispatcher, cold, tasks, limiter, overload, now, newTaskId } = options
+  const { door, dispatcher, cold, tasks, limiter, overload, gzip, now, newTaskId } = options
 
   function callOf(
     { skill, input, rawContext, contextId }: SkillCall,
@@ -135,8 +138,10 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       }
       tasks.keep(ownerOf(who), task)
       const chunks = taskResponse(request.id, task, how.dialect)
-      if (how.isStream) sendChunks(reply, 200, SSE_HEADERS, asEvent(chunks))
-      else sendChunks(reply, 200, JSON_HEADERS, chunks)
+      if (how.isStream) return sendChunks(reply, 200, SSE_HEADERS, asEvent(chunks))
+      const packed = takesGzip(reply.request.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+      if (packed) return sendChunks(reply, 200, GZIP_HEADERS, packed)
+      return sendChunks(reply, 200, JSON_HEADERS, chunks)
     }
     const payload = run(callOf(read.call, who, reply))
     return payload instanceof Promise ? payload.then(finish) : finish(payload)

@@ -10,18 +10,17 @@ import type { Registry } from 'prom-client'
 import { addA2a } from './a2a.js'
 import { createA2aCold } from './a2a-cold.js'
 import { createA2aTasks } from './a2a-tasks.js'
+import type { Admission } from './admission.js'
 import { agentCard } from './agent-card.js'
-import { type CallersOptions, createCallers } from './callers.js'
 import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
 import { addExplain, type ExplainOptions } from './explain.js'
+import { createGzipPages } from './gzip-pages.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
-import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { addMcp } from './mcp.js'
 import { createMcpCold } from './mcp-cold.js'
 import { addOperations, createServingMetrics } from './operations.js'
 import { createOverload } from './overload.js'
-import { createRateLimiter, type RateLimit } from './rate-limit.js'
 import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
 import { dropSilentConnections } from './silent-connections.js'
 import type { Task } from './task.js'
@@ -40,9 +39,7 @@ export type ServerOptions = GetSignalsOptions & {
   publicUrl: string
   /** Of the product, for humans and agent cards. */
   version: string
-  callers: Omit<CallersOptions, 'jwt'>
-  jwt?: JwtOptions
-  rateLimit?: RateLimit
+  admission: Admission
   facts: () => AgentFacts
   /** Tasks beside get_signals and get_adcp_capabilities. */
   tasks?: readonly Task[]
@@ -54,6 +51,8 @@ export type ServerOptions = GetSignalsOptions & {
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
   explain?: ExplainOptions['explain']
+  /** Which configuration runs, and why the file as it stands is not it. */
+  configuration?: () => { revision: string; problem?: string }
   now?: () => number
 }
 
@@ -98,15 +97,13 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'Nothing is here' }))
 }
 
-/** Throws when the configuration of callers, limits or tasks contradicts itself. */
+/** Throws when tasks contradict each other. */
 export function createServer(options: ServerOptions): FastifyInstance {
   const { feed, facts, log, replayTtlSeconds, now = Date.now } = options
   const overload = createOverload()
   const metrics = createServingMetrics(overload)
-  const limiter = createRateLimiter(options.rateLimit)
-  const jwt = options.jwt && createJwtVerifier(options.jwt)
-  const callers = createCallers({ ...options.callers, ...(jwt && { jwt }) })
-  const door = createDoor({ callers, overload, publicUrl: options.publicUrl })
+  const { admission } = options
+  const door = createDoor({ callers: admission, overload, publicUrl: options.publicUrl })
   let observed = 0
 
   function observe(call: Observed): void {
@@ -125,7 +122,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   ]
   const dispatcher = createDispatcher({
     tasks,
-    limiter,
+    limiter: admission,
     now,
     observe,
     contextIdOf: createContextIds(),
@@ -149,26 +146,21 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   answerFaults(app, log)
   dropSilentConnections(app)
-  addMcp(app, {
-    door,
-    dispatcher,
-    cold: createMcpCold({ tasks, version: options.version }),
-    limiter,
-    overload,
-    now,
-  })
-  const card = agentCard({ publicUrl: options.publicUrl, version: options.version, tasks })
+  const shared = { door, dispatcher, limiter: admission, overload, gzip: createGzipPages(), now }
+  const { publicUrl, version } = options
+  addMcp(app, { cold: createMcpCold({ tasks, version }), ...shared })
+  const card = agentCard({ publicUrl, version, tasks })
   const kept = createA2aTasks(now)
-  const a2aCold = createA2aCold({ card, tasks: kept })
-  addA2a(app, { door, dispatcher, cold: a2aCold, tasks: kept, card, limiter, overload, now, newTaskId })
+  addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, newTaskId, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
+    ...(options.configuration && { configuration: options.configuration }),
     door,
     registry: metrics.registry,
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
   const { registryListing: list, explain } = options
-  if (list) addRegistryListing(app, { door, limiter, now, list })
+  if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })
   app.addHook('onClose', async () => overload.close())
   return app

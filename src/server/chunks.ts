@@ -56,7 +56,7 @@ export function sendChunks(
   const { raw } = reply
   // A server that closes finishes this answer, and must not wait for another request on the same connection.
   if (!reply.server.server.listening) raw.shouldKeepAlive = false
-  raw.writeHead(status, { 'content-length': length, ...headers })
+  raw.writeHead(status, { 'content-length': length, 'x-request-id': reply.request.id, ...headers })
   const last = chunks.length - 1
   if (last > 0) {
     raw.cork()

@@ -12,6 +12,7 @@ import type { Overload } from './overload.js'
 const SERVER_ERROR = -32_000
 const UNAUTHENTICATED = -32_001
 const RETRY_SECONDS = 2
+const MAX_HOSTS = 100 // spellings of this machine that need no second look
 
 export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
 export type TurnedAway = {
@@ -79,7 +80,7 @@ export function turnAway(reply: FastifyReply, { status, code, message, error, he
 export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
   const own = new URL(publicUrl)
   const welcomeOrigins = new Set<string | undefined>([undefined, own.origin])
-  const welcomeHosts = new Set<string | undefined>([own.host])
+  const localHosts = new Set<string | undefined>([own.host])
 
   /**
    * A web page must not reach an agent on its visitor's machine by rebinding a name of its own to it (MCP transport,
@@ -91,10 +92,13 @@ export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
       const from = origin === undefined ? undefined : hostOf(origin)
       if (from === undefined || !isLocalName(from)) return true
     }
-    if (welcomeHosts.has(host)) return false
-    const isLocalSocket = /^(::ffff:)?127\.|^::1$/.test(socket.localAddress ?? '')
+    if (localHosts.has(host)) return false
     const name = hostOf(`http://${host}`)
-    return isLocalSocket && (name === undefined || !(isLocalName(name) || name === own.hostname))
+    if (name === undefined || !(isLocalName(name) || name === own.hostname)) {
+      return /^(::ffff:)?127\.|^::1$/.test(socket.localAddress ?? '')
+    }
+    if (localHosts.size < MAX_HOSTS) localHosts.add(host)
+    return false
   }
 
   function settle(who: Identified): Entered | TurnedAway {

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import type { Destination } from '../adcp/signal.js'
+import { isObject } from '../upstreams/json.js'
 import type { Door } from './door.js'
 
 const MAX_REF = 4_096
@@ -29,10 +30,6 @@ function json(text: string | null): unknown {
   } catch {
     return null // said by the caller, with what was expected
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function bad(parameter: string, expected: string): Read {

@@ -11,6 +11,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Chunk, quoted, sendChunks, wrapped } from './chunks.js'
 import type { Call, Dispatcher } from './dispatcher.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from './door.js'
+import { type GzipPages, takesGzip } from './gzip-pages.js'
 import { hangUpSignal } from './hang-up.js'
 import {
   INVALID_MESSAGE,
@@ -25,7 +26,8 @@ import type { Overload } from './overload.js'
 import type { Payload } from './payload.js'
 import type { RateLimiter } from './rate-limit.js'
 
-const JSON_TYPE = { 'content-type': 'application/json' }
+const JSON_HEADERS = { 'content-type': 'application/json', vary: 'Accept-Encoding' }
+const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
 /** From this revision on, a client reads structuredContent, and a batch is no message (FACTS 3). */
 const STRUCTURED_SINCE = '2025-06-18'
 const SIGNAL_MS = 130_000
@@ -36,6 +38,7 @@ export type McpOptions = {
   cold: McpCold
   limiter: RateLimiter
   overload: Overload
+  gzip: GzipPages
   now: () => number
 }
 
@@ -101,7 +104,7 @@ function joined(answers: readonly Chunk[][]): Chunk[] {
 }
 
 export function addMcp(app: FastifyInstance, options: McpOptions): void {
-  const { door, dispatcher, cold, limiter, overload, now } = options
+  const { door, dispatcher, cold, limiter, overload, gzip, now } = options
 
   function callTool(request: RpcRequest, session: Session): Chunk[] | Promise<Chunk[]> {
     const call = callOf(request, session)
@@ -142,8 +145,13 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   }
 
   function send(reply: FastifyReply, chunks: Chunk[] | undefined, status = 200): void {
-    if (chunks) sendChunks(reply, status, JSON_TYPE, chunks)
-    else reply.code(202).send()
+    if (!chunks) {
+      reply.code(202).send()
+      return
+    }
+    const packed = takesGzip(reply.request.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+    if (packed) sendChunks(reply, status, GZIP_HEADERS, packed)
+    else sendChunks(reply, status, JSON_HEADERS, chunks)
   }
 
   function serve(who: Entered, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {

@@ -48,6 +48,7 @@ export function createServingMetrics(overload: Overload) {
 export type OperationsOptions = {
   /** Whether the first snapshot is there. */
   isReady: () => boolean
+  configuration?: () => { revision: string; problem?: string }
   door: Door
   /** Shown to everybody who may call at all. */
   registry: Registry
@@ -56,13 +57,19 @@ export type OperationsOptions = {
 }
 
 export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
-  const { isReady, door, registry, operatorRegistry } = options
+  const { isReady, configuration, door, registry, operatorRegistry } = options
 
   app.get('/healthz', () => ({ status: 'ok' }))
 
-  app.get('/readyz', (_request, reply) =>
-    isReady() ? { status: 'ready' } : reply.code(503).header('retry-after', '1').send({ status: 'starting' }),
-  )
+  app.get('/readyz', (_request, reply) => {
+    const running = configuration && { configuration: configuration() }
+    return isReady()
+      ? { status: 'ready', ...running }
+      : reply
+          .code(503)
+          .header('retry-after', '1')
+          .send({ status: 'starting', ...running })
+  })
 
   app.get('/metrics', async (request, reply) => {
     const who = await door.enter(request)

@@ -3,6 +3,7 @@
  * sub-objects, what of it matches a query, and the record of an upstream of ours, whose health we measured ourselves.
  */
 import { canonicalUrl } from '../adcp/url.js'
+import { isObject } from '../upstreams/json.js'
 import type { RosterEntry } from '../upstreams/roster.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 import type { Tool } from '../upstreams/tool-survey.js'
@@ -36,10 +37,6 @@ export type Measured = {
   status?: UpstreamStatus
   answered?: { at: number; ms: number }
   tools?: readonly Tool[]
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function objects(value: unknown): Record<string, unknown>[] {

@@ -38,6 +38,9 @@ export type Call = NewCall & {
 
 export type Lease = { owner: string; until: number }
 
+/** Settled calls are kept this long: longer than any key, and long enough to look into a dispute. */
+export const CALL_KEEP_MS = 30 * 24 * 60 * 60 * 1_000
+
 export type Calls = {
   intend(call: NewCall, lease: Lease): Promise<void>
   get(id: string): Promise<Call | undefined>
@@ -53,6 +56,8 @@ export type Calls = {
   endLease(id: string): Promise<void>
   /** False when the call was settled before: the first outcome stands. */
   settle(id: string, state: Exclude<CallState, 'open'>, answer?: unknown): Promise<boolean>
+  /** Forgets calls that were settled before; what was activated stands in the ledger. */
+  forgetSettled(before: number): Promise<void>
   /** The caller's calls on the same target that were intended after this one. */
   later(call: Call): Promise<Call[]>
 }
@@ -185,5 +190,9 @@ export function createCalls(db: Db, now: () => number): Calls {
     return rows.map(fromRow)
   }
 
-  return { intend, get, ofKey, claim, unclaimed, endLeases, endLease, settle, later }
+  async function forgetSettled(before: number): Promise<void> {
+    await db.deleteFrom('calls').where('state', '!=', 'open').where('updated_at', '<=', before).execute()
+  }
+
+  return { intend, get, ofKey, claim, unclaimed, endLeases, endLease, settle, forgetSettled, later }
 }

@@ -10,6 +10,7 @@ import { type Accounts, createAccounts } from './accounts.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
 import { type Calls, createCalls } from './calls.js'
+import { createGroupCommit } from './group-commit.js'
 import { createIdempotency, type Idempotency } from './idempotency.js'
 import { createLedger, type Ledger } from './ledger.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
@@ -61,6 +62,9 @@ function repositories(db: Db, now: () => number): Repositories {
 
 function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => number): Store {
   const direct = repositories(db, now)
+  const transact: ReturnType<typeof createGroupCommit> = shared
+    ? (work) => db.transaction().execute(work)
+    : createGroupCommit(db)
   return {
     shared,
     blobs,
@@ -69,7 +73,7 @@ function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => n
     ledger: storageMethods(direct.ledger),
     tasks: storageMethods(direct.tasks),
     accounts: storageMethods(direct.accounts),
-    write: (work) => storageWork(() => db.transaction().execute((tx) => work(repositories(tx, now)))),
+    write: (work) => storageWork(() => transact((tx) => work(repositories(tx, now)))),
     db,
     close: () => db.destroy(),
   }

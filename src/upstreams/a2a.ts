@@ -14,8 +14,9 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import { boundedText, type Found, isObject, readAnswer } from './answer.js'
+import { type Found, readAnswer } from './answer.js'
 import { type A2aVersion, type CardEndpoints, findCard } from './card.js'
+import { boundedText, isObject } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 
 const POLL_MS = 500 // an agent that works on a task is asked twice a second

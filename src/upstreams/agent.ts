@@ -12,6 +12,7 @@ export type Auth =
 
 export type Arguments = Readonly<Record<string, unknown>>
 
+/** Budgets run on real time, not on the injected clock: they bound sockets, the clock moves schedules. */
 export type Budget = {
   /** Time for the whole call, ms, an opening handshake included. */
   timeoutMs: number

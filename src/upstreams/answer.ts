@@ -4,6 +4,7 @@
  */
 import type { AgentError, AgentOutcome, Payload } from './agent.js'
 import { callFailed } from './agent.js'
+import { boundedText, isObject } from './json.js'
 import { isCut, type Skimmed } from './skim.js'
 
 const MAX_MESSAGE = 500
@@ -15,14 +16,6 @@ const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 
 /** What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure. */
 export type Found = { payload?: Payload; text?: string; failed: boolean }
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-export function boundedText(value: unknown, length = MAX_MESSAGE): string | undefined {
-  return typeof value === 'string' && value !== '' ? value.slice(0, length) : undefined
-}
 
 export function agentError(code: string, message: string): AgentError {
   return { code: code.slice(0, MAX_CODE), message: message.slice(0, MAX_MESSAGE) }

@@ -5,7 +5,7 @@
 import { sameSite } from '../net/redirect.js'
 import type { Send } from '../net/send.js'
 import { type Budget, type CallFailure, callFailed } from './agent.js'
-import { isObject } from './answer.js'
+import { isObject, tryParseJson } from './json.js'
 import { networkFailure, statusFailure } from './rpc.js'
 
 const MAX_CARD_BYTES = 1024 * 1024
@@ -59,14 +59,6 @@ export function readCard(card: unknown, agentUrl: string): CardEndpoints | undef
   return all.length > 0 ? all : undefined
 }
 
-function parse(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString())
-  } catch {
-    return undefined // a page for people
-  }
-}
-
 /** `none` only when every place answered that it has no card; a failure says that this is not known. */
 export async function findCard(send: Send, agentUrl: string, budget: Budget): Promise<CardOutcome> {
   let failure: CallFailure | undefined
@@ -83,7 +75,7 @@ export async function findCard(send: Send, agentUrl: string, budget: Budget): Pr
       if (reply.reason === 'too_large' || reply.reason === 'bad_redirect') continue
       return networkFailure(reply)
     }
-    const card = reply.status === 200 ? parse(reply.body) : undefined
+    const card = reply.status === 200 ? tryParseJson(reply.body) : undefined
     const endpoints = readCard(card, agentUrl)
     if (endpoints) return { kind: 'card', endpoints, skills: isObject(card) ? card.skills : undefined }
     failure ??= statusFailure(reply)

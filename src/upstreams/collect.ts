@@ -4,7 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { boundedText, isObject } from './answer.js'
+import { boundedText, isObject } from './json.js'
 import { type ReadRow, readRow } from './listing.js'
 import { createSlabWriter, type Slab } from './slab.js'
 import type { RefusedRow } from './slice.js'

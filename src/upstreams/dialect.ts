@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { legacyFromRef } from '../adcp/reference.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
-import { isObject } from './answer.js'
+import { isObject } from './json.js'
 
 /** `older`: no capabilities operation, which came with 3.0. */
 export type Release = 'current' | '3.0' | 'older'
@@ -52,11 +52,49 @@ const KNOWN: Record<Release, Readonly<Record<string, readonly string[]>>> = {
   },
 }
 
+/**
+ * Every field that a current agent can be asked for (schema get-signals-request, `fields`): listings are compact by
+ * default, and what a signal's own source declares about it is found nowhere else.
+ */
+export const LISTING_FIELDS: readonly string[] = [
+  'signal_ref',
+  'signal_id',
+  'signal_agent_segment_id',
+  'name',
+  'description',
+  'value_type',
+  'categories',
+  'range',
+  'signal_type',
+  'data_provider',
+  'coverage_percentage',
+  'deployments',
+  'pricing_options',
+  'taxonomy',
+  'data_sources',
+  'methodology',
+  'segmentation_criteria',
+  'criteria_url',
+  'refresh_cadence',
+  'lookback_window',
+  'onboarder',
+  'modeling',
+  'audience_expansion',
+  'device_expansion',
+  'countries',
+  'consent_basis',
+  'restricted_attributes',
+  'policy_categories',
+  'art9_basis',
+  'data_subject_rights',
+  'last_updated',
+]
+
 /** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
 
 /** The shapes of `deliver_to` that were seen, tried in order until one is understood. */
-export const DELIVER_TO: readonly Arguments[] = [
+const DELIVER_TO: readonly Arguments[] = [
   { platforms: 'all' },
   { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
 ]
@@ -113,17 +151,49 @@ export function isCredentialError({ code }: AgentError): boolean {
   )
 }
 
+function legacyIds(refs: unknown): unknown[] {
+  return (Array.isArray(refs) ? (refs as SignalRef[]) : []).flatMap((ref) => legacyFromRef(ref) ?? [])
+}
+
+/** The oldest agents want to be told where to deliver, whoever asks; both shapes at once, since nothing was learnt. */
+function deliverTo({ destinations, countries }: Arguments): Arguments {
+  const [everywhere, listed] = DELIVER_TO
+  return {
+    ...everywhere,
+    ...listed,
+    ...(destinations !== undefined && { deployments: destinations }),
+    ...(countries !== undefined && { countries }),
+  }
+}
+
+/** What a release calls by another name. */
+function translated({ release }: Dialect, task: string, args: Arguments): Arguments {
+  if (release === '3.0' && args.signal_refs) return { signal_ids: legacyIds(args.signal_refs), ...args }
+  if (release !== 'older') return args
+  if (task === 'get_signals') return { deliver_to: deliverTo(args), ...args }
+  return { deployments: args.destinations, ...args }
+}
+
 /** The arguments that this dialect knows, in its own names. */
 export function argumentsFor(dialect: Dialect, task: string, args: Arguments): Arguments {
   const known = KNOWN[dialect.release][task]
   if (!known) return dialect.pin ? { adcp_version: dialect.pin, ...args } : args
-  const renamed = dialect.release === 'older' && args.destinations ? { deployments: args.destinations } : {}
-  return Object.fromEntries(Object.entries({ ...args, ...renamed }).filter(([name]) => known.includes(name)))
+  const own = Object.entries(translated(dialect, task, args))
+  return Object.fromEntries(own.filter(([name]) => known.includes(name)))
 }
 
-/** Exact lookup as this dialect asks for it; undefined when it knows none. */
-export function lookupArguments(dialect: Dialect, refs: readonly SignalRef[]): Arguments | undefined {
-  if (dialect.release === 'older') return undefined
-  if (dialect.release === '3.0') return { signal_ids: refs.flatMap((ref) => legacyFromRef(ref) ?? []) }
-  return { discovery_mode: 'brief', signal_refs: refs }
+/** Exact lookup in the shapes that an agent of this dialect may understand, best first; none for older ones. */
+export function lookupShapes({ release }: Dialect, refs: readonly SignalRef[]): readonly Arguments[] {
+  const legacy = { signal_ids: legacyIds(refs) }
+  if (release === 'older') return []
+  if (release === '3.0') return [legacy, { signal_refs: refs }]
+  const current = { discovery_mode: 'brief', signal_refs: refs }
+  return [{ ...current, fields: LISTING_FIELDS }, current, legacy]
+}
+
+/** A question in words, likewise. */
+export function briefShapes({ release }: Dialect, question: string): readonly Arguments[] {
+  const plain = { signal_spec: question }
+  if (release === 'older') return [...DELIVER_TO.map((to) => ({ ...plain, deliver_to: to })), plain]
+  return release === '3.0' ? [plain] : [{ discovery_mode: 'brief', ...plain }, plain]
 }

@@ -40,6 +40,8 @@ type Member = {
   listing?: Listing
   problem?: RegistryStatus['problem']
   failures: number
+  /** It has answered this process. */
+  answered: boolean
   cancel?: () => void
   stopped: boolean
 }
@@ -67,11 +69,13 @@ export function createDiscovery({ send, blobs, clock, random, onChange, onTroubl
     const { url, refreshMs, headers = {} } = member.config
     const outcome = await createRegistry({ send, url, headers, now: clock.now }).fetch(member.listing)
     if (member.stopped) return
+    const isFirstAnswer = !member.answered && outcome.kind !== 'failed'
     if (outcome.kind === 'failed') {
       member.failures += 1
       member.problem = { reason: outcome.reason, message: outcome.message }
     } else {
       member.failures = 0
+      member.answered = true
       delete member.problem
     }
     if (outcome.kind === 'unchanged' && member.listing) {
@@ -80,8 +84,8 @@ export function createDiscovery({ send, blobs, clock, random, onChange, onTroubl
     if (outcome.kind === 'listed') {
       member.listing = outcome.listing
       save()
-      onChange()
     }
+    if (outcome.kind === 'listed' || isFirstAnswer) onChange()
     const wait =
       outcome.kind === 'failed'
         ? backoffMs({ failures: member.failures, refreshMs, random, retryAfterMs: outcome.retryAfterMs })
@@ -114,7 +118,13 @@ export function createDiscovery({ send, blobs, clock, random, onChange, onTroubl
       for (const config of configs) {
         if (members.has(config.url)) continue
         const listing = saved[config.url]
-        const member: Member = { config, failures: 0, stopped: false, ...(listing && { listing }) }
+        const member: Member = {
+          config,
+          failures: 0,
+          answered: false,
+          stopped: false,
+          ...(listing && { listing }),
+        }
         members.set(config.url, member)
         void refresh(member)
       }
@@ -122,6 +132,8 @@ export function createDiscovery({ send, blobs, clock, random, onChange, onTroubl
     records(): { url: string; records: readonly RegistryRecord[] }[] {
       return [...members].map(([url, { listing }]) => ({ url, records: listing?.records ?? [] }))
     },
+    /** Every registry has answered this process: whoever is not listed now is listed nowhere. */
+    isComplete: () => [...members.values()].every(({ answered }) => answered),
     statuses(): RegistryStatus[] {
       return [...members].map(([url, { listing, problem }]) => ({
         url,

@@ -5,9 +5,10 @@
  */
 import type { SignalRef } from '../adcp/reference.js'
 import { type AgentOutcome, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
-import { encodeRows, isObject } from './answer.js'
+import { encodeRows } from './answer.js'
 import { type Collected, type Collector, createCollector } from './collect.js'
-import { DELIVER_TO, type Dialect, isCredentialError, lookupArguments } from './dialect.js'
+import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes } from './dialect.js'
+import { isObject } from './json.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
@@ -26,7 +27,8 @@ export type EnumerateOptions = {
 
 export type EnumerateOutcome = ({ kind: 'complete' } & Collected) | CallFailure
 
-type Question = (deliverTo: Arguments | undefined) => Arguments
+/** One question, in the shapes that the agent may understand it in. */
+type Question = { kind: 'lookup' | 'brief'; shapes: readonly Arguments[] }
 
 function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
   return Array.from({ length: Math.ceil(refs.length / BATCH) }, (_, at) =>
@@ -35,19 +37,12 @@ function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
 }
 
 function questionsOf({ dialect, refs, seeds }: EnumerateOptions): Question[] {
-  const lookups = batches(refs).flatMap((batch) => {
-    const args = lookupArguments(dialect, batch)
-    return args ? [() => args] : []
-  })
-  const briefs = seeds.map(
-    (seed): Question =>
-      (deliverTo) => ({
-        ...(dialect.release === 'current' && { discovery_mode: 'brief' }),
-        signal_spec: seed,
-        ...(deliverTo && { deliver_to: deliverTo }),
-      }),
-  )
-  return [...lookups, ...briefs]
+  const lookups = batches(refs).map((batch) => ({
+    kind: 'lookup' as const,
+    shapes: lookupShapes(dialect, batch),
+  }))
+  const briefs = seeds.map((seed) => ({ kind: 'brief' as const, shapes: briefShapes(dialect, seed) }))
+  return [...lookups, ...briefs].filter(({ shapes }) => shapes.length > 0)
 }
 
 function cursorOf(payload: Payload): string | undefined {
@@ -101,6 +96,10 @@ async function askWhole(
   return undefined
 }
 
+function isAboutShape(trouble: AgentOutcome): boolean {
+  return trouble.kind === 'error' && !isTransient(trouble.error) && !isCredentialError(trouble.error)
+}
+
 /**
  * Every question must be answered for the outcome to be complete: half an enumeration would lose good rows.
  * Rows that nobody asked for are kept: agents that ignore the reference answer with everything they have (FACTS 8).
@@ -110,15 +109,17 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
   if (questions.length === 0) {
     return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
   }
-  const shapes = options.dialect.release === 'older' ? [...DELIVER_TO] : [undefined]
   const collector = createCollector()
-  for (const question of questions) {
-    let trouble = await askWhole(question(shapes[0]), options, collector)
-    while (trouble?.kind === 'error' && shapes.length > 1) {
-      shapes.shift() // this shape of `deliver_to` was not understood; the next may be
-      trouble = await askWhole(question(shapes[0]), options, collector)
+  const understood = { lookup: 0, brief: 0 } // shapes before these were refused
+  for (const { kind, shapes } of questions) {
+    for (;;) {
+      const shape = shapes[understood[kind]] as Arguments
+      const trouble = await askWhole(shape, options, collector)
+      if (!trouble) break
+      const isLast = understood[kind] === shapes.length - 1
+      if (isLast || !isAboutShape(trouble)) return failureOf(trouble)
+      understood[kind] += 1
     }
-    if (trouble) return failureOf(trouble)
   }
   return { kind: 'complete', ...collector.finish() }
 }

@@ -5,11 +5,15 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
 import type { Arguments, Auth, Payload } from './agent.js'
-import { createCollector } from './collect.js'
+import { digestOf } from './collect.js'
+import { DELIVER_TO, isCredentialError, isTransient } from './dialect.js'
 import { createLatencies } from './latencies.js'
+import { readRow } from './listing.js'
+import { packSlab } from './packed.js'
+import type { UpstreamCall } from './runner.js'
 import type { Slice } from './slice.js'
 import type { UpstreamFailure } from './status.js'
-import type { Upstreams } from './upstreams.js'
+import type { CallOutcome, Upstreams } from './upstreams.js'
 
 const KEEP_MS = 60_000
 const RETRY_MS = 5_000 // a failure is asked again no sooner
@@ -38,6 +42,8 @@ export type Asked = {
   auth?: Auth
   /** `public`, or the name of the account or credential it is asked with. */
   scope: string
+  /** It answers questions only, so it may be an old one: those want more arguments, in shapes that differ (FACTS 8). */
+  briefOnly?: boolean
 }
 
 export type Question = {
@@ -48,22 +54,45 @@ export type Question = {
   deadline: number
 }
 
-export type FanoutOptions = { call: Upstreams['call']; clock: Clock }
+export type FanoutOptions = {
+  call: Upstreams['call']
+  clock: Clock
+  /** Called with each answer as it comes, for work that need not wait for the last one. */
+  prepare?(slice: Slice): void
+}
 
 type Part = { startedAt: number; answer: UpstreamAnswer; abort: AbortController }
 type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
 
 /** The rows of a brief answer as a slice; enumerated, because nobody promised that they are all. */
-export async function answerSlice(asked: Asked, signals: unknown, now: number): Promise<Slice> {
-  const rows = Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : []
-  const collector = createCollector()
-  await collector.take(rows.map((row) => Buffer.from(JSON.stringify(row))))
-  const { rows: slab, digests, dropped } = collector.finish()
-  const { id: upstream, agentUrl, scope } = asked
-  return { upstream, agentUrl, scope, mode: 'enumerated', rows: slab, digests, dropped, walkedAt: now }
+export function answerSlice({ id, agentUrl, scope }: Asked, signals: unknown, now: number): Slice {
+  const given = Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : []
+  const rows = new Map<string, Uint8Array>()
+  const dropped: Record<string, number> = {}
+  for (const raw of given) {
+    const row = readRow(Buffer.from(JSON.stringify(raw)))
+    const reason = row.kind === 'dropped' ? row.reason : undefined
+    if (row.kind === 'listing') rows.set(row.listing.signal_agent_segment_id, row.bytes) // one handle, one signal
+    if (reason) dropped[reason] = (dropped[reason] ?? 0) + 1
+  }
+  const bytes = [...rows.values()]
+  const digests = new BigUint64Array(new SharedArrayBuffer(bytes.length * 8))
+  bytes.forEach((row, at) => {
+    digests[at] = digestOf(row)
+  })
+  return {
+    upstream: id,
+    agentUrl,
+    scope,
+    mode: 'enumerated',
+    rows: packSlab(bytes),
+    digests,
+    dropped,
+    walkedAt: now,
+  }
 }
 
-export function createFanout({ call, clock }: FanoutOptions) {
+export function createFanout({ call, clock, prepare }: FanoutOptions) {
   const askings = new LRUCache<string, Asking>({
     max: MOST_QUESTIONS,
     dispose: ({ parts }) => {
@@ -73,25 +102,36 @@ export function createFanout({ call, clock }: FanoutOptions) {
   const latencies = createLatencies(clock)
   const waiting = new Map<string, number>()
 
-  async function read(asked: Asked, payload: Payload, tookMs: number): Promise<UpstreamAnswer> {
+  function read(asked: Asked, payload: Payload, tookMs: number): UpstreamAnswer {
     const { status, task_id: taskId, signals } = payload
     const unfinished = status === 'submitted' || status === 'working'
     if (unfinished && typeof taskId === 'string') return { kind: 'submitted', taskId, tookMs }
-    return { kind: 'answered', slice: await answerSlice(asked, signals, clock.now()), tookMs }
+    const slice = answerSlice(asked, signals, clock.now())
+    prepare?.(slice)
+    return { kind: 'answered', slice, tookMs }
+  }
+
+  /** What an agent refuses because it is old is asked again as old agents want it. */
+  async function callInDialect(
+    { id, args, auth, briefOnly }: Asked,
+    options: UpstreamCall,
+  ): Promise<CallOutcome> {
+    const patience = { ...options, ...(auth && { auth }) }
+    let outcome = await call(id, 'get_signals', args, patience)
+    for (const shape of briefOnly ? DELIVER_TO : []) {
+      if (outcome.kind !== 'error' || isTransient(outcome.error) || isCredentialError(outcome.error)) break
+      outcome = await call(id, 'get_signals', { ...args, deliver_to: shape }, patience)
+    }
+    return outcome
   }
 
   async function askOnce(asked: Asked, signal: AbortSignal): Promise<UpstreamAnswer> {
     const startedAt = clock.now()
-    const { args, auth } = asked
-    const outcome = await call(asked.id, 'get_signals', args, {
-      deadline: startedAt + LATE_MS,
-      signal,
-      ...(auth && { auth }),
-    })
+    const outcome = await callInDialect(asked, { deadline: startedAt + LATE_MS, signal })
     const tookMs = clock.now() - startedAt
     if (outcome.kind === 'answer') {
       latencies.note(asked.id, tookMs)
-      return await read(asked, outcome.payload, tookMs)
+      return read(asked, outcome.payload, tookMs)
     }
     const [reason, retryAfterMs]: [UpstreamFailure, number | undefined] =
       outcome.kind === 'error'

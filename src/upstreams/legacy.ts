@@ -5,7 +5,7 @@
  */
 import { refFromLegacy, type SignalId } from '../adcp/reference.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
-import { isObject } from './answer.js'
+import { isObject } from './json.js'
 
 type Row = Record<string, unknown>
 

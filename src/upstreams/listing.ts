@@ -6,7 +6,7 @@
 import Ajv from 'ajv'
 import addFormats from 'ajv-formats'
 import { SignalRow } from '../adcp/signal.js'
-import { isObject } from './answer.js'
+import { bufferOf, isObject } from './json.js'
 import { modernise } from './legacy.js'
 import { createPruner } from './prune.js'
 import type { Listing } from './slice.js'
@@ -30,10 +30,10 @@ addFormats.default(ajv)
 const isListing = ajv.compile<Listing>(SignalRow)
 const prune = createPruner(SignalRow)
 
+/** Rows are bounded in bytes, and cut to known fields after this: no need to look at their nesting first. */
 function parse(bytes: Uint8Array): unknown {
   try {
-    const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    return JSON.parse(buffer.toString())
+    return JSON.parse(bufferOf(bytes).toString())
   } catch {
     return undefined // counted as malformed by who asked
   }

@@ -14,15 +14,16 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import { boundedText, type Found, isObject, readAnswer } from './answer.js'
+import { type Found, readAnswer } from './answer.js'
+import { boundedText, isObject, tryParseJson } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
-import { parseJson } from './skim.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
 const META = 'io.modelcontextprotocol'
 const CLIENT = { name: 'tributary', version: '1' }
 const MAX_TEXT_BYTES = 8 * 1024 * 1024
+const ANNOUNCING_MS = 2_000
 const OPENING_MS = 15_000 // a handshake is small: what is slower than this will not serve pages
 
 /** How the agent wants to be spoken to, once a handshake has told. */
@@ -44,13 +45,9 @@ export type McpAgent = Agent & {
 }
 
 function parseText(text: string): Record<string, unknown> | undefined {
-  if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined
-  try {
-    const value = parseJson(Buffer.from(text))
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined // a message for people
-  }
+  if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined // a message for people
+  const value = tryParseJson(Buffer.from(text))
+  return isObject(value) ? value : undefined
 }
 
 function texts(content: unknown): string[] {
@@ -137,7 +134,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
         ...headers,
       },
       body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }),
-      timeoutMs: budget.timeoutMs,
+      timeoutMs: Math.min(budget.timeoutMs, ANNOUNCING_MS),
       maxBytes: 64 * 1024,
       redirects: 'same-site',
       enough: () => () => true,
@@ -172,12 +169,11 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
 
   async function shakeHands(budget: Budget): Promise<Opened> {
     const bounded = { ...budget, timeoutMs: Math.min(budget.timeoutMs, OPENING_MS) }
-    for (const attempt of [initialize, discover, bare]) {
-      const opened = await attempt(bounded)
-      if (opened.kind === 'open') session = opened.session
-      if (opened.kind !== 'refused' || attempt === bare) return opened
-    }
-    throw new Error('unreachable: the last attempt always returns')
+    let opened = await initialize(bounded)
+    if (opened.kind === 'refused') opened = await discover(bounded)
+    if (opened.kind === 'refused') opened = await bare(bounded)
+    if (opened.kind === 'open') session = opened.session
+    return opened
   }
 
   /** Callers that arrive during a handshake share it; its budget is the first caller's, bounded. */
@@ -189,13 +185,13 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
     return opening
   }
 
-  function request(task: string, args: Arguments, with_: Session, budget: Budget): Promise<RpcOutcome> {
+  function request(task: string, args: Arguments, { headers, meta }: Session, budget: Budget) {
     const method = 'tools/call'
     return rpc({
       url,
-      headers: with_.meta ? { ...with_.headers, 'mcp-method': method, 'mcp-name': task } : with_.headers,
+      headers: meta ? { ...headers, 'mcp-method': method, 'mcp-name': task } : headers,
       method,
-      params: { name: task, arguments: args, ...(with_.meta && { _meta: with_.meta }) },
+      params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
       budget,
     })
   }
@@ -206,17 +202,28 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
     return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
   }
 
+  /** `lost`: the agent does not know the session any more, so the request was not executed. */
+  async function callOnce(
+    task: string,
+    args: Arguments,
+    budget: Budget,
+  ): Promise<AgentOutcome | { kind: 'lost'; outcome: AgentOutcome }> {
+    const startedAt = Date.now()
+    const opened = await ready(budget)
+    if (opened.kind === 'refused') return callFailed('not_an_agent', opened.message)
+    if (opened.kind === 'failed') return opened
+    const outcome = await request(task, args, opened.session, remaining(budget, startedAt, Date.now()))
+    if (!lostSession(outcome, opened.session)) return interpret(outcome)
+    if (session === opened.session) session = undefined
+    return { kind: 'lost', outcome: interpret(outcome) }
+  }
+
   async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
     const startedAt = Date.now()
-    for (const attempt of [1, 2]) {
-      const opened = await ready(remaining(budget, startedAt, Date.now()))
-      if (opened.kind === 'refused') return callFailed('not_an_agent', opened.message)
-      if (opened.kind === 'failed') return opened
-      const outcome = await request(task, args, opened.session, remaining(budget, startedAt, Date.now()))
-      if (attempt === 2 || !lostSession(outcome, opened.session)) return interpret(outcome)
-      if (session === opened.session) session = undefined
-    }
-    throw new Error('unreachable: the second attempt always returns')
+    const first = await callOnce(task, args, budget)
+    if (first.kind !== 'lost') return first
+    const second = await callOnce(task, args, remaining(budget, startedAt, Date.now()))
+    return second.kind === 'lost' ? second.outcome : second
   }
 
   /** Pages of the list beyond the first are nobody's practice. */

@@ -5,13 +5,16 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { type AgentError, type AgentOutcome, type Arguments, type CallFailure, callFailed } from './agent.js'
 import type { Collected } from './collect.js'
-import { type Dialect, isCredentialError, isTransient } from './dialect.js'
+import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from './dialect.js'
 import { enumerate } from './enumerate.js'
 import type { Slice, SliceMode } from './slice.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
 /** A token that matches proves little: one agent hashes its first 500 rows only (FACTS 8). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000
+
+/** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
+const MAX_PAGE_SIZE = 100
 
 /** A slice and what its upstream's keeper needs to know beside it. */
 export type Held = {
@@ -45,9 +48,11 @@ export type MirrorOptions = {
   now(): number
 }
 
-function sameRows(a: Slice, b: Collected): boolean {
-  if (a.digests.length !== b.digests.length) return false
-  return a.digests.every((digest, at) => digest === b.digests[at])
+/** By bytes: a comparison number by number would make an object of each. */
+function sameDigests(a: BigUint64Array, b: BigUint64Array): boolean {
+  return Buffer.from(a.buffer, a.byteOffset, a.byteLength).equals(
+    new Uint8Array(b.buffer, b.byteOffset, b.byteLength),
+  )
 }
 
 function conditions(held: Held | undefined, now: number): Arguments {
@@ -67,58 +72,60 @@ function errorFailure(error: AgentError): CallFailure {
 }
 
 export function createMirror(options: MirrorOptions) {
-  const { upstream, agentUrl, scope, account, pageSize, seeds, referencesFor, ask, sleep, now } = options
+  const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
+  const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
+  let takesFields = true // until it turns out that the agent refuses the question
 
-  function slice(mode: SliceMode, collected: Collected, tokens: Tokens): Slice {
-    const { feedVersion, pricingVersion } = tokens
-    return {
+  /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
+  function settle(held: Held | undefined, mode: SliceMode, found: Collected & Tokens): MirrorOutcome {
+    const { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
+    const walkedAt = now()
+    const about = {
       upstream,
       agentUrl,
       scope,
       mode,
-      rows: collected.rows,
-      digests: collected.digests,
-      dropped: collected.dropped,
-      refused: collected.refused,
-      walkedAt: now(),
+      dropped,
+      refused,
+      walkedAt,
       ...(feedVersion && { feedVersion }),
       ...(pricingVersion && { pricingVersion }),
     }
+    const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
+    const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
+    if (!same) return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
+    // The old bytes stay, so that whoever holds them holds what is current.
+    const { rows: oldRows, digests: oldDigests } = held.slice
+    return { kind: 'unchanged', held: { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state } }
   }
 
-  /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
-  function settle(
-    held: Held | undefined,
-    mode: SliceMode,
-    { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope }: Collected & Tokens,
-  ): MirrorOutcome {
-    const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
-    const next = slice(mode, { rows, digests, dropped, refused, domains }, tokens)
-    const state = { domains, confirmedAt: next.walkedAt, ...(cacheScope && { cacheScope }) }
-    const same = held?.slice.mode === mode && sameRows(held.slice, next as Collected & Slice)
-    if (!same) return { kind: 'replaced', held: { slice: next, ...state } }
-    // The old bytes stay, so that whoever holds them holds what is current.
-    const kept: Slice = { ...next, rows: held.slice.rows, digests: held.slice.digests }
-    return { kind: 'unchanged', held: { slice: kept, ...state } }
+  async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
+    const asksFields = dialect.release === 'current' && takesFields
+    const fields = asksFields ? { fields: LISTING_FIELDS } : {}
+    const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
+    const isRefused =
+      outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
+    if (!asksFields || !isRefused) return outcome
+    // Its list of fields may be a shorter one: without the question, the answer tells.
+    const plain = await ask('get_signals', args, undefined)
+    if (plain.kind === 'answer') takesFields = false
+    return plain
   }
 
   function walk(held: Held | undefined, dialect: Dialect): Promise<WalkOutcome> {
     const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
+    const common = {
+      discovery_mode: 'wholesale',
+      ...(dialect.pin && { adcp_version: dialect.pin }),
+      ...(account && { account }),
+    }
     return walkFeed({
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
-      page: (cursor) =>
-        ask(
-          'get_signals',
-          {
-            discovery_mode: 'wholesale',
-            ...(dialect.pin && { adcp_version: dialect.pin }),
-            ...(account && { account }),
-            pagination: { max_results: pageSize, ...(cursor && { cursor }) },
-            ...(cursor === undefined && tokens),
-          },
-          undefined,
-        ),
+      page: (cursor) => {
+        const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
+        return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
+      },
     })
   }
 

@@ -7,9 +7,12 @@ import type { Clock } from '../net/clock.js'
 import { type Arguments, type Auth, type CallFailure, callFailed } from './agent.js'
 import type { Dialect } from './dialect.js'
 import type { Held, Mirror } from './mirror.js'
+import { slabBytes } from './slab.js'
 import type { Slice } from './slice.js'
 
-const MAX_SCOPES = 64 // of one upstream; the least asked for go first
+// Of one upstream; those least asked for go first.
+const MAX_SCOPES = 64
+const MAX_BYTES = 1024 ** 3
 
 export type Scope = {
   /** Opaque name of the account or credential: the cache key, and the slice's `scope`. */
@@ -43,7 +46,11 @@ type Member = {
 }
 
 export function createOverlays({ mirrorOf, dialect, pace, clock }: OverlayOptions) {
-  const members = new LRUCache<string, Member>({ max: MAX_SCOPES })
+  const members = new LRUCache<string, Member>({
+    max: MAX_SCOPES,
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ held }) => 1 + (held ? slabBytes(held.slice.rows) : 0),
+  })
 
   async function refresh(member: Member): Promise<OverlayOutcome> {
     const speaking = await dialect()
@@ -64,20 +71,21 @@ export function createOverlays({ mirrorOf, dialect, pace, clock }: OverlayOption
     return member.outcome
   }
 
-  function readOnce(member: Member): Promise<OverlayOutcome> {
+  function readOnce(scope: string, member: Member): Promise<OverlayOutcome> {
     member.reading ??= refresh(member).finally(() => {
       delete member.reading
+      members.set(scope, member) // its size is another one now
     })
     return member.reading
   }
 
   /** At the deadline the answer is what is held; the reading goes on and warms the cache (DESIGN 5.7). */
-  function byDeadline(member: Member, deadline: number): Promise<OverlayOutcome> {
+  function byDeadline(scope: string, member: Member, deadline: number): Promise<OverlayOutcome> {
     return new Promise((resolve, reject) => {
       const cancel = clock.after(deadline - clock.now(), () => {
         resolve(member.outcome ?? callFailed('timeout', 'the overlay could not be read in time'))
       })
-      readOnce(member).finally(cancel).then(resolve, reject)
+      readOnce(scope, member).finally(cancel).then(resolve, reject)
     })
   }
 
@@ -87,7 +95,7 @@ export function createOverlays({ mirrorOf, dialect, pace, clock }: OverlayOption
       const member = members.get(scope.scope) ?? { mirror: mirrorOf(scope), readAt: 0 }
       members.set(scope.scope, member)
       if (member.outcome && clock.now() - member.readAt < pace.refreshMs) return member.outcome
-      return byDeadline(member, deadline)
+      return byDeadline(scope.scope, member, deadline)
     },
   }
 }

@@ -4,6 +4,7 @@
  * branch needs. A null where the schema wants none, and an empty list where it wants elements, mean absent.
  */
 import { KindGuard, type TObject, type TSchema } from '@sinclair/typebox'
+import { isObject } from './json.js'
 
 const MAX_DEPTH = 8 // of objects whose inner shape the protocol leaves open
 
@@ -13,10 +14,6 @@ export type Pruner = (value: unknown) => unknown
 type Fields = ReadonlyMap<string, { prune: Pruner; nullable: boolean; atLeastOne: boolean }>
 
 const same: Pruner = (value) => value
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 function acceptsNull(schema: TSchema): boolean {
   return KindGuard.IsNull(schema) || (KindGuard.IsUnion(schema) && schema.anyOf.some(acceptsNull))

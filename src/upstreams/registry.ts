@@ -4,7 +4,7 @@
  */
 import { canonicalUrl } from '../adcp/url.js'
 import type { Send } from '../net/send.js'
-import { boundedText, isObject } from './answer.js'
+import { boundedText, isObject, tryParseJson } from './json.js'
 import { networkFailure, statusFailure } from './rpc.js'
 import type { UpstreamFailure } from './status.js'
 
@@ -84,14 +84,6 @@ export function readListing(body: unknown): Pick<Listing, 'records' | 'diagnosti
   return { records: [...byAgent.values()], diagnostics }
 }
 
-function parse(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(Buffer.from(body).toString())
-  } catch {
-    return undefined // not a listing, as said to who asked
-  }
-}
-
 export function createRegistry({ send, url, headers, now }: RegistryOptions) {
   const address = `${url.replace(/\/+$/, '')}/api/registry/agents?type=signals&health=true&compliance=true`
 
@@ -108,7 +100,7 @@ export function createRegistry({ send, url, headers, now }: RegistryOptions) {
     if (reply.status === 304 && held) return { kind: 'unchanged' }
     const failure = statusFailure(reply)
     if (failure) return failure
-    const listing = reply.status === 200 ? readListing(parse(reply.body)) : undefined
+    const listing = reply.status === 200 ? readListing(tryParseJson(reply.body)) : undefined
     if (!listing) {
       return {
         kind: 'failed',

@@ -5,7 +5,8 @@
 import { createParser } from 'eventsource-parser'
 import type { Failed, Reply, Send } from '../net/send.js'
 import { type AgentError, type Budget, type CallFailure, callFailed } from './agent.js'
-import { agentError, boundedText, isObject } from './answer.js'
+import { agentError } from './answer.js'
+import { boundedText, isObject } from './json.js'
 import { type Skimmed, skim } from './skim.js'
 
 /** Decoded bytes of one answer; a page of one hundred rows of the largest size we keep fits several times. */

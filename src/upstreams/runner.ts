@@ -1,56 +1,24 @@
 /**
- * Looks after one upstream: finds out how to speak to it, keeps its slice current on a schedule, backs off when it
- * fails, and recovers by itself with single probes (issue "Health"). Its troubles are its own: nothing here is shared
- * with another upstream but the total number of calls.
+ * Looks after one upstream: keeps its slice current on a schedule, backs off when it fails, and recovers by itself
+ * with single probes (issue "Health"). Its troubles are its own: nothing here is shared with another upstream but the
+ * total number of calls.
  */
-import { hash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import type { SignalRef } from '../adcp/reference.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
-import {
-  type Agent,
-  type AgentOutcome,
-  type Arguments,
-  type Auth,
-  type Budget,
-  type CallFailure,
-  callFailed,
-} from './agent.js'
+import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from './agent.js'
 import { backoffMs, jittered } from './backoff.js'
 import { argumentsFor, type Dialect, dialectOf, isCredentialError } from './dialect.js'
+import { createLink, credentialName } from './link.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
 import { createOverlays, type Scope } from './overlay.js'
-import { probe } from './probe.js'
 import type { RosterEntry } from './roster.js'
 import type { SliceStore } from './slice-store.js'
 import type { Slots } from './slots.js'
-import type { UpstreamFailure, UpstreamStatus } from './status.js'
+import type { UpstreamStatus } from './status.js'
 
-const RETRY_MS = 200
-const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business
-const DIALECT_MS = 24 * 60 * 60 * 1_000
 const PUBLIC = 'public'
-const MAX_AGENTS = 64 // credentials of callers, each with a session of its own
-const OPEN_AFTER = 3 // transport failures in a row that make further calls pointless
-
-/** Failures that say the upstream, not the request, is in trouble. */
-const TRANSPORT: ReadonlySet<UpstreamFailure> = new Set([
-  'refused',
-  'unresolvable',
-  'unreachable',
-  'timeout',
-  'server_error',
-  'not_an_agent',
-])
-/** How often a read that is safe to repeat is tried, by what went wrong: one bad page must not cost a long walk. */
-const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
-  unreachable: 3,
-  server_error: 3,
-  rate_limited: 3,
-  timeout: 2,
-  protocol_error: 2,
-}
+const DIALECT_MS = 24 * 60 * 60 * 1_000
 
 export type Pace = {
   timeoutMs: number
@@ -82,22 +50,31 @@ export type UpstreamCall = {
   auth?: Auth
 }
 
-function credentialName(auth: Auth): string {
-  return auth.type === 'none' ? 'none' : hash('sha256', JSON.stringify(auth)).slice(0, 16)
+/** Ends early when `signal` aborts. */
+function sleepOn(clock: Clock, signal: AbortSignal, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      cancel()
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const cancel = clock.after(ms, end)
+    signal.addEventListener('abort', end, { once: true })
+  })
 }
 
 export function createRunner(options: RunnerOptions) {
   const { entry, pace, send, slots, store, clock, random, referencesFor, onChange, onTrouble } = options
   const { id, agentUrl } = entry
+  const { refreshMs } = pace
   const credential = credentialName(entry.auth)
   const lifetime = new AbortController()
-  const agents = new LRUCache<string, Agent>({ max: MAX_AGENTS })
+  const sleep = (ms: number) => sleepOn(clock, lifetime.signal, ms)
 
   let held: Held | undefined
   let dialect: { value: Dialect; readAt: number } | undefined
   let problem: UpstreamStatus['problem']
   let failures = 0
-  let transportFailures = 0
   let answered = false
   let nextAttemptAt: number | undefined
   let cancelAttempt: (() => void) | undefined
@@ -105,80 +82,22 @@ export function createRunner(options: RunnerOptions) {
   let refreshing: Promise<void> | undefined
   let againSoon = false
 
-  /** Ends early when the runner closes. */
-  function sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = clock.after(ms, () => {
-        lifetime.signal.removeEventListener('abort', onClose)
-        resolve()
-      })
-      function onClose() {
-        cancel()
-        resolve()
-      }
-      lifetime.signal.addEventListener('abort', onClose, { once: true })
-    })
-  }
-
-  async function agentFor(
-    auth: Auth,
-    budget: Budget,
-  ): Promise<{ kind: 'found'; agent: Agent } | CallFailure> {
-    const name = credentialName(auth)
-    const known = agents.get(name)
-    if (known) return { kind: 'found', agent: known }
-    const protocol = entry.protocol ?? agents.get(credential)?.protocol
-    const found = await probe({ send, url: entry.url, auth }, protocol, budget)
-    if (found.kind === 'found') agents.set(name, found.agent)
-    return found
-  }
-
-  /** A caller's short deadline is no evidence against the upstream: only our own timeouts count. */
-  function note(outcome: AgentOutcome, isOurs: boolean): void {
-    if (outcome.kind !== 'failed') transportFailures = 0
-    else if (TRANSPORT.has(outcome.reason) && (isOurs || outcome.reason !== 'timeout')) transportFailures += 1
-    if (transportFailures === OPEN_AFTER && !isOurs && !refreshing) {
-      schedule(backoffMs({ failures: 1, refreshMs: pace.refreshMs, random }))
-    }
-  }
-
-  async function callOnce(task: string, args: Arguments, auth: Auth, budget: Budget): Promise<AgentOutcome> {
-    const outcome = await slots(budget, async (left) => {
-      const startedAt = Date.now()
-      const found = await agentFor(auth, left)
-      if (found.kind === 'failed') return found
-      return found.agent.call(task, args, { ...left, timeoutMs: left.timeoutMs - (Date.now() - startedAt) })
-    })
-    // What answers there may speak something else now: the next call probes again.
-    if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') agents.delete(credentialName(auth))
-    return outcome
-  }
-
-  /** A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. */
-  async function ask(
-    auth: Auth,
-    task: string,
-    args: Arguments,
-    speaking: Dialect | undefined,
-  ): Promise<AgentOutcome> {
-    const sent = speaking ? argumentsFor(speaking, task, args) : args
-    const isProbe = transportFailures > 0
-    for (let attempt = 1; ; attempt++) {
-      const outcome = await callOnce(task, sent, auth, {
-        timeoutMs: pace.timeoutMs,
-        signal: lifetime.signal,
-      })
-      note(outcome, true)
-      if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
-      const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())
-      if (wait > LONGEST_RETRY_AFTER_MS || lifetime.signal.aborted) return outcome
-      await sleep(wait)
-    }
-  }
+  const link = createLink({
+    entry,
+    send,
+    slots,
+    timeoutMs: pace.timeoutMs,
+    random,
+    sleep,
+    signal: lifetime.signal,
+    onBroken() {
+      if (!refreshing) schedule(backoffMs({ failures: 1, refreshMs, random }))
+    },
+  })
 
   async function currentDialect(): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
     if (dialect && clock.now() - dialect.readAt < DIALECT_MS) return { kind: 'dialect', value: dialect.value }
-    const outcome = await ask(entry.auth, 'get_adcp_capabilities', {}, undefined)
+    const outcome = await link.read('get_adcp_capabilities', {}, entry.auth)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
       return callFailed('unauthorized', outcome.error.code)
@@ -197,7 +116,8 @@ export function createRunner(options: RunnerOptions) {
       pageSize: pace.pageSize,
       seeds: entry.seeds,
       referencesFor,
-      ask: (task, args, speaking) => ask(auth, task, args, speaking),
+      ask: (task, args, speaking) =>
+        link.read(task, speaking ? argumentsFor(speaking, task, args) : args, auth),
       sleep,
       now: clock.now,
       ...(account && { account }),
@@ -220,26 +140,31 @@ export function createRunner(options: RunnerOptions) {
     cancelDrop = clock.after(next.confirmedAt + pace.dropAfterMs - clock.now(), drop)
   }
 
+  function accept(next: Held, isNewContent: boolean): void {
+    const before = held?.slice // gone when it passed its cap while this refresh was under way
+    const { feedVersion, pricingVersion } = next.slice
+    const isNew = isNewContent || before === undefined
+    const isRetold = feedVersion !== before?.feedVersion || pricingVersion !== before?.pricingVersion
+    keep(next)
+    if (isNew || isRetold) store.save(next, credential)
+    else store.confirm(next)
+    if (isNew) onChange()
+  }
+
   function settle(outcome: MirrorOutcome): void {
     answered = true
     if (outcome.kind === 'public') throw new Error('the public scope has no overlay')
-    if (outcome.kind === 'failed') {
-      failures += 1
-      problem = { reason: outcome.reason, message: outcome.message }
-      if (outcome.reason === 'agent_error' || outcome.reason === 'protocol_error') dialect = undefined
+    if (outcome.kind !== 'failed') {
+      failures = 0
+      problem = undefined
+      accept(outcome.held, outcome.kind === 'replaced')
       return
     }
-    failures = 0
-    problem = undefined
-    const before = held?.slice // gone when it passed its cap while this refresh was under way
-    const { slice } = outcome.held
-    const isNew = outcome.kind === 'replaced' || before === undefined
-    const isRetold =
-      slice.feedVersion !== before?.feedVersion || slice.pricingVersion !== before?.pricingVersion
-    keep(outcome.held)
-    if (isNew || isRetold) store.save(outcome.held, credential)
-    else store.confirm(outcome.held)
-    if (isNew) onChange()
+    failures += 1
+    problem = { reason: outcome.reason, message: outcome.message }
+    // It may be another release now, or speak another transport: the next attempt asks again.
+    if (outcome.reason === 'agent_error' || outcome.reason === 'protocol_error') dialect = undefined
+    if (outcome.reason === 'protocol_error') link.forget()
   }
 
   function schedule(ms: number): void {
@@ -255,7 +180,6 @@ export function createRunner(options: RunnerOptions) {
     if (lifetime.signal.aborted) return
     settle(outcome)
     const retryAfterMs = outcome.kind === 'failed' ? outcome.retryAfterMs : undefined
-    const { refreshMs } = pace
     if (againSoon) schedule(0)
     else if (failures > 0) schedule(backoffMs({ failures, refreshMs, random, retryAfterMs }))
     else schedule(jittered(refreshMs, random))
@@ -270,7 +194,7 @@ export function createRunner(options: RunnerOptions) {
         // A bug of ours, met in one upstream's data, must cost no other upstream anything.
         onTrouble(`${id}: the refresh broke: ${error.stack ?? error.message}`)
         failures += 1
-        schedule(backoffMs({ failures, refreshMs: pace.refreshMs, random }))
+        schedule(backoffMs({ failures, refreshMs, random }))
       })
       .finally(() => {
         refreshing = undefined
@@ -303,22 +227,21 @@ export function createRunner(options: RunnerOptions) {
     async call(
       task: string,
       args: Arguments,
-      { deadline, signal, auth }: UpstreamCall,
+      { deadline, signal, auth = entry.auth }: UpstreamCall,
     ): Promise<AgentOutcome> {
-      if (transportFailures >= OPEN_AFTER && nextAttemptAt !== undefined) {
+      const troubles = link.broken()
+      if (troubles !== undefined && nextAttemptAt !== undefined) {
         const wait = Math.max(0, nextAttemptAt - clock.now())
-        return callFailed('backing_off', `it failed ${transportFailures} times in a row`, wait)
+        return callFailed('backing_off', `it failed ${troubles} times in a row`, wait)
       }
       const timeoutMs = Math.min(pace.timeoutMs, deadline - clock.now())
       if (timeoutMs <= 0) return callFailed('timeout', 'the deadline has passed')
       const sent = dialect ? argumentsFor(dialect.value, task, args) : args
-      const outcome = await callOnce(task, sent, auth ?? entry.auth, { timeoutMs, ...(signal && { signal }) })
-      note(outcome, false)
-      return outcome
+      return link.call(task, sent, auth, { timeoutMs, ...(signal && { signal }) })
     },
     overlay: overlays.read,
     status(): UpstreamStatus {
-      const protocol = agents.peek(credential)?.protocol ?? entry.protocol
+      const protocol = link.protocol()
       return {
         id,
         url: entry.url,

@@ -3,8 +3,9 @@
  * ranges, and the rest is parsed with that array left empty. A page of rows is nearly all rows; each is parsed later,
  * alone, so that one bad row costs one row (measured: 0.9 us a row where parsing the whole message costs 2.7).
  */
+import { bufferOf, endOfString, parseJson } from './json.js'
+
 const QUOTE = 0x22
-const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
@@ -13,7 +14,6 @@ const COMMA = 0x2c
 const COLON = 0x3a
 const SPACE = 0x20 // and whatever sorts below it counts as white space here
 
-const MAX_DEPTH = 100
 const KEY = Buffer.from('"signals"')
 /** Stands where rows were cut out; no agent sends it by chance. */
 const CUT = 'tributary:rows-cut-here'
@@ -39,20 +39,9 @@ function skipSpace(bytes: Buffer, at: number): number {
   return next
 }
 
-/** Index after the string that opens at `at`, or -1. */
-function endOfString(bytes: Buffer, at: number): number {
-  for (let quote = bytes.indexOf(QUOTE, at + 1); quote !== -1; quote = bytes.indexOf(QUOTE, quote + 1)) {
-    let slashes = 0
-    while (bytes[quote - 1 - slashes] === BACKSLASH) slashes += 1
-    if (slashes % 2 === 0) return quote + 1
-  }
-  return -1
-}
-
 /** Index of the first byte after the next `"signals"` key with an array behind it: the array's bracket; or -1. */
 function findArray(bytes: Buffer, from: number): number {
   for (let key = bytes.indexOf(KEY, from); key !== -1; key = bytes.indexOf(KEY, key + 1)) {
-    if (bytes[key - 1] === BACKSLASH) continue // inside a string that quotes JSON
     const colon = skipSpace(bytes, key + KEY.length)
     if (bytes[colon] !== COLON) continue
     const bracket = skipSpace(bytes, colon + 1)
@@ -97,32 +86,9 @@ function findCut(bytes: Buffer): Cut | undefined {
   return cut && findArray(bytes, cut.to) === -1 ? cut : undefined
 }
 
-/** Nested so deep that only an attack means it: what is parsed here is later written again, recursively. */
-function isTooDeep(json: Uint8Array): boolean {
-  const bytes = Buffer.from(json.buffer, json.byteOffset, json.byteLength)
-  let depth = 0
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at] as number
-    if (byte === QUOTE) {
-      at = endOfString(bytes, at) - 1
-      if (at < 0) return false
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      depth += 1
-      if (depth > MAX_DEPTH) return true
-    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1
-  }
-  return false
-}
-
-/** Throws a SyntaxError when it is not JSON, or nested too deeply. */
-export function parseJson(json: Uint8Array): unknown {
-  if (isTooDeep(json)) throw new SyntaxError('nested too deeply')
-  return JSON.parse(Buffer.from(json.buffer, json.byteOffset, json.byteLength).toString())
-}
-
 /** Throws a SyntaxError when the message is not JSON. A row that is not JSON is found when it is read. */
 export function skim(message: Uint8Array): Skimmed {
-  const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength)
+  const bytes = bufferOf(message)
   const whole = () => parseJson(bytes)
   const cut = findCut(bytes)
   if (!cut) return { value: whole(), rows: [], whole }

@@ -114,6 +114,12 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     enqueue(CONFIRMATIONS, () => blobs.write(CONFIRMATIONS, [bytes]))
   }
 
+  function remove(key: Key): void {
+    const name = nameOf(key)
+    confirmations.delete(name)
+    enqueue(name, () => blobs.remove(name))
+  }
+
   return {
     /** Reads the confirmations of an earlier process. Call once, before `load`. */
     async restore(): Promise<void> {
@@ -135,16 +141,12 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
       confirmations.set(nameOf(slice), confirmedAt)
       cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
     },
-    remove(key: Key): void {
-      const name = nameOf(key)
-      confirmations.delete(name)
-      enqueue(name, () => blobs.remove(name))
-    },
+    remove,
     /** Forgets slices of agents that nobody lists any more. */
     async sweep(isKnown: (agentUrl: string) => boolean): Promise<void> {
-      for (const name of await blobs.list(PREFIX)) {
+      for (const name of new Set([...confirmations.keys(), ...(await blobs.list(PREFIX))])) {
         const [, scope = '', agentUrl = ''] = /^slice\/([^/]*)\/(.*)$/.exec(name) ?? []
-        if (!isKnown(agentUrl)) this.remove({ agentUrl, scope })
+        if (!isKnown(agentUrl)) remove({ agentUrl, scope })
       }
     },
     async close(): Promise<void> {

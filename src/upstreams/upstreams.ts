@@ -9,17 +9,17 @@ import type { Send } from '../net/send.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
 import type { Blobs } from './blobs.js'
 import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
+import { parseJson } from './json.js'
 import type { Held } from './mirror.js'
 import type { OverlayOutcome, Scope } from './overlay.js'
 import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
 import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
-import { parseJson } from './skim.js'
 import type { Slice } from './slice.js'
 import { createSliceStore } from './slice-store.js'
 import { createSlots } from './slots.js'
 import type { UpstreamStatus } from './status.js'
 
-const TOTAL_CALLS = 256 // under way at once, over all upstreams
+const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
 const LOADING = 4 // slices read from disk at once
 
 export type UpstreamsConfig = {
@@ -107,6 +107,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let config = options.config
   let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
   let started = false
+  let swept = false
   let slices: readonly Slice[] | undefined
   let domains: readonly string[] | undefined
 
@@ -162,6 +163,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
       const predecessor = predecessors.get(agentUrl)
       work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
+    }
+    if (!swept && started && discovery.isComplete()) {
+      swept = true
+      work.push(store.sweep((agentUrl) => wanted.has(agentUrl)))
     }
     return Promise.all(work).then(
       () => {},

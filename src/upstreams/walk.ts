@@ -3,8 +3,8 @@
  * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; FACTS 8, pages).
  */
 import { type AgentError, type AgentOutcome, type CallFailure, callFailed, type Payload } from './agent.js'
-import { isObject } from './answer.js'
 import { type Collected, type Collector, createCollector } from './collect.js'
+import { isObject } from './json.js'
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_ROWS = 2_000_000

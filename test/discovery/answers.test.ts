@@ -1,10 +1,10 @@
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import { anonymous, buyer, other, readAnswer, startWorld } from './support/world.js'
 
+const { ask, discovery, sandbox } = await startWorld(tap, 300)
 const budget = { interval: 3, unit: 'seconds' } as const
 
 test('one question to every agent, one ranked answer', async (t) => {
-  const { ask, discovery } = await startWorld(t, 600)
   const started = Date.now()
   const answer = readAnswer(await ask({ signal_spec: 'electric vehicle intenders', time_budget: budget }))
   t.comment(`took ${Date.now() - started} ms: ${answer.message}`)
@@ -40,7 +40,6 @@ test('one question to every agent, one ranked answer', async (t) => {
 })
 
 test('pages follow each other without overlap, and cursors belong to their caller and question', async (t) => {
-  const { ask } = await startWorld(t, 300)
   const question = { signal_spec: 'show all available signals', time_budget: budget }
   const handles: string[] = []
   let cursor: string | undefined
@@ -69,7 +68,6 @@ test('pages follow each other without overlap, and cursors belong to their calle
 })
 
 test('filters hold for what upstreams found, too', async (t) => {
-  const { ask } = await startWorld(t, 300)
   const filters = { data_providers: ['motorledger.example'] }
   const answer = readAnswer(await ask({ signal_spec: 'cars and coffee', filters, time_budget: budget }))
   t.ok(answer.signals.length > 0)
@@ -80,14 +78,12 @@ test('filters hold for what upstreams found, too', async (t) => {
 })
 
 test('nothing that matches is an empty answer, not an error', async (t) => {
-  const { ask } = await startWorld(t, 100)
   const answer = readAnswer(await ask({ signal_spec: 'quantum chromodynamics', time_budget: budget }))
   t.same(answer.signals, [])
   t.match(answer.message, /^No signal matches/)
 })
 
 test('an upstream that hangs costs the answer nothing but its own signals', async (t) => {
-  const { ask, sandbox } = await startWorld(t, 200)
   sandbox.delay('signals.meridian.example', 60_000)
   const started = Date.now()
   const answer = readAnswer(

@@ -1,5 +1,5 @@
 import { createHmac, generateKeyPairSync } from 'node:crypto'
-import { test } from 'tap'
+import tap, { test } from 'tap'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { startReceiver } from './support/receiver.js'
 import { verifySignature } from './support/verify-signature.js'
@@ -7,10 +7,10 @@ import { anonymous, buyer, other, readAnswer, startWorld, until } from './suppor
 
 const SECRET = 'a shared secret of at least 32 characters'
 const hmac = { schemes: ['HMAC-SHA256'], credentials: SECRET }
+const { ask, sandbox, store } = await startWorld(tap, 200)
 const time_budget = { interval: 1, unit: 'seconds' } as const
 
 test('what takes longer is submitted, completed and notified, with the signals of the late upstream', async (t) => {
-  const { ask, sandbox, store } = await startWorld(t, 200)
   const { url, received } = await startReceiver(t, (request) => (request === 0 ? 503 : 200))
   sandbox.agents.meridian.briefTakes(600)
   const config = { url, operation_id: 'op_1', token: 'a token of the buyer', authentication: hmac }
@@ -52,7 +52,7 @@ test('with a signing key, a webhook is signed as RFC 9421 says', async (t) => {
     ['ec', { namedCurve: 'P-256' }, 'ecdsa-p256-sha256'],
   ] as const) {
     const { privateKey, publicKey } = generateKeyPairSync(type as 'ec', options as { namedCurve: string })
-    const { ask, sandbox } = await startWorld(t, 100, { webhookKey: { keyId: 'key-1', privateKey } })
+    const { ask, sandbox } = await startWorld(t, 30, { webhookKey: { keyId: 'key-1', privateKey } })
     const { url, received } = await startReceiver(t)
     sandbox.agents.meridian.briefTakes(300)
     const push_notification_config = { url, operation_id: 'op_2' }
@@ -70,7 +70,6 @@ test('with a signing key, a webhook is signed as RFC 9421 says', async (t) => {
 })
 
 test('a notification that cannot be honoured is refused at once', async (t) => {
-  const { ask } = await startWorld(t, 100)
   const signal_spec = 'mortgages'
   const url = 'https://buyer.example/hook'
   const refusals: [object, string][] = [
@@ -102,9 +101,8 @@ test('a notification that cannot be honoured is refused at once', async (t) => {
 })
 
 test('without a wish to be notified, what there is is answered now', async (t) => {
-  const { ask, sandbox } = await startWorld(t, 200)
   sandbox.agents.meridian.briefTakes(5_000)
-  const answer = readAnswer(await ask({ signal_spec: 'mortgage seekers', time_budget }, buyer))
+  const answer = readAnswer(await ask({ signal_spec: 'student loan seekers', time_budget }, buyer))
   t.equal(answer.taskId, undefined)
   t.ok(answer.signals.length > 0)
   t.match(

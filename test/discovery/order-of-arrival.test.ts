@@ -2,10 +2,12 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { createBrief } from '../../src/discovery/brief.js'
 import { placeOf } from '../../src/discovery/hits.js'
+import { createLocal } from '../../src/discovery/local.js'
 import { readSynonyms } from '../../src/discovery/synonym-file.js'
 import { buildSnapshot } from '../../src/feed/builder.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { createSearchHost } from '../../src/feed/search/search-host.js'
+import { compileSynonyms } from '../../src/feed/search/synonyms.js'
 import { rowAt } from '../../src/feed/snapshot.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
@@ -27,7 +29,9 @@ test('answers of upstreams in any order of arrival give the same answer once all
   const feed = createFeed({ cursorSecret: 'secret', retain: { count: 1, ms: 1 } })
   const snapshot = buildSnapshot({ slices: [sliceOf('north', mirrored)], judge })
   feed.publish(snapshot, 0)
-  const search = createSearchHost(await readSynonyms('config/synonyms.yaml'))
+  const file = await readSynonyms('config/synonyms.yaml')
+  const search = createSearchHost(file)
+  const local = createLocal({ search, synonyms: compileSynonyms(file) })
   t.teardown(search.close)
   await search.publish(snapshot)
 
@@ -43,7 +47,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     }))
     const brief = createBrief({
       feed,
-      search,
+      local,
       fanout,
       upstreams: { statuses: () => statuses },
       judge: () => judge,

@@ -16,6 +16,7 @@ const ROOMS = [
   'feed',
   'store',
   'activation',
+  'discovery',
   'server',
   'sandbox',
 ] as const

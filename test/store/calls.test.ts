@@ -67,3 +67,26 @@ onEveryStorage('a unit of work is kept whole or not at all', async (t, storage) 
   t.equal(await store.calls.get('a'), undefined)
   t.same(await store.calls.ofKey('acme', 'key-a', 0), [])
 })
+
+onEveryStorage(
+  'of units of work that are kept together, one that fails takes none with it',
+  async (t, storage) => {
+    const store = await storage.open()
+    const lease = { owner: 'one', until: 0 }
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 100 }, (_, index) =>
+        store.write(async ({ calls }) => {
+          await calls.intend(call(`c${index}`), lease)
+          if (index % 10 === 3) throw new Error('thought better of it')
+          if (index % 10 === 7) await calls.intend(call(`c${index}`), lease) // the same id again
+          return index
+        }),
+      ),
+    )
+    for (const [index, outcome] of outcomes.entries()) {
+      const isKept = index % 10 !== 3 && index % 10 !== 7
+      t.equal(outcome.status, isKept ? 'fulfilled' : 'rejected', `unit ${index}`)
+      t.equal((await store.calls.get(`c${index}`))?.id, isKept ? `c${index}` : undefined)
+    }
+  },
+)

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import { type AdmissionOptions, createAdmission } from '../../src/server/admission.js'
 import { createServer, type ServerOptions } from '../../src/server/app.js'
 import type { UpstreamStatus } from '../../src/upstreams/status.js'
 import { plainFeed } from './server-feed.js'
@@ -12,11 +13,23 @@ export const OTHER_TOKEN = 'other-token'
 export const OPERATOR_TOKEN = 'operator-token'
 export const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
 
+const CALLERS: AdmissionOptions['callers'] = {
+  anonymous: 'metadata',
+  keys: [
+    { id: 'buyer', tokenSha256: sha256(BUYER_TOKEN), role: 'buyer', accounts: { acc_1: {} } },
+    { id: 'other', tokenSha256: sha256(OTHER_TOKEN), role: 'buyer', accounts: { acc_2: {} } },
+    { id: 'op', tokenSha256: sha256(OPERATOR_TOKEN), role: 'operator' },
+  ],
+}
+
 /** What an answer holds is for the test to say. */
 type Parsed = ReturnType<typeof JSON.parse>
 export type Reply = { status: number; headers: Headers; text: string; json: Parsed }
 
-export async function startServer(t: Test, options: Partial<ServerOptions> = {}) {
+export type FixtureOptions = Partial<Omit<ServerOptions, 'admission'> & AdmissionOptions>
+
+export async function startServer(t: Test, options: FixtureOptions = {}) {
+  const { callers = CALLERS, jwt, rateLimit, ...rest } = options
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
   const app = createServer({
@@ -25,16 +38,9 @@ export async function startServer(t: Test, options: Partial<ServerOptions> = {})
     feed: plainFeed(120),
     upstreams: { statuses: (): UpstreamStatus[] => [] },
     facts: () => ({ providerDomains: ['p.example'], servesOwned: true, accountOverlays: true }),
-    callers: {
-      anonymous: 'metadata',
-      keys: [
-        { id: 'buyer', tokenSha256: sha256(BUYER_TOKEN), role: 'buyer', accounts: { acc_1: {} } },
-        { id: 'other', tokenSha256: sha256(OTHER_TOKEN), role: 'buyer', accounts: { acc_2: {} } },
-        { id: 'op', tokenSha256: sha256(OPERATOR_TOKEN), role: 'operator' },
-      ],
-    },
+    admission: createAdmission({ callers, ...(jwt && { jwt }), ...(rateLimit && { rateLimit }) }),
     log,
-    ...options,
+    ...rest,
   })
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => app.close())

@@ -62,7 +62,11 @@ function isRefused({ http }: Capture): boolean {
 }
 
 /** The captured answer that fits best: the same arguments, then the same kind of request. */
-function pick(captures: readonly Capture[], task: string, args: Arguments): Capture | undefined {
+function pick(
+  captures: readonly Capture[],
+  task: string,
+  { fields: _, ...args }: Arguments,
+): Capture | undefined {
   const calls = captures.flatMap((capture) => {
     const call = invocation(capture.request)
     return call?.task === task && !isRefused(capture) ? [{ capture, args: call.args }] : []

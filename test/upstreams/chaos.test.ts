@@ -8,8 +8,8 @@ import { configOf, openUpstreams, until } from '../support/upstream-world.js'
 const SCRIPT = fileURLToPath(new URL('../support/upstream-chaos.js', import.meta.url))
 const UPSTREAMS = 5
 const ROWS = 400
-const RUN_MS = 8_000
-const KILL_EVERY_MS = 900
+const RUN_MS = 6_000
+const KILL_EVERY_MS = 700
 const SEED = 7
 
 type Child = { process: ChildProcess; port: number }

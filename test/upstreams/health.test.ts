@@ -179,3 +179,21 @@ test('a call to nobody, and one whose deadline has passed, say so', async (t) =>
   t.match(await upstreams.call('b', 'get_signals', {}, { deadline: soon() }), { reason: 'unknown_upstream' })
   t.match(await upstreams.call('a', 'get_signals', {}, { deadline: Date.now() - 1 }), { reason: 'timeout' })
 })
+
+test('a bug met in one upstream is told, and costs no other upstream anything', async (t) => {
+  const brief = await startMcpAgent((task) =>
+    task === 'get_signals' ? { status: 'failed', errors: [{ code: 'X' }] } : undefined,
+  )
+  const good = await startMcpAgent(wholesaleAgent(rows(5), 'v1').handle)
+  for (const each of [brief, good]) t.teardown(each.close)
+  const statics = [brief, good].map(({ url }, at) => ({ id: `a${at}`, url }))
+  const { upstreams, trouble } = await openUpstreams(t, configOf(statics), {
+    referencesFor: () => {
+      throw new Error('a bug')
+    },
+  })
+  await upstreams.start()
+  await until('the good one', () => upstreams.slices().length === 1)
+  await until('the report', () => trouble.length > 0)
+  t.match(trouble[0], /a0: the refresh broke: Error: a bug/)
+})

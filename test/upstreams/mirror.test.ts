@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { sliceListing } from '../../src/upstreams/slice.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
 
@@ -47,4 +48,68 @@ test('an unchanged poll moves the freshness and nothing else', async (t) => {
   feed.publish([...rows(30), row(30)], 'v2')
   await until('the new row', () => upstreams.slices()[0]?.rows.count === 31)
   t.equal(changes, 2)
+})
+
+test('an agent that refuses the list of fields is asked without it', async (t) => {
+  const feed = wholesaleAgent(rows(150), 'v1')
+  let refusals = 0
+  const agent = await startMcpAgent((task, args) => {
+    if (!args.fields) return feed.handle(task, args)
+    refusals += 1
+    return { status: 'failed', adcp_error: { code: 'INVALID_REQUEST', message: 'fields', field: 'fields' } }
+  })
+  t.teardown(agent.close)
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices()[0]?.rows.count === 150)
+  t.equal(refusals, 1, 'once is enough')
+})
+
+test('a new configuration disturbs only whom it touches, and loses no rows meanwhile', async (t) => {
+  const agents = await Promise.all([1, 2].map(() => startMcpAgent(wholesaleAgent(rows(20), 'v1').handle)))
+  for (const agent of agents) t.teardown(agent.close)
+  const statics = agents.map(({ url }, at) => ({ id: `a${at}`, url }))
+  const { upstreams } = await openUpstreams(t, configOf(statics))
+  await upstreams.start()
+  await until('both slices', () => upstreams.slices().length === 2)
+  const walkedAt = () => upstreams.statuses().map((status) => status.walkedAt)
+  const before = walkedAt()
+  const [first, second] = statics
+  if (!first || !second) throw new Error('two agents were started')
+  upstreams.reconfigure(configOf([first, { ...second, id: 'renamed' }]))
+  t.equal(upstreams.slices().length, 2)
+  t.same(
+    upstreams
+      .statuses()
+      .map(({ id }) => id)
+      .sort(),
+    ['a0', 'renamed'],
+  )
+  await until('the second walk', () => walkedAt().some((at, index) => at !== before[index]))
+  t.equal(walkedAt().filter((at, index) => at === before[index]).length, 1)
+  t.throws(() => upstreams.reconfigure(configOf([{ url: 'nonsense' }])), /nonsense/)
+  upstreams.reconfigure(configOf([first]))
+  t.equal(upstreams.slices().length, 1)
+})
+
+test('a token is believed for a day: then everything is read again, whatever it says', async (t) => {
+  const feed = wholesaleAgent(rows(20), 'v1')
+  const agent = await startMcpAgent(feed.handle)
+  t.teardown(agent.close)
+  const time = createManualClock()
+  const hour = 3_600_000
+  const config = configOf([{ id: 'a', url: agent.url }], { refreshMs: hour, dropAfterMs: 100 * hour })
+  const { upstreams } = await openUpstreams(t, config, { clock: time.clock })
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  feed.publish(rows(21), 'v1') // its version is computed over the first rows only
+  const walkedAt = () => upstreams.statuses()[0]?.walkedAt ?? 0
+  const before = walkedAt()
+  await until('the walk', () => {
+    if ((upstreams.statuses()[0]?.nextAttemptAt ?? 0) > time.clock.now()) time.advance(hour / 4)
+    return walkedAt() > before
+  })
+  t.ok(walkedAt() - before >= 24 * hour)
+  t.ok(walkedAt() - before <= 26 * hour)
+  t.equal(upstreams.slices()[0]?.rows.count, 21)
 })

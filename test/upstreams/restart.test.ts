@@ -68,3 +68,16 @@ test('tokens are not sent with another credential than they came with', async (t
   t.equal(upstreams.slices()[0]?.feedVersion, undefined)
   await until('a whole walk', () => feed.pages() === pages + 3)
 })
+
+test('a slice of an agent that nobody lists any more is forgotten', async (t) => {
+  const { folder, feed } = await mirrored(t)
+  const other = await startMcpAgent(feed.handle)
+  t.teardown(other.close)
+  const { upstreams, close } = await openUpstreams(t, configOf([{ id: 'b', url: other.url }]), { folder })
+  await upstreams.start()
+  await until('its slice', () => upstreams.slices().length === 1)
+  await close()
+  const kept = (await readdir(folder)).filter((file) => file.startsWith('slice'))
+  t.equal(kept.length, 1)
+  t.ok(kept[0]?.includes(new URL(other.url).port))
+})

@@ -31,7 +31,11 @@ export type Concept = {
 }
 
 export type Question = {
+  /** Those that some row has. */
   concepts: readonly Concept[]
+  /** Concepts asked for, found or not, and what all of them weigh. */
+  asked: number
+  full: number
   /** Words in quotes: a row must have every one of them. Term -1: no row can. */
   required: readonly Posting[]
   /** What follows "excluding", "except", "but not": a row must have none. */
@@ -194,8 +198,11 @@ export function readQuestion(index: SearchIndex, synonyms: Synonyms, text: strin
     ),
   )
   const concepts = conceptsOf(reading, folded.replace(UNWANTED, ' '))
+  const own = concepts.filter(({ bonus }) => !bonus)
   return {
     concepts: concepts.filter(({ alternatives }) => alternatives.length > 0),
+    asked: own.length,
+    full: own.reduce((sum, { idf }) => sum + idf, 0),
     required,
     excluded,
     everything: concepts.length === 0 && required.length === 0,

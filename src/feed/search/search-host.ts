@@ -17,6 +17,10 @@ export function createSearchHost(file: SynonymFile) {
   let current: Searchable | undefined
   let next: Snapshot | undefined
   let work: Promise<void> | undefined
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
 
   function build({ count, rows }: Snapshot): Promise<SearchIndex> {
     const thread =
@@ -47,6 +51,7 @@ export function createSearchHost(file: SynonymFile) {
       if (snapshot.id === current?.snapshot.id) continue
       try {
         current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
+        open()
       } catch (error) {
         worker = undefined // a thread that died is replaced with the next snapshot
         throw error
@@ -63,7 +68,9 @@ export function createSearchHost(file: SynonymFile) {
       })
       return work
     },
-    /** Undefined until the first index stands. */
+    /** When the first index stands. */
+    opened,
+    /** Undefined until then. */
     current: () => current,
     async close(): Promise<void> {
       next = undefined

@@ -22,6 +22,8 @@ export type SearchHits = {
   /** Best first. */
   rows: Uint32Array
   scores: Float32Array
+  /** What a row would score that says everything asked for, with all its weight: scores of two indexes compare by it. */
+  full: number
   /** How many rows qualified before the limit. */
   total: number
   /** The question named nothing to look for: every row is an answer. */
@@ -172,7 +174,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     }
     const hits = pick(count, (at) => touched[at] as number, 0, limit)
     score.fill(0)
-    return { ...hits, everything: true }
+    return { ...hits, full: Number.POSITIVE_INFINITY, everything: true }
   }
 
   function search(text: string, { limit, accept }: SearchOptions): SearchHits {
@@ -181,7 +183,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     if (question.everything) return everything(open, limit)
     let count = 0
     for (const concept of question.concepts) count = addConcept(concept, count)
-    const asked = question.concepts.reduce((sum, { bonus }) => sum + (bonus ? 0 : 1), 0)
+    const { asked, full } = question
     let highest = 0
     for (let at = 0; at < count; at += 1) {
       const row = touched[at] as number
@@ -193,7 +195,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     }
     const hits = pick(count, (at) => touched[at] as number, highest, limit)
     for (let at = 0; at < count; at += 1) score[touched[at] as number] = 0
-    return { ...hits, everything: false }
+    return { ...hits, full, everything: false }
   }
 
   return { search }

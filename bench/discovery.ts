@@ -1,0 +1,131 @@
+/**
+ * Brief fan-out: 50 upstreams over real sockets, 5 of which hang. Bar: the answer leaves by its deadline plus 50 ms, and
+ * without hung upstreams as soon as the slowest has spoken (DESIGN 8).
+ * Run: node dist/bench/discovery.js
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { performance } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
+import { createBrief } from '../src/discovery/brief.js'
+import { createDiscover } from '../src/discovery/discover.js'
+import { rowKeys } from '../src/discovery/findings.js'
+import { createKept } from '../src/discovery/kept.js'
+import { createLocal } from '../src/discovery/local.js'
+import { readSynonyms } from '../src/discovery/synonym-file.js'
+import { buildSnapshot } from '../src/feed/builder.js'
+import { createFeed } from '../src/feed/feed.js'
+import { createSearchHost } from '../src/feed/search/search-host.js'
+import { compileSynonyms } from '../src/feed/search/synonyms.js'
+import { systemClock } from '../src/net/clock.js'
+import { createEgress } from '../src/net/egress.js'
+import { createFanout } from '../src/upstreams/fanout.js'
+import { createUpstreams } from '../src/upstreams/upstreams.js'
+import { judgeThat, sliceOf } from '../test/feed/world.js'
+import { briefListing, FEED_SIGNALS } from './discovery-agents-rows.js'
+
+const UPSTREAMS = 50
+const HUNG = 5
+const SLOWEST_MS = 400
+const QUESTIONS = 40
+
+const AGENTS = fileURLToPath(new URL('./discovery-agents.js', import.meta.url))
+
+const agents = spawn(process.execPath, [AGENTS, String(UPSTREAMS), String(HUNG), String(SLOWEST_MS)], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+})
+const [line] = (await once(agents.stdout, 'data')) as [Buffer]
+const urls = JSON.parse(line.toString()) as string[]
+const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
+const upstreams = createUpstreams({
+  config: {
+    registries: [],
+    statics: urls.map((url, n) => ({
+      ...{ id: `agent${n}`, protocol: 'mcp' as const, seeds: [], exclude: false },
+      url,
+      auth: { type: 'none' as const },
+    })),
+    policy: {},
+    defaults: {
+      ...{ timeoutMs: 60_000, refreshMs: 600_000, staleAfterMs: 3_600_000, dropAfterMs: 86_400_000 },
+      ...{ concurrency: 4, pageSize: 100 },
+    },
+  },
+  ...{
+    send: egress.send,
+    clock: systemClock,
+    random: Math.random,
+    referencesFor: () => [],
+    onTrouble: () => {},
+  },
+  blobs: { read: async () => undefined, write: async () => {}, remove: async () => {}, list: async () => [] },
+})
+await upstreams.start()
+const judge = judgeThat({})
+const feed = createFeed({ cursorSecret: 'bench', retain: { count: 1, ms: 1 } })
+const snapshot = buildSnapshot({
+  slices: [
+    sliceOf(
+      'mirror',
+      Array.from({ length: FEED_SIGNALS }, (_, at) => briefListing(at)),
+    ),
+  ],
+  judge,
+})
+feed.publish(snapshot, Date.now())
+const file = await readSynonyms('config/synonyms.yaml')
+const search = createSearchHost(file)
+const local = createLocal({ search, synonyms: compileSynonyms(file) })
+await search.publish(snapshot)
+
+/** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
+async function measure(name: string, seconds: number, isAsked: (n: number) => boolean): Promise<void> {
+  const fanout = createFanout({ call: upstreams.call, clock: systemClock, prepare: rowKeys })
+  const statuses = urls.flatMap((url, n) =>
+    isAsked(n)
+      ? [
+          {
+            ...{ id: `agent${n}`, name: `agent${n}`, listings: 0, dropped: {}, state: 'fresh' as const },
+            url,
+          },
+        ]
+      : [],
+  )
+  const brief = createBrief({
+    feed,
+    local,
+    fanout,
+    upstreams: { statuses: () => statuses },
+    judge: () => judge,
+  })
+  const { discover } = createDiscover({ brief, feed, kept: createKept(Date.now), searchable: async () => {} })
+  const took: number[] = []
+  for (let n = 0; n < (seconds > 1 ? 3 : QUESTIONS); n += 1) {
+    const now = Date.now()
+    const started = performance.now()
+    const signal_spec = `electric vehicle intenders, question ${name} ${n}`
+    await discover(
+      { signal_spec, time_budget: { interval: seconds, unit: 'seconds' } },
+      { caller: 'bench', visibility: 'full', grants: [] },
+      { now, deadline: now + 130_000, signal: AbortSignal.timeout(130_000), contextId: 'ctx' },
+    )
+    took.push(performance.now() - started)
+  }
+  fanout.close()
+  took.sort((one, other) => one - other)
+  const worst = took.at(-1) ?? 0
+  const median = took[took.length >> 1] ?? 0
+  console.log(
+    `${name.padEnd(28)} budget ${seconds} s: median ${median.toFixed(0)} ms, worst ${worst.toFixed(0)} ms ` +
+      `(${worst <= seconds * 1_000 + 50 ? 'within' : 'BEYOND'} deadline + 50 ms)`,
+  )
+}
+
+await measure('mirror only', 1, () => false)
+await measure(`${UPSTREAMS - HUNG} that answer`, 1, (n) => n >= HUNG)
+await measure(`${UPSTREAMS}, ${HUNG} of them hung`, 1, () => true)
+await measure(`${UPSTREAMS}, ${HUNG} of them hung`, 3, () => true)
+await search.close()
+await upstreams.close()
+await egress.close()
+agents.kill()

@@ -1,0 +1,31 @@
+/** Run as a child process: asks a url at a steady rate for some seconds and reports latencies in ms. */
+import { Agent, get } from 'node:http'
+
+const [port, seconds] = process.argv.slice(2)
+const EVERY_MS = 2
+const agent = new Agent({ keepAlive: true, maxSockets: 8 })
+const latencies: number[] = []
+let waiting = 0
+
+function ask(): void {
+  const started = performance.now()
+  waiting += 1
+  get({ port, host: '127.0.0.1', agent }, (reply) => {
+    reply.resume().on('end', () => {
+      latencies.push(performance.now() - started)
+      waiting -= 1
+    })
+  })
+}
+
+const ending = performance.now() + Number(seconds) * 1_000
+const timer = setInterval(() => {
+  if (performance.now() < ending) return ask()
+  if (waiting > 0) return
+  clearInterval(timer)
+  agent.destroy()
+  latencies.sort((a, b) => a - b)
+  const at = (share: number) => latencies[Math.floor(latencies.length * share)] as number
+  process.send?.({ p50: at(0.5), p99: at(0.99), requests: latencies.length })
+  process.disconnect?.()
+}, EVERY_MS)

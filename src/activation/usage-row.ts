@@ -1,0 +1,55 @@
+/** One row of a usage report: which upstream sold what it reports, and the row as that upstream gets it. */
+import type { AccountReference } from '../adcp/account.js'
+import type { Resolved } from '../feed/lookup.js'
+import type { Entry } from '../store/ledger.js'
+
+export type UsageRow = {
+  account: AccountReference
+  signal_agent_segment_id?: string
+  pricing_option_id?: string
+} & Record<string, unknown>
+
+export type Sold = { upstream: string; segmentId: string; upstreamOptionId?: string }
+
+/** The one upstream that sold what the row reports, from the ledger first: a signal may have left the feed. */
+export function soldBy(
+  row: UsageRow,
+  history: readonly Entry[],
+  signal: Resolved | undefined,
+): Sold | 'ambiguous' | undefined {
+  const { signal_agent_segment_id: handle = '', pricing_option_id: optionId } = row
+  const sold = new Map<string, Sold>()
+  for (const entry of history) {
+    if (entry.action !== 'activate' || entry.outcome === 'failed') continue
+    if (handle !== entry.signalHandle && handle !== entry.offerHandle) continue
+    if (optionId !== undefined && entry.pricingOptionId !== optionId) continue
+    const { upstream, segmentId, upstreamOptionId } = entry
+    sold.set(entry.offerHandle, { upstream, segmentId, ...(optionId !== undefined && { upstreamOptionId }) })
+  }
+  if (sold.size === 0 && signal) {
+    for (const offer of signal.offers) {
+      if (handle !== signal.handle && handle !== offer.handle) continue
+      const found = offer.options.find(({ option }) => option.pricing_option_id === optionId)
+      if (optionId !== undefined && !found) continue
+      const { upstream, segmentId } = offer
+      sold.set(offer.handle, { upstream, segmentId, ...(found && { upstreamOptionId: found.upstreamId }) })
+    }
+  }
+  const [first, another] = [...sold.values()]
+  return another ? 'ambiguous' : first
+}
+
+/** The row as the upstream gets it: its own ids, and the caller's account as it knows it, if it does. */
+export function upstreamRow(
+  row: UsageRow,
+  to: Sold,
+  account: AccountReference | undefined,
+): Record<string, unknown> {
+  const { account: _, signal_agent_segment_id: __, pricing_option_id: ___, ...figures } = row
+  return {
+    ...(account && { account }),
+    ...figures,
+    signal_agent_segment_id: to.segmentId,
+    ...(to.upstreamOptionId !== undefined && { pricing_option_id: to.upstreamOptionId }),
+  }
+}

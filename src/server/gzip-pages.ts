@@ -1,0 +1,112 @@
+/**
+ * Pages compressed once and sent many times. A gzip answer is put together from a stored block with what is the caller's
+ * (id, context, message), the compressed rows as they were prepared, and a stored block again: a page in gzip costs less
+ * than the same page as it is, where compressing it for each answer would cost ten times as much (SCOUTING, MCP server).
+ */
+import { constants, crc32, deflateRaw } from 'node:zlib'
+import { LRUCache } from 'lru-cache'
+import type { Chunk } from './chunks.js'
+
+const CACHE_BYTES = 64 * 1024 * 1024
+const SEEN_PIECES = 20_000
+const SMALLEST = 2_048 // below this a packet is a packet
+const MOST_PIECES = 4 // a page from the feed's own order is one or two; scattered rows are another page each time
+const MOST_AT_ONCE = 2
+const STORED_BYTES = 0xffff
+const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff])
+const SYNC = { level: 6, finishFlush: constants.Z_SYNC_FLUSH } // ends on a byte, with more blocks to follow
+
+/** Blocks that hold the bytes as they are (RFC 1951, 3.2.4). */
+function stored(bytes: Buffer, isFinal: boolean): Buffer[] {
+  const blocks: Buffer[] = []
+  for (let at = 0; at === 0 || at < bytes.byteLength; at += STORED_BYTES) {
+    const part = bytes.subarray(at, at + STORED_BYTES)
+    const head = Buffer.allocUnsafe(5)
+    head[0] = isFinal && at + STORED_BYTES >= bytes.byteLength ? 1 : 0
+    head.writeUInt16LE(part.byteLength, 1)
+    head.writeUInt16LE(part.byteLength ^ 0xffff, 3)
+    blocks.push(head, part)
+  }
+  return blocks
+}
+
+function trailer(crc: number, length: number): Buffer {
+  const bytes = Buffer.allocUnsafe(8)
+  bytes.writeUInt32LE(crc, 0)
+  bytes.writeUInt32LE(length >>> 0, 4)
+  return bytes
+}
+
+/** Whether the client takes gzip. */
+export function takesGzip(accept: string | string[] | undefined): boolean {
+  return typeof accept === 'string' && /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/.test(accept)
+}
+
+export function createGzipPages() {
+  const compressed = new LRUCache<string, Buffer>({
+    max: SEEN_PIECES,
+    maxSize: CACHE_BYTES,
+    sizeCalculation: (bytes) => bytes.byteLength,
+  })
+  const seen = new LRUCache<string, true>({ max: SEEN_PIECES })
+  const underWay = new Set<string>()
+  // Rows are never rewritten where they stand, so their place names their content for as long as the memory lives.
+  const memories = new WeakMap<ArrayBufferLike, number>()
+  let memoryCount = 0
+
+  function nameOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
+    let memory = memories.get(buffer)
+    if (memory === undefined) {
+      memory = ++memoryCount
+      memories.set(buffer, memory)
+    }
+    return `${memory} ${byteOffset} ${byteLength}`
+  }
+
+  /** Off this thread, and only for what is asked for twice: a walk asks for each page once. */
+  function prepare(name: string, piece: Uint8Array): void {
+    if (!seen.has(name)) {
+      seen.set(name, true)
+      return
+    }
+    if (underWay.has(name) || underWay.size >= MOST_AT_ONCE) return
+    underWay.add(name)
+    deflateRaw(piece, SYNC, (error, bytes) => {
+      underWay.delete(name)
+      // A page that cannot be compressed goes on being sent as it is.
+      if (!error) compressed.set(name, bytes)
+    })
+  }
+
+  /** The chunks as one gzip stream, or undefined while a piece of them is not prepared. */
+  function pack(chunks: readonly Chunk[]): Chunk[] | undefined {
+    const pieces = chunks.filter((chunk): chunk is Uint8Array => typeof chunk !== 'string')
+    const [first] = pieces
+    if (!first || pieces.length > MOST_PIECES || first.byteLength < SMALLEST) return undefined
+    const packed: Chunk[] = [HEADER]
+    let crc = 0
+    let length = 0
+    let isWhole = true
+    chunks.forEach((chunk, at) => {
+      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : chunk
+      crc = crc32(bytes, crc)
+      length += bytes.byteLength
+      if (typeof chunk === 'string') {
+        packed.push(...stored(bytes as Buffer, at === chunks.length - 1))
+        return
+      }
+      const name = nameOf(chunk)
+      const ready = compressed.get(name)
+      if (ready) packed.push(ready)
+      else {
+        prepare(name, chunk)
+        isWhole = false
+      }
+    })
+    return isWhole ? [...packed, trailer(crc, length)] : undefined
+  }
+
+  return { pack }
+}
+
+export type GzipPages = ReturnType<typeof createGzipPages>

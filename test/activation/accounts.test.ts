@@ -1,0 +1,189 @@
+import { createListAccounts } from '../../src/activation/list-accounts.js'
+import type { AccountEntry, SyncAccountsRequest } from '../../src/activation/sync-accounts.js'
+import { createSyncAccounts } from '../../src/activation/sync-accounts.js'
+import { onEveryStorage, type Storage } from '../store/support/storages.js'
+import { buyer } from './support/parts.js'
+import { key } from './support/world.js'
+
+const acme: AccountEntry = {
+  brand: { domain: 'acme.example' },
+  operator: 'agency.example',
+  billing: 'operator',
+}
+const nova: AccountEntry = {
+  ...{ brand: { domain: 'nova.example', brand_id: 'spark' }, operator: 'agency.example', billing: 'agent' },
+}
+const config = {
+  subscriber_id: 'primary',
+  url: 'https://hooks.buyer.example/adcp',
+  event_types: ['signal.priced', 'wholesale_feed.bulk_change'],
+  active: false,
+}
+
+async function tasks(storage: Storage) {
+  const store = await storage.open()
+  const sync = createSyncAccounts({ store })
+  const list = createListAccounts({ store })
+  type Row = Record<string, unknown>
+  return {
+    async sync(accounts: AccountEntry[], more: Partial<SyncAccountsRequest> = {}, as = buyer) {
+      const answer = await sync({ idempotency_key: key(), accounts, ...more }, as)
+      if (answer.kind !== 'answer') throw new Error(answer.error.message)
+      return answer.fields.accounts as Row[]
+    },
+    async list(request = {}, as = buyer) {
+      const answer = await list(request, as)
+      if (answer.kind !== 'answer') throw new Error(answer.error.message)
+      return answer.fields as { accounts: Row[]; pagination: { has_more: boolean; cursor?: string } }
+    },
+    raw: sync,
+  }
+}
+
+onEveryStorage('a declared account is created, left alone, changed and closed', async (t, storage) => {
+  const { sync, list } = await tasks(storage)
+  const [created] = await sync([acme])
+  t.match(created, {
+    action: 'created',
+    status: 'active',
+    name: 'acme.example c/o agency.example',
+    billing: 'operator',
+  })
+  t.match(await sync([acme]), [{ action: 'unchanged', account_id: created?.account_id }])
+  t.match(await sync([{ ...acme, payment_terms: 'net_30' }]), [
+    { action: 'updated', payment_terms: 'net_30', warnings: [/invoices come from the upstreams/] },
+  ])
+  t.match(await sync([{ account: { account_id: String(created?.account_id) }, payment_terms: 'net_60' }]), [
+    { action: 'updated', payment_terms: 'net_60', brand: { domain: 'acme.example' } },
+  ])
+  t.match(await sync([nova], { delete_missing: true }), [
+    { action: 'created', name: 'nova.example (spark) c/o agency.example' },
+    { action: 'updated', status: 'closed', account_id: created?.account_id },
+  ])
+  t.match((await list({ status: 'active' })).accounts, [{ brand: { brand_id: 'spark' } }])
+  t.match(await sync([acme]), [{ action: 'updated', status: 'active' }])
+})
+
+onEveryStorage('a dry run tells what would be and changes nothing', async (t, storage) => {
+  const { sync, list } = await tasks(storage)
+  t.match(await sync([acme, acme], { dry_run: true }), [{ action: 'created' }, { action: 'unchanged' }])
+  t.same((await list()).accounts, [])
+})
+
+onEveryStorage('a sync is applied once for its key', async (t, storage) => {
+  const { raw, list } = await tasks(storage)
+  const request = { idempotency_key: key(), accounts: [acme] }
+  t.match(await raw(request, buyer), { replayed: undefined, fields: { accounts: [{ action: 'created' }] } })
+  t.match(await raw(request, buyer), { replayed: true, fields: { accounts: [{ action: 'created' }] } })
+  t.match(await raw({ ...request, accounts: [nova] }, buyer), { error: { code: 'IDEMPOTENCY_CONFLICT' } })
+  t.equal((await list()).accounts.length, 1)
+})
+
+onEveryStorage(
+  'subscriptions are kept, shown without credentials, replaced and cleared',
+  async (t, storage) => {
+    const { sync, list } = await tasks(storage)
+    const credentials = 'a-credential-of-thirty-two-characters'
+    const secret = { ...config, authentication: { schemes: ['Bearer'], credentials } }
+    const [created] = await sync([{ ...acme, notification_configs: [secret] }])
+    const shown = [{ ...config, authentication: { schemes: ['Bearer'] } }]
+    t.same(created?.notification_configs, shown)
+    t.same((await list()).accounts[0]?.notification_configs, shown)
+    t.notMatch(JSON.stringify(await list()), new RegExp(credentials))
+    t.match(
+      await sync([acme]),
+      [{ action: 'unchanged', notification_configs: shown }],
+      'left out: left alone',
+    )
+    const next = { ...config, subscriber_id: 'audit' }
+    t.same(
+      (await sync([{ ...acme, notification_configs: [next] }]))[0]?.notification_configs,
+      [next],
+      'replaced whole',
+    )
+    const [cleared] = await sync([{ ...acme, notification_configs: [] }])
+    t.match(cleared, { action: 'updated', notification_configs: undefined })
+  },
+)
+
+onEveryStorage(
+  'a subscription that is wrong or active fails its account and changes nothing',
+  async (t, storage) => {
+    const { sync, list } = await tasks(storage)
+    await sync([{ ...acme, notification_configs: [config] }])
+    const at = 'accounts[0].notification_configs[0]'
+    const wrong: [object, string, string][] = [
+      [{ active: true }, 'UNSUPPORTED_FEATURE', `${at}.active`],
+      [{ active: undefined }, 'UNSUPPORTED_FEATURE', `${at}.active`],
+      [{ url: 'http://hooks.buyer.example/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ url: 'https://127.0.0.1/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ url: 'https://[::ffff:10.0.0.1]/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ url: 'https://0x7f.1/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ url: 'https://localhost/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ url: 'https://db.internal/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ url: 'https://user:pass@hooks.buyer.example/' }, 'INVALID_REQUEST', `${at}.url`],
+      [{ event_types: ['signal.priced', 'final'] }, 'INVALID_REQUEST', `${at}.event_types[1]`],
+      [{ event_types: ['account.status_changed'] }, 'INVALID_REQUEST', `${at}.event_types[0]`],
+      [{ event_types: undefined }, 'INVALID_REQUEST', `${at}.event_types`],
+      [{ subscriber_id: 'with space' }, 'INVALID_REQUEST', `${at}.subscriber_id`],
+      [{ authentication: { schemes: ['Bearer'] } }, 'INVALID_REQUEST', `${at}.authentication`],
+    ]
+    for (const [change, code, field] of wrong) {
+      const [result] = await sync([{ ...acme, notification_configs: [{ ...config, ...change }] }])
+      t.match(
+        result,
+        { action: 'failed', status: 'active', errors: [{ code, field }] },
+        JSON.stringify(change),
+      )
+    }
+    const [twice, other] = await sync([{ ...acme, notification_configs: [config, config] }, nova])
+    t.match(twice, { errors: [{ field: 'accounts[0].notification_configs[1].subscriber_id' }] })
+    t.match(other, { action: 'created' }, 'one failed entry fails no other')
+    t.same((await list()).accounts[0]?.notification_configs, [config])
+  },
+)
+
+onEveryStorage('entries that cannot be are refused one by one', async (t, storage) => {
+  const { sync } = await tasks(storage)
+  t.match(
+    await sync([
+      { ...acme, billing: 'advertiser' },
+      { account: { account_id: 'acc_nobody' } },
+      { brand: { domain: 'acme.example' } },
+      { account: { brand: { domain: 'acme.example' }, operator: 'agency.example' } },
+    ]),
+    [
+      {
+        action: 'failed',
+        status: 'rejected',
+        errors: [{ code: 'BILLING_NOT_SUPPORTED', field: 'accounts[0].billing' }],
+      },
+      { action: 'failed', account_id: 'acc_nobody', errors: [{ code: 'ACCOUNT_NOT_FOUND' }] },
+      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'accounts[2].brand' }] },
+      { action: 'failed', brand: { domain: 'acme.example' }, errors: [{ code: 'ACCOUNT_NOT_FOUND' }] },
+    ],
+  )
+})
+
+onEveryStorage('configured and declared accounts are listed together, page by page', async (t, storage) => {
+  const { sync, list } = await tasks(storage)
+  const principal = { ...buyer, accounts: new Map([['acc_house', new Map()]]) }
+  await sync([acme, { ...nova, sandbox: true }], {}, principal)
+  await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, principal)
+  const bank = { legal_name: 'Acme', bank: { account_holder: 'Acme', iban: 'DE75512108001245126199' } }
+  const [billed] = await sync([{ ...acme, billing_entity: bank }], {}, principal)
+  t.same(billed?.billing_entity, { legal_name: 'Acme' }, 'bank details are not even kept')
+  const names: unknown[] = []
+  let cursor: string | undefined
+  do {
+    const page = await list({ pagination: { max_results: 1, ...(cursor && { cursor }) } }, principal)
+    names.push(...page.accounts.map((account) => account.name))
+    cursor = page.pagination.cursor
+  } while (cursor)
+  t.same(names, ['acc_house', 'acme.example c/o agency.example', 'nova.example (spark) c/o agency.example'])
+  t.match((await list({ sandbox: true }, principal)).accounts, [{ sandbox: true }])
+  t.match((await list({ account: { account_id: 'acc_house' } }, principal)).accounts, [
+    { account_id: 'acc_house', notification_configs: [config] },
+  ])
+  await t.rejects(list({ pagination: { cursor: 'forged' } }, principal), /cursor/)
+})

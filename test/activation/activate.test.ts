@@ -1,0 +1,121 @@
+import { test } from 'tap'
+import { until } from '../support/upstream-world.js'
+import { buyer, soon, stranger, TRADE_DESK } from './support/parts.js'
+import { asks, first, key, startWorld } from './support/world.js'
+
+const notLive = (platform: string) => (choice: { row: { deployments: readonly object[] } }) =>
+  choice.row.deployments.some((deployment) => {
+    const { platform: name, is_live: live } = deployment as { platform?: string; is_live: boolean }
+    return name === platform && !live
+  })
+
+test('an activated signal is live, with its key, in the answer and soon in the feed', async (t) => {
+  const world = await startWorld(t)
+  const choice = first(world.choices('northwind', notLive('the-trade-desk')))
+  const answer = await world.activate(asks(choice))
+  t.match(answer, {
+    kind: 'answer',
+    message: 'Activated: 1 of 1 deployments are live.',
+    fields: { deployments: [{ ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id' } }] },
+  })
+  t.equal(world.sandbox.agents.northwind.activations(), 1)
+  await until('the feed shows it live', () => {
+    const row = world.rows().find((one) => one.signal_agent_segment_id === choice.signal)
+    return row?.deployments.some((deployment) => deployment.is_live && deployment.activation_key) ?? false
+  })
+
+  const off = await world.activate({
+    action: 'deactivate',
+    signal_agent_segment_id: choice.signal,
+    destinations: [TRADE_DESK],
+  })
+  t.match(off, { kind: 'answer', fields: { deployments: [{ ...TRADE_DESK, is_live: false }] } })
+  t.equal(world.sandbox.agents.northwind.deactivations(), 1)
+})
+
+test('who has no grant for a destination gets no key', async (t) => {
+  const world = await startWorld(t)
+  const answer = await world.activate(asks(first(world.choices('northwind'))), stranger)
+  t.match(answer, { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
+  t.notMatch(JSON.stringify(answer), /activation_key/)
+})
+
+test('a submitted activation is a task of ours until the upstream has done it', async (t) => {
+  const world = await startWorld(t)
+  const choice = first(world.choices('meridian'))
+  const answer = await world.activate(asks(choice))
+  t.match(answer, { kind: 'answer', status: 'submitted', fields: { task_id: /^task_/ } })
+  if (answer.kind !== 'answer') return
+  t.match(answer.fields.deployments, [{ ...TRADE_DESK, is_live: false }])
+  const taskId = answer.fields.task_id as string
+  t.match(await world.activation.taskStatus({ task_id: taskId }, buyer, soon()), { status: 'submitted' })
+  let status = await world.activation.taskStatus({ task_id: taskId, include_result: true }, buyer, soon())
+  const end = Date.now() + 8_000
+  while (status.kind === 'answer' && status.status === 'submitted' && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    status = await world.activation.taskStatus({ task_id: taskId, include_result: true }, buyer, soon())
+  }
+  t.match(status, {
+    status: 'completed',
+    fields: {
+      task_type: 'activate_signal',
+      result: { deployments: [{ is_live: true, activation_key: {} }] },
+    },
+  })
+  const [entry] = await world.store.ledger.query({ caller: buyer.id }, 1)
+  t.match(entry, { outcome: 'completed', taskId, upstream: 'meridian' })
+  t.notMatch(JSON.stringify(entry), /activation_key/, 'the ledger holds no keys')
+})
+
+test('what is ambiguous is refused with the choices', async (t) => {
+  const world = await startWorld(t)
+  const { signal, offer, option } = first(world.choices('northwind'))
+  const unpriced = await world.activate({ signal_agent_segment_id: signal, destinations: [TRADE_DESK] })
+  t.match(unpriced, { error: { code: 'INVALID_REQUEST', field: 'pricing_option_id' } })
+  if (unpriced.kind === 'refused') {
+    const { choices } = unpriced.error.details as { choices: { pricing_option_ids: string[] }[] }
+    t.ok(choices.some(({ pricing_option_ids: ids }) => ids.includes(option)))
+  }
+  const foreign = { type: 'platform', platform: 'amazon-dsp' }
+  t.match(
+    await world.activate({
+      ...{ signal_agent_segment_id: offer, pricing_option_id: option },
+      destinations: [TRADE_DESK, foreign],
+    }),
+    { error: { code: 'INVALID_REQUEST', field: 'destinations[1]', details: { choices: [{}] } } },
+  )
+  t.equal(world.sandbox.agents.northwind.activations(), 0)
+})
+
+test('the upstream gets its own ids, the mapped account and the governance context', async (t) => {
+  const seen: unknown[] = []
+  const world = await startWorld(t, {
+    call: (call) => async (upstream, task, args, context) => {
+      seen.push(args)
+      return await call(upstream, task, args, context)
+    },
+  })
+  const mapped = { account_id: 'nw_77' }
+  const accounts = new Map([['acc_acme', new Map([['northwind', mapped]])]])
+  const choice = first(world.choices('northwind'))
+  const request = asks(choice, {
+    idempotency_key: key(),
+    account: { account_id: 'acc_acme' },
+    governance_context: 'token',
+    context: { mine: 1 },
+  })
+  t.match(await world.activate(request, { ...buyer, accounts }), { kind: 'answer' })
+  t.match(seen, [
+    {
+      signal_agent_segment_id: /^nw_seg_/,
+      idempotency_key: /^trb_[A-Za-z0-9_-]{43}$/,
+      account: mapped,
+      governance_context: 'token',
+      context: { mine: 1 },
+    },
+  ])
+  t.notMatch(JSON.stringify(seen), new RegExp(choice.signal), 'nothing of ours is sent')
+  t.match(await world.activate({ ...request, idempotency_key: key(), account: { account_id: 'acc_no' } }), {
+    error: { code: 'ACCOUNT_NOT_FOUND', field: 'account' },
+  })
+})

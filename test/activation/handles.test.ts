@@ -1,0 +1,125 @@
+import { test } from 'tap'
+import { until } from '../support/upstream-world.js'
+import { buyer, other, TRADE_DESK } from './support/parts.js'
+import { asks, first, losingAnswers, startWorld } from './support/world.js'
+
+test('stale, forged and foreign handles and options get the same bytes', async (t) => {
+  const world = await startWorld(t)
+  const [one, two] = world.choices('northwind')
+  if (!one || !two) throw new Error('the sandbox has too few signals')
+  const refused = async (request: object) => JSON.stringify(await world.activate(request))
+  const handles = [
+    'sig_AAAAAAAAAAAAAAAAAAAAAA', // never was
+    `${one.signal.slice(0, -1)}~`,
+    one.option, // an option is no handle
+    `${one.signal}.AAAAAAAA`,
+    'x',
+    '__proto__',
+    `${one.signal}\u0000`,
+    'nw_seg_a', // an upstream's own
+  ]
+  const bytes = new Set<string>()
+  for (const handle of handles) {
+    bytes.add(await refused(asks(one, { signal_agent_segment_id: handle })))
+    bytes.add(
+      await refused({ action: 'deactivate', signal_agent_segment_id: handle, destinations: [TRADE_DESK] }),
+    )
+  }
+  t.equal(bytes.size, 1)
+  t.match(JSON.parse(first([...bytes])), {
+    error: { code: 'REFERENCE_NOT_FOUND', field: 'signal_agent_segment_id' },
+  })
+
+  const options = [two.option, `${one.offer}.AAAAAAAAAA`, 'nw_seg_a_cpm', 'x', one.offer]
+  const said = new Set<string>()
+  for (const option of options) said.add(await refused(asks(one, { pricing_option_id: option })))
+  t.equal(said.size, 1)
+  t.match(JSON.parse(first([...said])), {
+    error: { code: 'REFERENCE_NOT_FOUND', field: 'pricing_option_id' },
+  })
+  t.equal(world.sandbox.agents.northwind.calls('activate_signal'), 0)
+  t.same(await world.store.ledger.query({}, 10), [], 'nothing of it is written down')
+})
+
+test('every handle and option of the feed activates, by signal and by offer', async (t) => {
+  const world = await startWorld(t)
+  const all = [...world.choices('northwind').slice(0, 12), ...world.choices('meridian').slice(0, 12)]
+  for (const [index, choice] of all.entries()) {
+    const handle = index % 2 ? choice.signal : choice.offer
+    t.match(await world.activate(asks(choice, { signal_agent_segment_id: handle })), { kind: 'answer' })
+  }
+  const { northwind, meridian } = world.sandbox.agents
+  t.equal(northwind.activations() + meridian.activations(), all.length)
+})
+
+test('what was activated can be switched off after it left the feed, by its caller only', async (t) => {
+  const world = await startWorld(t)
+  const { northwind } = world.sandbox.agents
+  const rows = world.choices('northwind', () => true).length
+  const choice = first(world.choices('northwind', ({ row }) => row.deployments.length > 0).slice(-1))
+  await world.activate(asks(choice, { destinations: choice.destinations.slice(0, 1) }))
+  northwind.withdraw(rows)
+  world.upstreams.refreshSoon('northwind')
+  const isGone = () => world.rows().every((row) => row.signal_agent_segment_id !== choice.signal)
+  const isUnpriced = () => world.choices('northwind', () => true).every(({ offer }) => offer !== choice.offer)
+  await until('the offer left the feed', () => isGone() || isUnpriced())
+  const off = {
+    action: 'deactivate',
+    signal_agent_segment_id: choice.offer,
+    destinations: choice.destinations.slice(0, 1),
+  }
+  t.match(await world.activate(off, other), { error: { code: 'REFERENCE_NOT_FOUND' } })
+  t.match(await world.activate(off), { kind: 'answer', fields: { deployments: [{ is_live: false }] } })
+  t.match(await world.activate(off), { kind: 'answer' }, 'and once more')
+  t.equal(northwind.deactivations(), 2)
+  t.match(await world.store.ledger.query({ caller: buyer.id }, 1), [
+    { action: 'deactivate', outcome: 'completed' },
+  ])
+})
+
+test('a signal activated at two upstreams is switched off at the one that is named', async (t) => {
+  const world = await startWorld(t)
+  const northwind = world.choices('northwind')
+  const both = world.choices('meridian').find(({ signal }) => northwind.some((one) => one.signal === signal))
+  const mine = northwind.find(({ signal }) => signal === both?.signal)
+  if (!both || !mine) throw new Error('the sandbox has no signal at both')
+  await world.activate(asks(both))
+  await world.activate(asks(mine))
+  const off = { action: 'deactivate', destinations: [TRADE_DESK] }
+  t.match(await world.activate({ ...off, signal_agent_segment_id: mine.signal }), {
+    error: {
+      code: 'INVALID_REQUEST',
+      field: 'signal_agent_segment_id',
+      details: {
+        choices: [{ signal_agent_segment_id: mine.offer }, { signal_agent_segment_id: both.offer }],
+      },
+    },
+  })
+  t.match(await world.activate({ ...off, signal_agent_segment_id: mine.offer }), { kind: 'answer' })
+  t.equal(world.sandbox.agents.northwind.deactivations(), 1)
+  t.match(
+    await world.activate({ ...off, signal_agent_segment_id: mine.signal }),
+    { kind: 'answer' },
+    'one is left',
+  )
+  t.equal(world.sandbox.agents.meridian.deactivations(), 1)
+})
+
+test('an open activation is not repeated once its caller has switched the signal off', async (t) => {
+  const { lost, call } = losingAnswers()
+  const world = await startWorld(t, { agents: ['northwind'], call })
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind'))
+  lost.next = 2
+  t.match(await world.activate(asks(choice)), { error: { code: 'SERVICE_UNAVAILABLE' } })
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  t.match(await world.activate(off), { kind: 'answer' })
+  const calls = northwind.calls('activate_signal')
+  await world.activation.round()
+  t.equal(northwind.calls('activate_signal'), calls)
+  const outcomes = (await world.store.ledger.query({}, 10)).map(({ action, outcome }) => [action, outcome])
+  t.same(outcomes, [
+    ['deactivate', 'completed'],
+    ['activate', 'superseded'],
+  ])
+})

@@ -1,0 +1,59 @@
+import { test } from 'tap'
+import { buyer, other, soon } from './support/parts.js'
+import { asks, first, startWorld } from './support/world.js'
+
+test("two callers of one handle see neither the other's ledger, tasks, keys nor accounts", async (t) => {
+  const world = await startWorld(t)
+  const { activation, store } = world
+  const choice = first(world.choices('meridian'))
+  const answer = await world.activate(asks(choice))
+  if (answer.kind !== 'answer') throw new Error('not activated')
+  const taskId = answer.fields.task_id as string
+  const never = await activation.taskStatus({ task_id: 'task_never' }, other, soon())
+  t.same(await activation.taskStatus({ task_id: taskId }, other, soon()), never, 'as if it never was')
+  t.match(never, { error: { code: 'REFERENCE_NOT_FOUND', field: 'task_id' } })
+  t.match(await activation.listTasks({}, other), {
+    fields: { tasks: [], query_summary: { total_matching: 0 } },
+  })
+  t.match(await activation.listTasks({ filters: { task_ids: [taskId] } }, other), { fields: { tasks: [] } })
+  t.match(await activation.listTasks({}, buyer), { fields: { tasks: [{ task_id: taskId }] } })
+  t.same(await store.ledger.query({ caller: other.id }, 10), [])
+
+  const brand = { domain: 'acme.example' }
+  const declared = { brand, operator: 'acme.example', billing: 'operator' }
+  const synced = await activation.syncAccounts(
+    { idempotency_key: 'key-of-the-sync-0001', accounts: [declared] },
+    buyer,
+  )
+  if (synced.kind !== 'answer') throw new Error('not synced')
+  const [{ account_id: accountId } = {}] = synced.fields.accounts as { account_id?: string }[]
+  t.match(await activation.listAccounts({}, other), { fields: { accounts: [] } })
+  t.match(await activation.listAccounts({ account: { account_id: String(accountId) } }, other), {
+    fields: { accounts: [] },
+  })
+  for (const account of [{ account_id: accountId }, { brand, operator: 'acme.example' }]) {
+    t.match(await world.activate(asks(choice, { account }), other), { error: { code: 'ACCOUNT_NOT_FOUND' } })
+    t.match(await world.activate(asks(choice, { account })), { kind: 'answer' })
+  }
+})
+
+test("a task of one account is not found under another of the caller's", async (t) => {
+  const accounts = new Map([
+    ['acc_1', new Map()],
+    ['acc_2', new Map()],
+  ])
+  const principal = { ...buyer, accounts }
+  const world = await startWorld(t)
+  const answer = await world.activate(
+    asks(first(world.choices('meridian')), { account: { account_id: 'acc_1' } }),
+    principal,
+  )
+  if (answer.kind !== 'answer') throw new Error('not activated')
+  const taskId = answer.fields.task_id as string
+  const ask = (account?: { account_id: string }) =>
+    world.activation.taskStatus({ task_id: taskId, ...(account && { account }) }, principal, soon())
+  t.match(await ask(), { kind: 'answer' })
+  t.match(await ask({ account_id: 'acc_1' }), { kind: 'answer' })
+  t.match(await ask({ account_id: 'acc_2' }), { error: { code: 'REFERENCE_NOT_FOUND', field: 'task_id' } })
+  t.same(await ask({ account_id: 'acc_3' }), await ask({ account_id: 'acc_2' }))
+})

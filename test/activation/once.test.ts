@@ -1,0 +1,123 @@
+import { test } from 'tap'
+import { createActivation } from '../../src/activation/activation.js'
+import type { ActivationAnswer } from '../../src/activation/answer.js'
+import { systemClock } from '../../src/net/clock.js'
+import { onEveryStorage } from '../store/support/storages.js'
+import { buyer, other, soon, TRADE_DESK } from './support/parts.js'
+import { asks, type Choice, first, key, openLive, startWorld } from './support/world.js'
+
+const countOf = (answers: readonly ActivationAnswer[], holds: (answer: ActivationAnswer) => boolean) =>
+  answers.filter(holds).length
+const isReplay = (answer: ActivationAnswer) => answer.kind === 'answer' && answer.replayed === true
+
+onEveryStorage('200 identical requests at once run one upstream call', async (t, storage) => {
+  const world = await startWorld(t, { store: await openLive(t, storage.url) })
+  const { northwind } = world.sandbox.agents
+  const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
+  const answers = await Promise.all(Array.from({ length: 200 }, () => world.activate(request)))
+  t.equal(northwind.calls('activate_signal'), 1)
+  t.equal(countOf(answers, isReplay), 199)
+  t.equal(
+    countOf(answers, ({ kind }) => kind === 'answer'),
+    200,
+  )
+  t.match(await world.activate(request), { kind: 'answer', replayed: true }, 'and later too')
+  t.equal(northwind.calls('activate_signal'), 1)
+})
+
+onEveryStorage('1,000 distinct requests at once all land', async (t, storage) => {
+  const keys = new Set<unknown>()
+  const live = { status: 'completed', deployments: [{ ...TRADE_DESK, is_live: true }] }
+  const world = await startWorld(t, {
+    store: await openLive(t, storage.url),
+    agents: ['northwind'],
+    // An agent that answers at once: what is proved is our side, at its own pace.
+    call: () => async (_upstream, _task, args) => {
+      keys.add(args.idempotency_key)
+      return { kind: 'answer', payload: live }
+    },
+  })
+  const choices = world.choices('northwind')
+  const startedAt = Date.now()
+  const answers = await Promise.all(
+    Array.from({ length: 1_000 }, (_, index) =>
+      world.activate(asks(choices[index % choices.length] as Choice)),
+    ),
+  )
+  t.comment(`1,000 activations in ${Date.now() - startedAt} ms`)
+  t.equal(
+    countOf(answers, (answer) => answer.kind === 'answer' && !answer.replayed),
+    1_000,
+  )
+  t.equal(keys.size, 1_000)
+  t.equal((await world.store.ledger.query({ outcome: 'completed' }, 1_000)).length, 1_000)
+})
+
+onEveryStorage('replicas that share a storage run one upstream call for one request', async (t, storage) => {
+  const world = await startWorld(t, { store: await openLive(t, storage.url) })
+  if (!world.store.shared) return void t.pass('an embedded storage has one process')
+  const replica = await createActivation({
+    store: await openLive(t, storage.url),
+    clock: systemClock,
+    newId: () => crypto.randomUUID(),
+    resolve: (handle) => world.feed.resolve(handle),
+    call: (upstream, task, args, { deadline }) => world.upstreams.call(upstream, task, args, { deadline }),
+    refreshSoon: () => {},
+    onProblem: (problem) => t.comment(problem),
+  })
+  t.teardown(() => replica.close())
+  world.sandbox.delay('signals.northwind.example', 50)
+  const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
+  const answers = await Promise.all([
+    world.activate(request),
+    replica.activate(request as never, buyer, soon()),
+    world.activate(request),
+  ])
+  t.equal(world.sandbox.agents.northwind.calls('activate_signal'), 1)
+  t.same(
+    answers.map((answer) => answer.kind),
+    ['answer', 'answer', 'answer'],
+  )
+})
+
+test('another request under a used key is a conflict that tells nothing', async (t) => {
+  const world = await startWorld(t)
+  const [one, two] = world.choices('northwind')
+  const used = key()
+  const activated = await world.activate(asks(first([one]) as never, { idempotency_key: used }))
+  const conflict = await world.activate(asks(first([two]) as never, { idempotency_key: used }))
+  t.match(conflict, { error: { code: 'IDEMPOTENCY_CONFLICT', field: 'idempotency_key' } })
+  const told = JSON.stringify(conflict)
+  for (const secret of [
+    one?.signal,
+    one?.option,
+    JSON.stringify(activated).match(/segment_id":"([^"]+)/)?.[1],
+  ]) {
+    t.notMatch(told, new RegExp(String(secret)))
+  }
+  t.equal(world.sandbox.agents.northwind.activations(), 1)
+})
+
+test("a caller's key means nothing to another caller", async (t) => {
+  const world = await startWorld(t)
+  const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
+  t.match(await world.activate(request), { kind: 'answer', replayed: undefined })
+  t.match(await world.activate(request, other), { kind: 'answer', replayed: undefined })
+  t.equal(world.sandbox.agents.northwind.activations(), 2)
+})
+
+test('a refused request frees its key, and a context of its own makes no other request', async (t) => {
+  const world = await startWorld(t)
+  const [choice] = world.choices('northwind')
+  const used = key()
+  const foreign = { type: 'platform', platform: 'nowhere' }
+  t.match(
+    await world.activate(asks(first([choice]) as never, { idempotency_key: used, destinations: [foreign] })),
+    {
+      kind: 'refused',
+    },
+  )
+  const request = asks(first([choice]) as never, { idempotency_key: used })
+  t.match(await world.activate({ ...request, context: { attempt: 1 } }), { kind: 'answer' })
+  t.match(await world.activate({ ...request, context: { attempt: 2 } }), { kind: 'answer', replayed: true })
+})

@@ -1,0 +1,126 @@
+import { test } from 'tap'
+import type { ActivationAnswer } from '../../src/activation/answer.js'
+import type { ReportUsageRequest } from '../../src/activation/report-usage.js'
+import { until } from '../support/upstream-world.js'
+import { buyer, other, soon } from './support/parts.js'
+import { asks, type Choice, first, key, losingAnswers, startWorld, type World } from './support/world.js'
+
+const accounts = new Map([['acc_1', new Map([['northwind', { account_id: 'nw_77' }]])]])
+const principal = { ...buyer, accounts }
+const period = { start: '2026-03-01T00:00:00Z', end: '2026-03-31T23:59:59Z' }
+
+function row({ signal, option }: Pick<Choice, 'signal' | 'option'>, more: object = {}) {
+  return {
+    ...{ account: { account_id: 'acc_1' }, signal_agent_segment_id: signal, pricing_option_id: option },
+    ...{ impressions: 1_000, vendor_cost: 2, currency: 'USD' },
+    ...more,
+  }
+}
+
+function report(
+  world: World,
+  usage: object[],
+  as = principal,
+  idempotency_key = key(),
+): Promise<ActivationAnswer> {
+  const request = { idempotency_key, reporting_period: period, usage } as ReportUsageRequest
+  return world.activation.reportUsage(request, as, soon())
+}
+
+test('rows go to the upstream that sold the signal, under its ids', async (t) => {
+  const seen: { upstream: string; args: Record<string, unknown> }[] = []
+  const world = await startWorld(t, {
+    call: (call) => async (upstream, task, args, context) => {
+      if (task === 'report_usage') seen.push({ upstream, args })
+      return await call(upstream, task, args, context)
+    },
+  })
+  const northwind = first(world.choices('northwind'))
+  const meridian = first(world.choices('meridian'))
+  const used = key()
+  const usage = [row(northwind), row(meridian), row(northwind, { impressions: 5, final: true, note: 'kept' })]
+  t.match(await report(world, usage, principal, used), {
+    kind: 'answer',
+    fields: { accepted: 3, errors: undefined },
+  })
+  t.equal(world.sandbox.agents.northwind.usageRows(), 2)
+  t.equal(world.sandbox.agents.meridian.usageRows(), 1)
+  const toNorthwind = seen.find(({ upstream }) => upstream === 'northwind')?.args
+  t.match(toNorthwind, {
+    idempotency_key: /^trb_/,
+    reporting_period: period,
+    usage: [
+      {
+        account: { account_id: 'nw_77' },
+        signal_agent_segment_id: /^nw_seg_/,
+        pricing_option_id: /^nw_seg_/,
+      },
+      { impressions: 5, final: true, note: 'kept' },
+    ],
+  })
+  t.match(await report(world, usage, principal, used), { replayed: true, fields: { accepted: 3 } })
+  t.equal(world.sandbox.agents.northwind.usageRows(), 2, 'a replay counts nothing')
+})
+
+test('a part without an answer is told for its rows, and the same request counts nothing twice', async (t) => {
+  const { lost, call } = losingAnswers()
+  const world = await startWorld(t, {
+    call:
+      (make) =>
+      (upstream, ...rest) =>
+        upstream === 'meridian' ? call(make)(upstream, ...rest) : make(upstream, ...rest),
+  })
+  const usage = [row(first(world.choices('meridian'))), row(first(world.choices('northwind')))]
+  const used = key()
+  lost.next = 2
+  const partial = await report(world, usage, principal, used)
+  t.match(partial, {
+    kind: 'answer',
+    fields: {
+      accepted: 1,
+      errors: [{ code: 'SERVICE_UNAVAILABLE', field: 'usage[0]', retry_after: Number }],
+    },
+  })
+  t.match(await report(world, usage, principal, used), { fields: { accepted: 2, errors: undefined } })
+  t.equal(world.sandbox.agents.meridian.usageRows(), 1)
+  t.equal(world.sandbox.agents.northwind.usageRows(), 1)
+})
+
+test('rows that name nothing are told one by one, and the others are accepted', async (t) => {
+  const world = await startWorld(t)
+  const choice = first(world.choices('northwind'))
+  const { signal_agent_segment_id: _, ...nameless } = row(choice)
+  const usage = [
+    row({ signal: 'sig_AAAAAAAAAAAAAAAAAAAAAA', option: choice.option }),
+    row(choice),
+    row({ ...choice, option: `${choice.offer}.AAAAAAAAAA` }),
+    nameless,
+    row(choice, { account: { account_id: 'acc_9' } }),
+  ]
+  t.match(await report(world, usage), {
+    fields: {
+      accepted: 1,
+      errors: [
+        { code: 'REFERENCE_NOT_FOUND', field: 'usage[0].signal_agent_segment_id' },
+        { code: 'REFERENCE_NOT_FOUND', field: 'usage[2].signal_agent_segment_id' },
+        { code: 'INVALID_REQUEST', field: 'usage[3].signal_agent_segment_id' },
+        { code: 'ACCOUNT_NOT_FOUND', field: 'usage[4].account' },
+      ],
+    },
+  })
+})
+
+test('usage of what left the feed is reported through the ledger, by who activated it', async (t) => {
+  const world = await startWorld(t)
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind').slice(-1))
+  await world.activate(asks(choice), principal)
+  northwind.withdraw(world.choices('northwind', () => true).length)
+  world.upstreams.refreshSoon('northwind')
+  await until('the offer left the feed', () =>
+    world.choices('northwind', () => true).every(({ offer }) => offer !== choice.offer),
+  )
+  t.match(await report(world, [row(choice)]), { fields: { accepted: 1 } })
+  t.match(await report(world, [row(choice)], { ...other, accounts }), { fields: { accepted: 0 } })
+  t.equal(northwind.usageRows(), 1)
+})

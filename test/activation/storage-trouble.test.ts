@@ -1,0 +1,102 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import { embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
+import { buyer, soon } from './support/parts.js'
+import { asks, first, key, openLive, startWorld, type World } from './support/world.js'
+
+const unavailable = { error: { code: 'SERVICE_UNAVAILABLE', retry_after: Number } }
+
+/** While `trouble` lasts writes are refused and reads go on; afterwards the same request is done once. */
+async function rides(
+  t: Parameters<typeof startWorld>[0],
+  world: World,
+  trouble: { begin(): Promise<unknown>; end(): Promise<unknown> },
+) {
+  const { northwind } = world.sandbox.agents
+  const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
+  const declared = { brand: { domain: 'acme.example' }, operator: 'acme.example', billing: 'operator' }
+  const sync = { idempotency_key: key(), accounts: [declared] }
+  await trouble.begin()
+  t.match(await world.activate(request), unavailable)
+  t.match(await world.activation.syncAccounts(sync, buyer), unavailable)
+  t.equal(northwind.activations(), 0, 'nothing is half done')
+  t.ok(world.rows().length > 0, 'the feed is read as before')
+  await trouble.end()
+  t.match(await world.activate(request), { kind: 'answer', replayed: undefined })
+  t.match(await world.activation.syncAccounts(sync, buyer), { kind: 'answer', replayed: undefined })
+  t.equal(northwind.activations(), 1)
+  t.match(await world.store.ledger.query({}, 10), [{ outcome: 'completed' }])
+}
+
+/** A disk of one megabyte in memory; undefined where this user may not mount one. */
+function smallDisk(t: Parameters<typeof startWorld>[0]): string | undefined {
+  const folder = mkdtempSync(join(tmpdir(), 'tributary-disk-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'pipe' })
+  } catch {
+    return undefined // not root, or a system without tmpfs: the caller says so
+  }
+  t.teardown(() => void execFileSync('umount', ['-l', folder]))
+  return folder
+}
+
+test('a full disk', async (t) => {
+  const folder = smallDisk(t)
+  if (folder === undefined) return t.comment('skipped: this user may not mount a small disk')
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, `file:${folder}`) })
+  const filler = join(folder, 'filler')
+  await rides(t, world, {
+    begin: async () =>
+      t.throws(() => writeFileSync(filler, Buffer.alloc(2 * 1024 * 1024)), { code: 'ENOSPC' }),
+    end: async () => rmSync(filler),
+  })
+})
+
+test('a read-only database', async (t) => {
+  const world = await startWorld(t, { agents: ['northwind'] })
+  const pragma = (text: string) => sql.raw(`pragma ${text}`).execute(world.store.db)
+  await rides(t, world, { begin: () => pragma('query_only = 1'), end: () => pragma('query_only = 0') })
+})
+
+test('a database that is gone', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { server } = storage
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })
+  await rides(t, world, { begin: server.kill, end: server.start })
+})
+
+test('an outcome that cannot be written down is known once it can, and the call is not made twice', async (t) => {
+  const storage = await embedded(t)
+  const store = await openLive(t, storage.url)
+  const pragma = (text: string) => sql.raw(`pragma ${text}`).execute(store.db)
+  let isFull = true
+  const world = await startWorld(t, {
+    store,
+    agents: ['northwind'],
+    call:
+      (call) =>
+      async (...args) => {
+        const outcome = await call(...args)
+        if (isFull) await pragma('query_only = 1')
+        return outcome
+      },
+  })
+  const request = asks(first(world.choices('northwind')), { idempotency_key: key() })
+  t.match(await world.activate(request), unavailable)
+  isFull = false
+  await pragma('query_only = 0')
+  t.match(await store.ledger.query({}, 10), [{ outcome: 'pending' }])
+  await store.calls.endLeases() // what time does
+  t.match(await world.activation.activate(request as never, buyer, soon()), {
+    kind: 'answer',
+    replayed: true,
+  })
+  t.equal(world.sandbox.agents.northwind.activations(), 1)
+  t.match(await store.ledger.query({}, 10), [{ outcome: 'completed' }])
+})

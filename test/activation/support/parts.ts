@@ -1,0 +1,96 @@
+/** The product's parts that activation stands on, over agents that are there already. Free of tap: processes that are killed run it too. */
+import { randomUUID } from 'node:crypto'
+import { type ActivationOptions, createActivation } from '../../../src/activation/activation.js'
+import type { Principal } from '../../../src/activation/principal.js'
+import type { Destination } from '../../../src/adcp/signal.js'
+import { buildSnapshot } from '../../../src/feed/builder.js'
+import { createFeed } from '../../../src/feed/feed.js'
+import { systemClock } from '../../../src/net/clock.js'
+import { createEgress } from '../../../src/net/egress.js'
+import type { Sandbox } from '../../../src/sandbox/world.js'
+import type { Store } from '../../../src/store/store.js'
+import { createUpstreams } from '../../../src/upstreams/upstreams.js'
+import { until } from '../../support/upstream-world.js'
+
+export type AgentId = 'northwind' | 'meridian' | 'harborlight'
+
+export const TRADE_DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
+export const buyer: Principal = { id: 'buyer', destinations: [TRADE_DESK], accounts: new Map() }
+export const other: Principal = { id: 'other', destinations: [TRADE_DESK], accounts: new Map() }
+export const stranger: Principal = { id: 'stranger', destinations: [], accounts: new Map() }
+
+export const soon = () => Date.now() + 20_000
+
+/** Every offer counts as authorized: authorization has tests of its own. */
+const judge = () => ({
+  stamp: 'all',
+  policy: 'observe' as const,
+  decide: () => ({ outcome: 'authorized' as const, entries: [0] }),
+  definition: () => undefined,
+})
+
+export type PartsOptions = {
+  agents?: readonly AgentId[]
+  reached?: ActivationOptions['reached']
+  call?: (call: ActivationOptions['call']) => ActivationOptions['call']
+  hosts: Sandbox['hosts']
+  urls: Readonly<Record<AgentId, string>>
+  store: Store
+  comment: (text: string) => void
+}
+
+/** The product's parts on agents that are there already, read and published once. */
+export async function startParts(options: PartsOptions) {
+  const { store, hosts, urls, comment } = options
+  const egress = createEgress({ policy: { allowHttp: false, allowNetworks: [], hosts } })
+  const upstreams = createUpstreams({
+    config: {
+      registries: [],
+      statics: (options.agents ?? ['northwind', 'meridian']).map((id) => ({ id, url: urls[id] })),
+      policy: {},
+      defaults: {
+        ...{ timeoutMs: 5_000, refreshMs: 3_600_000, staleAfterMs: 7_200_000, dropAfterMs: 86_400_000 },
+        ...{ pageSize: 100, concurrency: 16 },
+      },
+    },
+    send: egress.send,
+    blobs: store.blobs,
+    clock: systemClock,
+    random: Math.random,
+    referencesFor: () => [],
+    onTrouble: comment,
+  })
+  const feed = createFeed({ cursorSecret: 'secret', retain: { count: 2, ms: 60_000 } })
+  const publish = () => {
+    const previous = feed.current()
+    const input = { ...(previous && { previous }), slices: upstreams.slices(), judge }
+    feed.publish(buildSnapshot(input), Date.now())
+  }
+  upstreams.onChange(publish)
+  await upstreams.start()
+  const call: ActivationOptions['call'] = (upstream, task, args, { deadline }) =>
+    upstreams.call(upstream, task, args, { deadline })
+  const activation = await createActivation({
+    store,
+    clock: systemClock,
+    newId: randomUUID,
+    resolve: (handle) => feed.resolve(handle),
+    call: options.call?.(call) ?? call,
+    refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
+    onProblem: comment,
+    ...(options.reached && { reached: options.reached }),
+  })
+  // Saved slices are good at once; what an agent's arguments look like is known only once it was asked.
+  const startedAt = Date.now()
+  for (const { id } of upstreams.statuses()) upstreams.refreshSoon(id)
+  await until('all upstreams are read', () =>
+    upstreams.statuses().every(({ confirmedAt }) => confirmedAt !== undefined && confirmedAt >= startedAt),
+  )
+  publish()
+  async function close() {
+    await activation.close()
+    await upstreams.close()
+    await egress.close()
+  }
+  return { upstreams, feed, activation, close }
+}

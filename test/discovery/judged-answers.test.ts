@@ -1,0 +1,33 @@
+import { test } from 'tap'
+import { rowAt } from '../../src/feed/snapshot.js'
+import { createMarket } from '../../src/sandbox/market.js'
+import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
+import { type Row, readAnswer, startWorld } from './support/world.js'
+
+const SIGNALS = 2_400
+
+test('whole answers, upstreams included, are good by the judged briefs', async (t) => {
+  const { ask, feed } = await startWorld(t, SIGNALS)
+  const market = createMarket({ size: SIGNALS, seed: 1 })
+  const signalOf = (row: Row) => market.find(row.signal_ref.signal_id)
+  const snapshot = feed.current()
+  if (!snapshot) throw new Error('nothing is published')
+  const mirrored = [...snapshot.shown].map((entry) => signalOf(rowAt(snapshot, entry) as Row))
+  const measured = []
+  for (const { brief, wanted } of JUDGED_BRIEFS) {
+    const { signals } = readAnswer(
+      await ask({ signal_spec: brief, time_budget: { interval: 10, unit: 'seconds' } }),
+    )
+    const found = signals.map(signalOf)
+    const grades = found.map((signal) => (signal ? grade(wanted, signal) : 0))
+    const all = [...new Set([...mirrored, ...found].map((signal) => signal?.index))].flatMap((index) =>
+      index === undefined ? [] : [grade(wanted, market.signal(index))],
+    )
+    measured.push({ ndcg: ndcg(grades, all, 10), recall: recall(grades, all, 50) })
+  }
+  const mean = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0) / values.length
+  const [quality, found] = [mean(measured.map((one) => one.ndcg)), mean(measured.map((one) => one.recall))]
+  t.comment(`nDCG@10 ${quality.toFixed(3)}, recall@50 ${found.toFixed(3)}`)
+  t.ok(quality >= 0.9)
+  t.ok(found >= 0.95)
+})

@@ -1,0 +1,97 @@
+import { hash } from 'node:crypto'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { startCommand } from '../support/command.js'
+
+const sha256 = (text: string) => hash('sha256', text, 'hex')
+
+test('a changed configuration file is applied while serving, a bad one is not', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-reload-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'config.json')
+  const settings = {
+    listen: { port: 0 },
+    registries: [{ url: 'https://registry.signalcommons.example' }],
+    callers: { keys: [{ id: 'first', token_sha256: sha256('first-key') }] },
+    storage: { url: `file:${folder}/data` },
+    sandbox: true,
+  }
+  await writeFile(file, JSON.stringify(settings))
+  const server = startCommand(['serve', '--config', file, '--sandbox-signals', '240'])
+  t.teardown(() => server.process.kill('SIGKILL'))
+  const [, url] = await server.printed(/in one feed at (http:\S+)\/mcp\. A page/)
+
+  async function ask(token: string): Promise<{ status: number; total?: number; version?: string }> {
+    const response = await fetch(`${url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        authorization: `Bearer ${token}`,
+      },
+      body: JSON.stringify({
+        jsonrpc: '2.0',
+        id: 1,
+        method: 'tools/call',
+        params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale' } },
+      }),
+    })
+    const { result } = (await response.json()) as {
+      result?: { structuredContent: { pagination: { total_count: number }; wholesale_feed_version: string } }
+    }
+    const { pagination, wholesale_feed_version } = result?.structuredContent ?? {}
+    return {
+      status: response.status,
+      ...(pagination && { total: pagination.total_count }),
+      ...(wholesale_feed_version && { version: wholesale_feed_version }),
+    }
+  }
+  type Ready = { status: string; configuration: { revision: string; problem?: string } }
+  const ready = async () => (await (await fetch(`${url}/readyz`)).json()) as Ready
+  async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
+    const deadline = Date.now() + 20_000
+    let value = await read()
+    while (!holds(value) && Date.now() < deadline) value = await read()
+    return value
+  }
+
+  const before = await ask('first-key')
+  t.equal(before.status, 200)
+  t.equal((await ask('second-key')).status, 401)
+  const { revision } = (await ready()).configuration
+
+  const changed = {
+    ...settings,
+    authorization: { providers: { 'quietfield.example': { policy: 'lenient' } } },
+    callers: { keys: [{ id: 'second', token_sha256: sha256('second-key') }] },
+  }
+  await writeFile(file, JSON.stringify(changed))
+  server.process.kill('SIGHUP')
+  await until(ready, ({ configuration }) => configuration.revision !== revision)
+  t.equal((await ask('first-key')).status, 401, 'a removed key opens nothing')
+  const after = await until(
+    () => ask('second-key'),
+    ({ total = 0 }) => total > (before.total ?? 0),
+  )
+  t.ok(
+    (after.total ?? 0) > (before.total ?? 0),
+    'the new policy lets unverifiable signals of one provider in',
+  )
+
+  const applied = (await ready()).configuration.revision
+  await writeFile(file, '{ "registries": [ { "url": "nowhere" } ] }')
+  const troubled = await until(ready, ({ configuration }) => configuration.problem !== undefined)
+  t.match(troubled.configuration.problem, /registries\[0\]\.url: expected an http or https url/)
+  t.equal(
+    troubled.configuration.revision,
+    applied,
+    'the file was looked at without a signal, and not applied',
+  )
+  t.equal((await ask('second-key')).status, 200)
+
+  await writeFile(file, JSON.stringify(changed))
+  const mended = await until(ready, ({ configuration }) => configuration.problem === undefined)
+  t.same(mended.configuration, { revision: applied })
+})

@@ -1,0 +1,90 @@
+import { type IncomingHttpHeaders, request } from 'node:http'
+import { gunzipSync } from 'node:zlib'
+import { test } from 'tap'
+import { takesGzip } from '../../src/server/gzip-pages.js'
+import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
+
+type Raw = { headers: IncomingHttpHeaders; body: Buffer }
+
+/** The answer's bytes as they came; fetch would decompress them. */
+function post(url: string, body: unknown, encoding: string): Promise<Raw> {
+  const headers = {
+    'content-type': 'application/json',
+    authorization: `Bearer ${BUYER_TOKEN}`,
+    'mcp-protocol-version': '2025-06-18',
+    'a2a-version': '1.0',
+    'accept-encoding': encoding,
+  }
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method: 'POST', headers }, (reply) => {
+      const chunks: Buffer[] = []
+      reply.on('data', (chunk: Buffer) => chunks.push(chunk))
+      reply.on('end', () => resolve({ headers: reply.headers, body: Buffer.concat(chunks) }))
+    })
+    sent.on('error', reject)
+    sent.end(JSON.stringify(body))
+  })
+}
+
+function page(context: object, id: unknown = 1) {
+  const args = { discovery_mode: 'wholesale', pagination: { max_results: 100 }, context }
+  return { jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'get_signals', arguments: args } }
+}
+
+/** Asks until the page comes compressed: it is prepared behind the second answer. */
+async function compressed(url: string, body: unknown): Promise<Raw> {
+  for (let n = 0; n < 500; n++) {
+    const reply = await post(url, body, 'gzip')
+    if (reply.headers['content-encoding'] === 'gzip') return reply
+  }
+  throw new Error('the page never came compressed')
+}
+
+test('a page that is asked for again comes compressed, and is the same bytes', async (t) => {
+  const { url } = await startServer(t)
+  const plain = await post(`${url}/mcp`, page({ n: 1 }), 'identity')
+  t.equal(plain.headers['content-encoding'], undefined)
+  t.match(plain.headers.vary, /Accept-Encoding/)
+  const first = await post(`${url}/mcp`, page({ n: 1 }), 'gzip')
+  t.same(first.body, plain.body, 'the first answer does not wait for the compression')
+  const packed = await compressed(`${url}/mcp`, page({ n: 1 }))
+  t.match(packed.headers.vary, /Accept-Encoding/)
+  t.same(gunzipSync(packed.body), plain.body)
+  t.ok(packed.body.byteLength < plain.body.byteLength / 3)
+})
+
+test('what is the caller’s own is not part of what was prepared, whatever its size', async (t) => {
+  const { url } = await startServer(t)
+  await compressed(`${url}/mcp`, page({}))
+  for (const context of [{ me: 'one' }, { me: 'two ☃' }, { long: 'x'.repeat(200_000) }]) {
+    const reply = await post(`${url}/mcp`, page(context, 'an id'), 'gzip')
+    t.equal(reply.headers['content-encoding'], 'gzip')
+    const answer = JSON.parse(gunzipSync(reply.body).toString())
+    t.same(answer.result.structuredContent.context, context)
+    t.equal(answer.id, 'an id')
+  }
+})
+
+test('A2A shares what MCP prepared', async (t) => {
+  const { url } = await startServer(t)
+  await compressed(`${url}/mcp`, page({}))
+  const input = { discovery_mode: 'wholesale', pagination: { max_results: 100 } }
+  const message = { messageId: 'm', parts: [{ data: { skill: 'get_signals', input } }] }
+  const reply = await post(
+    `${url}/a2a`,
+    { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } },
+    'gzip',
+  )
+  t.equal(reply.headers['content-encoding'], 'gzip')
+  const { result } = JSON.parse(gunzipSync(reply.body).toString())
+  t.equal(result.task.artifacts[0].parts[1].data.signals.length, 100)
+})
+
+test('gzip is sent only to who takes it', (t) => {
+  for (const accept of ['gzip', 'gzip, deflate, br', 'br;q=1, gzip;q=0.5'])
+    t.equal(takesGzip(accept), true, accept)
+  for (const accept of [undefined, '', 'br', 'gzip;q=0', 'gzip; q=0.0, br', 'x-gzipped']) {
+    t.equal(takesGzip(accept), false, String(accept))
+  }
+  t.end()
+})

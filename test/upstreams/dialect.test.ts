@@ -1,0 +1,79 @@
+import { test } from 'tap'
+import type { AgentOutcome } from '../../src/upstreams/agent.js'
+import { argumentsFor, dialectOf } from '../../src/upstreams/dialect.js'
+
+const answer = (payload: Record<string, unknown>): AgentOutcome => ({ kind: 'answer', payload, rows: [] })
+const error = (code: string): AgentOutcome => ({ kind: 'error', error: { code, message: 'm' } })
+const versions = (...supported: string[]) =>
+  answer({ adcp: { major_versions: [3], supported_versions: supported } })
+
+test('capabilities tell the release', async (t) => {
+  t.match(dialectOf(versions('3.0', '3.1')), { release: 'current', pin: '3.1' })
+  t.match(dialectOf(versions('3.0', '3.1-rc.4')), { release: 'current', pin: undefined })
+  t.match(dialectOf(versions('3.0')), { release: '3.0' })
+  t.match(dialectOf(answer({ adcp: { major_versions: [3] } })), { release: '3.0', declaresWholesale: false })
+  t.match(dialectOf(answer({ adcp_version: '3.2-beta.5' })), { release: 'current' })
+  t.match(dialectOf(answer({ signals: { discovery_modes: ['brief', 'wholesale'] } })), {
+    release: 'current',
+    declaresWholesale: true,
+  })
+})
+
+test('an agent without the capabilities operation is an older one; trouble says nothing', async (t) => {
+  for (const code of ['NOT_IMPLEMENTED', 'TOOL_ERROR', 'INVALID_REQUEST']) {
+    t.match(dialectOf(error(code)), { release: 'older' })
+  }
+  t.equal(dialectOf(error('SERVICE_UNAVAILABLE')), undefined)
+  t.equal(dialectOf({ kind: 'failed', reason: 'timeout', message: '' }), undefined)
+})
+
+const ref = { scope: 'data_provider', data_provider_domain: 'a.example', signal_id: 'x' }
+const destinations = [{ type: 'platform', platform: 'dv360' }]
+const asked = {
+  discovery_mode: 'brief',
+  signal_refs: [ref],
+  destinations,
+  countries: ['DE'],
+  context: {},
+  fields: ['name'],
+}
+
+test('a current agent is sent everything, with the release it declared', async (t) => {
+  const dialect = { release: 'current', declaresWholesale: true, pin: '3.1' } as const
+  t.same(argumentsFor(dialect, 'get_signals', asked), { adcp_version: '3.1', ...asked })
+})
+
+test('an agent of 3.0 is sent what 3.0 knew, references as legacy ids', async (t) => {
+  const dialect = { release: '3.0', declaresWholesale: false } as const
+  t.same(argumentsFor(dialect, 'get_signals', asked), {
+    signal_ids: [{ source: 'catalog', data_provider_domain: 'a.example', id: 'x' }],
+    destinations,
+    countries: ['DE'],
+    context: {},
+  })
+})
+
+test('an older agent is told where to deliver, and what to activate in its own words', async (t) => {
+  const dialect = { release: 'older', declaresWholesale: false } as const
+  const brief = argumentsFor(dialect, 'get_signals', { signal_spec: 'cars', ...asked })
+  t.same(brief, {
+    signal_spec: 'cars',
+    deliver_to: { platforms: 'all', deployments: destinations, countries: ['DE'] },
+  })
+  t.match(argumentsFor(dialect, 'get_signals', { signal_spec: 'cars' }).deliver_to, { countries: ['US'] })
+  const activation = {
+    signal_agent_segment_id: 's',
+    destinations,
+    idempotency_key: 'k',
+    pricing_option_id: 'p',
+  }
+  t.same(argumentsFor(dialect, 'activate_signal', activation), {
+    signal_agent_segment_id: 's',
+    deployments: destinations,
+  })
+})
+
+test('a task that no table names is passed as it is', async (t) => {
+  const dialect = { release: 'older', declaresWholesale: false } as const
+  t.same(argumentsFor(dialect, 'report_usage', { rows: 1 }), { rows: 1 })
+})
