@@ -223,7 +223,7 @@ async function composed(
     createPublisher({
       ...{ upstreams, providers, policy, builder, feed, clock, log },
       overlays: () => overlays,
-      onPublished(snapshot, before, seconds) {
+      onPublished(before, snapshot, seconds) {
         operations.published(before, snapshot, seconds)
         discovery
           .publish(snapshot)

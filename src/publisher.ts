@@ -21,17 +21,17 @@ export type PublisherOptions = {
   policy: () => PolicySettings
   builder: BuilderHost
   feed: Feed
-  /** Told of each public snapshot, of the one before, and how long the build took. */
-  onPublished: (snapshot: Snapshot, before: Snapshot | undefined, seconds: number) => void
-  onFailure: () => void
   clock: Clock
   log: Logger
+  /** Told of each snapshot of the public layer, with how long its build took. */
+  onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
+  onFailure(): void
 }
 
 export type Publisher = ReturnType<typeof createPublisher>
 
 export function createPublisher(options: PublisherOptions) {
-  const { upstreams, providers, overlays, policy, builder, feed, onPublished, onFailure, clock, log } =
+  const { upstreams, providers, overlays, policy, builder, feed, clock, log, onPublished, onFailure } =
     options
   let cancel = () => {}
 
@@ -52,7 +52,7 @@ export function createPublisher(options: PublisherOptions) {
     const { snapshot, rebuildAt } = await build(open)
     const before = feed.current()
     feed.publish(snapshot, clock.now())
-    onPublished(snapshot, before, (clock.now() - startedAt) / 1_000)
+    onPublished(before, snapshot, (clock.now() - startedAt) / 1_000)
     for (const { name, slices } of overlays().layers(open)) {
       feed.publish((await build(slices, name)).snapshot, clock.now(), name)
     }

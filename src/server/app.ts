@@ -47,12 +47,12 @@ export type ServerOptions = GetSignalsOptions & {
   replayTtlSeconds?: number
   log: Logger
   operatorRegistry?: Registry
+  /** Which configuration runs, and why the file as it stands is not it. */
+  configuration?: () => { revision: string; problem?: string }
   /** What GET /api/registry/agents lists. */
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
   explain?: ExplainOptions['explain']
-  /** Which configuration runs, and why the file as it stands is not it. */
-  configuration?: () => { revision: string; problem?: string }
   now?: () => number
 }
 

@@ -2,6 +2,7 @@
  * GET /explain?ref=...: why a signal or an upstream is, or is not, in the feed. For operators only: the answer names
  * upstreams, their troubles and what other callers see.
  */
+
 import type { FastifyInstance } from 'fastify'
 import type { Destination } from '../adcp/signal.js'
 import { isObject } from '../upstreams/json.js'

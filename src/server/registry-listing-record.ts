@@ -2,6 +2,7 @@
  * Records of the registry listing (specification, "Registry agent record"): what a registry sent cut down to the known
  * sub-objects, what of it matches a query, and the record of an upstream of ours, whose health we measured ourselves.
  */
+
 import { canonicalUrl } from '../adcp/url.js'
 import { isObject } from '../upstreams/json.js'
 import type { RosterEntry } from '../upstreams/roster.js'
