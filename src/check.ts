@@ -8,7 +8,7 @@ import { buildSnapshot } from './feed/builder.js'
 import { contributions } from './feed/contributions.js'
 import type { Snapshot } from './feed/snapshot.js'
 import type { Clock } from './net/clock.js'
-import { followedUp, opening } from './opening.js'
+import { opening } from './opening.js'
 import { createPassingBlobs } from './passing-blobs.js'
 import { connectProviders } from './provider-questions.js'
 import { upstreamsSettings } from './settings.js'
@@ -164,8 +164,8 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     await upstreams.start()
     await opening({ upstreams, providers, askedAgain, clock })
     const until = clock.now() + 2 * config.defaults.timeoutMs
-    const isSettled = () =>
-      upstreams.statuses().every((status) => status.state !== 'starting' && followedUp(status, askedAgain))
+    // While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead.
+    const isSettled = () => upstreams.statuses().every(({ nextAttemptAt = 0 }) => nextAttemptAt > clock.now())
     while (!isSettled() && clock.now() < until) {
       tell()
       await new Promise<void>((resolve) => clock.after(POLL_MS, resolve))

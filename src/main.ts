@@ -1,16 +1,13 @@
 #!/usr/bin/env node
-/** The command line. Each command is a file in `commands/`; this one reads arguments and turns failures into exit codes. */
+/**
+ * The command line. Each command is a file in `commands/`; this one reads arguments and turns failures into exit codes. A
+ * command is loaded when it is called: most need a small part of the product, and all of it takes a second.
+ */
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
-import { printAuthorization } from './commands/authz.js'
-import { printCheck } from './commands/check.js'
-import { printExplanation } from './commands/explain.js'
 import { CommandFailure, EXIT } from './commands/failure.js'
-import { printFeed } from './commands/feed.js'
-import { printLedger } from './commands/ledger.js'
-import { serve } from './commands/serve.js'
 import { loadConfig } from './config.js'
 import { ConfigError } from './config-problem.js'
 import type { Config } from './config-values.js'
@@ -49,6 +46,7 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
     wholeNumber(1, MAX_SANDBOX_SIGNALS),
   )
   .action(async (options: Common & { sandboxSignals?: number }) => {
+    const { serve } = await import('./commands/serve.js')
     await serve({ config: options.config, sandboxSignals: options.sandboxSignals })
   })
 
@@ -64,6 +62,7 @@ command('feed', 'Walk a running feed page by page and print it.')
   .option('--json', 'one JSON line a signal, all of them', false)
   .action(async ({ url, token, filters, limit, json, ...options }: Asking & { limit: number }) => {
     const config = await configOf(options)
+    const { printFeed } = await import('./commands/feed.js')
     await printFeed({ config, url, token, filters, limit, json, out, err, now: Date.now })
   })
 
@@ -78,6 +77,7 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
   .action(async (ref: string, options: Asking & { caller?: string; countries: string[] }) => {
     const { url, token, filters, json, caller, countries } = options
     const config = await configOf(options)
+    const { printExplanation } = await import('./commands/explain.js')
     await printExplanation({ config, ref, url, token, caller, filters, countries, json, out })
   })
 
@@ -85,6 +85,7 @@ command('check', 'Ask every registry, upstream and provider once and say what wo
   .option('--json', 'the report as JSON', false)
   .action(async ({ json, ...options }: Common & { json: boolean }) => {
     const config = await configOf(options)
+    const { printCheck } = await import('./commands/check.js')
     await printCheck({ config, json, clock: systemClock, random: Math.random, out, err })
   })
 
@@ -102,6 +103,7 @@ command('authz', "Show a provider's adagents.json as it is read, and who may sel
       const { agent, ids, tags, json } = options
       const config = await configOf(options)
       const grant = ids ? { ids } : tags && { tags }
+      const { printAuthorization } = await import('./commands/authz.js')
       await printAuthorization({ config, domain, agent, grant, json, clock: systemClock, out, err })
     },
   )
@@ -124,6 +126,7 @@ command('ledger', 'List what was activated and deactivated, newest first.')
       ...filter
     }: Common & LedgerFilter & { limit: number; json: boolean }) => {
       const config = await configOf({ config: file })
+      const { printLedger } = await import('./commands/ledger.js')
       await printLedger({ config, filter, limit, json, out, err, now: Date.now })
     },
   )

@@ -19,8 +19,7 @@ export type OpeningOptions = {
   clock: Clock
 }
 
-/** The upstream was read after it was last asked again. */
-export function followedUp(
+function followedUp(
   { id, confirmedAt, state }: UpstreamStatus,
   askedAgain: ReadonlyMap<string, number>,
 ): boolean {

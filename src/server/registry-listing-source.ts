@@ -7,9 +7,11 @@
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
 import type { Send } from '../net/send.js'
+import { isObject, tryParseJson } from '../upstreams/json.js'
 import { type Listed, readListed } from './registry-listing-record.js'
 
 const FRESH_MS = 60_000
+const PARTIAL_FRESH_MS = 1_000 // a federated registry that says it is incomplete may know more in a moment
 const KEPT_MS = 60 * 60_000
 const WAIT_MS = 3_000 // for a first answer; then the listing goes out without it
 const TIMEOUT_MS = 15_000
@@ -37,16 +39,14 @@ export type RegistrySourceOptions = {
   instance: string
 }
 
-type Answer = { listed: readonly Listed[]; bytes: number; etag?: string; at: number }
+type Answer = { listed: readonly Listed[]; freshMs: number; bytes: number; etag?: string; at: number }
 
-function parse(body: Uint8Array): readonly Listed[] | undefined {
-  try {
-    const { agents } = JSON.parse(Buffer.from(body).toString()) as { agents?: unknown }
-    if (!Array.isArray(agents)) return undefined
-    return agents.slice(0, MAX_RECORDS).flatMap((raw) => readListed(raw) ?? [])
-  } catch {
-    return undefined // no listing: the registry counts as silent
-  }
+/** Undefined when it is no listing: the registry counts as silent. */
+function readAnswer(body: Uint8Array): Pick<Answer, 'listed' | 'freshMs'> | undefined {
+  const listing = tryParseJson(body)
+  if (!isObject(listing) || !Array.isArray(listing.agents)) return undefined
+  const listed = listing.agents.slice(0, MAX_RECORDS).flatMap((raw) => readListed(raw) ?? [])
+  return { listed, freshMs: listing.incomplete === undefined ? FRESH_MS : PARTIAL_FRESH_MS }
 }
 
 export function createRegistrySource(options: RegistrySourceOptions) {
@@ -77,10 +77,10 @@ export function createRegistrySource(options: RegistrySourceOptions) {
     })
     if (reply.kind === 'failed') return
     if (reply.status === 304 && held) answers.set(key, { ...held, at: now() })
-    const listed = reply.status === 200 ? parse(reply.body) : undefined
-    if (!listed) return
+    const answer = reply.status === 200 ? readAnswer(reply.body) : undefined
+    if (!answer) return
     const { etag } = reply.headers
-    answers.set(key, { listed, bytes: reply.body.byteLength, at: now(), ...(etag && { etag }) })
+    answers.set(key, { ...answer, bytes: reply.body.byteLength, at: now(), ...(etag && { etag }) })
   }
 
   /** One question to one registry is asked once at a time, whoever waits for it. */
@@ -95,7 +95,7 @@ export function createRegistrySource(options: RegistrySourceOptions) {
   async function answerOf(registry: ListingRegistry, question: string, via: string) {
     const key = `${registry.url} ${question}`
     const held = answers.get(key)
-    const isFresh = held !== undefined && now() - held.at < FRESH_MS
+    const isFresh = held !== undefined && now() - held.at < held.freshMs
     if (!isFresh && !via.includes(instance)) {
       const asked = refresh(key, registry, question, via)
       if (!held) await Promise.race([asked, pause(WAIT_MS)])
