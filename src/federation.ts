@@ -14,13 +14,15 @@ import type { Config } from './config-values.js'
 import { createDiscovery } from './discovery/discovery.js'
 import { readSynonyms } from './discovery/synonym-file.js'
 import { createBuilderHost } from './feed/builder-host.js'
-import { type Contribution, contributions } from './feed/contributions.js'
+import type { Contribution } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
 import { inventoryOf } from './feed/inventory.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
+import { createOperations, type ObservedParts } from './operations.js'
 import { createOverlays } from './overlays.js'
+import { connectProviders } from './provider-questions.js'
 import { createPublisher } from './publisher.js'
 import type { ReloadState } from './reload.js'
 import { createAdmission } from './server/admission.js'
@@ -42,6 +44,7 @@ import {
 } from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
+import { traceRequests } from './tracing.js'
 import type { Blobs } from './upstreams/blobs.js'
 import type { UpstreamStatus } from './upstreams/status.js'
 import { createUpstreams } from './upstreams/upstreams.js'
@@ -72,7 +75,7 @@ export type Federation = {
   ready: Promise<void>
   feed: Feed
   statuses(): readonly UpstreamStatus[]
-  contributions(): Contribution[]
+  contributions(): readonly Contribution[]
   /**
    * Makes another configuration the running one, without dropping a request or a slice; gives the settings that change
    * only at the next start. Throws when it contradicts itself; then nothing has changed.
@@ -166,6 +169,13 @@ async function composed(
   )
   const { blobs } = store
 
+  const operations = stack.add(
+    createOperations({
+      ...{ send, clock },
+      config: () => config,
+      parts: (): ObservedParts => ({ upstreams, providers, verdicts, feed }),
+    }),
+  )
   const providers = stack.add(
     createProviders({
       ...{ send, blobs, clock, log },
@@ -178,7 +188,8 @@ async function composed(
   const verdicts = createVerdicts({ providers, policy, clock })
   const upstreams = stack.add(
     createUpstreams({
-      ...{ send, blobs, clock, random },
+      ...{ blobs, clock, random },
+      send: operations.send,
       config: upstreamsSettings(config),
       referencesFor: verdicts.references,
       onTrouble: (message) => log.warn({ message }, 'upstreams'),
@@ -212,32 +223,22 @@ async function composed(
     createPublisher({
       ...{ upstreams, providers, policy, builder, feed, clock, log },
       overlays: () => overlays,
-      onPublished(snapshot) {
+      onPublished(before, snapshot, seconds) {
+        operations.published(before, snapshot, seconds)
         discovery
           .publish(snapshot)
           .catch((err: unknown) =>
             log.error({ err }, 'a snapshot could not be indexed; the last index stays'),
           )
       },
+      onFailure: operations.buildFailed,
     }),
   )
   /** Once the feed is open; until then `opening` says when. */
   function republish(): void {
     if (feed.current()) void publisher.request()
   }
-  const askedAgain = new Map<string, number>()
-  upstreams.onChange(() => {
-    providers.want(upstreams.providerDomains())
-    republish()
-  })
-  providers.onChange(() => {
-    for (const { id, mode, problem } of upstreams.statuses()) {
-      if (mode !== 'enumerated' && problem?.reason !== 'not_enumerable') continue
-      askedAgain.set(id, clock.now())
-      upstreams.refreshSoon(id)
-    }
-    republish()
-  })
+  const askedAgain = connectProviders({ upstreams, providers, clock, onChange: republish })
 
   const activation = stack.add(
     await createActivation({
@@ -270,8 +271,10 @@ async function composed(
         task(activation),
       ),
       replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+      ...operations.shown,
     }),
   )
+  traceRequests(app)
   const url = await app.listen({ host, port })
   await upstreams.start()
   activation.start()
@@ -304,10 +307,7 @@ async function composed(
       .then(publisher.request)
       .then(discovery.resume),
     statuses: upstreams.statuses,
-    contributions() {
-      const snapshot = feed.current()
-      return snapshot ? contributions(snapshot, verdicts.judge()) : []
-    },
+    contributions: operations.contributions,
     close: stack.close,
   }
 }

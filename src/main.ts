@@ -1,37 +1,27 @@
 #!/usr/bin/env node
-/** The command line. Each command is a file in `commands/`; this one reads arguments and turns failures into exit codes. */
+/**
+ * The command line. Each command is a file in `commands/`; this one reads arguments and turns failures into exit codes. A
+ * command is loaded when it is called: most need a small part of the product, and all of it takes a second.
+ */
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
+import { jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
 import { CommandFailure, EXIT } from './commands/failure.js'
-import { printFeed } from './commands/feed.js'
-import { serve } from './commands/serve.js'
 import { loadConfig } from './config.js'
 import { ConfigError } from './config-problem.js'
 import type { Config } from './config-values.js'
+import { systemClock } from './net/clock.js'
+import type { LedgerFilter } from './store/ledger.js'
 
 const SANDBOX_CONFIG = resolve(dirname(fileURLToPath(import.meta.url)), '../../config/sandbox.yaml')
 const MAX_SANDBOX_SIGNALS = 1_000_000
+const OUTCOMES = ['pending', 'submitted', 'completed', 'failed', 'superseded', 'unknown'] as const
 
 type Common = { config: string }
+type Asking = Common & { url?: string; token?: string; filters?: Record<string, unknown>; json: boolean }
 
-function wholeNumber(minimum: number, maximum: number) {
-  return (text: string): number => {
-    const number = Number(text)
-    if (Number.isInteger(number) && number >= minimum && number <= maximum) return number
-    throw new InvalidArgumentError(`expected a whole number from ${minimum} to ${maximum}`)
-  }
-}
-
-function jsonObject(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (value && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>
-  } catch {
-    // said below, with what was expected
-  }
-  throw new InvalidArgumentError('expected a JSON object such as {"catalog_types":["marketplace"]}')
-}
+const { stdout: out, stderr: err } = process
 
 const configOf = (options: Common): Promise<Config> => loadConfig(options.config, process.env)
 
@@ -56,6 +46,7 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
     wholeNumber(1, MAX_SANDBOX_SIGNALS),
   )
   .action(async (options: Common & { sandboxSignals?: number }) => {
+    const { serve } = await import('./commands/serve.js')
     await serve({ config: options.config, sandboxSignals: options.sandboxSignals })
   })
 
@@ -69,27 +60,74 @@ command('feed', 'Walk a running feed page by page and print it.')
   .option('-f, --filters <json>', 'filters of get_signals as a JSON object', jsonObject)
   .option('-n, --limit <n>', 'rows the table shows', wholeNumber(0, 1_000_000), 20)
   .option('--json', 'one JSON line a signal, all of them', false)
+  .action(async ({ url, token, filters, limit, json, ...options }: Asking & { limit: number }) => {
+    const config = await configOf(options)
+    const { printFeed } = await import('./commands/feed.js')
+    await printFeed({ config, url, token, filters, limit, json, out, err, now: Date.now })
+  })
+
+command('explain', 'Say why a signal or an upstream is, or is not, in the feed of a running server.')
+  .argument('<ref>', 'a handle, domain/signal_id, url#signal_id, segment id, or the id or url of an upstream')
+  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
+  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .option('--caller <id>', 'as this caller sees it (anonymous, or an id of callers.keys)')
+  .option('-f, --filters <json>', 'filters of the request that it is missing from', jsonObject)
+  .option('--countries <list>', 'countries of that request', names, [])
+  .option('--json', 'the whole explanation as JSON', false)
+  .action(async (ref: string, options: Asking & { caller?: string; countries: string[] }) => {
+    const { url, token, filters, json, caller, countries } = options
+    const config = await configOf(options)
+    const { printExplanation } = await import('./commands/explain.js')
+    await printExplanation({ config, ref, url, token, caller, filters, countries, json, out })
+  })
+
+command('check', 'Ask every registry, upstream and provider once and say what would be federated.')
+  .option('--json', 'the report as JSON', false)
+  .action(async ({ json, ...options }: Common & { json: boolean }) => {
+    const config = await configOf(options)
+    const { printCheck } = await import('./commands/check.js')
+    await printCheck({ config, json, clock: systemClock, random: Math.random, out, err })
+  })
+
+command('authz', "Show a provider's adagents.json as it is read, and who may sell what by it.")
+  .argument('<domain>', 'the domain of a data provider')
+  .option('--agent <url>', 'an agent to look at besides those that the file lists')
+  .option('--ids <list>', 'print an entry that grants the agent these signals', names)
+  .option('--tags <list>', 'print an entry that grants the agent the signals with these tags', names)
+  .option('--json', 'the report as JSON', false)
   .action(
     async (
-      options: Common & {
-        url?: string
-        token?: string
-        filters?: Record<string, unknown>
-        limit: number
-        json: boolean
-      },
+      domain: string,
+      options: Common & { agent?: string; ids?: string[]; tags?: string[]; json: boolean },
     ) => {
-      await printFeed({
-        config: await configOf(options),
-        url: options.url,
-        token: options.token,
-        filters: options.filters,
-        limit: options.limit,
-        json: options.json,
-        out: process.stdout,
-        err: process.stderr,
-        now: Date.now,
-      })
+      const { agent, ids, tags, json } = options
+      const config = await configOf(options)
+      const grant = ids ? { ids } : tags && { tags }
+      const { printAuthorization } = await import('./commands/authz.js')
+      await printAuthorization({ config, domain, agent, grant, json, clock: systemClock, out, err })
+    },
+  )
+
+command('ledger', 'List what was activated and deactivated, newest first.')
+  .option('--caller <id>', 'of this caller')
+  .option('--upstream <id>', 'at this upstream')
+  .option('--handle <handle>', 'of this signal or offer')
+  .option('--action <action>', 'activate or deactivate', oneOf(['activate', 'deactivate']))
+  .option('--outcome <outcome>', 'with this outcome', oneOf(OUTCOMES))
+  .option('--since <moment>', 'from this date or age (24h, 7d) on', moment(Date.now))
+  .option('--until <moment>', 'before this date or age', moment(Date.now))
+  .option('-n, --limit <n>', 'entries shown', wholeNumber(1, 1_000_000), 50)
+  .option('--json', 'one JSON line an entry', false)
+  .action(
+    async ({
+      config: file,
+      limit,
+      json,
+      ...filter
+    }: Common & LedgerFilter & { limit: number; json: boolean }) => {
+      const config = await configOf({ config: file })
+      const { printLedger } = await import('./commands/ledger.js')
+      await printLedger({ config, filter, limit, json, out, err, now: Date.now })
     },
   )
 

@@ -21,16 +21,18 @@ export type PublisherOptions = {
   policy: () => PolicySettings
   builder: BuilderHost
   feed: Feed
-  /** Told of each public snapshot. */
-  onPublished: (snapshot: Snapshot) => void
   clock: Clock
   log: Logger
+  /** Told of each snapshot of the public layer, with how long its build took. */
+  onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
+  onFailure(): void
 }
 
 export type Publisher = ReturnType<typeof createPublisher>
 
 export function createPublisher(options: PublisherOptions) {
-  const { upstreams, providers, overlays, policy, builder, feed, onPublished, clock, log } = options
+  const { upstreams, providers, overlays, policy, builder, feed, clock, log, onPublished, onFailure } =
+    options
   let cancel = () => {}
 
   function build(slices: readonly Slice[], account?: string): Promise<Built> {
@@ -46,9 +48,11 @@ export function createPublisher(options: PublisherOptions) {
 
   async function round(): Promise<void> {
     const open = upstreams.slices()
+    const startedAt = clock.now()
     const { snapshot, rebuildAt } = await build(open)
+    const before = feed.current()
     feed.publish(snapshot, clock.now())
-    onPublished(snapshot)
+    onPublished(before, snapshot, (clock.now() - startedAt) / 1_000)
     for (const { name, slices } of overlays().layers(open)) {
       feed.publish((await build(slices, name)).snapshot, clock.now(), name)
     }
@@ -61,7 +65,10 @@ export function createPublisher(options: PublisherOptions) {
   }
 
   const rounds = createCoalescer(() =>
-    round().catch((err: unknown) => log.error({ err }, 'a snapshot could not be built; the last one stays')),
+    round().catch((err: unknown) => {
+      onFailure()
+      log.error({ err }, 'a snapshot could not be built; the last one stays')
+    }),
   )
 
   return {

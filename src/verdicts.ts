@@ -38,5 +38,5 @@ export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
     return referencesFor(compiled, agentUrl, clock.now())
   }
 
-  return { judge, references }
+  return { judge, provider, references }
 }

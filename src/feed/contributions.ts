@@ -1,8 +1,9 @@
 /** What each upstream gave to a snapshot and what of it is not shown, with the reason: for the start table and explain. */
-import type { Verdict } from '../authz/verdict.js'
 import { identityOf } from '../merge/identity.js'
+import type { Offer } from '../merge/offer.js'
+import { standingOffers } from '../merge/signal.js'
 import { sliceListing } from '../upstreams/slice.js'
-import type { Judge } from './judge.js'
+import type { Judge, ProviderView } from './judge.js'
 import type { Snapshot } from './snapshot.js'
 
 const LOOKED_AT = 1_000 // withheld listings that are read again for their reason, an upstream; the rest is only counted
@@ -12,15 +13,18 @@ export type Contribution = {
   /** Listings that stand in a published signal. */
   published: number
   withheld: number
-  /** Of the withheld listings that were looked at: how many for which verdict. */
+  /** Of the withheld listings that were looked at: how many for which verdict, or which rule of merging. */
   reasons: ReadonlyMap<string, number>
   /** The difference that a near miss makes, for people (authz/hint.ts). */
   hint?: string
 }
 
-function wordOf(verdict: Verdict): string {
-  if (verdict.outcome === 'unauthorized' || verdict.outcome === 'unverifiable') return verdict.reason
-  return verdict.outcome
+/** A withheld listing that is authorized has lost its place by another rule of merging. */
+function wordOf(offer: Offer, { policy, definition }: ProviderView, id: string): string {
+  if ('reason' in offer.verdict) return offer.verdict.reason
+  return standingOffers([offer], policy, definition(id)).standing.length === 0
+    ? 'no_country_left'
+    : 'duplicate'
 }
 
 /** One entry for each slice of the snapshot, in its order. */
@@ -38,11 +42,14 @@ export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] 
     const reasons = new Map<string, number>()
     let hint: string | undefined
     for (const each of rows.slice(0, LOOKED_AT)) {
-      const identity = identityOf(sliceListing(from, each), from.agentUrl)
+      const listing = sliceListing(from, each)
+      const identity = identityOf(listing, from.agentUrl)
       if (identity?.kind !== 'provider') continue
-      const verdict = judge(identity.domain).decide(identity.id, from.agentUrl)
+      const view = judge(identity.domain)
+      const verdict = view.decide(identity.id, from.agentUrl)
       if (verdict.outcome === 'unauthorized') hint ??= verdict.hint
-      reasons.set(wordOf(verdict), (reasons.get(wordOf(verdict)) ?? 0) + 1)
+      const word = wordOf({ ...from, listing, verdict }, view, identity.id)
+      reasons.set(word, (reasons.get(word) ?? 0) + 1)
     }
     const told = {
       upstream: from.upstream,

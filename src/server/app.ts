@@ -12,6 +12,7 @@ import type { Admission } from './admission.js'
 import { agentCard } from './agent-card.js'
 import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
+import { addExplain, type ExplainOptions } from './explain.js'
 import { createGzipPages } from './gzip-pages.js'
 import { createContextIds, createRequestIds, newTaskId } from './ids.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
@@ -19,6 +20,7 @@ import { addMcp } from './mcp.js'
 import { createMcpCold } from './mcp-cold.js'
 import { addOperations, createServingMetrics } from './operations.js'
 import { createOverload } from './overload.js'
+import { addRegistryListing, type ListingRouteOptions } from './registry-listing.js'
 import { dropSilentConnections } from './silent-connections.js'
 import type { Task } from './task.js'
 import { type AgentFacts, getAdcpCapabilities } from './tasks/get-adcp-capabilities.js'
@@ -45,6 +47,10 @@ export type ServerOptions = GetSignalsOptions & {
   operatorRegistry?: Registry
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration?: () => { revision: string; problem?: string }
+  /** What GET /api/registry/agents lists. */
+  registryListing?: ListingRouteOptions['list']
+  /** What GET /explain says, to operators. */
+  explain?: ExplainOptions['explain']
   now?: () => number
 }
 
@@ -124,6 +130,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     registry: metrics.registry,
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
+  const { registryListing: list, explain } = options
+  if (list) addRegistryListing(app, { door, limiter: admission, now, list })
+  if (explain) addExplain(app, { door, explain })
   app.addHook('onClose', async () => overload.close())
   return app
 }

@@ -11,7 +11,8 @@ export type IncompleteEntry = {
   estimated_wait?: Duration
 }
 
-const REASONS: Record<UpstreamFailure, string> = {
+/** Each failure in words that may be shown to anybody. */
+export const REASONS: Record<UpstreamFailure, string> = {
   refused: 'our egress policy does not let us reach it',
   unresolvable: 'its host name does not resolve',
   unreachable: 'it cannot be reached',

@@ -16,7 +16,10 @@ export type A2aVersion = '1.0' | '0.3'
 /** Where to post, best version first; never empty. */
 export type CardEndpoints = readonly { url: string; version: A2aVersion }[]
 
-export type CardOutcome = { kind: 'card'; endpoints: CardEndpoints } | { kind: 'none' } | CallFailure
+export type CardOutcome =
+  | { kind: 'card'; endpoints: CardEndpoints; skills: unknown }
+  | { kind: 'none' }
+  | CallFailure
 
 /** Beside the agent url first, at the root of its host last. */
 function cardUrls(url: string): string[] {
@@ -72,8 +75,9 @@ export async function findCard(send: Send, agentUrl: string, budget: Budget): Pr
       if (reply.reason === 'too_large' || reply.reason === 'bad_redirect') continue
       return networkFailure(reply)
     }
-    const endpoints = reply.status === 200 ? readCard(tryParseJson(reply.body), agentUrl) : undefined
-    if (endpoints) return { kind: 'card', endpoints }
+    const card = reply.status === 200 ? tryParseJson(reply.body) : undefined
+    const endpoints = readCard(card, agentUrl)
+    if (endpoints) return { kind: 'card', endpoints, skills: isObject(card) ? card.skills : undefined }
     failure ??= statusFailure(reply)
   }
   return failure

@@ -4,17 +4,22 @@
  */
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { readRow } from './listing.js'
+import { boundedText, isObject } from './json.js'
+import { type ReadRow, readRow } from './listing.js'
 import { createSlabWriter, type Slab } from './slab.js'
+import type { RefusedRow } from './slice.js'
 
 const PORTION = 100 // rows between two turns of the loop: under a millisecond of work
 const MAX_DOMAINS = 100_000
 const FIRST_DIGESTS = 1_024
+const MAX_REFUSED = 1_000 // named; the others are counted
+const MAX_NAME = 300
 
 export type Collected = {
   rows: Slab
   digests: BigUint64Array
   dropped: Readonly<Record<string, number>>
+  refused: readonly RefusedRow[]
   /** Provider domains that the rows name, sorted. */
   domains: readonly string[]
 }
@@ -35,29 +40,42 @@ export function digestOf(bytes: Uint8Array): bigint {
   return hash('sha256', bytes, 'buffer').readBigUInt64BE(0)
 }
 
+/** The names in a refused row: its segment, and its reference as `domain/id`, `url#id` or the bare id. */
+function namesOf(reason: string, row: Readonly<Record<string, unknown>> = {}): RefusedRow {
+  const ref = [row.signal_ref, row.signal_id].find(isObject) ?? {}
+  const segment = boundedText(row.signal_agent_segment_id, MAX_NAME)
+  const id = boundedText(ref.signal_id ?? ref.id, MAX_NAME)
+  const domain = boundedText(ref.data_provider_domain, MAX_NAME)
+  const source = boundedText(ref.signal_source_url ?? ref.agent_url, MAX_NAME)
+  const signal = id && (domain ? `${domain}/${id}` : source ? `${source}#${id}` : id)
+  return { reason, ...(segment && { segment }), ...(signal && { signal }) }
+}
+
 export function createCollector() {
   const writer = createSlabWriter()
   const seen = new Set<string>()
   const dropped = new Map<string, number>()
+  const refused: RefusedRow[] = []
   const domains = new Set<string>()
   let digests = grownDigests(new BigUint64Array(0), FIRST_DIGESTS)
   let count = 0
   let bytes = 0
 
-  function drop(reason: string): void {
+  function drop({ reason, row }: Omit<Extract<ReadRow, { kind: 'dropped' }>, 'kind'>): void {
     dropped.set(reason, (dropped.get(reason) ?? 0) + 1)
+    if (refused.length < MAX_REFUSED) refused.push(namesOf(reason, row))
   }
 
   /** Gives whether the row was a repetition. */
   function takeOne(raw: Uint8Array): boolean {
     const row = readRow(raw)
     if (row.kind === 'dropped') {
-      drop(row.reason)
+      drop(row)
       return false
     }
     const { signal_agent_segment_id: segment, signal_ref: ref } = row.listing
     if (seen.has(segment)) {
-      drop('repeated') // one handle, one signal: activation could not tell two rows apart
+      drop({ reason: 'repeated', row: row.listing }) // one handle, one signal: activation could not tell two rows apart
       return true
     }
     seen.add(segment)
@@ -86,6 +104,7 @@ export function createCollector() {
         rows: writer.finish(),
         digests: grownDigests(digests, count),
         dropped: Object.fromEntries(dropped),
+        refused,
         domains: [...domains].sort(),
       }
     },

@@ -94,7 +94,7 @@ export const LISTING_FIELDS: readonly string[] = [
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
 
 /** The shapes of `deliver_to` that were seen, tried in order until one is understood. */
-const DELIVER_TO: readonly Arguments[] = [
+export const DELIVER_TO: readonly Arguments[] = [
   { platforms: 'all' },
   { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
 ]

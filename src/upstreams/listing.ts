@@ -18,7 +18,8 @@ export type Dropped = 'too_large' | 'malformed' | 'product_scope' | 'repeated' |
 
 export type ReadRow =
   | { kind: 'listing'; listing: Listing; bytes: Uint8Array }
-  | { kind: 'dropped'; reason: Dropped }
+  /** `row` as far as it could be read: who asks which row it was has nothing else to go by. */
+  | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
 
 const FIELDS = new Set(Object.keys(SignalRow.properties))
 
@@ -56,8 +57,8 @@ export function readRow(raw: Uint8Array): ReadRow {
   const parsed = parse(raw)
   if (!isObject(parsed)) return { kind: 'dropped', reason: 'malformed' }
   const row = prune(modernise(parsed))
-  if (!isListing(row)) return { kind: 'dropped', reason: badField() }
-  if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope' }
+  if (!isListing(row)) return { kind: 'dropped', reason: badField(), row: parsed }
+  if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope', row: parsed }
   // A row that needed nothing is kept byte for byte: stringifying it again would cost as much as parsing it.
   const bytes = row === parsed ? raw : Buffer.from(JSON.stringify(row))
   return { kind: 'listing', listing: row, bytes }

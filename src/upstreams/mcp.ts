@@ -40,6 +40,8 @@ type Opened = { kind: 'open'; session: Session } | { kind: 'refused'; message: s
 export type McpAgent = Agent & {
   /** Only shakes hands: `refused` when what answers does not speak MCP. */
   open(budget: Budget): Promise<{ kind: 'open' } | { kind: 'refused'; message: string } | CallFailure>
+  /** The list of its tools as it came; undefined when it gives none now. */
+  tools(budget: Budget): Promise<unknown>
 }
 
 function parseText(text: string): Record<string, unknown> | undefined {
@@ -224,9 +226,28 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
     return second.kind === 'lost' ? second.outcome : second
   }
 
+  /** Pages of the list beyond the first are nobody's practice. */
+  async function tools(budget: Budget): Promise<unknown> {
+    const opened = await ready(budget)
+    if (opened.kind !== 'open') return undefined
+    const { headers, meta } = opened.session
+    const method = 'tools/list'
+    const outcome = await rpc({
+      url,
+      headers: meta ? { ...headers, 'mcp-method': method } : headers,
+      method,
+      params: meta ? { _meta: meta } : {},
+      budget,
+    })
+    const { result } =
+      outcome.kind === 'result' && isObject(outcome.skimmed.value) ? outcome.skimmed.value : {}
+    return isObject(result) ? result.tools : undefined
+  }
+
   return {
     protocol: 'mcp',
     call,
+    tools,
     async open(budget) {
       const opened = await ready(budget)
       return opened.kind === 'open' ? { kind: 'open' } : opened

@@ -78,7 +78,7 @@ export function createMirror(options: MirrorOptions) {
 
   /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
   function settle(held: Held | undefined, mode: SliceMode, found: Collected & Tokens): MirrorOutcome {
-    const { rows, digests, dropped, domains, feedVersion, pricingVersion, cacheScope } = found
+    const { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
     const walkedAt = now()
     const about = {
       upstream,
@@ -86,6 +86,7 @@ export function createMirror(options: MirrorOptions) {
       scope,
       mode,
       dropped,
+      refused,
       walkedAt,
       ...(feedVersion && { feedVersion }),
       ...(pricingVersion && { pricingVersion }),

@@ -11,6 +11,9 @@ export type Listing = SignalRow
 /** How the rows were found: by walking the wholesale feed, or by asking a brief-only agent question by question. */
 export type SliceMode = 'wholesale' | 'enumerated'
 
+/** A row that was read and not kept, by the names it gave itself: for explain. */
+export type RefusedRow = { readonly reason: string; readonly segment?: string; readonly signal?: string }
+
 export type Slice = {
   /** Upstream id; the key of everything an operator sees. */
   readonly upstream: string
@@ -27,6 +30,8 @@ export type Slice = {
   readonly pricingVersion?: string
   /** Rows that were read and not kept, by reason. */
   readonly dropped: Readonly<Record<string, number>>
+  /** The first of them. */
+  readonly refused?: readonly RefusedRow[]
   /** When the walk that made it ended, ms since the epoch. */
   readonly walkedAt: number
 }

@@ -1,0 +1,182 @@
+/**
+ * What a configuration would federate, found out once and without serving: every registry, upstream and provider is asked,
+ * nothing is written, and what is missing has its reason (`tributary check`).
+ */
+import { createProviders, type Providers } from './authz/providers.js'
+import type { Config } from './config-values.js'
+import { buildSnapshot } from './feed/builder.js'
+import { contributions } from './feed/contributions.js'
+import type { Snapshot } from './feed/snapshot.js'
+import type { Clock } from './net/clock.js'
+import { opening } from './opening.js'
+import { createPassingBlobs } from './passing-blobs.js'
+import { connectProviders } from './provider-questions.js'
+import { upstreamsSettings } from './settings.js'
+import type { Roster } from './upstreams/roster.js'
+import type { UpstreamStatus } from './upstreams/status.js'
+import { createUpstreams, type Upstreams } from './upstreams/upstreams.js'
+import { createVerdicts } from './verdicts.js'
+import { openWayOut } from './way-out.js'
+
+const PROVIDER_CONCURRENCY = 16
+const POLL_MS = 50
+
+export type CheckedUpstream = {
+  id: string
+  url: string
+  source: string
+  protocol?: string
+  state: UpstreamStatus['state']
+  rows: number
+  published: number
+  problem?: { reason: string; message: string }
+  /** Withheld rows by verdict, and rows that cannot be kept, by reason. */
+  withheld: Readonly<Record<string, number>>
+  dropped: Readonly<Record<string, number>>
+  hint?: string
+}
+
+export type CheckReport = {
+  file: string
+  revision: string
+  /** `complete`: everything configured is there. `incomplete`: something is missing. `nothing`: no signal at all. */
+  outcome: 'complete' | 'incomplete' | 'nothing'
+  /** Signals that would be in the feed. */
+  signals: number
+  registries: { url: string; agents: number; problem?: { reason: string; message: string } }[]
+  upstreams: CheckedUpstream[]
+  excluded: { url: string; reason: string }[]
+  providers: { domain: string; url?: string; problem?: { reason: string; message: string } }[]
+  /** Settings that name what is not there. */
+  warnings: string[]
+}
+
+export type CheckOptions = {
+  config: Config
+  clock: Clock
+  random: () => number
+  /** Told now and then how far it is. */
+  onProgress(text: string): void
+}
+
+type Parts = { upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
+
+/** What callers and policies name and nobody answers to: usually a slip of the pen. */
+function danglingNames(
+  { callers, authorization }: Config,
+  roster: Roster,
+  domains: readonly string[],
+): string[] {
+  const ids = new Set(roster.entries.map(({ id }) => id))
+  const named = callers.keys.flatMap(({ id, accounts, credentials }) =>
+    [...Object.values(accounts).flatMap(Object.keys), ...Object.keys(credentials)].map((upstream) => ({
+      id,
+      upstream,
+    })),
+  )
+  const callersWrong = named
+    .filter(({ upstream }) => !ids.has(upstream))
+    .map(({ id, upstream }) => `caller ${id} names the upstream ${upstream}, which is not in the roster`)
+  const policiesWrong = Object.keys(authorization.providers)
+    .filter((domain) => !domains.includes(domain))
+    .map((domain) => `authorization.providers names ${domain}, which no row names`)
+  return [...new Set([...callersWrong, ...policiesWrong])]
+}
+
+function outcomeOf(report: Omit<CheckReport, 'outcome'>): CheckReport['outcome'] {
+  if (report.signals === 0) return 'nothing'
+  const failed = [...report.registries, ...report.upstreams].some(({ problem }) => problem)
+  const silent = report.upstreams.some(({ published }) => published === 0)
+  return failed || silent ? 'incomplete' : 'complete'
+}
+
+function reportOf(
+  config: Config,
+  { upstreams, providers, snapshot }: Parts,
+  given: ReturnType<typeof contributions>,
+): CheckReport {
+  const { entries, excluded } = upstreams.roster()
+  const statuses = new Map(upstreams.statuses().map((status) => [status.id, status]))
+  const states = providers.states()
+  const report = {
+    file: config.file,
+    revision: config.revision,
+    signals: snapshot.shown.length,
+    registries: upstreams.registries().map(({ url, agents = 0, problem }) => ({
+      url,
+      agents,
+      ...(problem && { problem }),
+    })),
+    upstreams: entries.map(({ id, url, source }): CheckedUpstream => {
+      const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = statuses.get(id) ?? {}
+      const { published = 0, reasons = [], hint } = given.find((each) => each.upstream === id) ?? {}
+      return {
+        ...{ id, url, source, state, published, dropped },
+        ...(protocol && { protocol }),
+        rows: listings,
+        ...(problem && { problem }),
+        withheld: Object.fromEntries(reasons),
+        ...(hint && { hint }),
+      }
+    }),
+    excluded: excluded.map(({ url, reason }) => ({ url, reason })),
+    providers: states.map(({ domain, document, problem }) => ({
+      domain,
+      ...(document && { url: document.url }),
+      ...(problem && { problem: { reason: problem.reason, message: problem.message } }),
+    })),
+    warnings: danglingNames(
+      config,
+      { entries, excluded },
+      states.map(({ domain }) => domain),
+    ),
+  }
+  return { ...report, outcome: outcomeOf(report) }
+}
+
+/** Asks everything once. Takes as long as the slowest upstream, bounded by two of the configured timeouts. */
+export async function checkConfig({ config, clock, random, onProgress }: CheckOptions): Promise<CheckReport> {
+  const way = await openWayOut(config)
+  const blobs = createPassingBlobs()
+  const quiet = () => {}
+  const providers = createProviders({
+    ...{ send: way.send, blobs, clock },
+    refreshMs: config.authorization.refreshMs,
+    concurrency: PROVIDER_CONCURRENCY,
+    log: { info: quiet, warn: quiet }, // what it would say is in the report
+  })
+  const verdicts = createVerdicts({ providers, policy: () => config.authorization, clock })
+  const upstreams = createUpstreams({
+    ...{ send: way.send, blobs, clock, random },
+    config: upstreamsSettings(config),
+    referencesFor: verdicts.references,
+    onTrouble: quiet, // of memory there is none
+  })
+  try {
+    const askedAgain = connectProviders({ upstreams, providers, clock, onChange: tell })
+    function tell(): void {
+      const statuses = upstreams.statuses()
+      const answered = statuses.filter(({ state }) => state !== 'starting').length
+      onProgress(
+        `${answered} of ${statuses.length} upstreams and ${providers.states().length} providers asked`,
+      )
+    }
+    await upstreams.start()
+    await opening({ upstreams, providers, askedAgain, clock })
+    const until = clock.now() + 2 * config.defaults.timeoutMs
+    // While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead.
+    const isSettled = () => upstreams.statuses().every(({ nextAttemptAt = 0 }) => nextAttemptAt > clock.now())
+    while (!isSettled() && clock.now() < until) {
+      tell()
+      await new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
+    }
+    await providers.settled()
+    const judge = verdicts.judge()
+    const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
+    return reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
+  } finally {
+    await upstreams.close()
+    await providers.close()
+    await way.close()
+  }
+}

@@ -1,0 +1,51 @@
+/** Option values as the commands want them; a wrong one is named with what was expected. */
+import { InvalidArgumentError } from 'commander'
+
+const UNIT_MS: Readonly<Record<string, number>> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+export function wholeNumber(minimum: number, maximum: number) {
+  return (text: string): number => {
+    const number = Number(text)
+    if (Number.isInteger(number) && number >= minimum && number <= maximum) return number
+    throw new InvalidArgumentError(`expected a whole number from ${minimum} to ${maximum}`)
+  }
+}
+
+export function jsonObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text)
+    if (value && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>
+  } catch {
+    // said below, with what was expected
+  }
+  throw new InvalidArgumentError('expected a JSON object such as {"catalog_types":["marketplace"]}')
+}
+
+/** `a,b` as a list without empty names. */
+export function names(text: string): string[] {
+  const list = text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+  if (list.length > 0) return list
+  throw new InvalidArgumentError('expected names with commas between them')
+}
+
+export function oneOf<W extends string>(words: readonly W[]) {
+  return (text: string): W => {
+    const word = words.find((each) => each === text)
+    if (word !== undefined) return word
+    throw new InvalidArgumentError(`expected ${words.join(', ')}`)
+  }
+}
+
+/** A moment as ms since the epoch: a date, or how long ago (`90m`, `24h`, `7d`). */
+export function moment(now: () => number) {
+  return (text: string): number => {
+    const [, amount, unit = ''] = /^(\d+)([mhd])$/.exec(text) ?? []
+    const ms =
+      amount === undefined ? Date.parse(text) : now() - Number(amount) * (UNIT_MS[unit] ?? Number.NaN)
+    if (Number.isFinite(ms)) return ms
+    throw new InvalidArgumentError('expected a date such as 2026-11-20 or an age such as 24h')
+  }
+}

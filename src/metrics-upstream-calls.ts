@@ -1,0 +1,125 @@
+/**
+ * Counts what goes out to each upstream and how it came back, as a wrapper around `send`: the upstreams themselves need
+ * not know. Gives the metrics of DESIGN 8 by upstream, and the measured part of the registry listing's `health`.
+ */
+import { LRUCache } from 'lru-cache'
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import type { Send, SendOutcome } from './net/send.js'
+import type { RosterEntry } from './upstreams/roster.js'
+
+const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+const MAX_URLS = 10_000
+const OTHER = 'other' // registries, and upstreams that left the roster while they were called
+
+/** The last exchange with an upstream that brought an answer, whatever its status. */
+export type Answered = { at: number; ms: number }
+
+export type UpstreamMeter = {
+  metered(send: Send): Send
+  /** Last answer of an agent (canonical url); undefined when it has not answered yet. */
+  lastAnswer(agentUrl: string): Answered | undefined
+}
+
+export type UpstreamMeterOptions = {
+  registry: Registry
+  entries(): readonly RosterEntry[]
+  /** How an upstream is called in labels. */
+  labelOf(entry: RosterEntry): string
+  now(): number
+}
+
+function outcomeOf(outcome: SendOutcome): string {
+  if (outcome.kind === 'failed') return outcome.reason
+  return `${Math.floor(outcome.status / 100)}xx`
+}
+
+function shared(a: string, b: string): number {
+  let at = 0
+  while (at < a.length && a[at] === b[at]) at += 1
+  return at
+}
+
+/** Agent cards and A2A endpoints lie beside the agent's url: the entry of that host with the nearest path. */
+function nearest(entries: readonly RosterEntry[], url: URL): RosterEntry | undefined {
+  const atHost = entries.filter((entry) => new URL(entry.url).host === url.host)
+  const nearness = (entry: RosterEntry) => shared(new URL(entry.url).pathname, url.pathname)
+  return atHost.reduce<RosterEntry | undefined>(
+    (best, entry) => (best && nearness(best) >= nearness(entry) ? best : entry),
+    undefined,
+  )
+}
+
+export function createUpstreamMeter({
+  registry,
+  entries,
+  labelOf,
+  now,
+}: UpstreamMeterOptions): UpstreamMeter {
+  const registers = [registry]
+  const requests = new Counter({
+    name: 'tributary_upstream_requests_total',
+    help: 'HTTP requests to an upstream by outcome: the class of the status, or why there was none',
+    labelNames: ['upstream', 'outcome'],
+    registers,
+  })
+  const seconds = new Histogram({
+    name: 'tributary_upstream_request_seconds',
+    help: 'Time from an HTTP request to the end of its answer',
+    labelNames: ['upstream'],
+    buckets: BUCKETS_SECONDS,
+    registers,
+  })
+  const bytes = new Counter({
+    name: 'tributary_upstream_received_bytes_total',
+    help: 'Decoded bytes of the answers of an upstream',
+    labelNames: ['upstream'],
+    registers,
+  })
+  const inFlight = new Gauge({
+    name: 'tributary_upstream_requests_in_flight',
+    help: 'HTTP requests to an upstream that wait for their answer',
+    labelNames: ['upstream'],
+    registers,
+  })
+  const answers = new LRUCache<string, Answered>({ max: MAX_URLS })
+  const owners = new LRUCache<string, { entry: RosterEntry | undefined }>({ max: MAX_URLS })
+  let known: readonly RosterEntry[] = []
+
+  function ownerOf(text: string): RosterEntry | undefined {
+    const current = entries()
+    if (current !== known) {
+      owners.clear()
+      known = current
+    }
+    if (!URL.canParse(text)) return undefined
+    const url = new URL(text)
+    const place = `${url.host}${url.pathname}`
+    const held = owners.get(place) ?? { entry: nearest(current, url) }
+    owners.set(place, held)
+    return held.entry
+  }
+
+  function metered(send: Send): Send {
+    return async (request) => {
+      const entry = ownerOf(request.url)
+      const upstream = entry ? labelOf(entry) : OTHER
+      const startedAt = now()
+      inFlight.inc({ upstream })
+      try {
+        const outcome = await send(request)
+        const ms = now() - startedAt
+        requests.inc({ upstream, outcome: outcomeOf(outcome) })
+        seconds.observe({ upstream }, ms / 1_000)
+        if (outcome.kind === 'reply') {
+          bytes.inc({ upstream }, outcome.body.byteLength)
+          if (entry) answers.set(entry.agentUrl, { at: now(), ms })
+        }
+        return outcome
+      } finally {
+        inFlight.dec({ upstream })
+      }
+    }
+  }
+
+  return { metered, lastAnswer: (agentUrl) => answers.get(agentUrl) }
+}

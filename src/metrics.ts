@@ -1,0 +1,210 @@
+/**
+ * What an operator watches beside the serving side: upstreams, registries, providers, verdicts, snapshots. Gauges are
+ * read from their owners when they are asked for, so they cannot lag behind. Labels are bounded: ids from the roster, up
+ * to a limit, and our own closed words (docs/operations.md says what to watch).
+ */
+import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { ProviderState } from './authz/state.js'
+import type { Contribution } from './feed/contributions.js'
+import type { Snapshot } from './feed/snapshot.js'
+import { createUpstreamMeter, type UpstreamMeter } from './metrics-upstream-calls.js'
+import type { RegistryStatus } from './upstreams/discovery.js'
+import type { RosterEntry } from './upstreams/roster.js'
+import type { UpstreamStatus } from './upstreams/status.js'
+
+const MAX_LABELLED = 500
+const OTHERS = 'others'
+const STATES = ['starting', 'fresh', 'stale', 'absent'] as const
+const BUILD_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
+
+/** Where the gauges read. Called at a scrape, never before everything has started. */
+export type MetricSources = {
+  entries(): readonly RosterEntry[]
+  statuses(): readonly UpstreamStatus[]
+  registries(): readonly RegistryStatus[]
+  providers(): readonly ProviderState[]
+  snapshot(): Snapshot | undefined
+  contributions(): readonly Contribution[]
+  /** The configuration in force (config.ts). */
+  revision(): string
+}
+
+export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
+  registry: Registry
+  /** A snapshot was built and published. */
+  built(snapshot: Snapshot, seconds: number): void
+  buildFailed(): void
+}
+
+type Sample = [labels: Record<string, string>, value: number]
+
+export function createMetrics(sources: MetricSources, now: () => number): Metrics {
+  const registry = new Registry()
+  const registers = [registry]
+  const labelled = new Set<string>()
+
+  /** The id while there is room: a registry that lists ten thousand agents must not make as many series. */
+  function label(id: string): string {
+    if (labelled.has(id)) return id
+    if (labelled.size === MAX_LABELLED) return OTHERS
+    labelled.add(id)
+    return id
+  }
+
+  function gauge(name: string, help: string, labelNames: readonly string[], samples: () => Sample[]): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: [...labelNames],
+      registers,
+      collect() {
+        this.reset()
+        for (const [labels, value] of samples()) this.inc(labels, value)
+      },
+    })
+  }
+
+  /** NaN while there is nothing to say: a missing value must not look like a good one. */
+  function number(name: string, help: string, value: () => number | undefined): void {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(value() ?? Number.NaN)
+      },
+    })
+  }
+
+  const perUpstream = (name: string, help: string, value: (status: UpstreamStatus) => number | undefined) =>
+    gauge(name, help, ['upstream'], () =>
+      sources.statuses().flatMap((status): Sample[] => {
+        const number = value(status)
+        return number === undefined ? [] : [[{ upstream: label(status.id) }, number]]
+      }),
+    )
+
+  gauge('tributary_upstream_state', '1 for the state that each upstream is in', ['upstream', 'state'], () =>
+    sources
+      .statuses()
+      .flatMap(({ id, state }) =>
+        STATES.map((each): Sample => [{ upstream: label(id), state: each }, each === state ? 1 : 0]),
+      ),
+  )
+  gauge('tributary_upstream_problem', 'Why the last refresh failed', ['upstream', 'reason'], () =>
+    sources
+      .statuses()
+      .flatMap(({ id, problem }): Sample[] =>
+        problem ? [[{ upstream: label(id), reason: problem.reason }, 1]] : [],
+      ),
+  )
+  perUpstream('tributary_upstream_rows', 'Rows of the slice in use', ({ listings }) => listings)
+  perUpstream(
+    'tributary_upstream_age_seconds',
+    'Since the slice in use was last confirmed to be current',
+    ({ confirmedAt }) => confirmedAt && (now() - confirmedAt) / 1_000,
+  )
+  perUpstream(
+    'tributary_upstream_next_attempt_seconds',
+    'Until the next refresh; with a problem, until the next probe',
+    ({ nextAttemptAt }) => nextAttemptAt && Math.max(0, nextAttemptAt - now()) / 1_000,
+  )
+  gauge('tributary_upstream_dropped_rows', 'Rows that were read and not kept', ['upstream', 'reason'], () =>
+    sources
+      .statuses()
+      .flatMap(({ id, dropped }) =>
+        Object.entries(dropped).map(([reason, count]): Sample => [{ upstream: label(id), reason }, count]),
+      ),
+  )
+
+  gauge('tributary_registry_up', '1 when the registry answered its last request', ['registry'], () =>
+    sources.registries().map(({ url, problem }): Sample => [{ registry: url }, problem ? 0 : 1]),
+  )
+  gauge('tributary_registry_agents', 'Signals agents that the registry lists', ['registry'], () =>
+    sources.registries().map(({ url, agents }): Sample => [{ registry: url }, agents ?? 0]),
+  )
+
+  gauge(
+    'tributary_providers',
+    'Providers that the rows name: good, failing (the last good file still counts), or why unverifiable',
+    ['state'],
+    () =>
+      sources.providers().map(({ document, expiresAt = 0, problem }): Sample => {
+        if (document && now() < expiresAt) return [{ state: problem ? 'failing' : 'good' }, 1]
+        return [{ state: document ? 'expired' : (problem?.reason ?? 'pending') }, 1]
+      }),
+  )
+  number(
+    'tributary_provider_held_pointers',
+    'Providers whose changed pointer is on hold',
+    () => sources.providers().filter(({ heldPointer }) => heldPointer).length,
+  )
+  gauge(
+    'tributary_offers',
+    'Offers by what became of them: published, or withheld',
+    ['upstream', 'fate'],
+    () =>
+      sources.contributions().flatMap(({ upstream, published, withheld }): Sample[] => [
+        [{ upstream: label(upstream), fate: 'published' }, published],
+        [{ upstream: label(upstream), fate: 'withheld' }, withheld],
+      ]),
+  )
+  gauge('tributary_withheld_offers', 'Withheld offers that were looked at, by verdict', ['reason'], () =>
+    sources
+      .contributions()
+      .flatMap(({ reasons }) => [...reasons].map(([reason, count]): Sample => [{ reason }, count])),
+  )
+
+  let publishedAt: number | undefined
+  number('tributary_snapshot_signals', 'Signals in the feed', () => sources.snapshot()?.shown.length)
+  number(
+    'tributary_snapshot_age_seconds',
+    'Since the current snapshot was published',
+    () => publishedAt && (now() - publishedAt) / 1_000,
+  )
+  number('tributary_snapshot_bytes', 'Bytes of the rows of the current snapshot', () =>
+    sources.snapshot()?.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
+  )
+  gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
+    [{ revision: sources.revision() }, 1],
+  ])
+  const moved = new Counter({
+    name: 'tributary_snapshot_moves_total',
+    help: 'Published snapshots that differ from the one before, by what moved',
+    labelNames: ['what'],
+    registers,
+  })
+  const buildSeconds = new Histogram({
+    name: 'tributary_snapshot_build_seconds',
+    help: 'Time from the slices to the published snapshot',
+    buckets: BUILD_SECONDS,
+    registers,
+  })
+  const failed = new Counter({
+    name: 'tributary_snapshot_build_failures_total',
+    help: 'Snapshots that could not be built; the one before stays',
+    registers,
+  })
+
+  const meter = createUpstreamMeter({
+    registry,
+    entries: sources.entries,
+    labelOf: ({ id }) => label(id),
+    now,
+  })
+  let last: Pick<Snapshot, 'structure' | 'pricing'> | undefined
+
+  return {
+    registry,
+    metered: meter.metered,
+    lastAnswer: meter.lastAnswer,
+    built({ structure, pricing }, seconds) {
+      publishedAt = now()
+      buildSeconds.observe(seconds)
+      if (last && last.structure !== structure) moved.inc({ what: 'structure' })
+      if (last && last.pricing !== pricing) moved.inc({ what: 'pricing' })
+      last = { structure, pricing }
+    },
+    buildFailed: () => failed.inc(),
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * What is there for the person who runs it, put together: metrics and traces of what goes out, the registry listing,
+ * explain. It looks at the parts of the federation and changes none.
+ */
+import { randomUUID } from 'node:crypto'
+import type { Providers } from './authz/providers.js'
+import type { Config } from './config-values.js'
+import { createExplainer } from './explain.js'
+import { createDepartures } from './explain-departures.js'
+import { type Contribution, contributions } from './feed/contributions.js'
+import type { Feed } from './feed/feed.js'
+import type { Snapshot } from './feed/snapshot.js'
+import { createMetrics } from './metrics.js'
+import type { Clock } from './net/clock.js'
+import type { Send } from './net/send.js'
+import type { ServerOptions } from './server/app.js'
+import { createRegistryListing } from './server/registry-listing.js'
+import { createRegistrySource } from './server/registry-listing-source.js'
+import { tracedSend } from './tracing.js'
+import { createToolSurvey } from './upstreams/tool-survey.js'
+import type { Upstreams } from './upstreams/upstreams.js'
+import type { Verdicts } from './verdicts.js'
+
+/** Made after us, asked only when somebody looks. */
+export type ObservedParts = { upstreams: Upstreams; providers: Providers; verdicts: Verdicts; feed: Feed }
+
+export type OperationsOptions = {
+  config: () => Config
+  send: Send
+  clock: Clock
+  parts: () => ObservedParts
+}
+
+export type Operations = {
+  /** For requests to upstreams: counted and traced. */
+  send: Send
+  contributions(): readonly Contribution[]
+  /** A snapshot took the place of another in the public layer. `seconds`: how long the build took. */
+  published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
+  buildFailed(): void
+  /** What the server shows of us. */
+  shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
+  close(): void
+}
+
+export function createOperations({ config, send, clock, parts }: OperationsOptions): Operations {
+  const { now } = clock
+  let given: { snapshot: Snapshot; contributions: readonly Contribution[] } | undefined
+  let publishedAt: number | undefined
+
+  /** Read once a snapshot: it parses rows. */
+  function currentContributions(): readonly Contribution[] {
+    const { feed, verdicts } = parts()
+    const snapshot = feed.current()
+    if (!snapshot) return []
+    if (given?.snapshot !== snapshot) {
+      given = { snapshot, contributions: contributions(snapshot, verdicts.judge()) }
+    }
+    return given.contributions
+  }
+
+  const roster = () => parts().upstreams.roster()
+  const statuses = () => parts().upstreams.statuses()
+  const metrics = createMetrics(
+    {
+      entries: () => roster().entries,
+      statuses,
+      registries: () => parts().upstreams.registries(),
+      providers: () => parts().providers.states(),
+      snapshot: () => parts().feed.current(),
+      contributions: currentContributions,
+      revision: () => config().revision,
+    },
+    now,
+  )
+  const sendToUpstreams = tracedSend(metrics.metered(send))
+  const departures = createDepartures()
+  const { explain } = createExplainer({
+    feed: { current: () => parts().feed.current(), lookup: (...asked) => parts().feed.lookup(...asked) },
+    publishedAt: () => publishedAt,
+    judge: () => parts().verdicts.judge(),
+    provider: (domain) => parts().verdicts.provider(domain),
+    providerState: (domain) => parts().providers.state(domain),
+    slices: () => parts().upstreams.slices(),
+    roster,
+    statuses,
+    contributions: currentContributions,
+    departures,
+    callers: () => config().callers,
+    now,
+  })
+  const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve))
+  const source = createRegistrySource({
+    registries: () => config().registries,
+    ...{ send, now, pause },
+    instance: `tributary-${randomUUID().slice(0, 8)}`,
+  })
+  const registryListing = createRegistryListing({
+    ...{ roster, statuses, source, pause },
+    lastAnswer: metrics.lastAnswer,
+    survey: createToolSurvey({ send: sendToUpstreams, now }),
+  })
+
+  return {
+    send: sendToUpstreams,
+    contributions: currentContributions,
+    published(before, after, seconds) {
+      publishedAt = now()
+      metrics.built(after, seconds)
+      void departures.note(before, after, publishedAt)
+    },
+    buildFailed: metrics.buildFailed,
+    shown: { operatorRegistry: metrics.registry, registryListing, explain },
+    close: source.close,
+  }
+}

@@ -1,0 +1,75 @@
+/**
+ * Spans from a request of a caller to the requests that it causes at upstreams, with the context passed on in the
+ * headers that the operator's propagator writes (W3C `traceparent` as a rule). OpenTelemetry's API only: an SDK that is
+ * loaded before us (`node --import`) makes the spans real, without one nothing here costs anything.
+ */
+import {
+  type Attributes,
+  context,
+  propagation,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+} from '@opentelemetry/api'
+import type { FastifyInstance } from 'fastify'
+import type { Send, SendOutcome } from './net/send.js'
+
+const NAME = 'tributary'
+
+/** Whether somebody listens: without a propagator no context comes in and none goes out. */
+export function isTracing(): boolean {
+  return propagation.fields().length > 0
+}
+
+function endOf(outcome: SendOutcome): { attributes: Attributes; failed: boolean } {
+  if (outcome.kind === 'failed') return { attributes: { 'error.type': outcome.reason }, failed: true }
+  const { status } = outcome
+  return { attributes: { 'http.response.status_code': status }, failed: status >= 400 }
+}
+
+function end(span: Span, attributes: Attributes, failed: boolean): void {
+  span.setAttributes(attributes)
+  if (failed) span.setStatus({ code: SpanStatusCode.ERROR })
+  span.end()
+}
+
+/** A `Send` that makes a client span a request. The url's query and user stay out: they may hold secrets. */
+export function tracedSend(send: Send): Send {
+  if (!isTracing()) return send
+  const tracer = trace.getTracer(NAME)
+  return async (request) => {
+    const method = request.method ?? 'GET'
+    const host = URL.canParse(request.url) ? new URL(request.url).host : 'no url'
+    const attributes = { 'http.request.method': method, 'server.address': host }
+    const span = tracer.startSpan(`${method} ${host}`, { kind: SpanKind.CLIENT, attributes })
+    const headers = { ...request.headers }
+    propagation.inject(trace.setSpan(context.active(), span), headers)
+    const outcome = await send({ ...request, headers })
+    const { attributes: result, failed } = endOf(outcome)
+    end(span, result, failed)
+    return outcome
+  }
+}
+
+/**
+ * Makes a server span a request, the child of the caller's. Call it before the app listens. Answers are written on
+ * hijacked replies, where no hook runs at the end: the socket's response tells.
+ */
+export function traceRequests(app: FastifyInstance): void {
+  if (!isTracing()) return
+  const tracer = trace.getTracer(NAME)
+  // After the body has been read: reading it begins a new chain of callbacks, which would lose the context.
+  app.addHook('preHandler', (request, reply, done) => {
+    const { method, headers, routeOptions } = request
+    const route = routeOptions.url ?? 'none'
+    const parent = propagation.extract(context.active(), headers)
+    const attributes = { 'http.request.method': method, 'http.route': route }
+    const span = tracer.startSpan(`${method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent)
+    reply.raw.once('close', () => {
+      const { statusCode } = reply.raw
+      end(span, { 'http.response.status_code': statusCode }, statusCode >= 500)
+    })
+    context.with(trace.setSpan(parent, span), done)
+  })
+}

@@ -1,0 +1,60 @@
+import { test } from 'tap'
+import type { Federation } from '../../src/federation.js'
+import { startSandbox } from '../../src/sandbox/world.js'
+import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
+
+const agentUrls = ({ statuses }: Federation) => statuses().map(({ url }) => url)
+const LOOPBACK = { allow_networks: ['127.0.0.0/8'] }
+
+test('a second Tributary with the first as its registry federates the same upstreams', async (t) => {
+  const sandbox = await startSandbox({ signals: 48 })
+  t.teardown(() => sandbox.close())
+  const egress = { ...LOOPBACK, hosts: sandbox.hosts }
+  const first = await startTributary(t, {
+    ...{ egress },
+    registries: [{ url: sandbox.registryUrl }],
+    upstreams: [{ url: sandbox.agents.gullwing.url, exclude: true }],
+  })
+  const second = await startTributary(t, { egress, registries: [{ url: first.url }] })
+
+  t.equal(agentUrls(first).length, 5, 'six agents are listed, one is excluded')
+  t.same(agentUrls(second), agentUrls(first))
+  const protocols = ({ statuses }: Federation) => statuses().map(({ protocol }) => protocol)
+  t.same(protocols(second), protocols(first), 'the A2A agent is one for both')
+  t.equal(second.feed.current()?.id, first.feed.current()?.id, 'the feed is the same, byte for byte')
+
+  const listed = async ({ url }: Federation) => {
+    const listing = await (await fetch(`${url}/api/registry/agents?compliance=true`)).json()
+    return (listing as { agents: { url: string }[] }).agents
+  }
+  t.same(
+    (await listed(second)).map(({ url }) => url),
+    (await listed(first)).map(({ url }) => url),
+    'its own listing passes all of it on, other agent types included',
+  )
+})
+
+test('two Tributaries that list each other do not ask in a circle', async (t) => {
+  const shop = await startRegistry(t, [agent('sales', 'shop')])
+  const first = await startTributary(t, { egress: LOOPBACK, registries: [{ url: shop.url }] })
+  const port = Number(new URL(first.url).port)
+  const second = await startTributary(t, { egress: LOOPBACK, registries: [{ url: first.url }] })
+  await first.close()
+  const again = await startTributary(t, {
+    ...{ egress: LOOPBACK, listen: { port } },
+    registries: [{ url: second.url }, { url: shop.url }],
+  })
+  const shops = async ({ url }: Federation) => {
+    const listing = await (await fetch(`${url}/api/registry/agents?type=sales`)).json()
+    return (listing as { agents: { name: string }[] }).agents.map(({ name }) => name)
+  }
+  for (const each of [again, second]) {
+    // Who was asked by the one it asks says that it is incomplete, and is asked again.
+    for (let tries = 0; (await shops(each)).length === 0 && tries < 200; tries += 1) {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    t.same(await shops(each), ['shop'])
+  }
+  const vias = shop.requests.flatMap(({ headers }) => String(headers.via ?? '').split(',').length)
+  t.ok(Math.max(...vias) <= 3, 'a question goes round once at most')
+})
