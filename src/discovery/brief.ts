@@ -31,6 +31,8 @@ const MOST_MEASURED = 400
 /** Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not known. */
 const LOCAL_WEIGHT = 2
 const UPSTREAM_WEIGHT = 0.5
+/** The share of the best fit that a signal needs to be another one of the kind. */
+const SIMILAR = 0.25
 const NOTHING: LocalHits = { hits: [], fits: [] }
 const ASKED_ROWS = 50
 
@@ -174,10 +176,14 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
         { ids: own.hits, fits: own.fits, weight: LOCAL_WEIGHT },
         ...found.map((ids) => ({ ids, weight: UPSTREAM_WEIGHT })),
       ]).filter((hit) => !anchors.includes(hit))
+      const similar = new Set(own.hits.filter((_, at) => (own.fits[at] as number) >= SIMILAR))
       const wished =
         wishes.length === 0
           ? fused
-          : fused.slice(0, MOST_MEASURED).filter((hit) => fulfils(wishes, rowOf(hit), named))
+          : fused
+              .filter((hit) => similar.has(hit)) // "cheaper" alone asks for the same thing, cheaper
+              .slice(0, MOST_MEASURED)
+              .filter((hit) => fulfils(wishes, rowOf(hit), named))
 
       let list = 0
       return {

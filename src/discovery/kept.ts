@@ -23,14 +23,18 @@ export type KeptAnswer = {
 /** `now` in ms. Cursors are bound to a text (the caller and its question) and work nowhere else. */
 export function createKept(now: () => number) {
   const secret = randomBytes(32) // an answer does not outlive the process, so its cursors need not either
+  const callers = new Map<string, Set<string>>()
   const answers = new LRUCache<string, KeptAnswer & { caller: string }>({
     max: MOST,
     ttl: KEEP_MS,
     perf: { now },
     ttlResolution: 0,
-    dispose: (answer, id) => callers.get(answer.caller)?.delete(id),
+    dispose({ caller }, id) {
+      const own = callers.get(caller)
+      own?.delete(id)
+      if (own?.size === 0) callers.delete(caller)
+    },
   })
-  const callers = new Map<string, Set<string>>()
 
   function mac(body: Uint8Array, binding: string): Buffer {
     return createHmac('sha256', secret).update(body).update(binding).digest().subarray(0, MAC_BYTES)
@@ -41,11 +45,10 @@ export function createKept(now: () => number) {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
     callers.set(caller, own)
-    const [oldest] = own
-    if (own.size >= MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
     own.add(id)
     answers.set(id, { ...answer, caller })
-    for (const [name, ids] of callers) if (ids.size === 0) callers.delete(name)
+    const [oldest] = own
+    if (own.size > MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
     return id
   }
 

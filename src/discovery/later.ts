@@ -18,8 +18,9 @@ import type { Slice } from '../upstreams/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
+import { createNotices } from './notices.js'
 import { pause } from './pause.js'
-import { type PushConfig, type PushRules, readPushConfig } from './push-config.js'
+import { type PushRules, readPushConfig } from './push-config.js'
 import { createTaskRecords, type TaskRecord } from './task-record.js'
 import { createUpstreamTasks } from './upstream-tasks.js'
 import type { Webhook } from './webhook.js'
@@ -29,9 +30,8 @@ const LONGEST_MS = 10 * 60_000
 const HEARTBEAT_MS = 10_000
 /** Nobody worked on a task for this long: its worker is gone. */
 const LEASE_MS = 30_000
-const RETRY_MS = [1_000, 5_000, 30_000, 120_000, 600_000, 1_800_000, 3_600_000] // then every hour
-const NOTIFY_MS = 24 * 60 * 60_000
-const MOST_OPEN = 1_000
+/** Tasks of one caller in hand at once, notices that nobody takes included. */
+const MOST_OF_A_CALLER = 500
 
 export type LaterOptions = {
   brief: Brief
@@ -69,24 +69,6 @@ function response({ message, fields, rows, warnings }: Answer, contextId: string
   }
 }
 
-/** The terminal notification (schema core/mcp-webhook-payload). */
-function noticeOf(task: StoredTask, record: TaskRecord, push: PushConfig, nowMs: number): string {
-  const failed = task.status !== 'completed'
-  return JSON.stringify({
-    idempotency_key: `whk_${task.id}_end`, // the same over retries and restarts: a task ends once
-    operation_id: push.operation_id ?? task.id,
-    task_id: task.id,
-    task_type: 'get_signals',
-    protocol: 'signals',
-    status: task.status,
-    timestamp: new Date(task.completedAt ?? nowMs).toISOString(),
-    message: failed ? 'The question could not be answered.' : (task.result as { message: string }).message,
-    context_id: record.contextId,
-    ...(push.token !== undefined && { token: push.token }),
-    result: failed ? { status: 'failed', adcp_error: task.error, errors: [task.error] } : task.result,
-  })
-}
-
 export function createLater(
   options: LaterOptions,
 ): Later & { resume(): Promise<void>; close(): Promise<void> } {
@@ -94,13 +76,20 @@ export function createLater(
   const records = createTaskRecords(store.blobs)
   const upstreamTasks = createUpstreamTasks({ call, clock })
   const stop = new AbortController()
-  const inHand = new Map<string, Promise<void>>()
+  const notices = createNotices({ records, webhook, clock, closing: stop.signal, onTrouble })
+  const inHand = new Map<string, { caller?: string; done: Promise<void> }>()
   let cancelRound = () => {}
-  function work(id: string, task: () => Promise<void>): void {
+
+  function work(id: string, task: () => Promise<void>, caller?: string): void {
     const done = task()
       .catch((error: Error) => onTrouble(`task ${id}: ${error.message}`)) // its record is there for the next round
       .finally(() => inHand.delete(id))
-    inHand.set(id, done)
+    inHand.set(id, { done, ...(caller !== undefined && { caller }) })
+  }
+
+  function isBusy(reader: Reader): boolean {
+    const own = [...inHand.values()].filter(({ caller }) => caller === reader.caller)
+    return own.length >= MOST_OF_A_CALLER
   }
 
   /** Says every few seconds that the task is in hand, so that no other replica takes it over. */
@@ -165,38 +154,10 @@ export function createLater(
     await conclude(record)
   }
 
-  /** What is left to do for a task that has ended: its notification, if one was asked for. */
+  /** A task that has ended: its caller is told, if it wants to be. */
   async function conclude(record: TaskRecord): Promise<void> {
     const task = await store.tasks.get(record.reader.caller, record.id)
-    if (!record.push || !task || !isFinal(task.status)) return await records.remove(record.id)
-    const now = clock.now()
-    const notice = record.notice ?? {
-      body: noticeOf(task, record, record.push, now),
-      attempts: 0,
-      since: now,
-      nextAt: now,
-    }
-    const noted = { ...record, notice }
-    await records.write(noted)
-    await notify(noted)
-  }
-
-  async function notify(record: TaskRecord): Promise<void> {
-    const { push, notice } = record
-    if (!push || !notice || stop.signal.aborted) return
-    const delivery = await webhook(push, notice.body)
-    if (delivery.kind === 'delivered') return await records.remove(record.id)
-    const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
-    const wait = Math.max(RETRY_MS[notice.attempts] ?? (RETRY_MS.at(-1) as number), asked)
-    const nextAt = clock.now() + wait
-    if (delivery.kind === 'rejected' || nextAt > notice.since + NOTIFY_MS) {
-      onTrouble(`task ${record.id}: its notification was not taken (${delivery.reason})`)
-      return await records.remove(record.id)
-    }
-    const noted = { ...record, notice: { ...notice, attempts: notice.attempts + 1, nextAt } }
-    await records.write(noted)
-    await pause(clock, wait, stop.signal)
-    await notify(noted)
+    if (task && isFinal(task.status)) await notices.deliver(record, task)
   }
 
   function pushOf(input: GetSignalsRequest) {
@@ -217,8 +178,8 @@ export function createLater(
   }
 
   async function submit(inquiry: Inquiry, input: GetSignalsRequest, reader: Reader, contextId: string) {
-    if (inHand.size >= MOST_OPEN) {
-      return adcpError('RATE_LIMITED', 'Too many questions are being worked on.', { retry_after: 30 })
+    if (isBusy(reader)) {
+      return adcpError('RATE_LIMITED', 'Too many of your questions are being worked on.', { retry_after: 30 })
     }
     const push = await pushOf(input)
     if (push && 'refused' in push) return push.refused
@@ -236,6 +197,7 @@ export function createLater(
       ...(push && { push }),
     }
     try {
+      await records.write(record) // first: a task without its record would never end
       await store.tasks.create({
         id: record.id,
         caller: reader.caller,
@@ -244,12 +206,11 @@ export function createLater(
         request: { ...question, has_webhook: push !== undefined },
         ...(input.account && { account: accountKey(input.account) }),
       })
-      await records.write(record)
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error
       return adcpError('SERVICE_UNAVAILABLE', 'The task could not be kept.', { retry_after: 5 })
     }
-    work(record.id, () => complete(record))
+    work(record.id, () => complete(record), reader.caller)
     return record.id
   }
 
@@ -264,7 +225,11 @@ export function createLater(
   async function takeUp(id: string): Promise<void> {
     const record = await records.read(id)
     const task = record && (await store.tasks.get(record.reader.caller, id))
-    if (!record || !task) return await records.remove(id)
+    if (!record || !task) {
+      // Nobody was told of a task that was never made; a moment ago it may still be in the making.
+      if (!record || record.createdAt < clock.now() - LEASE_MS) await records.remove(id)
+      return
+    }
     if (!(await mayTakeUp(record, task))) return
     await (isFinal(task.status) ? conclude(record) : complete(record))
   }
@@ -289,7 +254,7 @@ export function createLater(
     async close() {
       stop.abort()
       cancelRound()
-      await Promise.all(inHand.values())
+      await Promise.all([...inHand.values()].map(({ done }) => done))
     },
   }
 }

@@ -43,3 +43,5 @@ export function createTaskRecords(blobs: Blobs) {
     ids: async () => (await blobs.list(PREFIX)).map((found) => found.slice(PREFIX.length)),
   }
 }
+
+export type TaskRecords = ReturnType<typeof createTaskRecords>

@@ -46,6 +46,7 @@ function why(answer: UpstreamAnswer): string {
 function wait(answer: UpstreamAnswer): number | undefined {
   if (answer.kind === 'failed') return answer.retryAfterMs
   if (answer.kind === 'answered') return undefined
+  if (answer.kind === 'not_asked' && answer.reason === 'absent') return undefined // nobody knows
   return ('typicalMs' in answer ? answer.typicalMs : undefined) ?? GUESS_MS
 }
 

@@ -14,7 +14,7 @@ import { createDraft, type OfferPlace } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
 import type { Judge, ProviderView } from './judge.js'
 import { compareKeys } from './keys.js'
-import { indexSlices, type SliceIndex } from './slice-index.js'
+import { indexSlices, type Move, type SliceIndex } from './slice-index.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
 
 export type BuildInput = {
@@ -87,6 +87,11 @@ function merged(
   }
 }
 
+/** A slice that stays in its place with all its rows in theirs. */
+function isStill(move: Move | undefined, at: number): boolean {
+  return move?.to === at && (move.moved?.every((to, row) => to === row) ?? true)
+}
+
 const inUpstreamOrder = (a: OfferPlace, b: OfferPlace) => a.slice - b.slice || a.row - b.row
 
 export function buildSnapshot({ previous, slices: given, judge }: BuildInput): Snapshot {
@@ -95,6 +100,16 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
   const stale = previous?.facts.domains.map(
     (domain) => domain !== '' && court.view(domain).stamp !== previous.stamps.get(domain),
   )
+  const isStale = stale?.includes(true) ?? true
+  if (
+    previous &&
+    !isStale &&
+    fresh.row.length === 0 &&
+    moves.every(isStill) &&
+    moves.length === slices.length
+  ) {
+    return { ...previous, slices, stamps: court.stamps() } // nothing happened: the same columns stand
+  }
   const before = previous?.count ?? 0
   const draft = createDraft(previous, before + fresh.row.length)
   const touched = new Set<number>()

@@ -5,6 +5,7 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
+import { digestText } from './digest.js'
 import type { Filters, Selection } from './query.js'
 
 /** What of a selection chooses rows. Absent: does not restrict. */
@@ -31,9 +32,11 @@ const KNOWN: ReadonlySet<string> = new Set([
   'min_coverage_percentage',
 ])
 
-type Set = readonly string[] | undefined
+const LONGEST_TUPLE = 512 // a cache keeps tuples as keys: what a caller can send must not decide their size
 
-function set(values: unknown, spell: (value: string) => string = (value) => value): Set {
+type Words = readonly string[] | undefined
+
+function set(values: unknown, spell: (value: string) => string = (value) => value): Words {
   if (!Array.isArray(values)) return undefined
   const spelled = new Set(values.filter((value) => typeof value === 'string' && value !== '').map(spell))
   return spelled.size > 0 ? [...spelled].sort() : undefined
@@ -60,7 +63,7 @@ function spelled(value: unknown): string | undefined {
     : undefined
 }
 
-function everyType(types: Set): Set {
+function everyType(types: Words): Words {
   return types && SIGNAL_TYPES.every((type) => types.includes(type)) ? undefined : types
 }
 
@@ -86,7 +89,8 @@ function spell({ filters = {}, destinations, countries }: Selection): Criteria {
     unknown,
   }
   const grown = unknown.map((name) => `${JSON.stringify(name)}:${spelled(filters[name])}`).join()
-  return { ...criteria, tuple: `${JSON.stringify(criteria)}{${grown}}` }
+  const tuple = `${JSON.stringify(criteria)}{${grown}}`
+  return { ...criteria, tuple: tuple.length > LONGEST_TUPLE ? digestText(tuple) : tuple }
 }
 
 const WHOLE_FEED = spell({})

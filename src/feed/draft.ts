@@ -13,8 +13,6 @@ export type OfferPlace = { slice: number; row: number }
 const NO_DIGEST = [0, 0, 0, 0]
 const NO_WORDS: readonly string[] = []
 
-export type Draft = ReturnType<typeof createDraft>
-
 export function createDraft(previous: Snapshot | undefined, expected: number) {
   const rows = createRowDraft(previous, expected)
   const keys = createColumn(u32, expected * WORDS)

@@ -45,10 +45,11 @@ export type Seen = {
 type Answering = { sight: Sight; scope: CacheScope }
 
 const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
+const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
 const PLAIN_NAME = /^[A-Za-z0-9_]{1,64}$/
 
 function unknownFilterWarnings({ unknown }: Criteria): AdcpWarning[] {
-  return unknown.map((name) => ({
+  return unknown.slice(0, MOST_WARNINGS).map((name) => ({
     code: 'UNKNOWN_FILTER',
     severity: 'warning',
     message: 'This agent does not know this filter: the answer is not restricted by it.',

@@ -2,7 +2,8 @@
  * The order of the feed: 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words a key.
  * Handles are hash-spread, so the order says nothing about who came first, and it is the same on every replica.
  */
-import { KEY_BYTES } from '../merge/identity.js'
+import { hash } from 'node:crypto'
+import { type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
 
 export const WORDS = KEY_BYTES / 4
 const DIGIT = 65_536
@@ -17,6 +18,20 @@ export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
         ((bytes[from + 1] as number) << 16) |
         ((bytes[from + 2] as number) << 8) |
         (bytes[from + 3] as number)) >>>
+      0
+  }
+}
+
+/** The key of an identity's handle (merge/identity.ts `handleKey`), straight from the digest that both begin with. */
+export function putIdentity(keys: Uint32Array, at: number, identity: Identity): void {
+  const digest = hash('sha256', identityKey(identity), 'binary')
+  for (let word = 0; word < WORDS; word += 1) {
+    const from = word * 4
+    keys[at * WORDS + word] =
+      ((digest.charCodeAt(from) << 24) |
+        (digest.charCodeAt(from + 1) << 16) |
+        (digest.charCodeAt(from + 2) << 8) |
+        digest.charCodeAt(from + 3)) >>>
       0
   }
 }

@@ -41,6 +41,7 @@ function hold(snapshot: Snapshot): Held {
     sizeCalculation: ({ entries }) => (entries === snapshot.shown ? 64 : 64 + entries.byteLength),
   })
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
+
   function secretOf(grants: Grants, criteria: Criteria, view: View): string {
     if (grants.name === '') return ''
     const key = JSON.stringify([grants.name, criteria.tuple])

@@ -37,7 +37,7 @@ export type ResolvedOffer = {
 export type Resolved = { handle: string; ref: SignalRef; offers: ResolvedOffer[] }
 
 /** The entry of a signal's handle; -1 when the feed does not show it. */
-export function entryOfHandle(snapshot: Snapshot, handle: string): number {
+function entryOfHandle(snapshot: Snapshot, handle: string): number {
   const bytes = handleKey(handle)
   if (!bytes) return -1
   const key = new Uint32Array(WORDS)

@@ -3,11 +3,11 @@
  * parsed again (issue: incremental).
  */
 import type { SignalRef } from '../adcp/reference.js'
-import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import { type Identity, identityOf } from '../merge/identity.js'
 import { slabRow } from '../upstreams/slab.js'
 import { type Listing, type Slice, sliceListing } from '../upstreams/slice.js'
 import { u32 } from './columns.js'
-import { putKey, sortedPositions, WORDS } from './keys.js'
+import { putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice } from './snapshot.js'
 
 /** Where the rows of an earlier slice went: `moved[row]` is the row's new place, -1 when it is gone. */
@@ -45,11 +45,10 @@ function leadingRef(row: Uint8Array): SignalRef | undefined {
   return undefined
 }
 
-function keyOf(slice: Slice, row: number): Uint8Array | undefined {
+function identityAt(slice: Slice, row: number): Identity | undefined {
   const ref = leadingRef(slabRow(slice.rows, row))
   const listing = ref ? ({ signal_ref: ref } as Listing) : sliceListing(slice, row)
-  const identity = identityOf(listing, slice.agentUrl)
-  return identity && handleKey(signalHandle(identityKey(identity)))
+  return identityOf(listing, slice.agentUrl)
 }
 
 function words(digests: BigUint64Array): Uint32Array {
@@ -94,9 +93,9 @@ function indexed(slice: Slice, before: IndexedSlice | undefined) {
       keys.set(before.keys.subarray(old * WORDS, (old + 1) * WORDS), row * WORDS)
       continue
     }
-    const key = keyOf(slice, row)
-    if (!key) continue
-    putKey(keys, row, key)
+    const identity = identityAt(slice, row)
+    if (!identity) continue
+    putIdentity(keys, row, identity)
     freshRows.push(row)
   }
   return { keys, freshRows, moved }

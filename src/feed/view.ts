@@ -1,6 +1,6 @@
 /**
  * Which signals a tuple asks for, and what their content hashes to. Filters read columns, never rows.
- * Values of a reader's own (prices it may not see) never decide what it gets: that would tell them.
+ * Prices that a reader may not see never decide what it gets: that would tell them.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { matchesDestination } from '../merge/deployments.js'
@@ -30,7 +30,7 @@ export function destinationFlags({ deployments }: Snapshot, asked: readonly stri
 }
 
 /** One flag for each set of countries: whether it allows one of the asked. No set: no bound. */
-export function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array {
+function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array {
   return flags(
     facts.countrySets,
     (set) => set === '' || set.split(',').some((country) => asked.includes(country)),

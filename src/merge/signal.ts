@@ -6,6 +6,7 @@
 
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { SignalType } from '../adcp/signal.js'
+import { canonicalUrl } from '../adcp/url.js'
 import { publishable } from '../authz/policy.js'
 import type { Policy, Verdict } from '../authz/verdict.js'
 import { mergeCoverage } from './coverage.js'
@@ -80,7 +81,7 @@ function onePerUpstream(offers: readonly Offer[]): Offer[] {
  * The reference we publish. A row of an upstream's own is referred to at that upstream, whatever source it claims; one
  * without any id is referred to by our handle, which fits the pattern and resolves here (DESIGN 5.1).
  */
-export function publishedRef(identity: Identity, handle: string): SignalRef {
+function publishedRef(identity: Identity, handle: string): SignalRef {
   if (identity.kind === 'provider') {
     return { scope: 'data_provider', data_provider_domain: identity.domain, signal_id: identity.id }
   }
@@ -88,11 +89,11 @@ export function publishedRef(identity: Identity, handle: string): SignalRef {
   return { scope: 'signal_source', signal_source_url: identity.agentUrl, signal_id }
 }
 
+/** Another host than the one that was called: kept as provenance, not as identity (DESIGN 5.1). */
 function claimedSource({ listing, agentUrl }: Offer): string | undefined {
   const ref = listingRef(listing)
-  return ref?.scope === 'signal_source' && ref.signal_source_url !== agentUrl
-    ? ref.signal_source_url
-    : undefined
+  if (ref?.scope !== 'signal_source' || ref.signal_source_url === agentUrl) return undefined
+  return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
 }
 
 function joint(bounds: readonly (readonly string[] | undefined)[]): readonly string[] | undefined {
@@ -130,7 +131,7 @@ function tailOf(options: readonly MergedOption[]): string {
 }
 
 /** Offers that stand in the row, in upstream order, each with where it may be used; empty when none may anywhere. */
-export function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
+function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
   const admitted = trusted(offers, policy)
   const standing = (admitted.length < 2 ? admitted : onePerUpstream(admitted))
     .map((offer) => ({ offer, countries: countriesOf(offer, definition) }))

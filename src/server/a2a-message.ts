@@ -2,6 +2,7 @@
  * What a client sent in an A2A message: which skill, with what input (FACTS 4). Both versions of the protocol and both
  * names of the input are read; the last data part counts.
  */
+import { isRecord } from '../adcp/json.js'
 import type { RpcRequest } from './json-rpc.js'
 
 export type SkillCall = {
@@ -19,22 +20,18 @@ export type MessageRead =
   | { kind: 'continues' }
   | { kind: 'malformed'; reason: string }
 
-type Fields = Record<string, unknown>
-
-function isRecord(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
+type SkillData = Record<string, unknown> & { skill: string }
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
 /** The last data part that names a skill, by its place in `parts`. */
-function skillPart(parts: readonly unknown[]): { at: number; data: Fields & { skill: string } } | undefined {
+function skillPart(parts: readonly unknown[]): { at: number; data: SkillData } | undefined {
   for (let at = parts.length - 1; at >= 0; at--) {
     const part = parts[at]
     const data = isRecord(part) ? part.data : undefined
-    if (isRecord(data) && isText(data.skill)) return { at, data: data as Fields & { skill: string } }
+    if (isRecord(data) && isText(data.skill)) return { at, data: data as SkillData }
   }
   return undefined
 }

@@ -23,7 +23,6 @@ const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
 const SSE_HEADERS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache', vary: 'A2A-Version' }
 const VERSION_NOT_SUPPORTED = -32_009
 const UNSUPPORTED_OPERATION = -32_004
-const SIGNAL_MS = 130_000
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
 type Dialect = '1.0' | '0.3'
@@ -100,7 +99,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       who,
       transport: 'a2a',
       requestId: reply.request.id,
-      signal: () => hangUpSignal(reply, SIGNAL_MS),
+      signal: () => hangUpSignal(reply),
     }
   }
 

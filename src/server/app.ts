@@ -2,9 +2,7 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (DESIGN 7). It listens to nothing yet; `close()` lets what is in flight finish.
  */
-import { hash, randomBytes } from 'node:crypto'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
-import { LRUCache } from 'lru-cache'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { addA2a } from './a2a.js'
@@ -16,6 +14,7 @@ import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
 import { addExplain, type ExplainOptions } from './explain.js'
 import { createGzipPages } from './gzip-pages.js'
+import { createContextIds, createRequestIds, newTaskId } from './ids.js'
 import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 import { addMcp } from './mcp.js'
 import { createMcpCold } from './mcp-cold.js'
@@ -32,7 +31,6 @@ const REQUEST_MS = 30_000 // for all of headers and body: a client that dribbles
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
 const KEEP_ALIVE_MS = 65_000 // longer than the usual load balancer's, so that it closes first
 const LOG_EVERY = 1_000
-const MAX_CONTEXTS = 10_000
 
 export type ServerOptions = GetSignalsOptions & {
   /** The url that callers know us by (DESIGN 6 `listen.public_url`). */
@@ -54,33 +52,6 @@ export type ServerOptions = GetSignalsOptions & {
   /** What GET /explain says, to operators. */
   explain?: ExplainOptions['explain']
   now?: () => number
-}
-
-function newTaskId(): string {
-  return `a2a_${randomBytes(12).toString('base64url')}`
-}
-
-/** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
-function createContextIds(): (bucket: string) => string {
-  const secret = randomBytes(16).toString('base64url')
-  const known = new LRUCache<string, string>({ max: MAX_CONTEXTS })
-  return (bucket) => {
-    const found = known.get(bucket)
-    if (found !== undefined) return found
-    const made = `ctx_${hash('sha256', `${secret} ${bucket}`, 'base64url').slice(0, 22)}`
-    known.set(bucket, made)
-    return made
-  }
-}
-
-/** A caller's own request id when it is harmless in a log line, else one of ours. */
-function requestIds(): (request: { headers: Record<string, unknown> }) => string {
-  const prefix = randomBytes(6).toString('base64url')
-  let count = 0
-  return ({ headers }) => {
-    const given = headers['x-request-id']
-    return typeof given === 'string' && /^[\w.:-]{1,64}$/.test(given) ? given : `${prefix}-${++count}`
-  }
 }
 
 /** Faults that Fastify finds before a handler runs: body too large, media type, length mismatch. */
@@ -136,7 +107,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     connectionTimeout: IDLE_MS,
     keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
-    genReqId: requestIds(),
+    genReqId: createRequestIds(),
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {

@@ -4,15 +4,16 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import { adcpError } from '../adcp/error.js'
+import { isRecord } from '../adcp/json.js'
 import { type Checked, compileCheck, invalidRequest } from '../adcp/validation.js'
 import { negotiate, type VersionPin } from '../adcp/version.js'
 import { type CallOrigin, Context } from './call-context.js'
 import type { Identified } from './callers.js'
+import { CALL_MS } from './hang-up.js'
 import { type Envelope, type Payload, payloadOf } from './payload.js'
 import type { RateLimiter } from './rate-limit.js'
 import type { CallContext, Task, TaskAnswer } from './task.js'
 
-const DEADLINE_MS = 130_000 // the longest time_budget is 120 s (FACTS 2); what is left is for merging and writing
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 
 export type Call = CallOrigin & {
@@ -45,10 +46,6 @@ export type DispatcherOptions = {
 }
 
 type Entry = { task: Task; check: (value: unknown) => Checked<TSchema> }
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** The pins that are well formed; the others are for the request schema to refuse. */
 function pinsOf(input: Record<string, unknown>): VersionPin {
@@ -89,7 +86,7 @@ export function createDispatcher(options: DispatcherOptions) {
 
   function contextOf(call: Call, { contextId, release }: Envelope, arrived: number): CallContext {
     if (call.who.kind !== 'caller') throw new Error('A denied caller reached a task')
-    return new Context(call.who.caller, release, arrived, arrived + DEADLINE_MS, contextId, call)
+    return new Context(call.who.caller, release, arrived, arrived + CALL_MS, contextId, call)
   }
 
   /** Everything before the handler; undefined when the call may go on. */

@@ -30,7 +30,6 @@ const JSON_HEADERS = { 'content-type': 'application/json', vary: 'Accept-Encodin
 const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
 /** From this revision on, a client reads structuredContent, and a batch is no message (FACTS 3). */
 const STRUCTURED_SINCE = '2025-06-18'
-const SIGNAL_MS = 130_000
 
 export type McpOptions = {
   door: Door
@@ -95,7 +94,7 @@ function callOf({ raw, params }: RpcRequest, session: Session): Call | undefined
     who: session.who,
     transport: 'mcp',
     requestId: session.request.id,
-    signal: () => hangUpSignal(session.reply, SIGNAL_MS),
+    signal: () => hangUpSignal(session.reply),
   }
 }
 

@@ -3,6 +3,7 @@
  * a handle that was ever activated stays resolvable (DESIGN 5.2).
  */
 import type { Selectable } from 'kysely'
+import { signalPart } from '../merge/identity.js'
 import type { ActivationTable, Db } from './schema.js'
 
 export type Action = 'activate' | 'deactivate'
@@ -170,9 +171,9 @@ export function createLedger(db: Db, now: () => number): Ledger {
     if (since !== undefined) select = select.where('created_at', '>=', since)
     if (until !== undefined) select = select.where('created_at', '<', until)
     if (handle !== undefined) {
-      select = select.where((eb) =>
-        eb.or([eb('signal_handle', '=', handle), eb('offer_handle', '=', handle)]),
-      )
+      const signal = signalPart(handle) // what is indexed; an offer's handle begins with its signal's
+      select = select.where('signal_handle', '=', signal)
+      if (handle !== signal) select = select.where('offer_handle', '=', handle)
     }
     if (after) {
       select = select.where((eb) =>

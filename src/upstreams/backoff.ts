@@ -4,6 +4,8 @@
  */
 const FIRST_MS = 1_000
 const LONGEST_MS = 60_000
+const SHORTEST_CAP_MS = 5_000 // a fast schedule asks for a fast return, not for a storm
+const CAP_PER_REFRESH = 10
 const LONGEST_RETRY_AFTER_MS = 10 * 60_000 // an agent's wish is honoured, within reason
 const JITTER = 0.1
 
@@ -24,7 +26,8 @@ export function jittered(ms: number, random: () => number): number {
 
 export function backoffMs({ failures, refreshMs, random, retryAfterMs = 0 }: BackoffOptions): number {
   const first = Math.min(FIRST_MS, refreshMs)
-  const exponential = Math.min(LONGEST_MS, first * 2 ** Math.min(failures - 1, 16))
+  const cap = Math.min(LONGEST_MS, Math.max(SHORTEST_CAP_MS, CAP_PER_REFRESH * refreshMs))
+  const exponential = Math.min(cap, first * 2 ** Math.min(failures - 1, 16))
   const wait = exponential * (0.5 + 0.5 * random())
   return Math.max(wait, Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS))
 }

@@ -3,6 +3,7 @@
  * a broken record skipped and named. Nothing in a record is a gate: health comes from a crawler without credentials.
  */
 import { canonicalUrl } from '../adcp/url.js'
+import { sameSite } from '../net/redirect.js'
 import type { Send } from '../net/send.js'
 import { boundedText, isObject, tryParseJson } from './json.js'
 import { networkFailure, statusFailure } from './rpc.js'
@@ -50,17 +51,26 @@ function isVerified(record: Record<string, unknown>): boolean {
   return isObject(record.compliance) && record.compliance.verified === true
 }
 
+/**
+ * Where to call: the endpoint, when it is on the site of the url. Members write their own records, and the url is what
+ * providers authorize: another site's answers must not pass for its own.
+ */
+function placeOf(url: string, endpoint: string | undefined): string {
+  if (endpoint === undefined || !canonicalUrl(endpoint)) return url
+  return sameSite(new URL(endpoint), new URL(url)) ? endpoint : url
+}
+
 function readRecord(record: unknown): RegistryRecord | string {
   if (!isObject(record)) return 'a record is not an object'
   if (record.type !== undefined && record.type !== 'signals') return `type ${boundedText(record.type, 20)}`
-  const url = boundedText(record.mcp_endpoint, 2_048) ?? boundedText(record.url, 2_048)
-  const identity = boundedText(record.url, 2_048) ?? url
-  const agentUrl = identity === undefined ? undefined : canonicalUrl(identity)
-  if (!url || !agentUrl || !canonicalUrl(url)) return `no usable url: ${identity?.slice(0, 100) ?? 'none'}`
+  const endpoint = boundedText(record.mcp_endpoint, 2_048)
+  const url = boundedText(record.url, 2_048) ?? endpoint
+  const agentUrl = url === undefined ? undefined : canonicalUrl(url)
+  if (!url || !agentUrl) return `no usable url: ${url?.slice(0, 100) ?? 'none'}`
   const member = isObject(record.member) ? boundedText(record.member.slug, MAX_TEXT) : undefined
   const online = isObject(record.health) ? record.health.online : undefined
   return {
-    url,
+    url: placeOf(url, endpoint),
     agentUrl,
     name: boundedText(record.name, MAX_TEXT) ?? agentUrl,
     verified: isVerified(record),

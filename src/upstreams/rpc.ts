@@ -64,7 +64,8 @@ function isEventStream(headers: Record<string, string>): boolean {
 
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {
   if (!isObject(value) || value.method !== undefined) return false
-  return value.id === id || (value.id === null && value.error !== undefined)
+  // Some agents write the id as a text; an error before they read it carries none.
+  return String(value.id) === String(id) || (value.id === null && value.error !== undefined)
 }
 
 function trySkim(bytes: Uint8Array): Skimmed | undefined {
@@ -75,7 +76,7 @@ function trySkim(bytes: Uint8Array): Skimmed | undefined {
   }
 }
 
-/** Collects the response out of an event stream; `done` once it has come. */
+/** Collects the response out of an event stream. */
 function createStreamReader(id: number) {
   const decoder = new TextDecoder()
   let response: Skimmed | undefined
@@ -86,6 +87,7 @@ function createStreamReader(id: number) {
     },
   })
   return {
+    /** Whether the response has come: nothing behind it matters. */
     feed(chunk: Uint8Array): boolean {
       parser.feed(decoder.decode(chunk, { stream: true }))
       return response !== undefined

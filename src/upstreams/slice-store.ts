@@ -39,9 +39,13 @@ function view(array: ArrayBufferView): Uint8Array {
   return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
 }
 
-/** A part's bytes as their own buffer, which typed arrays of wider elements need for alignment. */
-function own(part: Uint8Array): ArrayBufferLike {
-  if (part.byteOffset === 0 && part.byteLength === part.buffer.byteLength) return part.buffer
+/**
+ * A part's bytes in shared memory of their own: a worker reads slices without a copy, and typed arrays of wider elements
+ * need the alignment. Stores that read into shared memory cost nothing here.
+ */
+function shared(part: Uint8Array): SharedArrayBuffer {
+  const { buffer } = part
+  if (buffer instanceof SharedArrayBuffer && part.byteLength === buffer.byteLength) return buffer
   const copy = new Uint8Array(new SharedArrayBuffer(part.byteLength))
   copy.set(part)
   return copy.buffer
@@ -69,15 +73,15 @@ function decode(parts: readonly Uint8Array[], credential: string): Held | undefi
   const { format, domains, confirmedAt, cacheScope, credential: readWith, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
-    chunks,
-    chunkOf: new Uint16Array(own(chunkOf)),
-    start: new Uint32Array(own(start)),
-    length: new Uint32Array(own(length)),
+    chunks: chunks.map((chunk) => new Uint8Array(shared(chunk))),
+    chunkOf: new Uint16Array(shared(chunkOf)),
+    start: new Uint32Array(shared(start)),
+    length: new Uint32Array(shared(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
   const described = readWith === credential ? rest : untokened
   return {
-    slice: { ...described, rows, digests: new BigUint64Array(own(digests)) },
+    slice: { ...described, rows, digests: new BigUint64Array(shared(digests)) },
     domains,
     confirmedAt,
     ...(cacheScope && { cacheScope }),

@@ -1,7 +1,8 @@
+import { type Test, test } from 'tap'
 import { createListAccounts } from '../../src/activation/list-accounts.js'
 import type { AccountEntry, SyncAccountsRequest } from '../../src/activation/sync-accounts.js'
 import { createSyncAccounts } from '../../src/activation/sync-accounts.js'
-import { onEveryStorage, type Storage } from '../store/support/storages.js'
+import { embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
 import { buyer } from './support/parts.js'
 import { key } from './support/world.js'
 
@@ -18,6 +19,11 @@ const config = {
   url: 'https://hooks.buyer.example/adcp',
   event_types: ['signal.priced', 'wholesale_feed.bulk_change'],
   active: false,
+}
+
+/** The repository is proved on both databases; the rules above it do not know which they stand on. */
+function onEmbeddedStorage(rule: string, prove: (t: Test, storage: Storage) => Promise<void>): void {
+  test(rule, async (t) => prove(t, await embedded(t)))
 }
 
 async function tasks(storage: Storage) {
@@ -40,7 +46,7 @@ async function tasks(storage: Storage) {
   }
 }
 
-onEveryStorage('a declared account is created, left alone, changed and closed', async (t, storage) => {
+onEmbeddedStorage('a declared account is created, left alone, changed and closed', async (t, storage) => {
   const { sync, list } = await tasks(storage)
   const [created] = await sync([acme])
   t.match(created, {
@@ -64,7 +70,7 @@ onEveryStorage('a declared account is created, left alone, changed and closed', 
   t.match(await sync([acme]), [{ action: 'updated', status: 'active' }])
 })
 
-onEveryStorage('a dry run tells what would be and changes nothing', async (t, storage) => {
+onEmbeddedStorage('a dry run tells what would be and changes nothing', async (t, storage) => {
   const { sync, list } = await tasks(storage)
   t.match(await sync([acme, acme], { dry_run: true }), [{ action: 'created' }, { action: 'unchanged' }])
   t.same((await list()).accounts, [])
@@ -106,7 +112,7 @@ onEveryStorage(
   },
 )
 
-onEveryStorage(
+onEmbeddedStorage(
   'a subscription that is wrong or active fails its account and changes nothing',
   async (t, storage) => {
     const { sync, list } = await tasks(storage)
@@ -143,7 +149,7 @@ onEveryStorage(
   },
 )
 
-onEveryStorage('entries that cannot be are refused one by one', async (t, storage) => {
+onEmbeddedStorage('entries that cannot be are refused one by one', async (t, storage) => {
   const { sync } = await tasks(storage)
   t.match(
     await sync([
@@ -165,25 +171,28 @@ onEveryStorage('entries that cannot be are refused one by one', async (t, storag
   )
 })
 
-onEveryStorage('configured and declared accounts are listed together, page by page', async (t, storage) => {
-  const { sync, list } = await tasks(storage)
-  const principal = { ...buyer, accounts: new Map([['acc_house', new Map()]]) }
-  await sync([acme, { ...nova, sandbox: true }], {}, principal)
-  await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, principal)
-  const bank = { legal_name: 'Acme', bank: { account_holder: 'Acme', iban: 'DE75512108001245126199' } }
-  const [billed] = await sync([{ ...acme, billing_entity: bank }], {}, principal)
-  t.same(billed?.billing_entity, { legal_name: 'Acme' }, 'bank details are not even kept')
-  const names: unknown[] = []
-  let cursor: string | undefined
-  do {
-    const page = await list({ pagination: { max_results: 1, ...(cursor && { cursor }) } }, principal)
-    names.push(...page.accounts.map((account) => account.name))
-    cursor = page.pagination.cursor
-  } while (cursor)
-  t.same(names, ['acc_house', 'acme.example c/o agency.example', 'nova.example (spark) c/o agency.example'])
-  t.match((await list({ sandbox: true }, principal)).accounts, [{ sandbox: true }])
-  t.match((await list({ account: { account_id: 'acc_house' } }, principal)).accounts, [
-    { account_id: 'acc_house', notification_configs: [config] },
-  ])
-  await t.rejects(list({ pagination: { cursor: 'forged' } }, principal), /cursor/)
-})
+onEmbeddedStorage(
+  'configured and declared accounts are listed together, page by page',
+  async (t, storage) => {
+    const { sync, list } = await tasks(storage)
+    const principal = { ...buyer, accounts: new Map([['acc_house', new Map()]]) }
+    await sync([acme, { ...nova, sandbox: true }], {}, principal)
+    await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, principal)
+    const bank = { legal_name: 'Acme', bank: { account_holder: 'Acme', iban: 'DE75512108001245126199' } }
+    const [billed] = await sync([{ ...acme, billing_entity: bank }], {}, principal)
+    t.same(billed?.billing_entity, { legal_name: 'Acme' }, 'bank details are not even kept')
+    const names: unknown[] = []
+    let cursor: string | undefined
+    do {
+      const page = await list({ pagination: { max_results: 1, ...(cursor && { cursor }) } }, principal)
+      names.push(...page.accounts.map((account) => account.name))
+      cursor = page.pagination.cursor
+    } while (cursor)
+    t.same(names, ['acc_house', 'acme.example c/o agency.example', 'nova.example (spark) c/o agency.example'])
+    t.match((await list({ sandbox: true }, principal)).accounts, [{ sandbox: true }])
+    t.match((await list({ account: { account_id: 'acc_house' } }, principal)).accounts, [
+      { account_id: 'acc_house', notification_configs: [config] },
+    ])
+    await t.rejects(list({ pagination: { cursor: 'forged' } }, principal), /cursor/)
+  },
+)

@@ -30,8 +30,8 @@ onEveryStorage('a kill at any step neither loses an activation nor makes two', a
   const world = await startWorld(t, { store, agents: ['northwind'] })
   const { northwind } = world.sandbox.agents
   const choices = world.choices('northwind')
-  // Each step on the embedded storage; on the shared one those between which something is written.
-  const steps = storage.server ? (['intended', 'answered'] as const) : CHECKPOINTS
+  // Each step on the embedded storage; on the shared one the worst of them.
+  const steps = storage.server ? (['answered'] as const) : CHECKPOINTS
   for (const [index, at] of steps.entries()) {
     const choice = choices[index]
     if (!choice) throw new Error('the sandbox has too few signals')

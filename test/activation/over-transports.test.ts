@@ -67,14 +67,21 @@ async function serve(t: Test, world: World) {
   return { overMcp, overA2a }
 }
 
+const validators = new Map<string, ReturnType<typeof adcpSchema>>()
+
+function validatorOf(task: string): ReturnType<typeof adcpSchema> {
+  const known = validators.get(task) ?? adcpSchema(RESPONSES[task] ?? task)
+  validators.set(task, known)
+  return known
+}
+
 /** The same calls, each answer held against the protocol's schema. */
 function checked(t: Test, call: Call): Call {
   if (SCHEMAS_ABSENT) return call
-  const validators = new Map(Object.entries(RESPONSES).map(([task, name]) => [task, adcpSchema(name)]))
   return async (task, args, token) => {
     const fields = await call(task, args, token)
-    const validate = validators.get(task)
-    t.ok(validate?.(fields), `${task} answers by its schema`, { found: validate?.errors ?? [] })
+    const validate = validatorOf(task)
+    t.ok(validate(fields), `${task} answers by its schema`, { found: validate.errors ?? [] })
     return fields
   }
 }

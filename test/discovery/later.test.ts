@@ -63,6 +63,9 @@ test('with a signing key, a webhook is signed as RFC 9421 says', async (t) => {
     if (!request) throw new Error('nothing came')
     const verified = verifySignature(request, url, publicKey)
     t.match(verified, { ok: true, params: { alg, keyid: 'key-1', tag: 'adcp/webhook-signing/v1' } })
+    t.same(verified.covered, ['@method', '@target-uri', '@authority', 'content-type', 'content-digest'])
+    const { created, expires } = verified.params ?? {}
+    t.ok(Number(expires) > Number(created) && Number(expires) - Number(created) <= 300)
     const forged = { ...request, body: request.body.replace('completed', 'failed') }
     t.match(verifySignature(forged, url, publicKey), { ok: false })
     t.notOk(request.headers['x-adcp-signature'], 'never both')

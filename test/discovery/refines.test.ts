@@ -3,20 +3,18 @@ import type { SignalRef } from '../../src/adcp/reference.js'
 import { type Row, readAnswer, startWorld } from './support/world.js'
 
 const time_budget = { interval: 3, unit: 'seconds' } as const
-const lowest = (row: Row, currency: string) =>
-  Math.min(
-    ...(row.pricing_options ?? []).flatMap((option) =>
-      option.currency === currency ? (option.cpm ?? []) : [],
-    ),
-  )
+/** The lowest CPM in euros; undefined without one. */
+function euros({ pricing_options: options = [] }: Row): number | undefined {
+  const prices = options.flatMap(({ cpm, currency }) => (currency === 'EUR' ? (cpm ?? []) : []))
+  return prices.length > 0 ? Math.min(...prices) : undefined
+}
 
 test('a refinement starts with the signals it names and adjusts by its words', async (t) => {
   const { ask } = await startWorld(t, 600)
   const first = readAnswer(await ask({ signal_spec: 'compact SUV intenders', time_budget }))
-  const anchor = first.signals.find(
-    (row) =>
-      row.signal_ref.scope === 'data_provider' && row.pricing_options?.some(({ model }) => model === 'cpm'),
-  )
+  const [anchor] = first.signals
+    .filter((row) => row.signal_ref.scope === 'data_provider')
+    .sort((one, two) => (euros(two) ?? 0) - (euros(one) ?? 0))
   if (!anchor) throw new Error('the market has no priced SUV')
   const signal_refs = [anchor.signal_ref as SignalRef]
   const refine = async (signal_spec: string) =>
@@ -24,10 +22,11 @@ test('a refinement starts with the signals it names and adjusts by its words', a
 
   const cheaper = await refine('the same but cheaper')
   t.equal(cheaper.signals[0]?.signal_agent_segment_id, anchor.signal_agent_segment_id, 'kept, and first')
-  const currency = anchor.pricing_options?.find(({ model }) => model === 'cpm')?.currency ?? ''
   t.ok(cheaper.signals.length > 1)
-  for (const row of cheaper.signals.slice(1))
-    t.notOk(lowest(row, currency) >= lowest(anchor, currency) && lowest(row, currency) < Infinity, row.name)
+  t.match(cheaper.signals[1]?.name, /SUV|Car|Pickup|Sedan|Vehicle|Hybrid|Minivan|Wagon|Motorcycle|Van/)
+  for (const row of cheaper.signals.slice(1)) {
+    t.ok((euros(row) ?? 0) < (euros(anchor) ?? 0), row.name)
+  }
 
   const broader = await refine('broader, more reach')
   t.equal(broader.signals[0]?.signal_agent_segment_id, anchor.signal_agent_segment_id)

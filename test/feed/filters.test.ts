@@ -64,6 +64,9 @@ test('an unknown filter restricts nothing, is named, and has a version of its ow
   const hostile = ask(feed, { filters: { '<script>': 1 } })
   t.match(hostile.warnings, [{ code: 'UNKNOWN_FILTER', field: 'filters' }])
   t.notMatch(JSON.stringify(hostile.warnings), /script/)
+  const many = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`f${n}`, n]))
+  t.ok(ask(feed, { filters: many }).warnings.length <= 20)
+  t.not(ask(feed, { filters: many }).feedVersion, ask(feed, { filters: { ...many, f1: 0 } }).feedVersion)
   t.end()
 })
 

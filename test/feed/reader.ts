@@ -25,6 +25,8 @@ export function pageOf(answer: WholesaleAnswer): Page {
   return answer
 }
 
+const MOST_PAGES = 1_000 // a walk that goes on for longer turns in circles
+
 /** All pages of one walk. `between` runs after each page. */
 export function walk(
   feed: Feed,
@@ -39,6 +41,7 @@ export function walk(
       feed.wholesale({ maxResults: 50, ...query, ...(cursor ? { cursor } : {}) }, reader, 0),
     )
     pages.push(page)
+    assert.ok(pages.length <= MOST_PAGES, 'a walk was expected to end')
     cursor = page.cursor
     between(pages.length)
   } while (cursor)

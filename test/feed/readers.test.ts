@@ -50,6 +50,10 @@ test('without prices in sight there is no price, no version of prices, and no fi
   t.equal(seen.signals.length, rows.length)
   t.notMatch(JSON.stringify(seen.signals), /pricing|cpm/)
   t.match(seen.warnings, [{ code: 'PRICING_UNAVAILABLE', field: 'filters.max_cpm' }])
+  const destinations = [{ type: 'platform' as const, platform: 'one' }]
+  for (const query of [{ fields: ['pricing_options'] }, { destinations }]) {
+    t.notMatch(JSON.stringify(ask(feed, query, anonymous).signals), /pricing|cpm/)
+  }
   t.equal(seen.pricingVersion, undefined)
   t.not(ask(feed, {}, anonymous).feedVersion, ask(feed, {}, buyer).feedVersion)
 

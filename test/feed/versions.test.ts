@@ -46,7 +46,7 @@ function seen({ slices, judge }: World, query: Selection, reader: Reader) {
 test('a visible difference of structure moves the feed version, one of prices the pricing version; nothing else does', (t) => {
   proven(
     t,
-    1_500,
+    1_000,
     fc.property(kin, queries, readers, ([one, two], query, reader) => {
       const a = seen(one, query, reader)
       const b = seen(two, query, reader)

@@ -271,6 +271,14 @@ test('a request that comes byte by byte is answered; one cut in half hurts nobod
   t.ok(await isAlive())
 })
 
+test('a client that closes its half of the connection still gets its answer', async (t) => {
+  const { url } = await target(t)
+  const { socket, until } = await open(t, url)
+  socket.end(httpRequest('{"jsonrpc":"2.0","id":"half","method":"ping"}'))
+  await until(/"id":"half"/)
+  t.pass('answered')
+})
+
 test('malformed HTTP is 400, and the connection ends', async (t) => {
   const { url, isAlive } = await target(t)
   for (const bytes of [

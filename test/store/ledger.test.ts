@@ -1,13 +1,16 @@
 import { ledgerEntries, type NewEntry } from '../../src/store/ledger.js'
 import { onEveryStorage } from './support/storages.js'
 
+const SIGNAL = 'sig_AAAAAAAAAAAAAAAAAAAAAA'
+const OFFER = `${SIGNAL}.12345678`
+
 const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
   id,
   caller: 'acme',
   action: 'activate',
-  handle: 'sig_a',
-  signalHandle: 'sig_a',
-  offerHandle: 'sig_a.12345678',
+  handle: SIGNAL,
+  signalHandle: SIGNAL,
+  offerHandle: OFFER,
   upstream: 'northwind',
   agentUrl: 'https://signals.northwind.example/mcp',
   segmentId: 'nw_1',
@@ -58,8 +61,10 @@ onEveryStorage(
       Array.from({ length: 30 }, (_, index) => String(29 - index).padStart(2, '0')),
     )
     const all: string[] = []
-    for await (const row of ledgerEntries(ledger, { handle: 'sig_a.12345678' })) all.push(row.id)
+    for await (const row of ledgerEntries(ledger, { handle: OFFER })) all.push(row.id)
     t.same(all, walked)
+    t.equal((await ledger.query({ handle: SIGNAL }, 100)).length, 30)
+    t.same(await ledger.query({ handle: `${SIGNAL}.87654321` }, 10), [])
     t.same(await ledger.query({ handle: 'sig_b' }, 10), [])
     t.same(await ledger.query({ since: storage.clock.now }, 10), await ledger.query({}, 2))
     t.same(await ledger.query({ action: 'deactivate' }, 10), [])

@@ -88,6 +88,22 @@ test('two registries and a static entry that name one agent give one upstream', 
   t.equal(upstreams.roster().entries.length, 1)
 })
 
+test('an endpoint on another site than the url is not called in its name', async (t) => {
+  const endpoints = ['https://evil.example/mcp', 'https://agents.a.example/mcp', 'nonsense', undefined]
+  const listing = readListing({
+    agents: endpoints.map((mcp_endpoint, at) => record(`https://s${at}.a.example/mcp`, { mcp_endpoint })),
+  })
+  t.same(
+    listing?.records.map(({ url }) => url),
+    [
+      'https://s0.a.example/mcp',
+      'https://agents.a.example/mcp',
+      'https://s2.a.example/mcp',
+      'https://s3.a.example/mcp',
+    ],
+  )
+})
+
 test('a broken record is skipped and named', async (t) => {
   const listing = readListing({
     agents: [

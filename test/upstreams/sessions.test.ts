@@ -174,3 +174,11 @@ test('what is no JSON-RPC answer has a word of its own, whatever its content typ
     t.match(await call(), { kind: 'failed', reason: 'protocol_error' }, `${type} ${text}`)
   }
 })
+
+test('one row that is not JSON costs a call its answer, and nothing else', async (t) => {
+  const broken = '{"jsonrpc":"2.0","id":2,"result":{"other":{"signals":[{"a":nonsense}]}}}'
+  const { call } = await scripted(t, ({ method }) =>
+    method === 'tools/call' ? { text: broken } : { result: opened },
+  )
+  t.match(await call(), { kind: 'failed', reason: 'protocol_error' })
+})

@@ -75,3 +75,10 @@ test('what is not JSON is refused, wherever it breaks', async (t) => {
   for (let length = 0; length < text.length; length++)
     t.throws(() => skim(Buffer.from(text.slice(0, length))), SyntaxError)
 })
+
+test('a row that is not JSON is found when it is read, not before', async (t) => {
+  const { value, rows, whole } = skim(Buffer.from('{"result":{"signals":[{"a":1},{"b":nonsense}]}}'))
+  t.equal(rows.length, 2)
+  t.ok(isCut((value as { result: { signals: unknown } }).result.signals))
+  t.equal(whole(), undefined)
+})

@@ -16,8 +16,8 @@ const MAX_CONCEPTS = 32
 const MAX_SPANS = 16
 const MIN_OVERLAP = 0.1
 /** Where, when and how people stand to a thing orders an answer; what the thing is decides it. */
-const QUALIFIER = 0.6
-const WEIGHT = { group: 0.9, narrower: 0.6, broader: 0.15, part: 0.6, joined: 0.9, neighbours: 0.2 }
+const QUALIFIER = 0.5
+const WEIGHT = { group: 0.9, narrower: 0.6, part: 0.6, joined: 0.9, neighbours: 0.2 }
 
 export type Posting = { table: TermTable; term: number; weight: number }
 
@@ -65,10 +65,11 @@ function conceptOf(index: SearchIndex, alternatives: readonly Posting[], share =
   }
 }
 
+/** Spans in the index that share something with one that is asked for. */
 function spans({ words }: SearchIndex, term: string): Posting[] {
   const asked = parseIntervalTerm(term)
   if (!asked) return []
-  const [kind] = term as unknown as [string]
+  const kind = term.charAt(0)
   const found: Posting[] = []
   const end = lowerBound(words, String.fromCharCode(kind.charCodeAt(0) + 1))
   for (let at = lowerBound(words, kind); at < end; at += 1) {
@@ -100,13 +101,6 @@ function equals({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
   )
 }
 
-/** Rows about what the thing is a kind of: weak, for when nothing else is there. */
-function broader({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
-  return found.flatMap(({ group, narrower }) =>
-    narrower ? postings(words, senseTerm({ group, narrower: false }), WEIGHT.broader) : [],
-  )
-}
-
 function isSpan(term: string): boolean {
   return Object.values(KINDS).some((kind) => term.startsWith(kind))
 }
@@ -121,6 +115,7 @@ function parts({ index, synonyms }: Reading, terms: readonly string[], whole: re
   )
 }
 
+/** Rows that have the word itself, or written together with the next one; else what was meant by it. */
 function literals(
   index: SearchIndex,
   read: readonly string[],
@@ -161,9 +156,8 @@ function conceptsOf(reading: Reading, text: string): Concept[] {
     const phrases = phrasesAt(synonyms, terms, at)
     const known = phrases.find(({ senses }) => equals(index, senses).length > 0)
     const length = known?.stems.length ?? 1
-    const wider = phrases.flatMap(({ senses }) => broader(index, senses))
     const senses = known?.senses ?? []
-    const same = [...equals(index, senses), ...parts(reading, terms.slice(at, at + length), senses), ...wider]
+    const same = [...equals(index, senses), ...parts(reading, terms.slice(at, at + length), senses)]
     const qualifies =
       term.startsWith(KINDS.days) ||
       synonyms.qualifiers.has(term) ||
@@ -193,9 +187,7 @@ export function readQuestion(index: SearchIndex, synonyms: Synonyms, text: strin
   const reading = { index, synonyms }
   const required = [...folded.matchAll(QUOTED)].flatMap(([, phrase]) => phraseWords(index, phrase as string))
   const excluded = [...folded.matchAll(UNWANTED)].flatMap(([, unwanted]) =>
-    conceptsOf(reading, unwanted as string).flatMap(({ alternatives, bonus }) =>
-      bonus ? [] : alternatives.filter(({ weight }) => weight > WEIGHT.broader),
-    ),
+    conceptsOf(reading, unwanted as string).flatMap(({ alternatives, bonus }) => (bonus ? [] : alternatives)),
   )
   const concepts = conceptsOf(reading, folded.replace(UNWANTED, ' '))
   const own = concepts.filter(({ bonus }) => !bonus)

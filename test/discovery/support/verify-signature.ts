@@ -24,5 +24,5 @@ export function verifySignature({ headers, body }: Received, target: string, key
     params.get('alg') === 'ed25519'
       ? verify(null, base, key, bytes)
       : verify('sha256', base, { key, dsaEncoding: 'ieee-p1363' }, bytes)
-  return { ok, params: Object.fromEntries(params) }
+  return { ok, params: Object.fromEntries(params), covered: components.map(([name]) => name) }
 }

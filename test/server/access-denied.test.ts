@@ -1,0 +1,33 @@
+import { test } from 'tap'
+import { createDispatcher } from '../../src/server/dispatcher.js'
+import { createRateLimiter } from '../../src/server/rate-limit.js'
+import { getSignals } from '../../src/server/tasks/get-signals.js'
+import { plainFeed } from '../support/server-feed.js'
+
+test('a principal without access is told so in the envelope of failures, before anything is read', async (t) => {
+  const tasks = [getSignals({ feed: plainFeed(3), upstreams: { statuses: () => [] } })]
+  const dispatcher = createDispatcher({
+    tasks,
+    limiter: createRateLimiter(undefined),
+    now: () => 0,
+    contextIdOf: () => 'ctx_1',
+    observe: () => {},
+    onBug: (error) => t.fail(String(error)),
+  })
+  const payload = await dispatcher.run({
+    task: 'get_signals',
+    arguments: { discovery_mode: 'wholesale', context: { a: 1 } },
+    rawContext: () => '{"a":1}',
+    contextId: undefined,
+    who: { kind: 'denied', bucket: 'jwt stranger' },
+    transport: 'mcp',
+    requestId: '1',
+    signal: () => AbortSignal.abort(),
+  })
+  const said = JSON.parse(payload.head)
+  t.equal(said.status, 'failed')
+  t.equal(said.adcp_error.code, 'AGENT_ACCESS_DENIED')
+  t.equal(said.adcp_error.recovery, 'terminal')
+  t.same(said.context, { a: 1 })
+  t.notOk(payload.head.includes('stranger'))
+})
