@@ -81,7 +81,7 @@ function onePerUpstream(offers: readonly Offer[]): Offer[] {
  * The reference we publish. A row of an upstream's own is referred to at that upstream, whatever source it claims; one
  * without any id is referred to by our handle, which fits the pattern and resolves here (DESIGN 5.1).
  */
-function publishedRef(identity: Identity, handle: string): SignalRef {
+export function publishedRef(identity: Identity, handle: string): SignalRef {
   if (identity.kind === 'provider') {
     return { scope: 'data_provider', data_provider_domain: identity.domain, signal_id: identity.id }
   }
@@ -131,7 +131,7 @@ function tailOf(options: readonly MergedOption[]): string {
 }
 
 /** Offers that stand in the row, in upstream order, each with where it may be used; empty when none may anywhere. */
-function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
+export function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
   const admitted = trusted(offers, policy)
   const standing = (admitted.length < 2 ? admitted : onePerUpstream(admitted))
     .map((offer) => ({ offer, countries: countriesOf(offer, definition) }))
