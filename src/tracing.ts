@@ -59,7 +59,7 @@ export function tracedSend(send: Send): Send {
 export function traceRequests(app: FastifyInstance): void {
   if (!isTracing()) return
   const tracer = trace.getTracer(NAME)
-  // After the body has been read: reading it begins a new chain of callbacks, which would lose the context.
+  // Around the handler only: however a body is read, and in whatever chain of callbacks, the context holds from here on.
   app.addHook('preHandler', (request, reply, done) => {
     const { method, headers, routeOptions } = request
     const route = routeOptions.url ?? 'none'

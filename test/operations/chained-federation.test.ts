@@ -58,3 +58,21 @@ test('two Tributaries that list each other do not ask in a circle', async (t) =>
   const vias = shop.requests.flatMap(({ headers }) => String(headers.via ?? '').split(',').length)
   t.ok(Math.max(...vias) <= 3, 'a question goes round once at most')
 })
+
+test('a question that comes back to its asker is answered from what is known', async (t) => {
+  const shop = await startRegistry(t, [agent('sales', 'shop')])
+  const { url } = await startTributary(t, { egress: LOOPBACK, registries: [{ url: shop.url }] })
+  const list = async (type: string, via?: string) => {
+    const headers: Record<string, string> = via ? { via } : {}
+    return (await fetch(`${url}/api/registry/agents?type=${type}`, { headers })).json()
+  }
+  t.match(await list('sales', '1.1 somebody'), { count: 1 })
+  const asked = shop.requests.length
+  const via = String(shop.requests.at(-1)?.headers.via)
+  t.match(via, /^1\.1 somebody, 1\.1 tributary-\w+$/)
+  t.match(await list('sales', via), { count: 1, incomplete: undefined }, 'from the cache')
+  t.match(await list('brand', via), { count: 0, incomplete: [{}] }, 'not asked again')
+  t.equal(shop.requests.length, asked)
+  t.match(await list('brand'), { count: 0, incomplete: undefined })
+  t.equal(shop.requests.length, asked + 1)
+})

@@ -187,6 +187,15 @@ test('a registry that fails leaves our own upstreams listed and is told of', asy
   })
 })
 
+test('a registry that ignores questions about badges gives nobody one', async (t) => {
+  const verified = { compliance: { verified: true } }
+  const registry = await startRegistry(t, [agent('sales', 'plain'), agent('sales', 'good', verified)])
+  registry.badges = undefined
+  const { url } = await startTributary(t, { registries: [{ url: registry.url }] })
+  const listing = await (await fetch(`${url}/api/registry/agents?verification_mode=live`)).json()
+  t.match(listing, { count: 1, agents: [{ name: 'good' }] })
+})
+
 test('who may not call may not read the listing', async (t) => {
   const { url } = await startTributary(t, { callers: { anonymous: 'deny' } })
   const refused = await fetch(`${url}/api/registry/agents`)

@@ -44,12 +44,25 @@ export type TestRegistry = {
   url: string
   requests: { query: URLSearchParams; headers: Record<string, unknown> }[]
   records: Record_[]
-  /** Axes that the badge of an agent covers, by name. */
-  badges: Record<string, readonly string[]>
+  /** Axes that the badge of an agent covers, by name; undefined: a registry that ignores questions about badges. */
+  badges: Record<string, readonly string[]> | undefined
   failing: boolean
 }
 
-/** `GET /api/registry/agents` on a port of its own: type, badge filters, no flags (everything is always sent). */
+const PARTS: Record<string, readonly string[]> = {
+  health: ['health', 'stats'],
+  capabilities: ['capabilities'],
+  properties: ['publisher_domains', 'property_summary'],
+  compliance: ['compliance'],
+}
+
+/** The record without the parts that no flag asked for. */
+function asked(record: Record_, query: URLSearchParams): Record_ {
+  const hidden = Object.entries(PARTS).flatMap(([flag, parts]) => (query.get(flag) === 'true' ? [] : parts))
+  return Object.fromEntries(Object.entries(record).filter(([name]) => !hidden.includes(name))) as Record_
+}
+
+/** `GET /api/registry/agents` on a port of its own: type, badge filters, flags. */
 export async function startRegistry(t: Test, records: Record_[]): Promise<TestRegistry> {
   const registry: TestRegistry = { url: '', requests: [], records, badges: {}, failing: false }
   const server = createServer((request, response) => {
@@ -62,12 +75,16 @@ export async function startRegistry(t: Test, records: Record_[]): Promise<TestRe
     const type = query.get('type')
     const axes = query.getAll('verification_mode')
     const agents = registry.records.filter((record) => {
+      if (type && record.type !== type) return false
+      if (!registry.badges) return true
       const covered = registry.badges[String(record.name)]
       if (query.get('verified') === 'true' && !covered) return false
-      return (!type || record.type === type) && axes.every((axis) => covered?.includes(axis))
+      return axes.every((axis) => covered?.includes(axis))
     })
     response.setHeader('content-type', 'application/json')
-    response.end(JSON.stringify({ agents, count: agents.length }))
+    response.end(
+      JSON.stringify({ agents: agents.map((record) => asked(record, query)), count: agents.length }),
+    )
   })
   await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
   t.teardown(() => server.close().closeAllConnections())
