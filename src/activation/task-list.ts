@@ -56,7 +56,7 @@ function common(task: StoredTask) {
     created_at: iso(task.createdAt),
     updated_at: iso(task.updatedAt),
     ...(task.completedAt !== undefined && { completed_at: iso(task.completedAt) }),
-    has_webhook: false,
+    has_webhook: task.webhook ?? false,
   }
 }
 
@@ -72,10 +72,10 @@ const either = (one: string | undefined, several: readonly string[] | undefined)
 
 const instant = (text: string | undefined) => (text === undefined ? undefined : Date.parse(text))
 
-/** Undefined when nothing of ours can match: all our tasks are of the signals protocol and have no webhook. */
+/** Undefined when nothing of ours can match: all our tasks are of the signals protocol. */
 function filterOf({ filters = {} }: ListTasksRequest, account: string | undefined): TaskFilter | undefined {
   const protocols = either(filters.protocol, filters.protocols)
-  if (filters.has_webhook === true || (protocols && !protocols.includes('signals'))) return undefined
+  if (protocols && !protocols.includes('signals')) return undefined
   const filter: Record<string, unknown> = {
     account,
     ids: filters.task_ids,
@@ -86,6 +86,7 @@ function filterOf({ filters = {} }: ListTasksRequest, account: string | undefine
     updatedAfter: instant(filters.updated_after),
     updatedBefore: instant(filters.updated_before),
     contains: filters.context_contains,
+    webhook: filters.has_webhook,
   }
   const given = Object.entries(filter).filter(([, value]) => value !== undefined)
   if (given.some(([, value]) => Array.isArray(value) && value.length === 0)) return undefined

@@ -132,10 +132,35 @@ const blobRows: Migration = {
   },
 }
 
-export const EMBEDDED_MIGRATIONS: Record<string, Migration> = { '001_activation': activation }
+const discovery: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .alterTable('tasks')
+      .addColumn('webhook', 'integer', (column) => column.notNull().defaultTo(0))
+      .execute()
+    await db.schema
+      .createTable('found')
+      .addColumn('handle', 'text', (column) => column.notNull())
+      .addColumn('upstream', 'text', (column) => column.notNull())
+      .addColumn('scope', 'text', (column) => column.notNull())
+      .addColumn('segment', 'text', (column) => column.notNull())
+      .addColumn('agent_url', 'text', (column) => column.notNull())
+      .addColumn('listing', 'text', (column) => column.notNull())
+      .addColumn('found_at', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('found_pk', ['handle', 'upstream', 'scope', 'segment'])
+      .execute()
+    await db.schema.createIndex('found_time').on('found').column('found_at').execute()
+  },
+}
+
+export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
+  '001_activation': activation,
+  '003_discovery': discovery,
+}
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '002_blob_rows': blobRows,
+  '003_discovery': discovery,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

@@ -69,6 +69,8 @@ export type TaskTable = {
   upstream_task_id: Fixed<string | null>
   call_id: Fixed<string | null>
   request: Fixed<string>
+  /** 1: its caller wants to be notified. */
+  webhook: Fixed<number>
   result: string | null
   error: string | null
   created_at: Fixed<number>
@@ -88,6 +90,16 @@ export type AccountTable = {
   updated_at: number
 }
 
+export type FoundTable = {
+  handle: string
+  upstream: string
+  scope: string
+  segment: string
+  agent_url: string
+  listing: string
+  found_at: number
+}
+
 export type BlobTable = { name: string; parts: string }
 export type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
 
@@ -97,6 +109,8 @@ export type Tables = {
   activations: ActivationTable
   tasks: TaskTable
   accounts: AccountTable
+  /** Can be found again by asking again: it is not moved to another storage. */
+  found: FoundTable
   /** PostgreSQL only: an embedded store keeps blobs as files. */
   blobs: BlobTable
   blob_chunks: BlobChunkTable

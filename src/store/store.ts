@@ -10,6 +10,7 @@ import { type Accounts, createAccounts } from './accounts.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
 import { type Calls, createCalls } from './calls.js'
+import { createFound, type Found } from './found.js'
 import { createGroupCommit } from './group-commit.js'
 import { createIdempotency, type Idempotency } from './idempotency.js'
 import { createLedger, type Ledger } from './ledger.js'
@@ -34,6 +35,7 @@ export type Repositories = {
   ledger: Ledger
   tasks: Tasks
   accounts: Accounts
+  found: Found
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */
@@ -57,6 +59,7 @@ function repositories(db: Db, now: () => number): Repositories {
     ledger: createLedger(db, now),
     tasks: createTasks(db, now),
     accounts: createAccounts(db, now),
+    found: createFound(db, now),
   }
 }
 
@@ -73,6 +76,7 @@ function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => n
     ledger: storageMethods(direct.ledger),
     tasks: storageMethods(direct.tasks),
     accounts: storageMethods(direct.accounts),
+    found: storageMethods(direct.found),
     write: (work) => storageWork(() => transact((tx) => work(repositories(tx, now)))),
     db,
     close: () => db.destroy(),

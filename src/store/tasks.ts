@@ -33,6 +33,8 @@ export type NewTask = {
   /** The call that made it, when one did. */
   callId?: string
   request: unknown
+  /** Its caller is notified of its end. Default: false. */
+  webhook?: boolean
 }
 
 export type StoredTask = NewTask & {
@@ -54,6 +56,7 @@ export type TaskFilter = {
   updatedBefore?: number
   /** Text that the request holds. */
   contains?: string
+  webhook?: boolean
 }
 
 export type TaskOrder = { field: 'created_at' | 'updated_at' | 'status' | 'type'; direction: 'asc' | 'desc' }
@@ -89,6 +92,7 @@ function fromRow(row: Selectable<TaskTable>): StoredTask {
     ...(row.upstream_task_id !== null && { upstreamTaskId: row.upstream_task_id }),
     ...(row.call_id !== null && { callId: row.call_id }),
     request: JSON.parse(row.request) as unknown,
+    ...(row.webhook === 1 && { webhook: true }),
     ...(row.result !== null && { result: JSON.parse(row.result) as unknown }),
     ...(row.error !== null && { error: JSON.parse(row.error) as unknown }),
     createdAt: row.created_at,
@@ -115,6 +119,7 @@ function matching(caller: string, filter: TaskFilter) {
     if (filter.createdBefore !== undefined) conditions.push(eb('created_at', '<', filter.createdBefore))
     if (filter.updatedAfter !== undefined) conditions.push(eb('updated_at', '>', filter.updatedAfter))
     if (filter.updatedBefore !== undefined) conditions.push(eb('updated_at', '<', filter.updatedBefore))
+    if (filter.webhook !== undefined) conditions.push(eb('webhook', '=', filter.webhook ? 1 : 0))
     if (filter.contains !== undefined) {
       conditions.push(sql<boolean>`request like ${containing(filter.contains)} escape '\\'` as never)
     }
@@ -137,6 +142,7 @@ export function createTasks(db: Db, now: () => number): Tasks {
         upstream_task_id: task.upstreamTaskId ?? null,
         call_id: task.callId ?? null,
         request: JSON.stringify(task.request),
+        webhook: task.webhook ? 1 : 0,
         result: null,
         error: null,
         created_at: at,

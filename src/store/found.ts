@@ -1,0 +1,64 @@
+/**
+ * Rows that upstreams gave to questions and that the feed does not have: what a handle of ours leads to after a restart
+ * and on another replica (DESIGN 5.2). Bounded: the oldest make room, since whoever asks again finds them again.
+ */
+import type { Db } from './schema.js'
+
+const MOST_ROWS = 50_000
+const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases
+
+export type FoundRow = {
+  /** Of the signal, as we publish it. */
+  handle: string
+  upstream: string
+  agentUrl: string
+  /** `public`, or the name of the account or credential it was asked with. */
+  scope: string
+  /** The upstream's own name for the row. */
+  segment: string
+  /** JSON. */
+  listing: string
+}
+
+export type Found = {
+  /** Rows of one name are replaced. No two of `rows` have one name. */
+  put(rows: readonly FoundRow[]): Promise<void>
+  /** The rows of these signals, in every scope. */
+  read(handles: readonly string[]): Promise<FoundRow[]>
+}
+
+const nameOf = ({ handle, upstream, scope, segment }: FoundRow) =>
+  JSON.stringify([handle, upstream, scope, segment])
+
+export function createFound(db: Db, now: () => number): Found {
+  async function put(rows: readonly FoundRow[]): Promise<void> {
+    // In one order everywhere: replicas that write the same rows wait for each other instead of blocking each other.
+    const ordered = [...rows].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+    for (let at = 0; at < ordered.length; at += BATCH_ROWS) {
+      const batch = ordered
+        .slice(at, at + BATCH_ROWS)
+        .map(({ agentUrl, ...row }) => ({ ...row, agent_url: agentUrl, found_at: now() }))
+      await db
+        .insertInto('found')
+        .values(batch)
+        .onConflict((conflict) =>
+          conflict.columns(['handle', 'upstream', 'scope', 'segment']).doUpdateSet((eb) => ({
+            agent_url: eb.ref('excluded.agent_url'),
+            listing: eb.ref('excluded.listing'),
+            found_at: eb.ref('excluded.found_at'),
+          })),
+        )
+        .execute()
+    }
+    const excess = db.selectFrom('found').select('found_at').orderBy('found_at', 'desc').limit(1)
+    await db.deleteFrom('found').where('found_at', '<=', excess.offset(MOST_ROWS)).execute()
+  }
+
+  async function read(handles: readonly string[]): Promise<FoundRow[]> {
+    if (handles.length === 0) return []
+    const rows = await db.selectFrom('found').selectAll().where('handle', 'in', handles).execute()
+    return rows.map(({ agent_url: agentUrl, found_at: _, ...row }) => ({ ...row, agentUrl }))
+  }
+
+  return { put, read }
+}
