@@ -7,6 +7,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { performance } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
+import { createAnswerPages } from '../src/discovery/answer-pages.js'
 import { createBrief } from '../src/discovery/brief.js'
 import { createDiscover } from '../src/discovery/discover.js'
 import { rowKeys } from '../src/discovery/findings.js'
@@ -98,7 +99,13 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     upstreams: { statuses: () => statuses },
     judge: () => judge,
   })
-  const { discover } = createDiscover({ brief, feed, kept: createKept(Date.now), searchable: async () => {} })
+  const pages = createAnswerPages({
+    feed,
+    kept: createKept(Date.now),
+    upstreams: { statuses: () => statuses },
+  })
+  const learned = { learn: () => {} } // what is written later is no part of an answer's time
+  const { discover } = createDiscover({ brief, pages, learned, searchable: async () => true })
   const took: number[] = []
   for (let n = 0; n < (seconds > 1 ? 3 : QUESTIONS); n += 1) {
     const now = Date.now()

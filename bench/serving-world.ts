@@ -25,6 +25,7 @@ import { createRateLimiter } from '../src/server/rate-limit.js'
 import { getSignals } from '../src/server/tasks/get-signals.js'
 import { createSlabWriter } from '../src/upstreams/slab.js'
 import type { Slice } from '../src/upstreams/slice.js'
+import { onlyLookups } from '../test/support/only-lookups.js'
 
 export const TOKEN = 'bench'
 const SIGNALS = 20_000
@@ -77,6 +78,7 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
     version: '0',
     feed,
     upstreams: { statuses: () => [] },
+    discovery: onlyLookups(feed),
     facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
     admission: createAdmission({
       callers: { anonymous: 'deny', keys: [{ id: 'bench', tokenSha256, role: 'buyer' }] },

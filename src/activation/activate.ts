@@ -5,7 +5,6 @@
 import type { AccountReference } from '../adcp/account.js'
 import type { AdcpError } from '../adcp/error.js'
 import type { Destination } from '../adcp/signal.js'
-import type { Resolved } from '../feed/lookup.js'
 import type { NewCall } from '../store/calls.js'
 import type { Action, NewEntry } from '../store/ledger.js'
 import type { Store } from '../store/store.js'
@@ -17,7 +16,7 @@ import { visibleDeployments } from './destination.js'
 import type { Conclusion, Once, Plan } from './once.js'
 import { findOwnAccount, type OwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
-import { type Route, routeActivation, routeDeactivation } from './route.js'
+import { type Resolve, type Route, routeActivation, routeDeactivation } from './route.js'
 
 const HISTORY = 1_000 // the caller's newest entries for one signal: what is still on is among them
 const RETRY_SECONDS = 10
@@ -37,8 +36,7 @@ export type ActivateOptions = {
   store: Store
   once: Once
   newId: () => string
-  /** The feed's: what a handle stands for now, for this caller and account. */
-  resolve: (handle: string, caller: string, accountId?: string) => Resolved | undefined
+  resolve: Resolve
 }
 
 function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
@@ -90,7 +88,7 @@ export function createActivate({ store, once, newId, resolve }: ActivateOptions)
       ...(pricing_option_id !== undefined && { optionId: pricing_option_id }),
       ...(account && { account: account.key }),
     }
-    const signal = resolve(handle, principal.id, account?.id)
+    const signal = await resolve(handle, principal.id, account?.id)
     if (action === 'activate') return routeActivation(signal, wanted)
     const history = await store.ledger.query({ caller: principal.id, handle }, HISTORY)
     return routeDeactivation(history, signal, wanted)

@@ -2,7 +2,6 @@
  * The activation room: what callers do with signals they found, and the work that goes on when nobody asks, so that
  * whatever a crash or a silent upstream left open comes to an end.
  */
-import type { Resolved } from '../feed/lookup.js'
 import type { Clock } from '../net/clock.js'
 import { CALL_KEEP_MS } from '../store/calls.js'
 import type { Store } from '../store/store.js'
@@ -14,6 +13,7 @@ import { type Checkpoint, createDelivery, type UpstreamCall } from './delivery.j
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
 import { createReportUsage } from './report-usage.js'
+import type { Resolve } from './route.js'
 import { createSyncAccounts } from './sync-accounts.js'
 import { createTaskList } from './task-list.js'
 import { createTaskProgress } from './task-progress.js'
@@ -28,8 +28,7 @@ export type ActivationOptions = {
   clock: Clock
   /** Unguessable. */
   newId: () => string
-  /** The feed's: what a handle stands for now, in the overlay of the caller's account when there is one. */
-  resolve: (handle: string, caller: string, accountId?: string) => Resolved | undefined
+  resolve: Resolve
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: UpstreamCall
   /** An upstream where something changed: its slice should be read again soon. */

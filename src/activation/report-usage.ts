@@ -4,7 +4,6 @@
  * the parts that are missing, under the same derived keys, so nothing is counted twice.
  */
 import { type AdcpError, adcpError } from '../adcp/error.js'
-import type { Resolved } from '../feed/lookup.js'
 import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/calls.js'
 import type { Entry } from '../store/ledger.js'
@@ -14,6 +13,7 @@ import type { Delivered } from './delivery.js'
 import type { Conclusion, Once, Plan } from './once.js'
 import { findOwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
+import type { Resolve } from './route.js'
 import { partOutcome, rowField } from './usage-calls.js'
 import { type Sold, soldBy, type UsageRow, upstreamRow } from './usage-row.js'
 
@@ -29,7 +29,7 @@ export type ReportUsageOptions = {
   store: Store
   once: Once
   newId: () => string
-  resolve: (handle: string, caller: string, accountId?: string) => Resolved | undefined
+  resolve: Resolve
 }
 
 type Row = { row: number; to: Sold; args: Record<string, unknown> }
@@ -53,7 +53,7 @@ export function createReportUsage({ store, once, newId, resolve }: ReportUsageOp
     const to = soldBy(
       usage,
       await history(signalPart(handle)),
-      resolve(handle, principal.id, found.account.id),
+      await resolve(handle, principal.id, found.account.id),
     )
     if (to === 'ambiguous') {
       return adcpError(

@@ -18,6 +18,13 @@ export type RouteRequest = {
   account?: string
 }
 
+/** What a handle stands for now, in the overlay of the caller's account when there is one. */
+export type Resolve = (
+  handle: string,
+  caller: string,
+  accountId?: string,
+) => Resolved | undefined | Promise<Resolved | undefined>
+
 /** Where a request goes. */
 export type Route = {
   signalHandle: string

@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { AccountReference } from './account.js'
 import { IdempotencyKey, requestEnvelope } from './envelope.js'
-import { Destination } from './signal.js'
+import { RequestedDestination } from './signal.js'
 
 const MAX_DESTINATIONS = 100
 
@@ -20,7 +20,7 @@ export const ActivateSignalRequest = Type.Object({
     description:
       'The handle of a signal as get_signals gave it, or the handle of one of its offers to choose the upstream.',
   }),
-  destinations: Type.Array(Destination, {
+  destinations: Type.Array(RequestedDestination, {
     minItems: 1,
     maxItems: MAX_DESTINATIONS,
     description: 'Where the signal should be live, or no longer be.',

@@ -3,11 +3,15 @@ import { type Static, Type } from '@sinclair/typebox'
 import { AccountReference } from './account.js'
 import { Duration } from './duration.js'
 import { requestEnvelope } from './envelope.js'
-import { SignalId, SignalRef } from './reference.js'
-import { Destination, SIGNAL_TYPES } from './signal.js'
+import { type AdcpError, adcpError } from './error.js'
+import { refFromLegacy, SignalId, SignalRef } from './reference.js'
+import { destinationsOf, RequestedDestination, SIGNAL_TYPES } from './signal.js'
 
 /** The specification sets no maximum for arrays; a request that exceeds ours is not a discovery request. */
 const MAX_REFS = 500
+/** Signals on a page (specification, "Limits"). */
+const DEFAULT_PAGE = 50
+const MAX_PAGE = 100
 const several = { minItems: 1, maxItems: MAX_REFS }
 
 /** Fields that a caller may ask for by name (schema `fields`). */
@@ -82,7 +86,7 @@ export const GetSignalsRequest = Type.Object({
   ),
   account: Type.Optional(AccountReference),
   destinations: Type.Optional(
-    Type.Array(Destination, {
+    Type.Array(RequestedDestination, {
       ...several,
       description: 'Only signals that can be activated on at least one of these.',
     }),
@@ -112,9 +116,13 @@ export const GetSignalsRequest = Type.Object({
   pagination: Type.Optional(
     Type.Object(
       {
-        max_results: Type.Optional(Type.Integer({ minimum: 1, default: 50, description: 'At most 100.' })),
+        max_results: Type.Optional(
+          Type.Integer({ minimum: 1, default: DEFAULT_PAGE, description: `At most ${MAX_PAGE}.` }),
+        ),
         cursor: Type.Optional(
-          Type.String({ maxLength: 4_096, description: 'pagination.cursor of the page before.' }),
+          Type.Union([Type.String({ maxLength: 4_096 }), Type.Null()], {
+            description: 'pagination.cursor of the page before; absent or null for the first page.',
+          }),
         ),
       },
       { description: 'Send it in wholesale mode; walk until has_more is false.' },
@@ -123,3 +131,36 @@ export const GetSignalsRequest = Type.Object({
   push_notification_config: Type.Optional(Type.Object({ url: Type.String({ maxLength: 2_048 }) })),
 })
 export type GetSignalsRequest = Static<typeof GetSignalsRequest>
+
+/** The parts of a request that choose and shape rows. */
+export function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest) {
+  // Spreads stand last: with properties after them each object would get a hidden class of its own (call-context.ts).
+  return {
+    ...(filters && { filters }),
+    ...(destinations && { destinations: destinationsOf(destinations) }),
+    ...(countries && { countries }),
+    ...(fields && { fields }),
+  }
+}
+
+/** The signals that a request names, in its order; the deprecated form last. */
+export function refsOf({ signal_refs = [], signal_ids = [] }: GetSignalsRequest): SignalRef[] {
+  return [...signal_refs, ...signal_ids.map(refFromLegacy)]
+}
+
+/** How many signals the page may have. */
+export function pageSizeOf({ pagination, max_results: deprecated }: GetSignalsRequest): number {
+  return Math.min(MAX_PAGE, pagination?.max_results ?? deprecated ?? DEFAULT_PAGE)
+}
+
+/** Undefined for the first page: a walk "restarts from `cursor: null`" (specification, Wholesale conditional-fetch rules). */
+export function cursorOf({ pagination }: GetSignalsRequest): string | undefined {
+  return pagination?.cursor ?? undefined
+}
+
+/** For any cursor that was not given for this query, whether forged, foreign or too old (DESIGN 5.5). */
+export const BAD_CURSOR: AdcpError = adcpError(
+  'INVALID_REQUEST',
+  'The cursor is not one that this query was given, or it is too old.',
+  { field: 'pagination.cursor', suggestion: 'Restart from the first page, without a cursor.' },
+)

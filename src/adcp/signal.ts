@@ -42,6 +42,22 @@ export const Destination = Type.Union([
 ])
 export type Destination = Static<typeof Destination>
 
+const asRequested = { account: Type.Optional(Type.Union([Short, Type.Null()])) }
+/** A destination in a request: copied from a deployment, its account may be null (specification, "Deployment"). */
+export const RequestedDestination = Type.Union([
+  Type.Object({ type: Type.Literal('platform'), platform: Short, ...asRequested }),
+  Type.Object({ type: Type.Literal('agent'), agent_url: Url, ...asRequested }),
+])
+export type RequestedDestination = Static<typeof RequestedDestination>
+
+/** What is asked for: an account of null is none. */
+export function destinationsOf(requested: readonly RequestedDestination[]): Destination[] {
+  return requested.map(({ account, ...target }) => ({
+    ...target,
+    ...(typeof account === 'string' && { account }),
+  }))
+}
+
 const option = { pricing_option_id: Short, ext: Type.Optional(Type.Object({})) }
 export const PricingOption = Type.Union([
   Type.Object({ ...option, model: Type.Literal('cpm'), cpm: Amount, currency: Currency }),

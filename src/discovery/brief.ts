@@ -1,25 +1,25 @@
 /**
  * One brief question: the mirrored feed is searched at once, the upstreams are asked meanwhile, and both become one
- * order (issue: brief discovery; specification, "Operation by combination of `signal_spec` and `signal_refs`").
+ * order (DESIGN 5.7; specification, "Operation by combination of `signal_spec` and `signal_refs`").
  */
 import type { AccountReference } from '../adcp/account.js'
-import type { GetSignalsRequest } from '../adcp/get-signals.js'
-import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
+import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/get-signals.js'
+import type { SignalRef } from '../adcp/reference.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { criteriaOf } from '../feed/canonical.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import { fuse } from '../feed/fusion.js'
 import type { Judge } from '../feed/judge.js'
-import { entryOfRef } from '../feed/lookup.js'
-import type { Reader, Selection } from '../feed/query.js'
+import type { Reader } from '../feed/query.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../feed/refinement.js'
 import { rowAt } from '../feed/snapshot.js'
+import type { FoundRow } from '../store/found.js'
 import type { Auth } from '../upstreams/agent.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/slice.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { gatherFindings } from './findings.js'
-import { type Ground, placeOf } from './hits.js'
+import { anchorsOf, type Ground, placeOf } from './hits.js'
 import type { Local, LocalHits } from './local.js'
 import { createGate, type Sight } from './page.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
@@ -51,6 +51,8 @@ export type BriefOptions = {
 
 export type Ranked = {
   ground: Ground
+  /** What stands beside the feed. */
+  rows: readonly FoundRow[]
   seen: Seen
   sight: Sight
   /** Best first. */
@@ -69,28 +71,19 @@ export type Inquiry = {
   asked: readonly Asked[]
 }
 
-/** The parts of a request that choose and shape rows. */
-export function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest): Selection {
-  return {
-    ...(filters && { filters }),
-    ...(destinations && { destinations }),
-    ...(countries && { countries }),
-    ...(fields && { fields }),
-  }
-}
-
-function refsOf({ signal_refs = [], signal_ids = [] }: GetSignalsRequest): SignalRef[] {
-  return [...signal_refs, ...signal_ids.map(refFromLegacy)]
-}
-
 /** Equal for equal questions; what the asked upstreams would be sent, and for whom. */
 export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   const { tuple } = criteriaOf(selectionOf(input))
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
 }
 
+/** How an upstream is asked for this reader. */
+export function accessOf(reader: Reader, upstream: string, access: BriefOptions['access']): Access {
+  return access?.(reader, upstream) ?? { scope: 'public' }
+}
+
 /** Worth asking: it answers, or it can be asked only (FACTS 8: brief-only agents). */
-function isAskable({ state, problem }: UpstreamStatus): boolean {
+export function isAskable({ state, problem }: UpstreamStatus): boolean {
   return state !== 'absent' || problem?.reason === 'not_enumerable'
 }
 
@@ -108,7 +101,8 @@ const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 export function createBrief({ feed, local, fanout, upstreams, judge, access }: BriefOptions) {
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
     const refs = refsOf(input)
-    const { signal_spec: spec, filters, destinations, countries } = input
+    const { signal_spec: spec } = input
+    const { filters, destinations, countries } = selectionOf(input)
     return upstreams
       .statuses()
       .filter(isAskable)
@@ -116,7 +110,7 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
         const agentUrl = canonicalUrl(url) ?? url
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
-        const { scope, account, auth } = access?.(reader, id) ?? { scope: 'public' }
+        const { scope, account, auth } = accessOf(reader, id, access)
         const args = {
           discovery_mode: 'brief',
           ...(spec !== undefined && { signal_spec: spec }),
@@ -130,14 +124,6 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
         const briefOnly = mode === 'enumerated' || problem?.reason === 'not_enumerable'
         return [{ id, agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
       })
-  }
-
-  function anchorsOf(refs: readonly SignalRef[], ground: Ground): number[] {
-    const named = refs.map((ref) => {
-      const beside = ground.beside ? entryOfRef(ground.beside, ref) : -1
-      return beside >= 0 ? ground.feed.count + beside : entryOfRef(ground.feed, ref)
-    })
-    return [...new Set(named.filter((hit) => hit >= 0))]
   }
 
   function ask(input: GetSignalsRequest, reader: Reader, deadline: number, signal?: AbortSignal): Inquiry {
@@ -156,12 +142,12 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
         },
       )
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
-      const { ground, lists } = gatherFindings(seen.snapshot, slices, judge())
+      const { ground, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
       const { criteria } = seen
       const sight: Sight = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
       const passes = createGate(ground, seen.entries, sight)
 
-      const anchors = anchorsOf(refsOf(input), ground).filter(passes)
+      const anchors = anchorsOf(ground, refsOf(input)).filter(passes)
       const rowOf = (hit: number) => {
         const { snapshot, entry } = placeOf(ground, hit)
         return rowAt(snapshot, entry) as RefinableRow
@@ -188,6 +174,7 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
       let list = 0
       return {
         ground,
+        rows,
         seen,
         sight,
         hits: [...anchors, ...wished].slice(0, MOST_HITS),

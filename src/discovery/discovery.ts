@@ -1,20 +1,26 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
+import { type Resolved, resolveHandle } from '../feed/lookup.js'
+import type { Reader } from '../feed/query.js'
 import { createSearchHost } from '../feed/search/search-host.js'
 import { compileSynonyms, type SynonymFile } from '../feed/search/synonyms.js'
 import type { Snapshot } from '../feed/snapshot.js'
+import { signalPart } from '../merge/identity.js'
 import type { Clock } from '../net/clock.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { type BriefOptions, createBrief } from './brief.js'
+import { createAnswerPages } from './answer-pages.js'
+import { accessOf, type BriefOptions, createBrief, isAskable } from './brief.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
-import { rowKeys } from './findings.js'
+import { gatherFindings, rowKeys } from './findings.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
+import { createLearned } from './learned.js'
 import { createLocal } from './local.js'
+import { createLookup } from './lookup.js'
 import { pause } from './pause.js'
 import { createWebhook } from './webhook.js'
 import { createSigner, type WebhookKey } from './webhook-signature.js'
@@ -26,7 +32,7 @@ export type DiscoveryOptions = {
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
   synonyms: SynonymFile
-  store: Pick<Store, 'tasks' | 'blobs' | 'shared'>
+  store: Pick<Store, 'tasks' | 'blobs' | 'found' | 'shared'>
   send: Send
   /** The policy that `send` follows now. */
   egressPolicy(): EgressPolicy
@@ -46,6 +52,14 @@ export function createDiscovery(options: DiscoveryOptions) {
   const local = createLocal({ search, synonyms: compileSynonyms(synonyms) })
   const fanout = createFanout({ call, clock, prepare: rowKeys })
   const kept = createKept(clock.now)
+  const learned = createLearned({
+    found: store.found,
+    scopeOf(reader, upstream) {
+      const status = upstreams.statuses().find(({ id }) => id === upstream)
+      return status && isAskable(status) ? accessOf(reader, upstream, access).scope : undefined
+    },
+    onTrouble,
+  })
   const brief = createBrief({ feed, local, fanout, upstreams, judge, ...(access && { access }) })
   const webhook = createWebhook({
     send,
@@ -58,18 +72,38 @@ export function createDiscovery(options: DiscoveryOptions) {
     pushRules: { signs: webhookKey !== undefined, unreachable: createTargetCheck(options.egressPolicy) },
   })
 
-  /** Only the first questions after a start wait: later ones are answered from the index before. */
-  async function searchable(until: number, signal: AbortSignal): Promise<void> {
-    if (!search.current()) await Promise.race([search.opened, pause(clock, until - clock.now(), signal)])
+  /** Whether what was published when it was asked is searched; waits for that, but not for what is published since. */
+  async function searchable(until: number, signal: AbortSignal): Promise<boolean> {
+    const asked = Math.max(1, search.newest())
+    if (search.covers(asked)) return true
+    const over = pause(clock, until - clock.now(), signal).then(() => 'over')
+    while (!search.covers(asked)) if ((await Promise.race([search.change(), over])) === 'over') break
+    return search.covers(asked)
   }
 
-  const answers = createDiscover({ brief, feed, kept, searchable, later })
+  const pages = createAnswerPages({ feed, kept, upstreams })
+  const answers = createDiscover({ brief, pages, learned, searchable, later })
+
+  /** Where a handle leads that only answers know, for whoever activates it; ask the feed first. */
+  async function resolve(handle: string, reader: Reader): Promise<Resolved | undefined> {
+    const slices = await learned.rowsOf([signalPart(handle)], reader)
+    const seen = slices.length > 0 ? feed.see({}, reader) : undefined
+    const { beside } = seen ? gatherFindings(seen.snapshot, slices, judge()).ground : {}
+    return beside && resolveHandle(beside, handle)
+  }
 
   return {
     /** The server's `discover`. */
     discover: answers.discover,
-    /** Where a handle leads that only answers know; ask the feed first. */
-    resolve: answers.resolve,
+    /** The server's `lookup`. */
+    lookup: createLookup({ feed, pages, learned, judge }),
+    /** Whether the feed can be searched at all. */
+    isSearchable: () => search.current() !== undefined,
+    /** When it can for the first time. */
+    async searchable(): Promise<void> {
+      while (!search.current()) await search.change()
+    },
+    resolve,
     /** Indexes the public snapshot, off this thread. Call it with each that is published. */
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
     /** Takes up tasks of an earlier process; once the feed is published and the upstreams are known. */
@@ -78,6 +112,7 @@ export function createDiscovery(options: DiscoveryOptions) {
     async close(): Promise<void> {
       fanout.close()
       await later.close()
+      await learned.close()
       kept.close()
       await search.close()
     },

@@ -5,8 +5,9 @@
 import { buildSnapshot } from '../feed/builder.js'
 import type { Judge } from '../feed/judge.js'
 import { findKey, putKey, WORDS } from '../feed/keys.js'
-import type { Snapshot } from '../feed/snapshot.js'
+import { handleAt, type Snapshot } from '../feed/snapshot.js'
 import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import type { FoundRow } from '../store/found.js'
 import { packSlab } from '../upstreams/packed.js'
 import { slabRow } from '../upstreams/slab.js'
 import { type Slice, sliceListing } from '../upstreams/slice.js'
@@ -16,8 +17,13 @@ export type Findings = {
   ground: Ground
   /** One list a slice, in the order of the slices given: hits in the upstream's own order. */
   lists: readonly (readonly number[])[]
+  /** The rows that are shown beside the feed and not mirrored, for those who come back for them. */
+  rows: readonly FoundRow[]
 }
 
+const decoder = new TextDecoder()
+
+type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
 type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
 /** Answers are shared between questions, and ranked again when they are paged: their keys are worked out once. */
@@ -59,10 +65,29 @@ function cutOut({ slice, rows }: Part): Slice {
   return { ...slice, rows: packSlab(rows.map(({ from, row }) => slabRow(from.rows, row))), digests }
 }
 
+/** The found rows as they are remembered; those that are withheld are nobody's to come back for. */
+function remembered(ground: Ground, found: readonly FoundPlace[]): FoundRow[] {
+  const { beside, feed } = ground
+  if (!beside) return []
+  return found.flatMap(({ slice, row, key }): FoundRow[] => {
+    const hit = hitOf(ground, key)
+    if (hit < feed.count) return []
+    const { upstream, agentUrl, scope, rows } = slice
+    return [
+      {
+        ...{ handle: handleAt(beside, hit - feed.count), upstream, agentUrl, scope },
+        segment: sliceListing(slice, row).signal_agent_segment_id,
+        listing: decoder.decode(slabRow(rows, row)),
+      },
+    ]
+  })
+}
+
 /** The same findings for the same slices, in whatever order they came. */
 export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: Judge): Findings {
   const parts = new Map<string, Part>() // agent url -> what is merged beside the feed
   const carried = new Set<string>()
+  const found: FoundPlace[] = []
   const put = (slice: Slice, from: Slice, row: number) => {
     const part = parts.get(slice.agentUrl) ?? { slice, rows: [] }
     part.rows.push({ from, row })
@@ -77,6 +102,7 @@ export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: 
       // The mirror has the upstream's whole row; its answer to a question may be a part of it.
       if (held.some((offer) => offer.slice.agentUrl === slice.agentUrl)) continue
       put(slice, slice, row)
+      found.push({ slice, row, key })
       if (carried.has(key.join())) continue
       carried.add(key.join())
       for (const offer of held) put(offer.slice, offer.slice, offer.row)
@@ -88,5 +114,5 @@ export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: 
   const lists = keys.map((list) => [
     ...new Set(list.map((key) => (key ? hitOf(ground, key) : -1)).filter((hit) => hit >= 0)),
   ])
-  return { ground, lists }
+  return { ground, lists, rows: remembered(ground, found) }
 }

@@ -2,7 +2,9 @@
  * Numbers for signals while one question is answered. A hit is an entry of the reader's snapshot or, counted on behind
  * it, an entry of the small snapshot of what upstreams found and the feed does not have.
  */
+import type { SignalRef } from '../adcp/reference.js'
 import { findKey, WORDS } from '../feed/keys.js'
+import { entryOfRef } from '../feed/lookup.js'
 import type { Snapshot } from '../feed/snapshot.js'
 
 export type Ground = {
@@ -33,6 +35,15 @@ function shownEntry(snapshot: Snapshot, key: Uint32Array): number {
 export function hitOf({ feed, beside }: Ground, key: Uint32Array): number {
   const found = beside ? shownEntry(beside, key) : -1
   return found >= 0 ? feed.count + found : shownEntry(feed, key)
+}
+
+/** The hits that references name, each once, in their order. */
+export function anchorsOf({ feed, beside }: Ground, refs: readonly SignalRef[]): number[] {
+  const named = refs.map((ref) => {
+    const found = beside ? entryOfRef(beside, ref) : -1
+    return found >= 0 ? feed.count + found : entryOfRef(feed, ref)
+  })
+  return [...new Set(named.filter((hit) => hit >= 0))]
 }
 
 /** For each entry of one snapshot, the entry of the same signal in the other; -1 when it is not shown there. */

@@ -203,7 +203,8 @@ export function createLater(
         caller: reader.caller,
         type: 'get_signals',
         status: 'submitted',
-        request: { ...question, has_webhook: push !== undefined },
+        request: question,
+        webhook: push !== undefined,
         ...(input.account && { account: accountKey(input.account) }),
       })
     } catch (error) {

@@ -15,6 +15,8 @@ export type Outcome = {
   total: number
   /** Upstreams whose part is missing. */
   missing: number
+  /** Whether the feed itself could be searched. */
+  isSearched: boolean
   seesPrices: boolean
 }
 
@@ -71,9 +73,11 @@ function priceRange({ pricing_options: options = [] }: Row): string {
 }
 
 /** The message of a brief answer. */
-export function briefMessage({ best, count, total, missing, seesPrices }: Outcome): string {
-  const lacking =
+export function briefMessage({ best, count, total, missing, isSearched, seesPrices }: Outcome): string {
+  const unsearched = isSearched ? '' : ' The newest feed is not searched yet: see incomplete.'
+  const absent =
     missing === 0 ? '' : ` ${missing} upstream${missing === 1 ? ' is' : 's are'} missing: see incomplete.`
+  const lacking = unsearched + absent
   if (!best) return `No signal matches.${lacking}`
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
   const found = `${count} of ${total} matching signal${total === 1 ? '' : 's'}.`

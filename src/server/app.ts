@@ -85,7 +85,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const tasks: Task[] = [
     getAdcpCapabilities({
       facts,
-      brief: options.discover !== undefined,
       ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
     }),
     getSignals(options),
@@ -124,7 +123,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const kept = createA2aTasks(now)
   addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, newTaskId, ...shared })
   addOperations(app, {
-    isReady: () => feed.current() !== undefined,
+    isReady: () => feed.current() !== undefined && options.discovery.isSearchable(),
     ...(options.configuration && { configuration: options.configuration }),
     door,
     registry: metrics.registry,

@@ -46,7 +46,7 @@ export function createServingMetrics(overload: Overload) {
 }
 
 export type OperationsOptions = {
-  /** Whether the first snapshot is there. */
+  /** Whether the first snapshot is there, and can be searched. */
   isReady: () => boolean
   configuration?: () => { revision: string; problem?: string }
   door: Door

@@ -64,9 +64,12 @@ export type FanoutOptions = {
 type Part = { startedAt: number; answer: UpstreamAnswer; abort: AbortController }
 type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
 
-/** The rows of a brief answer as a slice; enumerated, because nobody promised that they are all. */
-export function answerSlice({ id, agentUrl, scope }: Asked, signals: unknown, now: number): Slice {
-  const given = Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : []
+/** Rows of one upstream as a slice; enumerated, because nobody promised that they are all. `now` in ms. */
+export function foundSlice(
+  { id, agentUrl, scope }: Pick<Asked, 'id' | 'agentUrl' | 'scope'>,
+  given: readonly unknown[],
+  now: number,
+): Slice {
   const rows = new Map<string, Uint8Array>()
   const dropped: Record<string, number> = {}
   for (const raw of given) {
@@ -90,6 +93,11 @@ export function answerSlice({ id, agentUrl, scope }: Asked, signals: unknown, no
     dropped,
     walkedAt: now,
   }
+}
+
+/** The rows of a brief answer as a slice. */
+export function answerSlice(asked: Asked, signals: unknown, now: number): Slice {
+  return foundSlice(asked, Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : [], now)
 }
 
 export function createFanout({ call, clock, prepare }: FanoutOptions) {

@@ -24,7 +24,7 @@ test('one question to every agent, one ranked answer', async (t) => {
   const oldmill = answer.upstreams.find(({ id }) => /oldmill|old-mill/.test(id))
   t.ok((oldmill?.found ?? 0) > 0)
   for (const row of answer.signals) {
-    const resolved = discovery.resolve(row.signal_agent_segment_id)
+    const resolved = await discovery.resolve(row.signal_agent_segment_id, buyer)
     if (resolved) t.ok(resolved.offers.length > 0)
   }
 

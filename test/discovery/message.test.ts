@@ -5,7 +5,7 @@ const dsp = (is_live: boolean) => ({ type: 'platform' as const, platform: 'the-t
 const cpm = (amount: number, currency = 'USD') => ({
   ...{ pricing_option_id: `o${amount}`, model: 'cpm' as const, cpm: amount, currency },
 })
-const base = { count: 1, total: 1, missing: 0, seesPrices: true }
+const base = { count: 1, total: 1, missing: 0, isSearched: true, seesPrices: true }
 
 test('the message states the best match, where it is live and the price range', async (t) => {
   const best = { name: 'Auto Intenders', deployments: [dsp(true)], pricing_options: [cpm(2), cpm(3.5)] }

@@ -5,7 +5,7 @@ import { getTaskStatus } from '../../src/server/tasks/get-task-status.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
 import { startReceiver } from './support/receiver.js'
-import { startWorld, until } from './support/world.js'
+import { buyer, startWorld, until } from './support/world.js'
 
 const time_budget = { interval: 1, unit: 'seconds' }
 const credentials = 'a-bearer-token-of-at-least-32-characters'
@@ -14,14 +14,14 @@ test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
   const { discovery, feed, upstreams, store, sandbox } = await startWorld(t, 300)
   const activation = await createActivation({
     ...{ store, clock: systemClock, newId: () => 'id', refreshSoon: () => {}, onProblem: () => {} },
-    resolve: (handle) => feed.resolve(handle) ?? discovery.resolve(handle),
+    resolve: (handle) => feed.resolve(handle) ?? discovery.resolve(handle, buyer),
     call: async () => ({ kind: 'failed', reason: 'unreachable', message: '' }),
   })
   t.teardown(() => activation.close())
   const { post } = await startServer(t, {
-    feed: feed as never,
+    feed,
     upstreams,
-    discover: discovery.discover,
+    discovery,
     tasks: [getTaskStatus(activation) as never],
   })
 

@@ -2,10 +2,12 @@ import { test } from 'tap'
 import { createDispatcher } from '../../src/server/dispatcher.js'
 import { createRateLimiter } from '../../src/server/rate-limit.js'
 import { getSignals } from '../../src/server/tasks/get-signals.js'
+import { onlyLookups } from '../support/only-lookups.js'
 import { plainFeed } from '../support/server-feed.js'
 
 test('a principal without access is told so in the envelope of failures, before anything is read', async (t) => {
-  const tasks = [getSignals({ feed: plainFeed(3), upstreams: { statuses: () => [] } })]
+  const feed = plainFeed(3)
+  const tasks = [getSignals({ feed, upstreams: { statuses: () => [] }, discovery: onlyLookups(feed) })]
   const dispatcher = createDispatcher({
     tasks,
     limiter: createRateLimiter(undefined),

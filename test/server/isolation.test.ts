@@ -2,9 +2,8 @@ import fc from 'fast-check'
 import { type Test, test } from 'tap'
 import type { Reader } from '../../src/feed/query.js'
 import { overlayName } from '../../src/server/callers.js'
-import type { SignalsFeed } from '../../src/server/tasks/get-signals.js'
 import { feedOf, listing, live, platform } from '../support/server-feed.js'
-import { sha256, startServer } from '../support/server-fixture.js'
+import { type FixtureFeed, sha256, startServer } from '../support/server-fixture.js'
 
 const SEED = 20_261_123
 const SIGNALS = 30
@@ -43,7 +42,7 @@ function listings(cpm: number) {
 }
 
 /** A cache that forgets who asked: the mistake this suite is there for. */
-function leaking(feed: SignalsFeed): SignalsFeed {
+function leaking(feed: FixtureFeed): FixtureFeed {
   let last: Reader | undefined
   const anybody = (reader: Reader): Reader => {
     if (reader.account !== undefined || reader.grants.length > 0) last ??= reader
@@ -52,11 +51,11 @@ function leaking(feed: SignalsFeed): SignalsFeed {
   return {
     current: feed.current,
     wholesale: (query, reader, now) => feed.wholesale(query, anybody(reader), now),
-    lookup: (query, reader) => feed.lookup(query, anybody(reader)),
+    see: (query, reader) => feed.see(query, anybody(reader)),
   }
 }
 
-async function start(t: Test, spoil: (feed: SignalsFeed) => SignalsFeed = (feed) => feed) {
+async function start(t: Test, spoil: (feed: FixtureFeed) => FixtureFeed = (feed) => feed) {
   const overlays = Object.fromEntries(
     NAMES.map((name) => [overlayName(name, TENANTS[name].account), listings(TENANTS[name].cpm)]),
   )

@@ -44,12 +44,6 @@ const BROKEN: [string, object, string][] = [
     { signal_refs: [{ scope: 'data_provider', signal_id: 'x' }] },
     'signal_refs[0].data_provider_domain',
   ],
-  [
-    'a webhook that cannot be honored',
-    { signal_refs: [ref], push_notification_config: { url: 'https://x.example' } },
-    'push_notification_config',
-  ],
-  ['a search that is not offered', { signal_spec: 'cars' }, 'signal_spec'],
   ['a context that is no object', { ...wholesale, context: 'mine' }, 'context'],
   ['a version that is no release', { ...wholesale, adcp_version: '3.1.19' }, 'adcp_version'],
 ]

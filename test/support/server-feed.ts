@@ -8,7 +8,7 @@ import { createSlabWriter } from '../../src/upstreams/slab.js'
 import type { Listing, Slice } from '../../src/upstreams/slice.js'
 
 /** Everything is authorized: what is published is the tests' of other rooms. */
-const judge: Judge = () => ({
+export const judge: Judge = () => ({
   stamp: '',
   policy: 'strict',
   decide: () => ({ outcome: 'authorized', entries: [0] }),

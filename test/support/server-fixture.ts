@@ -3,9 +3,12 @@ import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import { pino } from 'pino'
 import type { Test } from 'tap'
+import type { Feed } from '../../src/feed/feed.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/admission.js'
 import { createServer, type ServerOptions } from '../../src/server/app.js'
+import type { SignalsFeed } from '../../src/server/tasks/get-signals.js'
 import type { UpstreamStatus } from '../../src/upstreams/status.js'
+import { onlyLookups } from './only-lookups.js'
 import { plainFeed } from './server-feed.js'
 
 export const BUYER_TOKEN = 'buyer-token'
@@ -26,16 +29,20 @@ const CALLERS: AdmissionOptions['callers'] = {
 type Parsed = ReturnType<typeof JSON.parse>
 export type Reply = { status: number; headers: Headers; text: string; json: Parsed }
 
-export type FixtureOptions = Partial<Omit<ServerOptions, 'admission'> & AdmissionOptions>
+export type FixtureFeed = SignalsFeed & Pick<Feed, 'see'>
+export type FixtureOptions = Partial<
+  Omit<ServerOptions, 'admission' | 'feed'> & AdmissionOptions & { feed: FixtureFeed }
+>
 
 export async function startServer(t: Test, options: FixtureOptions = {}) {
-  const { callers = CALLERS, jwt, rateLimit, ...rest } = options
+  const { callers = CALLERS, jwt, rateLimit, feed = plainFeed(120), ...rest } = options
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
   const app = createServer({
     publicUrl: 'http://tributary.example',
     version: '0.0.0',
-    feed: plainFeed(120),
+    feed,
+    discovery: onlyLookups(feed),
     upstreams: { statuses: (): UpstreamStatus[] => [] },
     facts: () => ({ providerDomains: ['p.example'], servesOwned: true, accountOverlays: true }),
     admission: createAdmission({ callers, ...(jwt && { jwt }), ...(rateLimit && { rateLimit }) }),

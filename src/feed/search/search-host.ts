@@ -15,12 +15,11 @@ export function createSearchHost(file: SynonymFile) {
   const synonyms = compileSynonyms(file)
   let worker: Worker | undefined
   let current: Searchable | undefined
-  let next: Snapshot | undefined
+  let next: { snapshot: Snapshot; number: number } | undefined
   let work: Promise<void> | undefined
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
+  let published = 0
+  let indexed = 0
+  const waiting: (() => void)[] = []
 
   function build({ count, rows }: Snapshot): Promise<SearchIndex> {
     const thread =
@@ -46,15 +45,18 @@ export function createSearchHost(file: SynonymFile) {
 
   async function follow(): Promise<void> {
     while (next) {
-      const snapshot = next
+      const { snapshot, number } = next
       next = undefined
-      if (snapshot.id === current?.snapshot.id) continue
       try {
-        current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
-        open()
+        if (snapshot.id !== current?.snapshot.id) {
+          current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
+        }
+        indexed = number
       } catch (error) {
         worker = undefined // a thread that died is replaced with the next snapshot
         throw error
+      } finally {
+        for (const proceed of waiting.splice(0)) proceed()
       }
     }
   }
@@ -62,15 +64,23 @@ export function createSearchHost(file: SynonymFile) {
   return {
     /** Indexes a snapshot soon; only the newest that waits is. Rejects when the index could not be built. */
     publish(snapshot: Snapshot): Promise<void> {
-      next = snapshot
+      published += 1
+      next = { snapshot, number: published }
       work ??= follow().finally(() => {
         work = undefined
       })
       return work
     },
-    /** When the first index stands. */
-    opened,
-    /** Undefined until then. */
+    /** The number of the newest snapshot that was published; 0 before the first. */
+    newest: () => published,
+    /** Whether that snapshot, or a newer one, is what is searched. */
+    covers: (number: number) => number > 0 && indexed >= number,
+    /** When a snapshot was indexed, or could not be. */
+    change: () =>
+      new Promise<void>((resolve) => {
+        waiting.push(resolve)
+      }),
+    /** What is searched now; undefined until the first index stands. */
     current: () => current,
     async close(): Promise<void> {
       next = undefined

@@ -1,6 +1,7 @@
 /** activate_signal: makes a signal live, or switches it off, at the upstream that offers it (specification, "Operation `activate_signal`"). */
 import type { Activation } from '../../activation/activation.js'
 import { ActivateSignalRequest } from '../../adcp/activate-signal.js'
+import { destinationsOf } from '../../adcp/signal.js'
 import type { Task } from '../task.js'
 
 export function activateSignal({
@@ -16,6 +17,7 @@ export function activateSignal({
       'you repeat a request: nothing is activated twice. An answer with task_id is not done yet: poll get_task_status.',
     request: ActivateSignalRequest,
     mutating: true,
-    handle: (input, { caller, deadline }) => activate(input, caller, deadline),
+    handle: (input, { caller, deadline }) =>
+      activate({ ...input, destinations: destinationsOf(input.destinations) }, caller, deadline),
   }
 }

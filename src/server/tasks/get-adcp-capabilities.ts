@@ -1,6 +1,8 @@
 /**
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
- * for every caller (FACTS 1). It claims only what works now.
+ * for every caller (FACTS 1). It claims only what works now. `webhook_signing` is not claimed although webhooks are signed
+ * when there is a key: a claim needs `identity.brand_json_url`, where its keys are found (schema, `required_when`), and a
+ * Tributary has no brand.json.
  */
 import { CapabilitiesRequest } from '../../adcp/capabilities.js'
 import { MAJOR, RELEASES } from '../../adcp/version.js'
@@ -19,14 +21,12 @@ export type AgentFacts = {
 
 export type CapabilitiesOptions = {
   facts: () => AgentFacts
-  /** Whether get_signals understands signal_spec. */
-  brief: boolean
   /** How long a key replays its answer; absent when no task of this agent changes state. */
   replayTtlSeconds?: number
 }
 
 export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof CapabilitiesRequest> {
-  const { facts, brief, replayTtlSeconds } = options
+  const { facts, replayTtlSeconds } = options
   return {
     name: 'get_adcp_capabilities',
     aliases: ['get_protocol_capabilities'],
@@ -55,7 +55,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
           specialisms: ['signal-marketplace', ...(servesOwned ? ['signal-owned'] : [])],
           account: { supported_billing: ['operator', 'agent'] },
           signals: {
-            discovery_modes: [...(brief ? ['brief'] : []), 'wholesale'],
+            discovery_modes: ['brief', 'wholesale'],
             ...(count > 0 && { data_provider_domains: providerDomains.slice(0, MAX_DOMAINS) }),
           },
           wholesale_feed_versioning: {

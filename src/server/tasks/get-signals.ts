@@ -1,48 +1,40 @@
 /**
- * get_signals: the wholesale feed page by page, and exact lookup (specification, "Operation `get_signals`").
- * Brief discovery by `signal_spec` plugs in as `discover`.
+ * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
+ * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
 import type { AdcpError, Issue } from '../../adcp/error.js'
-import { GetSignalsRequest } from '../../adcp/get-signals.js'
-import { refFromLegacy, type SignalRef } from '../../adcp/reference.js'
+import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../../adcp/get-signals.js'
 import { invalidRequest } from '../../adcp/validation.js'
-import type {
-  LookupQuery,
-  Page,
-  Reader,
-  Selection,
-  Versions,
-  WholesaleAnswer,
-  WholesaleQuery,
-} from '../../feed/query.js'
+import type { AnswerPage } from '../../discovery/answer-pages.js'
+import type { Lookup } from '../../discovery/lookup.js'
+import { staleWarnings } from '../../discovery/stale-warning.js'
+import type { Page, Reader, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
 import type { UpstreamStatus } from '../../upstreams/status.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../accounts.js'
 import { incompleteOf } from '../incomplete.js'
 import type { CallContext, Task, TaskAnswer } from '../task.js'
 
-const DEFAULT_PAGE = 50 // specification, "Limits"
-const MAX_PAGE = 100
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 
 export type SignalsFeed = {
-  /** Undefined until the first snapshot is published; until then the others refuse. */
+  /** Undefined until the first snapshot is published; until then the other refuses. */
   current(): unknown
   wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
-  lookup(query: LookupQuery, reader: Reader): Page | { kind: 'refused'; error: AdcpError }
 }
 
-/** Brief discovery; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
-export type Discover = (
-  input: GetSignalsRequest,
-  reader: Reader,
-  context: CallContext,
-) => TaskAnswer | Promise<TaskAnswer>
+/** Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
+export type SignalsDiscovery = {
+  discover(input: GetSignalsRequest, reader: Reader, context: CallContext): TaskAnswer | Promise<TaskAnswer>
+  lookup: Lookup
+  /** Whether the feed can be searched; false until its first index stands. */
+  isSearchable(): boolean
+}
 
 export type GetSignalsOptions = {
   feed: SignalsFeed
   upstreams: { statuses(): readonly UpstreamStatus[] }
-  discover?: Discover
+  discovery: SignalsDiscovery
   declaredAccounts?: DeclaredAccounts
 }
 
@@ -79,33 +71,16 @@ function violations(input: GetSignalsRequest): Issue[] {
   return [...forbidden(TOKENS, input, 'is only valid when discovery_mode is wholesale'), ...nothingAsked]
 }
 
-function pageSize({ pagination, max_results: legacy }: GetSignalsRequest): number {
-  return Math.min(MAX_PAGE, pagination?.max_results ?? legacy ?? DEFAULT_PAGE)
-}
-
-/** Spreads stand last: with properties after them each object would get a hidden class of its own (call-context.ts). */
-function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest): Selection {
-  return {
-    ...(filters && { filters }),
-    ...(destinations && { destinations }),
-    ...(countries && { countries }),
-    ...(fields && { fields }),
-  }
-}
-
 function wholesaleQuery(input: GetSignalsRequest): WholesaleQuery {
-  const { pagination, if_wholesale_feed_version: feed, if_pricing_version: pricing } = input
+  const { if_wholesale_feed_version: feed, if_pricing_version: pricing } = input
+  const cursor = cursorOf(input)
   return {
-    maxResults: pageSize(input),
-    ...(pagination?.cursor !== undefined && { cursor: pagination.cursor }),
+    maxResults: pageSizeOf(input),
+    ...(cursor !== undefined && { cursor }),
     ...(feed !== undefined && { ifFeedVersion: feed }),
     ...(pricing !== undefined && { ifPricingVersion: pricing }),
     ...selectionOf(input),
   }
-}
-
-function refsOf({ signal_refs = [], signal_ids = [] }: GetSignalsRequest): SignalRef[] {
-  return [...signal_refs, ...signal_ids.map(refFromLegacy)]
 }
 
 function versionFields({ cacheScope, feedVersion, pricingVersion }: Versions) {
@@ -123,9 +98,10 @@ function pageMessage(page: Page, reader: Reader): string {
   return `${page.count} of ${page.total} signals.${more}${prices}`
 }
 
-function lookupMessage(page: Page, asked: number, reader: Reader): string {
+function lookupMessage({ count, total }: AnswerPage, asked: number, reader: Reader): string {
   const prices = reader.visibility === 'metadata' ? ' Prices and activation keys need credentials.' : ''
-  return `${page.count} of the ${asked} signals asked for were found.${prices}`
+  const part = count < total ? ` These are ${count} of them.` : ''
+  return `${total} of the ${asked} signals asked for were found.${part}${prices}`
 }
 
 function refused(error: AdcpError): TaskAnswer {
@@ -133,7 +109,7 @@ function refused(error: AdcpError): TaskAnswer {
 }
 
 export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
-  const { feed, upstreams, discover, declaredAccounts } = options
+  const { feed, upstreams, discovery, declaredAccounts } = options
 
   function wholesale(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const answer = feed.wholesale(wholesaleQuery(input), reader, now)
@@ -153,32 +129,26 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
       message: pageMessage(answer, reader),
       fields: { pagination, incomplete, ...versionFields(answer) },
       rows: { field: 'signals', parts: answer.rows },
-      warnings: answer.warnings,
+      warnings: [...answer.warnings, ...staleWarnings(upstreams.statuses())],
     }
   }
 
-  function lookup(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
-    const refs = refsOf(input)
-    const page = feed.lookup({ refs, ...selectionOf(input) }, reader)
+  async function lookup(input: GetSignalsRequest, reader: Reader, now: number): Promise<TaskAnswer> {
+    const page = await discovery.lookup(input, reader)
     if (page.kind === 'refused') return page
+    const { fields, rows, warnings } = page
     return {
       kind: 'answer',
-      message: lookupMessage(page, refs.length, reader),
-      fields: { incomplete: incompleteOf(upstreams.statuses(), 'signals', now), ...versionFields(page) },
-      rows: { field: 'signals', parts: page.rows },
-      warnings: page.warnings,
+      message: lookupMessage(page, refsOf(input).length, reader),
+      fields: { ...fields, incomplete: incompleteOf(upstreams.statuses(), 'signals', now) },
+      ...{ rows, warnings },
     }
   }
 
   function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
     if (input.discovery_mode === 'wholesale') return wholesale(input, reader, context.now)
-    if (input.signal_spec === undefined && input.push_notification_config === undefined) {
-      return lookup(input, reader, context.now)
-    }
-    if (discover) return discover(input, reader, context)
-    const pointer = input.signal_spec === undefined ? '/push_notification_config' : '/signal_spec'
-    const message = 'cannot be honored by this agent: it answers exact lookups and the wholesale feed'
-    return refused(invalidRequest([{ pointer, message, keyword: 'not' }]))
+    const isExact = input.signal_spec === undefined && input.push_notification_config === undefined
+    return isExact ? lookup(input, reader, context.now) : discovery.discover(input, reader, context)
   }
 
   function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
@@ -208,9 +178,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
       'pagination.max_results (at most 100) and follow pagination.cursor until has_more is false; keep ' +
       'wholesale_feed_version and send it as if_wholesale_feed_version next time: an unchanged feed answers at once ' +
       'without rows. To look signals up, send signal_refs. ' +
-      (discover
-        ? 'To search, send signal_spec in plain words; signal_refs with it refines an earlier result. '
-        : '') +
+      'To search, send signal_spec in plain words; signal_refs with it refines an earlier result. ' +
       'Narrow with filters, destinations and countries; ask for definition details with fields. ' +
       'Use signal_agent_segment_id of a signal, unchanged, in activate_signal.',
     request: GetSignalsRequest,

@@ -1,0 +1,21 @@
+/** Discovery for tests and benches that do not search: real lookups in the feed, and no upstream to ask. */
+import { adcpError } from '../../src/adcp/error.js'
+import { createAnswerPages } from '../../src/discovery/answer-pages.js'
+import { createKept } from '../../src/discovery/kept.js'
+import { createLookup } from '../../src/discovery/lookup.js'
+import type { Feed } from '../../src/feed/feed.js'
+import type { SignalsDiscovery } from '../../src/server/tasks/get-signals.js'
+import { judge } from './server-feed.js'
+
+export function onlyLookups(feed: Pick<Feed, 'see'>): SignalsDiscovery {
+  const pages = createAnswerPages({ feed, kept: createKept(Date.now), upstreams: { statuses: () => [] } })
+  const learned = { rowsOf: async () => [] }
+  return {
+    lookup: createLookup({ feed, pages, learned, judge: () => judge }),
+    discover: () => ({
+      kind: 'refused',
+      error: adcpError('SERVICE_UNAVAILABLE', 'Nothing is searched here.'),
+    }),
+    isSearchable: () => true,
+  }
+}
