@@ -17,6 +17,7 @@ import { createBuilderHost } from './feed/builder-host.js'
 import type { Contribution } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
 import { inventoryOf } from './feed/inventory.js'
+import type { Reader } from './feed/query.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
 import { opening } from './opening.js'
@@ -71,7 +72,7 @@ export type Federation = {
   app: FastifyInstance
   /** Where the server listens. */
   url: string
-  /** Resolves when the first snapshot is published. */
+  /** Resolves when the first snapshot is published and can be searched. */
   ready: Promise<void>
   feed: Feed
   statuses(): readonly UpstreamStatus[]
@@ -246,7 +247,8 @@ async function composed(
       newId: randomUUID,
       resolve(handle, caller, account) {
         const layer = account && overlayName(caller, account)
-        return feed.resolve(handle, layer) ?? discovery.resolve(handle, layer)
+        const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
+        return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
       },
       call(upstream, task, args, { deadline, caller }) {
         const auth = credentialOf(config, caller, upstream)
@@ -262,8 +264,7 @@ async function composed(
   const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
   const app = stack.add(
     createServer({
-      ...{ publicUrl, version, feed, upstreams, log },
-      discover: discovery.discover,
+      ...{ publicUrl, version, feed, upstreams, discovery, log },
       facts: () => factsOf(config, feed),
       admission,
       ...(configuration && { configuration }),
@@ -305,6 +306,7 @@ async function composed(
     ...{ app, url, feed, apply },
     ready: opening({ upstreams, providers, askedAgain, clock })
       .then(publisher.request)
+      .then(discovery.searchable)
       .then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
