@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { createActivation } from '../../src/activation/activation.js'
 import { systemClock } from '../../src/net/clock.js'
 import { getTaskStatus } from '../../src/server/tasks/get-task-status.js'
+import { listTasks } from '../../src/server/tasks/list-tasks.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
 import { startReceiver } from './support/receiver.js'
@@ -22,7 +23,7 @@ test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
     feed,
     upstreams,
     discovery,
-    tasks: [getTaskStatus(activation) as never],
+    tasks: [getTaskStatus(activation), listTasks(activation)] as never,
   })
 
   async function call(name: string, input: object, token = BUYER_TOKEN) {
@@ -68,8 +69,13 @@ test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
   t.match(done, {
     status: 'completed',
     task_type: 'get_signals',
+    has_webhook: true,
     result: { signals: [{ name: /Student Loan/ }] },
   })
+  const listed = async (has_webhook: boolean) =>
+    (await call('list_tasks', { filters: { has_webhook } })).tasks
+  t.match(await listed(true), [{ task_id: submitted.task_id, has_webhook: true }])
+  t.same(await listed(false), [])
   t.match(await call('get_task_status', poll, OTHER_TOKEN), { adcp_error: { code: 'REFERENCE_NOT_FOUND' } })
 
   if (SCHEMAS_ABSENT) return t.comment(`not validated: ${SCHEMAS_ABSENT}`)

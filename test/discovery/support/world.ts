@@ -15,6 +15,7 @@ import { systemClock } from '../../../src/net/clock.js'
 import { createEgress, type EgressPolicy } from '../../../src/net/egress.js'
 import { startSandbox } from '../../../src/sandbox/world.js'
 import { openStore } from '../../../src/store/store.js'
+import type { Slice } from '../../../src/upstreams/slice.js'
 import { createUpstreams } from '../../../src/upstreams/upstreams.js'
 import { createVerdicts } from '../../../src/verdicts.js'
 
@@ -87,14 +88,14 @@ export async function openWorld(
     ...more,
   })
 
-  /** Reads the market once and publishes it. */
-  async function publish(): Promise<void> {
+  /** Reads the market once and publishes it, or what of it the test chooses. */
+  async function publish(chosen: (slice: Slice) => boolean = () => true): Promise<void> {
     await upstreams.start()
     const mirrored = () => upstreams.statuses().filter(({ state }) => state === 'fresh').length
     await until('three feeds are mirrored', () => mirrored() >= 3)
     providers.want(upstreams.providerDomains())
     await providers.settled()
-    const snapshot = buildSnapshot({ slices: upstreams.slices(), judge: judge() })
+    const snapshot = buildSnapshot({ slices: upstreams.slices().filter(chosen), judge: judge() })
     feed.publish(snapshot, clock.now())
     await discovery.publish(snapshot)
   }

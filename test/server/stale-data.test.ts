@@ -1,0 +1,32 @@
+import { test } from 'tap'
+import { staleWarnings } from '../../src/discovery/stale-warning.js'
+import type { UpstreamStatus } from '../../src/upstreams/status.js'
+import { startServer } from '../support/server-fixture.js'
+
+const upstream = (id: string, state: UpstreamStatus['state'], listings = 5): UpstreamStatus => ({
+  ...{ id, url: `https://${id}.example`, name: id, state, listings, dropped: {} },
+})
+const wholesale = { discovery_mode: 'wholesale' }
+
+test('one STALE_DATA warning names the stale upstreams whose rows are in the feed', async (t) => {
+  let statuses = [upstream('old', 'stale'), upstream('gone', 'absent', 0), upstream('new', 'fresh')]
+  const { call } = await startServer(t, { upstreams: { statuses: () => statuses } })
+  const page = await call('get_signals', wholesale)
+  t.match(page, {
+    status: 'completed',
+    errors: [{ code: 'STALE_DATA', severity: 'warning', message: /\bold\b/ }],
+  })
+  t.equal(page.errors.length, 1)
+  t.notMatch(page.errors[0].message, /gone|new/)
+
+  const token = { if_wholesale_feed_version: page.wholesale_feed_version }
+  t.equal((await call('get_signals', { ...wholesale, ...token })).errors, undefined, 'unchanged: none')
+
+  statuses = [upstream('empty', 'stale', 0), upstream('new', 'fresh')]
+  t.equal((await call('get_signals', wholesale)).errors, undefined)
+})
+
+test('a warning does not grow with the number of upstreams', async (t) => {
+  const [warning] = staleWarnings(Array.from({ length: 500 }, (_, n) => upstream(`u${n}`, 'stale')))
+  t.match(warning?.message, /and 480 more/)
+})
