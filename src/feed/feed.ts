@@ -4,6 +4,7 @@
  * is swapped between two of them, never during one.
  */
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
+import { BAD_CURSOR } from '../adcp/get-signals.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors } from './cursor.js'
 import { digestText } from './digest.js'
@@ -69,14 +70,6 @@ function priceFilterWarnings({ filters = {} }: Selection, reader: Reader): AdcpW
 }
 
 type Refused = { kind: 'refused'; error: AdcpError }
-
-const BAD_CURSOR: Refused = {
-  kind: 'refused',
-  error: adcpError('INVALID_REQUEST', 'The cursor is not one that this query was given.', {
-    field: 'pagination.cursor',
-    suggestion: 'Restart from the first page, without a cursor.',
-  }),
-}
 
 const NOT_READY: Refused = {
   kind: 'refused',
@@ -203,7 +196,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     if (!latest) return NOT_READY
     const binding = JSON.stringify([criteria.tuple, reader.caller, reader.visibility, reader.account ?? ''])
     const place = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
-    if (query.cursor !== undefined && !place) return BAD_CURSOR
+    if (query.cursor !== undefined && !place) return { kind: 'refused', error: BAD_CURSOR }
 
     const latestVersions = versions('wholesale', latest, criteria, reader)
     if (isUnchanged(query, latestVersions)) return { kind: 'unchanged', ...latestVersions }
