@@ -76,8 +76,13 @@ export function createDiscovery(options: DiscoveryOptions) {
   async function searchable(until: number, signal: AbortSignal): Promise<boolean> {
     const asked = Math.max(1, search.newest())
     if (search.covers(asked)) return true
-    const over = pause(clock, until - clock.now(), signal).then(() => 'over')
-    while (!search.covers(asked)) if ((await Promise.race([search.change(), over])) === 'over') break
+    const ended = new AbortController()
+    let isOver = false
+    const over = pause(clock, until - clock.now(), AbortSignal.any([signal, ended.signal])).then(() => {
+      isOver = true
+    })
+    while (!search.covers(asked) && !isOver) await Promise.race([search.change(), over])
+    ended.abort()
     return search.covers(asked)
   }
 

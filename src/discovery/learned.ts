@@ -46,8 +46,7 @@ export function createLearned({ found, scopeOf, onTrouble }: LearnedOptions) {
         await found.put(rows.map(([, row]) => row))
       } catch (error) {
         onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
-        for (const [name, row] of rows.slice(-MOST_UNWRITTEN))
-          if (!unwritten.has(name)) unwritten.set(name, row)
+        for (const [name, row] of rows) if (!unwritten.has(name)) unwritten.set(name, row)
         return // tried again with the next answer
       }
     }
@@ -60,7 +59,7 @@ export function createLearned({ found, scopeOf, onTrouble }: LearnedOptions) {
       recent.set(row.handle, known)
       if (known.get(nameOf(row))?.listing === row.listing) continue
       known.set(nameOf(row), row)
-      unwritten.set(row.handle + nameOf(row), row)
+      if (unwritten.size < MOST_UNWRITTEN) unwritten.set(row.handle + nameOf(row), row)
     }
     writing ??= write().finally(() => {
       writing = undefined

@@ -87,7 +87,8 @@ function checked(t: Test, call: Call): Call {
 }
 
 async function livesThrough(t: Test, call: Call, choice: Choice) {
-  const request = { ...asks(choice), idempotency_key: key(), context: { mine: 'é' } }
+  const copied = [{ ...TRADE_DESK, account: null }] // as a deployment says that it has none
+  const request = { ...asks(choice), destinations: copied, idempotency_key: key(), context: { mine: 'é' } }
   let answer = await call('activate_signal', request)
   t.match(answer, { context: { mine: 'é' }, context_id: String, adcp_version: '3.1', replayed: undefined })
   const { task_id: taskId } = answer
@@ -103,7 +104,7 @@ async function livesThrough(t: Test, call: Call, choice: Choice) {
   t.match(answer, { status: 'completed', deployments: live })
   t.match(await call('activate_signal', request), { replayed: true, task_id: taskId })
 
-  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: copied }
   const gone = await call('activate_signal', { ...off, idempotency_key: key() })
   t.match(gone, { deployments: [{ ...TRADE_DESK, is_live: false }] })
   t.notMatch(JSON.stringify(gone), /activation_key/)
