@@ -143,6 +143,7 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     ...{ send: way.send, blobs, clock },
     refreshMs: config.authorization.refreshMs,
     concurrency: PROVIDER_CONCURRENCY,
+    confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   const verdicts = createVerdicts({ providers, policy: () => config.authorization, clock })

@@ -74,6 +74,7 @@ export async function printAuthorization(command: AuthzCommand): Promise<void> {
     clock,
     refreshMs: config.authorization.refreshMs,
     concurrency: 1,
+    confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   try {

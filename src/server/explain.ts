@@ -67,7 +67,7 @@ function read(params: URLSearchParams): Read {
   }
 }
 
-export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): ExplainAnswer }
+export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
 
 export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptions): void {
   app.get('/explain', async (request, reply) => {
@@ -84,7 +84,7 @@ export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptio
     }
     const asked = read(new URL(request.url, 'http://localhost').searchParams)
     if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
-    const answer = explain(asked.question)
+    const answer = await explain(asked.question)
     if (answer.kind === 'explained') return answer.explanation
     const problem = {
       error: 'Invalid caller: no caller of the configuration has this id',
