@@ -90,6 +90,10 @@ test('the operations guide works as it is written', { timeout: 55_000 }, async (
   }
   t.match(output, /"status":"ready"/)
   t.match(output, /nothing_published/)
+  const revisions = [...output.matchAll(/"configuration":{"revision":"(\w+)"/g)].map(
+    ([, revision]) => revision,
+  )
+  t.equal(revisions.length, 2, 'before and after the reload')
   t.match(await readFile(join(folder, 'metrics.txt'), 'utf8'), /tributary_upstream_state/)
 })
 
