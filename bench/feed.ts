@@ -1,6 +1,6 @@
 /**
  * The feed rows of DESIGN 8, up to a million signals (SIGNALS=n for another size): merging, memory, filters, versions,
- * pages, small changes, and what readers feel while a worker merges. Prints one table; takes about two minutes.
+ * pages, small changes, and what readers feel while a worker merges. Prints one table; takes about two minutes on a quiet machine.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -47,6 +47,10 @@ function stepsOf(error: ErrorObject, value: unknown): Steps {
   return typeof extra === 'string' ? [...steps, extra] : steps
 }
 
+function valueAt(file: unknown, steps: Steps): unknown {
+  return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
+}
+
 /** The configuration in a text. Throws `ConfigError`, which names every problem. */
 export function parseConfig(path: string, text: string, environment: Environment): Config {
   const lines = new LineCounter()
@@ -72,7 +76,9 @@ export function parseConfig(path: string, text: string, environment: Environment
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
   if (check(file)) {
-    for (const [steps, expected] of brokenRules(file)) problem(steps, expected, 'something else')
+    for (const [steps, expected] of brokenRules(file)) {
+      problem(steps, expected, shownValue(pathText(steps), valueAt(file, steps)))
+    }
   } else {
     for (const error of check.errors ?? []) {
       const steps = stepsOf(error, file)

@@ -266,6 +266,7 @@ async function composed(
       discover: discovery.discover,
       facts: () => factsOf(config, feed),
       admission,
+      declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
       ...(configuration && { configuration }),
       tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
         task(activation),

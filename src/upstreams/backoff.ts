@@ -1,12 +1,11 @@
 /**
  * When to try again: after success on the schedule, after failure soon and then ever later, but never so late that a
- * recovered upstream waits longer than a minute (DESIGN 6).
+ * recovered upstream waits longer than a minute, whatever it asked for while it was in trouble (DESIGN 6).
  */
 const FIRST_MS = 1_000
 const LONGEST_MS = 60_000
 const SHORTEST_CAP_MS = 5_000 // a fast schedule asks for a fast return, not for a storm
 const CAP_PER_REFRESH = 10
-const LONGEST_RETRY_AFTER_MS = 10 * 60_000 // an agent's wish is honoured, within reason
 const JITTER = 0.1
 
 export type BackoffOptions = {
@@ -29,5 +28,5 @@ export function backoffMs({ failures, refreshMs, random, retryAfterMs = 0 }: Bac
   const cap = Math.min(LONGEST_MS, Math.max(SHORTEST_CAP_MS, CAP_PER_REFRESH * refreshMs))
   const exponential = Math.min(cap, first * 2 ** Math.min(failures - 1, 16))
   const wait = exponential * (0.5 + 0.5 * random())
-  return Math.max(wait, Math.min(retryAfterMs, LONGEST_RETRY_AFTER_MS))
+  return Math.max(wait, Math.min(retryAfterMs, LONGEST_MS))
 }

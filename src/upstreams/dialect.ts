@@ -14,6 +14,8 @@ export type Dialect = {
   readonly release: Release
   /** Declared, not guessed: many answer wholesale requests without declaring it (FACTS 8). */
   readonly declaresWholesale: boolean
+  /** Providers whose signals the agent says it sells: where a brief-only agent's signals are looked up. */
+  readonly providerDomains?: readonly string[]
   /** The release to pin, when the agent said that it serves exactly that one. */
   readonly pin?: string
 }
@@ -99,6 +101,8 @@ export const DELIVER_TO: readonly Arguments[] = [
   { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
 ]
 
+const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
+
 function strings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
 }
@@ -119,6 +123,7 @@ function readCapabilities(payload: Payload): Dialect {
   return {
     release: isCurrent ? 'current' : '3.0',
     declaresWholesale: modes.includes('wholesale'),
+    providerDomains: strings(signals.data_provider_domains).slice(0, MAX_PROVIDER_DOMAINS),
     ...(versions.includes(PIN) && { pin: PIN }),
   }
 }
@@ -180,6 +185,11 @@ export function argumentsFor(dialect: Dialect, task: string, args: Arguments): A
   if (!known) return dialect.pin ? { adcp_version: dialect.pin, ...args } : args
   const own = Object.entries(translated(dialect, task, args))
   return Object.fromEntries(own.filter(([name]) => known.includes(name)))
+}
+
+/** Whether leaving out what the dialect does not know would ask for something else: an activation for its opposite. */
+export function wouldMislead(dialect: Dialect, task: string, args: Arguments): boolean {
+  return args.action === 'deactivate' && !('action' in argumentsFor(dialect, task, args))
 }
 
 /** Exact lookup in the shapes that an agent of this dialect may understand, best first; none for older ones. */

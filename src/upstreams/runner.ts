@@ -1,6 +1,6 @@
 /**
  * Looks after one upstream: keeps its slice current on a schedule, backs off when it fails, and recovers by itself
- * with single probes (issue "Health"). Its troubles are its own: nothing here is shared with another upstream but the
+ * with single probes. Its troubles are its own: nothing here is shared with another upstream but the
  * total number of calls.
  */
 import type { SignalRef } from '../adcp/reference.js'
@@ -8,7 +8,7 @@ import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from './agent.js'
 import { backoffMs, jittered } from './backoff.js'
-import { argumentsFor, type Dialect, dialectOf, isCredentialError } from './dialect.js'
+import { argumentsFor, type Dialect, dialectOf, isCredentialError, wouldMislead } from './dialect.js'
 import { createLink, credentialName } from './link.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
 import { createOverlays, type Scope } from './overlay.js'
@@ -63,6 +63,11 @@ function sleepOn(clock: Clock, signal: AbortSignal, ms: number): Promise<void> {
   })
 }
 
+const CANNOT_DEACTIVATE: AgentOutcome = {
+  kind: 'error',
+  error: { code: 'UNSUPPORTED_FEATURE', message: 'this agent has no way to switch a signal off' },
+}
+
 export function createRunner(options: RunnerOptions) {
   const { entry, pace, send, slots, store, clock, random, referencesFor, onChange, onTrouble } = options
   const { id, agentUrl } = entry
@@ -104,8 +109,30 @@ export function createRunner(options: RunnerOptions) {
     }
     const value = dialectOf(outcome)
     if (!value) return callFailed('agent_error', 'its capabilities cannot be read at the moment')
+    const before = providerDomains().join()
     dialect = { value, readAt: clock.now() }
+    if (providerDomains().join() !== before) onChange()
     return { kind: 'dialect', value }
+  }
+
+  /** Named by the rows of a feed; before there is one, and where there never is, by the agent itself (FACTS 1). */
+  function providerDomains(): readonly string[] {
+    const declared = held?.slice.mode === 'wholesale' ? [] : (dialect?.value.providerDomains ?? [])
+    return [...(held?.domains ?? []), ...declared]
+  }
+
+  /** What is sent depends on who is spoken to, so it is asked first; the answer is kept for a day. */
+  async function dialectBy(deadline: number): ReturnType<typeof currentDialect> {
+    const inTime = new AbortController()
+    const late = sleepOn(clock, inTime.signal, deadline - clock.now())
+    try {
+      return await Promise.race([
+        currentDialect(),
+        late.then(() => callFailed('timeout', 'the deadline has passed')),
+      ])
+    } finally {
+      inTime.abort()
+    }
   }
 
   function mirrorOf({ scope, auth = entry.auth, account }: Scope): Mirror {
@@ -234,9 +261,12 @@ export function createRunner(options: RunnerOptions) {
         const wait = Math.max(0, nextAttemptAt - clock.now())
         return callFailed('backing_off', `it failed ${troubles} times in a row`, wait)
       }
+      const speaking = await dialectBy(deadline)
+      if (speaking.kind === 'failed') return speaking
       const timeoutMs = Math.min(pace.timeoutMs, deadline - clock.now())
       if (timeoutMs <= 0) return callFailed('timeout', 'the deadline has passed')
-      const sent = dialect ? argumentsFor(dialect.value, task, args) : args
+      if (wouldMislead(speaking.value, task, args)) return CANNOT_DEACTIVATE
+      const sent = argumentsFor(speaking.value, task, args)
       return link.call(task, sent, auth, { timeoutMs, ...(signal && { signal }) })
     },
     overlay: overlays.read,
@@ -259,6 +289,7 @@ export function createRunner(options: RunnerOptions) {
         ...(nextAttemptAt !== undefined && { nextAttemptAt }),
       }
     },
+    providerDomains,
     /** Ends what is under way. The saved slice stays. */
     async close(): Promise<void> {
       lifetime.abort()

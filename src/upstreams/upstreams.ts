@@ -58,7 +58,7 @@ export type Upstreams = {
   statuses(): UpstreamStatus[]
   /** The slices in use, by canonical agent url. The same objects until `onChange`. */
   slices(): readonly Slice[]
-  /** Called after slices changed: replaced, taken up or gone. Returns how to stop being called. */
+  /** Called after slices or provider domains changed. Returns how to stop being called. */
   onChange(listener: (upstream: string) => void): () => void
   /** Calls a task of one upstream, once. Arguments are cut to what its dialect knows. */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
@@ -66,7 +66,7 @@ export type Upstreams = {
   overlay(id: string, scope: Scope, deadline: number): Promise<OverlayOutcome>
   /** Refreshes one upstream now: after its definitions or its activations changed. Unknown ids are ignored. */
   refreshSoon(id: string): void
-  /** Provider domains named by the slices in use, sorted. */
+  /** Provider domains named by the slices in use, or declared by agents that have no feed; sorted. */
   providerDomains(): readonly string[]
   /** Follows a new configuration; upstreams that it does not touch go on undisturbed. Throws as `makeRoster`. */
   reconfigure(config: UpstreamsConfig): void
@@ -212,7 +212,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       byId(id)?.refreshSoon()
     },
     providerDomains() {
-      domains ??= [...new Set(byUrl().flatMap((runner) => runner.held()?.domains ?? []))].sort()
+      domains ??= [...new Set(byUrl().flatMap((runner) => runner.providerDomains()))].sort()
       return domains
     },
     reconfigure(next) {

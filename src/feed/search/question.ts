@@ -17,6 +17,8 @@ const MAX_SPANS = 16
 const MIN_OVERLAP = 0.1
 /** Where, when and how people stand to a thing orders an answer; what the thing is decides it. */
 const QUALIFIER = 0.5
+/** A concept this much lighter than the heaviest is in nearly every row: it decides nothing and costs the most. */
+const NEGLIGIBLE = 0.08
 const WEIGHT = { group: 0.9, narrower: 0.6, part: 0.6, joined: 0.9, neighbours: 0.2 }
 
 export type Posting = { table: TermTable; term: number; weight: number }
@@ -191,8 +193,11 @@ export function readQuestion(index: SearchIndex, synonyms: Synonyms, text: strin
   )
   const concepts = conceptsOf(reading, folded.replace(UNWANTED, ' '))
   const own = concepts.filter(({ bonus }) => !bonus)
+  const heaviest = Math.max(...own.map(({ idf, alternatives }) => (alternatives.length > 0 ? idf : 0)))
   return {
-    concepts: concepts.filter(({ alternatives }) => alternatives.length > 0),
+    concepts: concepts.filter(
+      ({ idf, alternatives }) => alternatives.length > 0 && idf >= heaviest * NEGLIGIBLE,
+    ),
     asked: own.length,
     full: own.reduce((sum, { idf }) => sum + idf, 0),
     required,

@@ -46,6 +46,14 @@ async function freePort(): Promise<number> {
   return address.port
 }
 
+/**
+ * Runs the server until a line comes. A parent that was killed sends none: then the server ends and its folder goes,
+ * so that an aborted test leaves nothing behind.
+ */
+const KEEPER = `folder=$1; shift; "$@" & server=$!
+  read -r asked; kill -QUIT $server; wait $server
+  [ -n "$asked" ] || rm -rf "$folder"`
+
 export async function startPostgres(binaries: string): Promise<Postgres> {
   const user = unprivileged()
   const folder = mkdtempSync(join(tmpdir(), 'tributary-postgres-'))
@@ -75,10 +83,11 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
   async function start(): Promise<void> {
     const settings = { listen_addresses: '127.0.0.1', port, unix_socket_directories: '', fsync: 'off' }
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    server = spawn(join(binaries, 'postgres'), ['-D', data, ...flags], {
+    const command = [join(binaries, 'postgres'), '-D', data, ...flags]
+    server = spawn('sh', ['-c', KEEPER, 'keeper', folder, ...command], {
       ...user,
       cwd: folder,
-      stdio: 'ignore',
+      stdio: ['pipe', 'ignore', 'ignore'],
     })
     for (let attempt = 0; ; attempt += 1) {
       try {
@@ -92,7 +101,7 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
 
   async function kill(): Promise<void> {
     if (!server || server.exitCode !== null || server.signalCode !== null) return
-    server.kill('SIGQUIT') // immediate shutdown: no checkpoint, its children end too
+    server.stdin?.write('stop\n') // an immediate shutdown: no checkpoint, its children end too
     await once(server, 'exit')
   }
 

@@ -1,0 +1,19 @@
+import { test } from 'tap'
+import { startWorld } from '../support/federation.js'
+
+test('a brief-only agent is enumerated through the providers that it declares, although nobody else names them', async (t) => {
+  const world = await startWorld({
+    config: () => ({
+      registries: [],
+      upstreams: [{ id: 'oldmill', url: 'https://signals.oldmill.example/mcp' }],
+    }),
+  })
+  t.teardown(() => world.close())
+  const deadline = Date.now() + 20_000
+  let page = await world.wholesale()
+  while (!page.signals?.length && Date.now() < deadline) page = await world.wholesale()
+  t.ok(page.signals?.length, `${page.pagination?.total_count} signals`)
+  for (const { ext } of page.signals ?? []) {
+    t.match(ext.tributary.offers, [{ upstream: 'oldmill', verdict: 'authorized', mode: 'enumerated' }])
+  }
+})
