@@ -133,7 +133,8 @@ test('for every way a signal can be missing, explain names the true reason', asy
     })
     const explanation = (await response.json()) as Explanation
     covered.add(explanation.reason)
-    t.equal(explanation.explanation, WHY[explanation.reason], `${explanation.reason} has a sentence`)
+    if (explanation.explanation !== WHY[explanation.reason])
+      throw new Error(`not the sentence of ${explanation.reason}`)
     return explanation
   }
   const about = (ref: string) => ask({ ref })
@@ -313,5 +314,10 @@ test('only operators may ask, and a question must be one', async (t) => {
   t.match(await status('', OPERATOR), [400, { parameter: 'ref' }])
   t.match(await status('ref=x&filters=no', OPERATOR), [400, { parameter: 'filters' }])
   t.match(await status('ref=x&destinations=[1]', OPERATOR), [400, { parameter: 'destinations' }])
+  t.match(await status('ref=x&filters={"max_cpm":"dear"}', OPERATOR), [
+    400,
+    { error: /filters\.max_cpm must be number/ },
+  ])
+  t.match(await status('ref=x&country=Germany', OPERATOR), [400, { parameter: 'countries' }])
   t.match(await status('ref=x', OPERATOR), [200, { reason: 'unknown', kind: 'unknown' }])
 })
