@@ -6,10 +6,10 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { Ajv, type ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
-import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './config-problem.js'
-import { brokenRules, type Steps } from './config-rules.js'
-import { ConfigFile } from './config-schema.js'
-import { type Config, toConfig } from './config-values.js'
+import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './config/problem.js'
+import { brokenRules, type Steps } from './config/rules.js'
+import { ConfigFile } from './config/schema.js'
+import { type Config, toConfig } from './config/values.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 

@@ -10,21 +10,31 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { createActivation } from './activation/activation.js'
 import { createProviders } from './authz/providers.js'
-import type { Config } from './config-values.js'
+import type { Config } from './config/values.js'
 import { createDiscovery } from './discovery/discovery.js'
 import { readSynonyms } from './discovery/synonym-file.js'
+import { opening } from './federation/opening.js'
+import { createOverlays } from './federation/overlays.js'
+import { connectProviders } from './federation/provider-questions.js'
+import { createPublisher } from './federation/publisher.js'
+import type { ReloadState } from './federation/reload.js'
+import {
+  accessOf,
+  admissionSettings,
+  credentialOf,
+  overlayAccounts,
+  settledAtStart,
+  upstreamsSettings,
+} from './federation/settings.js'
+import { createVerdicts } from './federation/verdicts.js'
 import { createBuilderHost } from './feed/builder-host.js'
 import type { Contribution } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
 import { inventoryOf } from './feed/inventory.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
-import { opening } from './opening.js'
-import { createOperations, type ObservedParts } from './operations.js'
-import { createOverlays } from './overlays.js'
-import { connectProviders } from './provider-questions.js'
-import { createPublisher } from './publisher.js'
-import type { ReloadState } from './reload.js'
+import { createOperations, type ObservedParts } from './operations/operations.js'
+import { traceRequests } from './operations/tracing.js'
 import { createAdmission } from './server/admission.js'
 import { createServer } from './server/app.js'
 import { overlayName } from './server/callers.js'
@@ -34,21 +44,11 @@ import { listAccounts } from './server/tasks/list-accounts.js'
 import { listTasks } from './server/tasks/list-tasks.js'
 import { reportUsage } from './server/tasks/report-usage.js'
 import { syncAccounts } from './server/tasks/sync-accounts.js'
-import {
-  accessOf,
-  admissionSettings,
-  credentialOf,
-  overlayAccounts,
-  settledAtStart,
-  upstreamsSettings,
-} from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
-import { traceRequests } from './tracing.js'
 import type { Blobs } from './upstreams/blobs.js'
 import type { UpstreamStatus } from './upstreams/status.js'
 import { createUpstreams } from './upstreams/upstreams.js'
-import { createVerdicts } from './verdicts.js'
 
 const DEFAULT_SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16

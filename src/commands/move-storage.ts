@@ -1,5 +1,5 @@
 /** `tributary move-storage`: the whole state to another storage, for one server that becomes several (docs/storage.md). */
-import type { Config } from '../config-values.js'
+import type { Config } from '../config/values.js'
 import { moveStore } from '../store/move-store.js'
 import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './failure.js'

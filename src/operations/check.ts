@@ -2,21 +2,21 @@
  * What a configuration would federate, found out once and without serving: every registry, upstream and provider is asked,
  * nothing is written, and what is missing has its reason (`tributary check`).
  */
-import { createProviders, type Providers } from './authz/providers.js'
-import type { Config } from './config-values.js'
-import { buildSnapshot } from './feed/builder.js'
-import { contributions } from './feed/contributions.js'
-import type { Snapshot } from './feed/snapshot.js'
-import type { Clock } from './net/clock.js'
-import { opening } from './opening.js'
+import { createProviders, type Providers } from '../authz/providers.js'
+import type { Config } from '../config/values.js'
+import { opening } from '../federation/opening.js'
+import { connectProviders } from '../federation/provider-questions.js'
+import { upstreamsSettings } from '../federation/settings.js'
+import { createVerdicts } from '../federation/verdicts.js'
+import { openWayOut } from '../federation/way-out.js'
+import { buildSnapshot } from '../feed/builder.js'
+import { contributions } from '../feed/contributions.js'
+import type { Snapshot } from '../feed/snapshot.js'
+import type { Clock } from '../net/clock.js'
+import type { Roster } from '../upstreams/roster.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { createUpstreams, type Upstreams } from '../upstreams/upstreams.js'
 import { createPassingBlobs } from './passing-blobs.js'
-import { connectProviders } from './provider-questions.js'
-import { upstreamsSettings } from './settings.js'
-import type { Roster } from './upstreams/roster.js'
-import type { UpstreamStatus } from './upstreams/status.js'
-import { createUpstreams, type Upstreams } from './upstreams/upstreams.js'
-import { createVerdicts } from './verdicts.js'
-import { openWayOut } from './way-out.js'
 
 const PROVIDER_CONCURRENCY = 16
 const POLL_MS = 50

@@ -2,9 +2,9 @@
  * Upstreams name providers, and providers' files say what brief-only upstreams can be asked for: each side is told of the
  * other's news.
  */
-import type { Providers } from './authz/providers.js'
-import type { Clock } from './net/clock.js'
-import type { Upstreams } from './upstreams/upstreams.js'
+import type { Providers } from '../authz/providers.js'
+import type { Clock } from '../net/clock.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 
 export type ProviderQuestionsOptions = {
   upstreams: Upstreams

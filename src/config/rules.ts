@@ -1,8 +1,8 @@
 /** Rules between settings, which the schema of the configuration file cannot say. */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
-import { canonicalUrl } from './adcp/url.js'
-import type { AuthEntry, ConfigFile } from './config-schema.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { AuthEntry, ConfigFile } from './schema.js'
 
 /** The key in a PEM text; undefined when it is none that webhooks can be signed with. */
 export function readSigningKey(pem: string): KeyObject | undefined {

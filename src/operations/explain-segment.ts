@@ -3,10 +3,10 @@
  * asked. Rows are searched as bytes, a chunk at a time between other work: parsing a million of them takes seconds.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { identityKey, identityOf, signalHandle } from './merge/identity.js'
-import { bufferOf } from './upstreams/json.js'
-import type { Slab } from './upstreams/slab.js'
-import { type Slice, sliceListing } from './upstreams/slice.js'
+import { identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import { bufferOf } from '../upstreams/json.js'
+import type { Slab } from '../upstreams/slab.js'
+import { type Slice, sliceListing } from '../upstreams/slice.js'
 
 /** The row that the byte at `at` of a chunk lies in; -1 when it lies in none. */
 function rowAt({ count, chunkOf, start, length }: Slab, chunk: number, at: number): number {

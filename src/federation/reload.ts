@@ -4,8 +4,8 @@
  */
 import { unwatchFile, watchFile } from 'node:fs'
 import type { Logger } from 'pino'
-import { loadConfig } from './config.js'
-import type { Config } from './config-values.js'
+import type { Config } from '../config/values.js'
+import { loadConfig } from '../config.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
 

@@ -2,11 +2,17 @@
  * Why a signal is, or is not, in the feed: for the operator who is asked in the morning. One question, one answer with a
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`).
  */
-import { canonicalUrl } from './adcp/url.js'
-import type { CompiledProvider } from './authz/decide.js'
-import { evidenceOf, type ProviderEvidence, providerEvidence } from './authz/evidence.js'
-import type { ProviderState } from './authz/state.js'
-import type { Verdict } from './authz/verdict.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { CompiledProvider } from '../authz/decide.js'
+import { evidenceOf, type ProviderEvidence, providerEvidence } from '../authz/evidence.js'
+import type { ProviderState } from '../authz/state.js'
+import type { Verdict } from '../authz/verdict.js'
+import { explainSignal, type OfferExplanation, type SignalExplanation } from '../feed/explain.js'
+import type { Feed } from '../feed/feed.js'
+import type { Judge } from '../feed/judge.js'
+import { putKey, WORDS } from '../feed/keys.js'
+import type { Selection } from '../feed/query.js'
+import { handleKey } from '../merge/identity.js'
 import { explainAbsence } from './explain-absence.js'
 import type { Departures } from './explain-departures.js'
 import { WHY, type Why } from './explain-reasons.js'
@@ -14,12 +20,6 @@ import { isPinnedTo, type Meaning, meaningOf } from './explain-ref.js'
 import { handleOfSegment } from './explain-segment.js'
 import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './explain-upstream.js'
 import { explainView, readerOf, type ViewCallers, type ViewExplanation } from './explain-view.js'
-import { explainSignal, type OfferExplanation, type SignalExplanation } from './feed/explain.js'
-import type { Feed } from './feed/feed.js'
-import type { Judge } from './feed/judge.js'
-import { putKey, WORDS } from './feed/keys.js'
-import type { Selection } from './feed/query.js'
-import { handleKey } from './merge/identity.js'
 
 export type Explanation = {
   ref: string

@@ -3,10 +3,10 @@
  * every upstream has answered and everything that follows from the answers was read, but not for ever: then with
  * what is there, the rest named in `incomplete[]`.
  */
-import type { Providers } from './authz/providers.js'
-import type { Clock } from './net/clock.js'
-import type { UpstreamStatus } from './upstreams/status.js'
-import type { Upstreams } from './upstreams/upstreams.js'
+import type { Providers } from '../authz/providers.js'
+import type { Clock } from '../net/clock.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 
 const OPEN_AFTER_MS = 5_000
 const POLL_MS = 20
