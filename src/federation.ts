@@ -15,7 +15,7 @@ import { createDiscovery } from './discovery/discovery.js'
 import { readSynonyms } from './discovery/synonym-file.js'
 import { opening } from './federation/opening.js'
 import { createOverlays } from './federation/overlays.js'
-import { connectProviders } from './federation/provider-questions.js'
+import { createProviderQuestions } from './federation/provider-questions.js'
 import { createPublisher } from './federation/publisher.js'
 import type { ReloadState } from './federation/reload.js'
 import {
@@ -186,16 +186,18 @@ async function composed(
   )
   const policy = () => config.authorization
   const verdicts = createVerdicts({ providers, policy, clock })
+  const questions = createProviderQuestions(verdicts)
   const upstreams = stack.add(
     createUpstreams({
       ...{ blobs, clock, random },
       send: operations.send,
       config: upstreamsSettings(config),
-      referencesFor: verdicts.references,
+      referencesFor: questions.referencesFor,
       onTrouble: (message) => log.warn({ message }, 'upstreams'),
     }),
   )
 
+  stack.add(questions) // upstreams wait for its answers: it ends before they do
   const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
   const readOverlays = () =>
     createOverlays({
@@ -238,7 +240,7 @@ async function composed(
   function republish(): void {
     if (feed.current()) void publisher.request()
   }
-  const askedAgain = connectProviders({ upstreams, providers, clock, onChange: republish })
+  questions.connect(upstreams, providers, republish)
 
   const activation = stack.add(
     await createActivation({
@@ -278,6 +280,7 @@ async function composed(
   traceRequests(app)
   const url = await app.listen({ host, port })
   await upstreams.start()
+  void questions.open(upstreams, providers)
   activation.start()
 
   function apply(next: Config): readonly string[] {
@@ -304,9 +307,7 @@ async function composed(
 
   return {
     ...{ app, url, feed, apply },
-    ready: opening({ upstreams, providers, askedAgain, clock })
-      .then(publisher.request)
-      .then(discovery.resume),
+    ready: opening({ upstreams, providers, clock }).then(publisher.request).then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
     close: stack.close,

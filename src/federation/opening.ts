@@ -11,36 +11,29 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 const OPEN_AFTER_MS = 5_000
 const POLL_MS = 20
 
-export type OpeningOptions = {
-  upstreams: Upstreams
-  providers: Providers
-  /** When an upstream was last asked to refresh because a provider's file changed what it can be asked for, ms. */
-  askedAgain: ReadonlyMap<string, number>
-  clock: Clock
-}
+export type OpeningOptions = { upstreams: Upstreams; providers: Providers; clock: Clock }
 
-function followedUp(
-  { id, confirmedAt, state }: UpstreamStatus,
-  askedAgain: ReadonlyMap<string, number>,
-): boolean {
-  const asked = askedAgain.get(id)
-  return asked === undefined || state === 'absent' || (confirmedAt ?? 0) >= asked
+/** While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead. */
+export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): boolean {
+  return nextAttemptAt > now
 }
 
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
-export async function opening({ upstreams, providers, askedAgain, clock }: OpeningOptions): Promise<void> {
+export async function opening({ upstreams, providers, clock }: OpeningOptions): Promise<void> {
   const until = clock.now() + OPEN_AFTER_MS
   const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve))
-  async function poll(settled: () => boolean): Promise<void> {
-    while (!settled() && clock.now() < until) await pause(POLL_MS)
+  async function poll(holds: () => boolean): Promise<void> {
+    while (!holds() && clock.now() < until) await pause(POLL_MS)
   }
+  const upstreamsSettled = () =>
+    poll(() => upstreams.statuses().every((status) => isSettled(status, clock.now())))
   const providersSettled = () => Promise.race([providers.settled(), pause(until - clock.now())])
 
   if (upstreams.slices().length === 0) {
     await poll(() => upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt ?? problem))
-    await poll(() => upstreams.statuses().every(({ state }) => state !== 'starting'))
+    await upstreamsSettled()
     await providersSettled()
-    await poll(() => upstreams.statuses().every((status) => followedUp(status, askedAgain)))
+    await upstreamsSettled()
   }
   await providersSettled()
 }

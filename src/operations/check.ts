@@ -4,8 +4,8 @@
  */
 import { createProviders, type Providers } from '../authz/providers.js'
 import type { Config } from '../config/values.js'
-import { opening } from '../federation/opening.js'
-import { connectProviders } from '../federation/provider-questions.js'
+import { isSettled, opening } from '../federation/opening.js'
+import { createProviderQuestions } from '../federation/provider-questions.js'
 import { upstreamsSettings } from '../federation/settings.js'
 import { createVerdicts } from '../federation/verdicts.js'
 import { openWayOut } from '../federation/way-out.js'
@@ -147,14 +147,15 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   const verdicts = createVerdicts({ providers, policy: () => config.authorization, clock })
+  const questions = createProviderQuestions(verdicts)
   const upstreams = createUpstreams({
     ...{ send: way.send, blobs, clock, random },
     config: upstreamsSettings(config),
-    referencesFor: verdicts.references,
+    referencesFor: questions.referencesFor,
     onTrouble: quiet, // of memory there is none
   })
   try {
-    const askedAgain = connectProviders({ upstreams, providers, clock, onChange: tell })
+    questions.connect(upstreams, providers, tell)
     function tell(): void {
       const statuses = upstreams.statuses()
       const answered = statuses.filter(({ state }) => state !== 'starting').length
@@ -163,11 +164,11 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
       )
     }
     await upstreams.start()
-    await opening({ upstreams, providers, askedAgain, clock })
+    await questions.open(upstreams, providers)
+    await opening({ upstreams, providers, clock })
     const until = clock.now() + 2 * config.defaults.timeoutMs
-    // While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead.
-    const isSettled = () => upstreams.statuses().every(({ nextAttemptAt = 0 }) => nextAttemptAt > clock.now())
-    while (!isSettled() && clock.now() < until) {
+    const readAll = () => upstreams.statuses().every((status) => isSettled(status, clock.now()))
+    while (!readAll() && clock.now() < until) {
       tell()
       await new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
     }
@@ -176,6 +177,7 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
     return reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
   } finally {
+    questions.close()
     await upstreams.close()
     await providers.close()
     await way.close()

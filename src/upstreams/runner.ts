@@ -36,7 +36,7 @@ export type RunnerOptions = {
   store: SliceStore
   clock: Clock
   random(): number
-  referencesFor(agentUrl: string): readonly SignalRef[]
+  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** The slice in use is another one now, or gone. */
   onChange(): void
   onTrouble(message: string): void
