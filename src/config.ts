@@ -6,10 +6,10 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { Ajv, type ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
-import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './config-problem.js'
-import { brokenRules, type Steps } from './config-rules.js'
-import { ConfigFile } from './config-schema.js'
-import { type Config, toConfig } from './config-values.js'
+import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './config/problem.js'
+import { brokenRules, type Steps } from './config/rules.js'
+import { ConfigFile } from './config/schema.js'
+import { type Config, toConfig } from './config/values.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -47,6 +47,10 @@ function stepsOf(error: ErrorObject, value: unknown): Steps {
   return typeof extra === 'string' ? [...steps, extra] : steps
 }
 
+function valueAt(file: unknown, steps: Steps): unknown {
+  return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
+}
+
 /** The configuration in a text. Throws `ConfigError`, which names every problem. */
 export function parseConfig(path: string, text: string, environment: Environment): Config {
   const lines = new LineCounter()
@@ -72,7 +76,9 @@ export function parseConfig(path: string, text: string, environment: Environment
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
   if (check(file)) {
-    for (const [steps, expected] of brokenRules(file)) problem(steps, expected, 'something else')
+    for (const [steps, expected] of brokenRules(file)) {
+      problem(steps, expected, shownValue(pathText(steps), valueAt(file, steps)))
+    }
   } else {
     for (const error of check.errors ?? []) {
       const steps = stepsOf(error, file)

@@ -10,9 +10,23 @@ import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { createActivation } from './activation/activation.js'
 import { createProviders } from './authz/providers.js'
-import type { Config } from './config-values.js'
+import type { Config } from './config/values.js'
 import { createDiscovery } from './discovery/discovery.js'
 import { readSynonyms } from './discovery/synonym-file.js'
+import { opening } from './federation/opening.js'
+import { createOverlays } from './federation/overlays.js'
+import { createProviderQuestions } from './federation/provider-questions.js'
+import { createPublisher } from './federation/publisher.js'
+import type { ReloadState } from './federation/reload.js'
+import {
+  accessOf,
+  admissionSettings,
+  credentialOf,
+  overlayAccounts,
+  settledAtStart,
+  upstreamsSettings,
+} from './federation/settings.js'
+import { createVerdicts } from './federation/verdicts.js'
 import { createBuilderHost } from './feed/builder-host.js'
 import type { Contribution } from './feed/contributions.js'
 import { createFeed, type Feed } from './feed/feed.js'
@@ -20,12 +34,8 @@ import { inventoryOf } from './feed/inventory.js'
 import type { Reader } from './feed/query.js'
 import type { Clock } from './net/clock.js'
 import { createEgress } from './net/egress.js'
-import { opening } from './opening.js'
-import { createOperations, type ObservedParts } from './operations.js'
-import { createOverlays } from './overlays.js'
-import { connectProviders } from './provider-questions.js'
-import { createPublisher } from './publisher.js'
-import type { ReloadState } from './reload.js'
+import { createOperations, type ObservedParts } from './operations/operations.js'
+import { traceRequests } from './operations/tracing.js'
 import { createAdmission } from './server/admission.js'
 import { createServer } from './server/app.js'
 import { overlayName } from './server/callers.js'
@@ -35,21 +45,11 @@ import { listAccounts } from './server/tasks/list-accounts.js'
 import { listTasks } from './server/tasks/list-tasks.js'
 import { reportUsage } from './server/tasks/report-usage.js'
 import { syncAccounts } from './server/tasks/sync-accounts.js'
-import {
-  accessOf,
-  admissionSettings,
-  credentialOf,
-  overlayAccounts,
-  settledAtStart,
-  upstreamsSettings,
-} from './settings.js'
 import { REPLAY_TTL_MS } from './store/idempotency.js'
 import { openStore } from './store/store.js'
-import { traceRequests } from './tracing.js'
 import type { Blobs } from './upstreams/blobs.js'
 import type { UpstreamStatus } from './upstreams/status.js'
 import { createUpstreams } from './upstreams/upstreams.js'
-import { createVerdicts } from './verdicts.js'
 
 const DEFAULT_SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
@@ -187,16 +187,18 @@ async function composed(
   )
   const policy = () => config.authorization
   const verdicts = createVerdicts({ providers, policy, clock })
+  const questions = createProviderQuestions(verdicts)
   const upstreams = stack.add(
     createUpstreams({
       ...{ blobs, clock, random },
       send: operations.send,
       config: upstreamsSettings(config),
-      referencesFor: verdicts.references,
+      referencesFor: questions.referencesFor,
       onTrouble: (message) => log.warn({ message }, 'upstreams'),
     }),
   )
 
+  stack.add(questions) // upstreams wait for its answers: it ends before they do
   const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
   const readOverlays = () =>
     createOverlays({
@@ -239,7 +241,7 @@ async function composed(
   function republish(): void {
     if (feed.current()) void publisher.request()
   }
-  const askedAgain = connectProviders({ upstreams, providers, clock, onChange: republish })
+  questions.connect(upstreams, providers, republish)
 
   const activation = stack.add(
     await createActivation({
@@ -267,6 +269,7 @@ async function composed(
       ...{ publicUrl, version, feed, upstreams, discovery, log },
       facts: () => factsOf(config, feed),
       admission,
+      declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
       ...(configuration && { configuration }),
       tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
         task(activation),
@@ -278,6 +281,7 @@ async function composed(
   traceRequests(app)
   const url = await app.listen({ host, port })
   await upstreams.start()
+  void questions.open(upstreams, providers)
   activation.start()
 
   function apply(next: Config): readonly string[] {
@@ -304,7 +308,7 @@ async function composed(
 
   return {
     ...{ app, url, feed, apply },
-    ready: opening({ upstreams, providers, askedAgain, clock })
+    ready: opening({ upstreams, providers, clock })
       .then(publisher.request)
       .then(discovery.searchable)
       .then(discovery.resume),

@@ -8,9 +8,9 @@ import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
 import { CommandFailure, EXIT } from './commands/failure.js'
+import { ConfigError } from './config/problem.js'
+import type { Config } from './config/values.js'
 import { loadConfig } from './config.js'
-import { ConfigError } from './config-problem.js'
-import type { Config } from './config-values.js'
 import { systemClock } from './net/clock.js'
 import type { LedgerFilter } from './store/ledger.js'
 
@@ -43,7 +43,7 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
   .option(
     '--sandbox-signals <n>',
     'how many signals the sandbox world offers',
-    wholeNumber(1, MAX_SANDBOX_SIGNALS),
+    wholeNumber(24, MAX_SANDBOX_SIGNALS),
   )
   .action(async (options: Common & { sandboxSignals?: number }) => {
     const { serve } = await import('./commands/serve.js')
@@ -130,6 +130,15 @@ command('ledger', 'List what was activated and deactivated, newest first.')
       await printLedger({ config, filter, limit, json, out, err, now: Date.now })
     },
   )
+
+command('move-storage', 'Copy all durable state to another storage, while no server runs.')
+  .requiredOption('--to <url>', 'file:FOLDER or postgres://...; it must be empty')
+  .option('--json', 'the counts as JSON', false)
+  .action(async ({ to, json, ...options }: Common & { to: string; json: boolean }) => {
+    const config = await configOf(options)
+    const { moveStorage } = await import('./commands/move-storage.js')
+    await moveStorage({ config, to, json, out, err, now: Date.now })
+  })
 
 /** What a failure says and how the process ends; a bug keeps its stack, for it is ours to read. */
 function report(error: unknown): number {

@@ -7,12 +7,12 @@ import { providerDomain } from '../authz/domain.js'
 import { createProviders } from '../authz/providers.js'
 import { entryFor, reportProvider } from '../authz/report.js'
 import { renderReport } from '../authz/report-text.js'
-import type { Config } from '../config-values.js'
+import type { Config } from '../config/values.js'
+import { openWayOut } from '../federation/way-out.js'
 import type { Clock } from '../net/clock.js'
-import { createPassingBlobs } from '../passing-blobs.js'
+import { createPassingBlobs } from '../operations/passing-blobs.js'
 import { openBlobFiles } from '../store/blob-files.js'
 import type { Blobs } from '../upstreams/blobs.js'
-import { openWayOut } from '../way-out.js'
 import { CommandFailure, EXIT } from './failure.js'
 import { createProgress } from './progress.js'
 import { storageFolder } from './storage-folder.js'
@@ -74,6 +74,7 @@ export async function printAuthorization(command: AuthzCommand): Promise<void> {
     clock,
     refreshMs: config.authorization.refreshMs,
     concurrency: 1,
+    confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   try {

@@ -1,7 +1,8 @@
 /** `tributary check`: what a configuration would federate and what not and why, before anybody is served with it. */
-import { type CheckedUpstream, type CheckReport, checkConfig } from '../check.js'
-import type { Config } from '../config-values.js'
+
+import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
+import { type CheckedUpstream, type CheckReport, checkConfig } from '../operations/check.js'
 import { CommandFailure, EXIT } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'

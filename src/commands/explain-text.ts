@@ -1,7 +1,8 @@
 /** An explanation as lines for a terminal: the reason first, then what it rests on. */
-import type { Explanation } from '../explain.js'
-import type { UpstreamExplanation } from '../explain-upstream.js'
+
 import type { OfferExplanation, SignalExplanation } from '../feed/explain.js'
+import type { Explanation } from '../operations/explain.js'
+import type { UpstreamExplanation } from '../operations/explain-upstream.js'
 import { renderTable } from './table.js'
 
 function counted(of: Readonly<Record<string, number>>): string {

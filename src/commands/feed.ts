@@ -1,5 +1,5 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
-import type { Config } from '../config-values.js'
+import type { Config } from '../config/values.js'
 import { CommandFailure } from './failure.js'
 import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
 import { createProgress } from './progress.js'

@@ -1,7 +1,7 @@
 /** `tributary ledger`: what was activated and deactivated, by whom, where, and what came of it; newest first. */
 import { access } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Config } from '../config-values.js'
+import type { Config } from '../config/values.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/ledger.js'
 import { openStore } from '../store/store.js'
 import { CommandFailure } from './failure.js'

@@ -2,9 +2,9 @@
 import { readFile } from 'node:fs/promises'
 import { type DestinationStream, pino } from 'pino'
 import { loadConfig } from '../config.js'
+import { createReload } from '../federation/reload.js'
 import { type Federation, startFederation } from '../federation.js'
 import { systemClock } from '../net/clock.js'
-import { createReload } from '../reload.js'
 import { CommandFailure } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -88,12 +88,18 @@ export async function serve(options: ServeOptions): Promise<void> {
   const { stdout, stderr } = process
   const config = await loadConfig(options.config, process.env)
   const log = createLog(stderr)
+  let hasStarted = () => {}
+  const started = new Promise<void>((resolve) => {
+    hasStarted = resolve
+  })
   const reload = createReload({
     config,
     environment: process.env,
     apply: (next) => federation.apply(next),
+    started,
     log,
   })
+  process.on('SIGHUP', () => void reload.reload()) // without a listener it would end the process
   const federation: Federation = await startFederation({
     config,
     configuration: reload.state,
@@ -105,6 +111,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   }).catch((error) => {
     throw startFailure(error, config.listen.host, config.listen.port)
   })
+  hasStarted()
   const stop = stopAsked()
   const progress = createProgress(stderr, Date.now)
   const drawing = setInterval(() => {
@@ -122,7 +129,6 @@ export async function serve(options: ServeOptions): Promise<void> {
     stdout.write(`${snapshot.shown.length} signals in one feed at ${federation.url}/mcp. A page of it:\n\n`)
     stdout.write(`${curl(federation.url, config.sandbox)}\n`)
   }
-  process.on('SIGHUP', () => void reload.reload())
   log.info({ signal: await stop }, 'stopping: what is in flight is finished first')
   reload.close()
   await federation.close()

@@ -97,6 +97,10 @@ function isEntitled({ verdict: { outcome } }: Offer): boolean {
   return outcome === 'authorized' || outcome === 'not_applicable'
 }
 
+function standingFirst(a: { fate: Fate }, b: { fate: Fate }): number {
+  return Number(b.fate === 'stands') - Number(a.fate === 'stands')
+}
+
 function fateOf(
   offer: Offer,
   all: readonly Offer[],
@@ -142,24 +146,26 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
     shown,
     ...(provider && { policy }),
     defined_by_provider: definition !== undefined,
-    offers: offers.map((offer, at) => {
-      const { upstream, agentUrl, listing, verdict } = offer
-      const evidence =
-        identity.kind === 'provider' ? input.evidence(identity.domain, agentUrl, verdict) : undefined
-      const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
-      return {
-        upstream,
-        agent_url: agentUrl,
-        handle: offerHandle(handle, agentUrl),
-        segment_id: listing.signal_agent_segment_id,
-        fate: fateOf(offer, offers, policy, definition),
-        verdict: verdict.outcome,
-        ...(evidence && { evidence }),
-        ...(countries && { countries }),
-        deployments: keysOf[at] ?? [],
-        pricing_options: listing.pricing_options?.length ?? 0,
-      }
-    }),
+    offers: offers
+      .map((offer, at) => {
+        const { upstream, agentUrl, listing, verdict } = offer
+        const evidence =
+          identity.kind === 'provider' ? input.evidence(identity.domain, agentUrl, verdict) : undefined
+        const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
+        return {
+          upstream,
+          agent_url: agentUrl,
+          handle: offerHandle(handle, agentUrl),
+          segment_id: listing.signal_agent_segment_id,
+          fate: fateOf(offer, offers, policy, definition),
+          verdict: verdict.outcome,
+          ...(evidence && { evidence }),
+          ...(countries && { countries }),
+          deployments: keysOf[at] ?? [],
+          pricing_options: listing.pricing_options?.length ?? 0,
+        }
+      })
+      .sort(standingFirst),
     deployments: mergeDeployments(standing).deployments.map(({ key, offer, deployment }) => ({
       key,
       taken_from: upstreamAt(offer),

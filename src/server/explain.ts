@@ -3,10 +3,14 @@
  * upstreams, their troubles and what other callers see.
  */
 
+import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import { GetSignalsRequest } from '../adcp/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
-import { isObject } from '../upstreams/json.js'
+import { compileCheck, fieldOf } from '../adcp/validation.js'
+import { tryParseJson } from '../upstreams/json.js'
 import type { Door } from './door.js'
+import { refusePlainly } from './plain-refusal.js'
 
 const MAX_REF = 4_096
 
@@ -24,67 +28,52 @@ export type ExplainAnswer = { kind: 'explained'; explanation: object } | { kind:
 type Bad = { error: string; parameter: string }
 type Read = { kind: 'question'; question: ExplainQuestion } | { kind: 'bad'; problem: Bad }
 
-function json(text: string | null): unknown {
-  if (text === null) return undefined
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null // said by the caller, with what was expected
-  }
+/** What a get_signals request may ask, by the same rules. */
+const checkSelection = compileCheck(Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries']))
+
+/** The parameter's JSON; what is none stays a text, for the check to refuse. */
+function json(text: string): unknown {
+  return tryParseJson(Buffer.from(text)) ?? text
 }
 
 function bad(parameter: string, expected: string): Read {
-  return { kind: 'bad', problem: { error: `Invalid ${parameter}: expected ${expected}`, parameter } }
-}
-
-function isDestination(value: unknown): value is Destination {
-  if (!isObject(value)) return false
-  return typeof (value.type === 'agent' ? value.agent_url : value.platform) === 'string'
+  return { kind: 'bad', problem: { error: `Invalid ${parameter}: ${expected}`, parameter } }
 }
 
 function read(params: URLSearchParams): Read {
   const ref = params.get('ref') ?? ''
   if (ref === '' || ref.length > MAX_REF) {
-    return bad('ref', 'a handle, domain/signal_id, or the id or url of an upstream')
+    return bad('ref', 'expected a handle, domain/signal_id, or the id or url of an upstream')
   }
   const caller = params.get('caller')
-  const filters = json(params.get('filters'))
-  if (filters !== undefined && !isObject(filters)) return bad('filters', 'a JSON object')
-  const destinations = json(params.get('destinations'))
-  if (destinations !== undefined && !(Array.isArray(destinations) && destinations.every(isDestination))) {
-    return bad('destinations', 'a JSON list of destinations')
-  }
+  const filters = params.get('filters')
+  const destinations = params.get('destinations')
   const countries = params.getAll('country').map((country) => country.toUpperCase())
-  return {
-    kind: 'question',
-    question: {
-      ref,
-      ...(caller !== null && { caller }),
-      ...(filters && { filters }),
-      ...(destinations && { destinations: destinations as Destination[] }),
-      ...(countries.length > 0 && { countries }),
-    },
+  const selection = checkSelection({
+    ...(filters !== null && { filters: json(filters) }),
+    ...(destinations !== null && { destinations: json(destinations) }),
+    ...(countries.length > 0 && { countries }),
+  })
+  if (!selection.ok) {
+    const [{ pointer, message } = { pointer: '', message: 'is not valid' }] = selection.issues
+    return bad(pointer.split('/')[1] ?? 'query', `${fieldOf(pointer)} ${message}`)
   }
+  return { kind: 'question', question: { ref, ...(caller !== null && { caller }), ...selection.value } }
 }
 
-export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): ExplainAnswer }
+export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
 
 export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptions): void {
   app.get('/explain', async (request, reply) => {
     reply.header('cache-control', 'no-store')
     const who = await door.enter(request)
-    if (who.kind === 'turned_away') {
-      return reply
-        .code(who.status)
-        .headers(who.headers ?? {})
-        .send({ error: who.message })
-    }
+    if (who.kind === 'turned_away') return refusePlainly(reply, who)
     if (who.kind !== 'caller' || who.caller.role !== 'operator') {
       return reply.code(403).send({ error: 'This needs a key with role: operator' })
     }
     const asked = read(new URL(request.url, 'http://localhost').searchParams)
     if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
-    const answer = explain(asked.question)
+    const answer = await explain(asked.question)
     if (answer.kind === 'explained') return answer.explanation
     const problem = {
       error: 'Invalid caller: no caller of the configuration has this id',

@@ -18,6 +18,7 @@ export type AgentType = (typeof AGENT_TYPES)[number]
 export const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
 export type Flag = (typeof FLAGS)[number]
 
+const TRUE = ['true'] as const
 const AXES = ['spec', 'live'] as const
 export type Axis = (typeof AXES)[number]
 
@@ -41,73 +42,72 @@ export type BadParameter = { error: string; parameter: string; valid_values?: re
 
 export type ReadQuery = { kind: 'query'; query: ListingQuery } | { kind: 'bad'; problem: BadParameter }
 
-/** Thrown inside this file only, so that each rule reads as one line. */
-class Bad extends Error {
-  constructor(readonly problem: BadParameter) {
-    super(problem.error)
+/** Reads parameters by their rules. What breaks one is noted, and reading goes on as if it had not been given. */
+function createReader(params: URLSearchParams) {
+  const problems: BadParameter[] = []
+
+  function note(parameter: string, said: string, allowed?: readonly string[]): void {
+    const error = `Invalid ${parameter}: ${said}`
+    problems.push({ error, parameter, ...(allowed && { valid_values: allowed }) })
   }
-}
 
-function bad(parameter: string, said: string, allowed?: readonly string[]): Bad {
-  const error = `Invalid ${parameter}: ${said}`
-  return new Bad({ error, parameter, ...(allowed && { valid_values: allowed }) })
-}
-
-function one(params: URLSearchParams, name: string): string | undefined {
-  const [value, ...more] = params.getAll(name)
-  if (more.length > 0) throw bad(name, 'it is given more than once')
-  return value
-}
-
-function word<W extends string>(name: string, value: string, allowed: readonly W[]): W {
-  const known = allowed.find((each) => each === value)
-  if (known === undefined) throw bad(name, `expected ${allowed.join(', ')}`, allowed)
-  return known
-}
-
-function isSet(params: URLSearchParams, name: string): boolean {
-  const value = one(params, name)
-  return value !== undefined && word(name, value, ['true']) === 'true'
-}
-
-function texts(params: URLSearchParams, name: string): string[] {
-  const values = [...new Set(params.getAll(name))]
-  if (values.length > MAX_VALUES) throw bad(name, `it is given more than ${MAX_VALUES} times`)
-  if (values.some((value) => value === '' || value.length > MAX_VALUE)) {
-    throw bad(name, `expected 1 to ${MAX_VALUE} characters`)
+  function one(name: string): string | undefined {
+    const [value, ...more] = params.getAll(name)
+    if (more.length > 0) note(name, 'it is given more than once')
+    return value
   }
-  return values
-}
 
-function search(params: URLSearchParams): string | undefined {
-  const q = one(params, 'q')
-  if (q !== undefined && [...q].length > MAX_Q) throw bad('q', `expected at most ${MAX_Q} characters`)
-  return q
-}
+  function words<W extends string>(name: string, values: readonly string[], allowed: readonly W[]): W[] {
+    const known = allowed.filter((word) => values.includes(word))
+    if (known.length < new Set(values).size) note(name, `expected ${allowed.join(', ')}`, allowed)
+    return known
+  }
 
-function read(params: URLSearchParams): ListingQuery {
-  const type = one(params, 'type')
-  const q = search(params)
   return {
-    ...(type !== undefined && { type: word('type', type, AGENT_TYPES) }),
-    flags: new Set(FLAGS.filter((flag) => isSet(params, flag))),
-    metricIds: texts(params, 'metric_id'),
-    accreditations: texts(params, 'accreditation'),
-    ...(q !== undefined && { q }),
-    axes: [...new Set(params.getAll('verification_mode'))].map((axis) =>
-      word('verification_mode', axis, AXES),
-    ),
-    verified: isSet(params, 'verified'),
+    problems,
+    /** A word of a closed list. */
+    word<W extends string>(name: string, allowed: readonly W[]): W | undefined {
+      const value = one(name)
+      return value === undefined ? undefined : words(name, [value], allowed)[0]
+    },
+    /** Words of a closed list; the parameter may be repeated. */
+    words: <W extends string>(name: string, allowed: readonly W[]) =>
+      words(name, params.getAll(name), allowed),
+    /** Texts; the parameter may be repeated. */
+    texts(name: string): string[] {
+      const values = [...new Set(params.getAll(name))]
+      if (values.length > MAX_VALUES) note(name, `it is given more than ${MAX_VALUES} times`)
+      if (values.some((value) => value === '' || value.length > MAX_VALUE)) {
+        note(name, `expected 1 to ${MAX_VALUE} characters`)
+      }
+      return values
+    },
+    /** One text of at most `longest` characters. */
+    text(name: string, longest: number): string | undefined {
+      const value = one(name)
+      if (value !== undefined && [...value].length > longest)
+        note(name, `expected at most ${longest} characters`)
+      return value
+    },
   }
 }
 
+/** The query, or the first parameter that breaks its rule. */
 export function readListingQuery(params: URLSearchParams): ReadQuery {
-  try {
-    return { kind: 'query', query: read(params) }
-  } catch (error) {
-    if (error instanceof Bad) return { kind: 'bad', problem: error.problem }
-    throw error
+  const { word, words, texts, text, problems } = createReader(params)
+  const type = word('type', AGENT_TYPES)
+  const q = text('q', MAX_Q)
+  const query: ListingQuery = {
+    ...(type !== undefined && { type }),
+    flags: new Set(FLAGS.filter((flag) => word(flag, TRUE))),
+    metricIds: texts('metric_id'),
+    accreditations: texts('accreditation'),
+    ...(q !== undefined && { q }),
+    axes: words('verification_mode', AXES),
+    verified: word('verified', TRUE) !== undefined,
   }
+  const [problem] = problems
+  return problem ? { kind: 'bad', problem } : { kind: 'query', query }
 }
 
 /** A filter on what an agent measures was given: it implies the type. */

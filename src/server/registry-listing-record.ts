@@ -166,7 +166,8 @@ export function upstreamRecord(
     ...(member ? { member } : {}),
     health: healthOf(measured),
     stats: listed?.stats ?? {},
-    capabilities: capabilitiesOf(measured),
+    // Until its tools are known to us, the registry's word is better than none.
+    capabilities: (!measured.tools && listed?.capabilities) || capabilitiesOf(measured),
     ...(listed && pick(listed, [...ADDED.properties, ...ADDED.compliance])),
   }
 }

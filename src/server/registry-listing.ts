@@ -4,12 +4,12 @@
  * Tributary that names us as its registry federates the same upstreams.
  */
 import { hash } from 'node:crypto'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Roster } from '../upstreams/roster.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import type { ToolSurvey } from '../upstreams/tool-survey.js'
-import type { Door, Entered, TurnedAway } from './door.js'
-import { limited } from './door.js'
+import { type Door, type Entered, limited, type TurnedAway } from './door.js'
+import { refusePlainly } from './plain-refusal.js'
 import type { RateLimiter } from './rate-limit.js'
 import {
   isBadgeQuery,
@@ -120,13 +120,6 @@ function matches(condition: string | undefined, etag: string): boolean {
   return condition.trim() === '*' || condition.split(',').some((tag) => bare(tag) === bare(etag))
 }
 
-function refuse(reply: FastifyReply, { status, message, headers }: TurnedAway) {
-  return reply
-    .code(status)
-    .headers(headers ?? {})
-    .send({ error: message })
-}
-
 export type ListingRouteOptions = {
   door: Door
   limiter: RateLimiter
@@ -149,7 +142,7 @@ export function addRegistryListing(
 
   app.get('/api/registry/agents', async (request: FastifyRequest, reply) => {
     const refused = objection(await door.enter(request))
-    if (refused) return refuse(reply, refused)
+    if (refused) return refusePlainly(reply, refused)
     const read = readListingQuery(new URL(request.url, 'http://localhost').searchParams)
     if (read.kind === 'bad') return reply.code(400).header('cache-control', 'no-store').send(read.problem)
     const { via = '', 'if-none-match': condition } = request.headers

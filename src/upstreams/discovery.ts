@@ -1,6 +1,6 @@
 /**
  * Keeps the registries' listings current: each registry on its own schedule, with jitter and backoff, the last good
- * listing kept on disk and used when its registry is down at start (issue "Discovery").
+ * listing kept on disk and used when its registry is down at start (FACTS 9).
  */
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'

@@ -1,6 +1,6 @@
 /**
  * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers
- * published and authorized for it, in batches, and the operator's seed questions (issue "Brief-only agents";
+ * published and authorized for it, in batches, and the operator's seed questions (DESIGN 6, `seeds`;
  * specification, `signal_refs`).
  */
 import type { SignalRef } from '../adcp/reference.js'

@@ -41,7 +41,7 @@ export type MirrorOptions = {
   account?: Arguments
   pageSize: number
   seeds: readonly string[]
-  referencesFor(agentUrl: string): readonly SignalRef[]
+  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
   sleep(ms: number): Promise<void>
@@ -132,7 +132,7 @@ export function createMirror(options: MirrorOptions) {
   async function question(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
     const outcome = await enumerate({
       dialect,
-      refs: referencesFor(agentUrl),
+      refs: await referencesFor(agentUrl),
       seeds,
       pageSize,
       sleep,

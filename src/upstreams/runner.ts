@@ -1,6 +1,6 @@
 /**
  * Looks after one upstream: keeps its slice current on a schedule, backs off when it fails, and recovers by itself
- * with single probes (issue "Health"). Its troubles are its own: nothing here is shared with another upstream but the
+ * with single probes. Its troubles are its own: nothing here is shared with another upstream but the
  * total number of calls.
  */
 import type { SignalRef } from '../adcp/reference.js'
@@ -36,7 +36,7 @@ export type RunnerOptions = {
   store: SliceStore
   clock: Clock
   random(): number
-  referencesFor(agentUrl: string): readonly SignalRef[]
+  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** The slice in use is another one now, or gone. */
   onChange(): void
   onTrouble(message: string): void

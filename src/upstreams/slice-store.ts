@@ -1,6 +1,6 @@
 /**
  * Slices outlive the process: one blob a slice, written whole after each walk, and one small blob of confirmations so
- * that an `unchanged` poll need not write a slice again (issue "Slices survive a restart on disk").
+ * that an `unchanged` poll need not write a slice again.
  */
 import type { Clock } from '../net/clock.js'
 import type { Blobs } from './blobs.js'

@@ -40,7 +40,7 @@ export type UpstreamsOptions = {
   /** From 0 to 1, for jitter. */
   random(): number
   /** What providers published and authorized for this agent (canonical url): how brief-only agents are enumerated. */
-  referencesFor(agentUrl: string): readonly SignalRef[]
+  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** Told in words of trouble with disk; upstreams' own troubles are in `statuses`. */
   onTrouble(message: string): void
 }

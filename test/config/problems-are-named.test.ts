@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { ConfigError } from '../../src/config/problem.js'
 import { parseConfig } from '../../src/config.js'
-import { ConfigError } from '../../src/config-problem.js'
 
 const messageOf = (text: string, environment: Record<string, string> = {}): string => {
   try {
@@ -73,6 +73,10 @@ test('rules across settings are checked too', (t) => {
   t.match(messageOf('upstreams: [ { url: "https://a.example", auth: { type: bearer } } ]'), 'auth.token')
   const key = `{ id: twin, token_sha256: ${'0a'.repeat(32)} }`
   t.match(messageOf(`callers: { keys: [ ${key}, ${key} ] }`), 'callers.keys[1].id')
+  const agent = '{ id: twin, url: "https://a.example/mcp" }'
+  t.match(messageOf(`upstreams: [ ${agent}, ${agent} ]`), 'upstreams[1].id: expected an id that no other')
+  const network = messageOf('egress: { allow_networks: [ "x" ] }')
+  t.match(network, 'egress.allow_networks[0]: expected a network such as 127.0.0.0/8, got "x"')
   const grant = `{ id: a, token_sha256: ${'0a'.repeat(32)}, destinations: [ { type: agent, platform: x } ] }`
   t.match(messageOf(`callers: { keys: [ ${grant} ] }`), 'destinations[0].agent_url')
   t.end()

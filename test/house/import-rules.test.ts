@@ -21,6 +21,8 @@ const ROOMS = [
   'sandbox',
 ] as const
 const ONLY: Record<string, readonly string[]> = { sandbox: ['adcp'] }
+/** What puts the rooms together, and may know them all; no room knows it. */
+const COMPOSITION = ['top', 'commands', 'config', 'federation', 'operations']
 const PURE = ['merge', 'feed']
 /** What a pure room may take from Node: computing, and the thread that computes. */
 const PURE_MODULES = ['node:crypto', 'node:zlib', 'node:worker_threads', 'node:buffer', 'node:url']
@@ -47,7 +49,7 @@ function importsOf(file: string, text: string): Import[] {
 }
 
 function mayImport(room: string, target: string): boolean {
-  if (room === target || room === 'top' || room === 'commands') return true
+  if (room === target || COMPOSITION.includes(room)) return true
   const left = ONLY[room] ?? ROOMS.slice(0, ROOMS.indexOf(room as (typeof ROOMS)[number]))
   return left.includes(target)
 }

@@ -90,6 +90,10 @@ test('the operations guide works as it is written', { timeout: 55_000 }, async (
   }
   t.match(output, /"status":"ready"/)
   t.match(output, /nothing_published/)
+  const revisions = [...output.matchAll(/"configuration":{"revision":"(\w+)"/g)].map(
+    ([, revision]) => revision,
+  )
+  t.equal(revisions.length, 2, 'before and after the reload')
   t.match(await readFile(join(folder, 'metrics.txt'), 'utf8'), /tributary_upstream_state/)
 })
 
@@ -106,7 +110,7 @@ test('every alert has a section in the guide, and every exit code a line', async
 
 test('every reason of explain has a row in its page', async (t) => {
   const page = await readFile('docs/explain.md', 'utf8')
-  const { WHY } = await import('../../src/explain-reasons.js')
+  const { WHY } = await import('../../src/operations/explain-reasons.js')
   const rows = [...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, word]) => word)
   t.same(rows.sort(), Object.keys(WHY).sort())
 })

@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client'
 import { test } from 'tap'
-import { createMetrics, type MetricSources } from '../../src/metrics.js'
-import { createUpstreamMeter } from '../../src/metrics-upstream-calls.js'
 import type { Send, SendOutcome } from '../../src/net/send.js'
+import { createMetrics, type MetricSources } from '../../src/operations/metrics.js'
+import { createUpstreamMeter } from '../../src/operations/upstream-calls.js'
 import type { RosterEntry } from '../../src/upstreams/roster.js'
 import type { UpstreamStatus } from '../../src/upstreams/status.js'
 

@@ -8,6 +8,7 @@ import type { GetSignalsRequest } from '../../../src/adcp/get-signals.js'
 import { createProviders } from '../../../src/authz/providers.js'
 import { createDiscovery, type DiscoveryOptions } from '../../../src/discovery/discovery.js'
 import { readSynonyms } from '../../../src/discovery/synonym-file.js'
+import { createVerdicts } from '../../../src/federation/verdicts.js'
 import { buildSnapshot } from '../../../src/feed/builder.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
@@ -17,7 +18,6 @@ import { startSandbox } from '../../../src/sandbox/world.js'
 import { openStore } from '../../../src/store/store.js'
 import type { Slice } from '../../../src/upstreams/slice.js'
 import { createUpstreams } from '../../../src/upstreams/upstreams.js'
-import { createVerdicts } from '../../../src/verdicts.js'
 
 type Test = { teardown(task: () => unknown): void }
 

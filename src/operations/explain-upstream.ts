@@ -1,8 +1,8 @@
 /** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
-import type { Contribution } from './feed/contributions.js'
-import type { Roster, RosterEntry } from './upstreams/roster.js'
-import type { RefusedRow, Slice } from './upstreams/slice.js'
-import type { UpstreamStatus } from './upstreams/status.js'
+import type { Contribution } from '../feed/contributions.js'
+import type { Roster, RosterEntry } from '../upstreams/roster.js'
+import type { RefusedRow, Slice } from '../upstreams/slice.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
 
 const MAX_REFUSED = 20
 

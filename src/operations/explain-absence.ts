@@ -2,13 +2,13 @@
  * Why a signal that no slice lists is not there. The evidence is looked at from the surest to the faintest: a row that was
  * refused, a signal that was there before, a provider that publishes it, and last that nothing is known.
  */
-import { type CompiledProvider, decide } from './authz/decide.js'
+import { type CompiledProvider, decide } from '../authz/decide.js'
+import type { Identity } from '../merge/identity.js'
+import type { Roster } from '../upstreams/roster.js'
+import type { Slice } from '../upstreams/slice.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
 import type { Departure } from './explain-departures.js'
 import type { Why } from './explain-reasons.js'
-import type { Identity } from './merge/identity.js'
-import type { Roster } from './upstreams/roster.js'
-import type { Slice } from './upstreams/slice.js'
-import type { UpstreamStatus } from './upstreams/status.js'
 
 /** `detail` is a closed word; `agentUrls` are the upstreams it is about. */
 export type Absence = { why: Why; detail?: string; agentUrls: readonly string[] }

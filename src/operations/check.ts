@@ -2,21 +2,21 @@
  * What a configuration would federate, found out once and without serving: every registry, upstream and provider is asked,
  * nothing is written, and what is missing has its reason (`tributary check`).
  */
-import { createProviders, type Providers } from './authz/providers.js'
-import type { Config } from './config-values.js'
-import { buildSnapshot } from './feed/builder.js'
-import { contributions } from './feed/contributions.js'
-import type { Snapshot } from './feed/snapshot.js'
-import type { Clock } from './net/clock.js'
-import { opening } from './opening.js'
+import { createProviders, type Providers } from '../authz/providers.js'
+import type { Config } from '../config/values.js'
+import { isSettled, opening } from '../federation/opening.js'
+import { createProviderQuestions } from '../federation/provider-questions.js'
+import { upstreamsSettings } from '../federation/settings.js'
+import { createVerdicts } from '../federation/verdicts.js'
+import { openWayOut } from '../federation/way-out.js'
+import { buildSnapshot } from '../feed/builder.js'
+import { contributions } from '../feed/contributions.js'
+import type { Snapshot } from '../feed/snapshot.js'
+import type { Clock } from '../net/clock.js'
+import type { Roster } from '../upstreams/roster.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { createUpstreams, type Upstreams } from '../upstreams/upstreams.js'
 import { createPassingBlobs } from './passing-blobs.js'
-import { connectProviders } from './provider-questions.js'
-import { upstreamsSettings } from './settings.js'
-import type { Roster } from './upstreams/roster.js'
-import type { UpstreamStatus } from './upstreams/status.js'
-import { createUpstreams, type Upstreams } from './upstreams/upstreams.js'
-import { createVerdicts } from './verdicts.js'
-import { openWayOut } from './way-out.js'
 
 const PROVIDER_CONCURRENCY = 16
 const POLL_MS = 50
@@ -143,17 +143,19 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     ...{ send: way.send, blobs, clock },
     refreshMs: config.authorization.refreshMs,
     concurrency: PROVIDER_CONCURRENCY,
+    confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   const verdicts = createVerdicts({ providers, policy: () => config.authorization, clock })
+  const questions = createProviderQuestions(verdicts)
   const upstreams = createUpstreams({
     ...{ send: way.send, blobs, clock, random },
     config: upstreamsSettings(config),
-    referencesFor: verdicts.references,
+    referencesFor: questions.referencesFor,
     onTrouble: quiet, // of memory there is none
   })
   try {
-    const askedAgain = connectProviders({ upstreams, providers, clock, onChange: tell })
+    questions.connect(upstreams, providers, tell)
     function tell(): void {
       const statuses = upstreams.statuses()
       const answered = statuses.filter(({ state }) => state !== 'starting').length
@@ -162,11 +164,11 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
       )
     }
     await upstreams.start()
-    await opening({ upstreams, providers, askedAgain, clock })
+    await questions.open(upstreams, providers)
+    await opening({ upstreams, providers, clock })
     const until = clock.now() + 2 * config.defaults.timeoutMs
-    // While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead.
-    const isSettled = () => upstreams.statuses().every(({ nextAttemptAt = 0 }) => nextAttemptAt > clock.now())
-    while (!isSettled() && clock.now() < until) {
+    const readAll = () => upstreams.statuses().every((status) => isSettled(status, clock.now()))
+    while (!readAll() && clock.now() < until) {
       tell()
       await new Promise<void>((resolve) => clock.after(POLL_MS, resolve))
     }
@@ -175,6 +177,7 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
     return reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
   } finally {
+    questions.close()
     await upstreams.close()
     await providers.close()
     await way.close()

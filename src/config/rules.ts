@@ -1,7 +1,8 @@
 /** Rules between settings, which the schema of the configuration file cannot say. */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 import ipaddr from 'ipaddr.js'
-import type { AuthEntry, ConfigFile } from './config-schema.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { AuthEntry, ConfigFile } from './schema.js'
 
 /** The key in a PEM text; undefined when it is none that webhooks can be signed with. */
 export function readSigningKey(pem: string): KeyObject | undefined {
@@ -23,7 +24,13 @@ export function* brokenRules(file: ConfigFile): Generator<[Steps, string]> {
     if (entry?.type === 'header' && !entry.name) yield [[...at, 'name'], 'a header name, as type is header']
     if (entry?.type === 'header' && !entry.value) yield [[...at, 'value'], 'a value, as type is header']
   }
+  const upstreamIds = new Set<string>()
   for (const [index, upstream] of (file.upstreams ?? []).entries()) {
+    if (upstream.id && upstreamIds.has(upstream.id)) {
+      yield [['upstreams', index, 'id'], 'an id that no other upstream has']
+    }
+    if (upstream.id) upstreamIds.add(upstream.id)
+    if (!canonicalUrl(upstream.url)) yield [['upstreams', index, 'url'], "an agent's url"]
     yield* auth(upstream.auth, ['upstreams', index, 'auth'])
   }
   for (const [index, network] of (file.egress?.allow_networks ?? []).entries()) {

@@ -1,5 +1,5 @@
 /** What a person may name a signal or an upstream by, read into what it can mean (docs/explain.md). */
-import { canonicalUrl } from './adcp/url.js'
+import { canonicalUrl } from '../adcp/url.js'
 import {
   handleKey,
   type Identity,
@@ -7,8 +7,8 @@ import {
   offerHandle,
   signalHandle,
   signalPart,
-} from './merge/identity.js'
-import type { Roster } from './upstreams/roster.js'
+} from '../merge/identity.js'
+import type { Roster } from '../upstreams/roster.js'
 
 const MAX_REF = 4_096
 

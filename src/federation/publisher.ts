@@ -3,16 +3,16 @@
  * time. Whatever changes during a round is in the next; time alone can ask for one, when a grant's window opens or ends.
  */
 import type { Logger } from 'pino'
-import type { PolicySettings } from './authz/policy.js'
-import type { Providers } from './authz/providers.js'
+import type { PolicySettings } from '../authz/policy.js'
+import type { Providers } from '../authz/providers.js'
+import type { BuilderHost, Built } from '../feed/builder-host.js'
+import type { Feed } from '../feed/feed.js'
+import type { Snapshot } from '../feed/snapshot.js'
+import type { Clock } from '../net/clock.js'
+import type { Slice } from '../upstreams/slice.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 import { createCoalescer } from './coalesce.js'
-import type { BuilderHost, Built } from './feed/builder-host.js'
-import type { Feed } from './feed/feed.js'
-import type { Snapshot } from './feed/snapshot.js'
-import type { Clock } from './net/clock.js'
 import type { Overlays } from './overlays.js'
-import type { Slice } from './upstreams/slice.js'
-import type { Upstreams } from './upstreams/upstreams.js'
 
 export type PublisherOptions = {
   upstreams: Upstreams

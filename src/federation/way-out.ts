@@ -1,7 +1,7 @@
 /** The way out to the network for a command: the configured egress, and the sandbox's hosts where that is wanted. */
-import type { Config } from './config-values.js'
-import { createEgress } from './net/egress.js'
-import type { Send } from './net/send.js'
+import type { Config } from '../config/values.js'
+import { createEgress } from '../net/egress.js'
+import type { Send } from '../net/send.js'
 
 const SANDBOX_SIGNALS = 2_400 // as `serve` starts it when nothing else is said
 const LONG_MS = 60_000
@@ -9,7 +9,7 @@ const LONG_MS = 60_000
 /** A sandbox is a world of its own: the one of a running server cannot be reached from here, so an equal one is made. */
 export async function openWayOut(config: Config): Promise<{ send: Send; close(): Promise<void> }> {
   const sandbox = config.sandbox
-    ? await (await import('./sandbox/world.js')).startSandbox({ signals: SANDBOX_SIGNALS })
+    ? await (await import('../sandbox/world.js')).startSandbox({ signals: SANDBOX_SIGNALS })
     : undefined
   const hosts = { ...sandbox?.hosts, ...config.egress.hosts }
   const egress = createEgress({ policy: { ...config.egress, hosts } })

@@ -4,8 +4,8 @@
  */
 import { unwatchFile, watchFile } from 'node:fs'
 import type { Logger } from 'pino'
-import { loadConfig } from './config.js'
-import type { Config } from './config-values.js'
+import type { Config } from '../config/values.js'
+import { loadConfig } from '../config.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
 
@@ -15,6 +15,8 @@ export type ReloadOptions = {
   environment: Readonly<Record<string, string | undefined>>
   /** Makes it the running one; gives the settings that only a restart can change. Throws when it cannot. */
   apply: (config: Config) => readonly string[]
+  /** Nothing is applied before it resolves. */
+  started: Promise<void>
   log: Logger
 }
 
@@ -25,10 +27,10 @@ export type ReloadState = {
   problem?: string
 }
 
-export function createReload({ config, environment, apply, log }: ReloadOptions) {
+export function createReload({ config, environment, apply, started, log }: ReloadOptions) {
   const { file } = config
   let state: ReloadState = { revision: config.revision }
-  let turn: Promise<void> = Promise.resolve()
+  let turn = started
 
   async function read(): Promise<void> {
     try {

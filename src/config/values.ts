@@ -1,11 +1,11 @@
 /** The configuration as the product uses it (DESIGN 6): types, defaults, and the way from the file to them. */
 import type { KeyObject } from 'node:crypto'
-import type { AccountReference } from './adcp/account.js'
-import type { Destination } from './adcp/signal.js'
-import type { PolicySettings } from './authz/policy.js'
-import { readSigningKey } from './config-rules.js'
-import type { AuthEntry, ConfigFile } from './config-schema.js'
-import type { RosterPolicy } from './upstreams/roster.js'
+import type { AccountReference } from '../adcp/account.js'
+import type { Destination } from '../adcp/signal.js'
+import type { PolicySettings } from '../authz/policy.js'
+import type { RosterPolicy } from '../upstreams/roster.js'
+import { readSigningKey } from './rules.js'
+import type { AuthEntry, ConfigFile } from './schema.js'
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 

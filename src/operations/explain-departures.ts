@@ -4,8 +4,8 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { compareKeys } from './feed/keys.js'
-import { handleAt, type Snapshot } from './feed/snapshot.js'
+import { compareKeys } from '../feed/keys.js'
+import { handleAt, type Snapshot } from '../feed/snapshot.js'
 
 const MAX_DEPARTED = 100_000
 const PORTION = 20_000 // entries between two turns of the loop: under a millisecond

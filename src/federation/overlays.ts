@@ -2,11 +2,11 @@
  * What upstreams offer to the accounts of our callers (DESIGN 5.6): each account's own slices, read again as often as
  * the public ones, kept apart from them. The feed shows an account the public slices with its own in their place.
  */
-import type { AccountReference } from './adcp/account.js'
-import type { Auth } from './config-values.js'
-import type { Clock } from './net/clock.js'
-import type { Slice } from './upstreams/slice.js'
-import type { Upstreams } from './upstreams/upstreams.js'
+import type { AccountReference } from '../adcp/account.js'
+import type { Auth } from '../config/values.js'
+import type { Clock } from '../net/clock.js'
+import type { Slice } from '../upstreams/slice.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 
 /** What is sent to one upstream in an account's name. */
 export type OverlayCredential = { account?: AccountReference; auth?: Auth }

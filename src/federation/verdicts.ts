@@ -1,12 +1,12 @@
 /** What providers say now, for this thread: the questions of brief-only agents, the start table, explain. */
-import type { SignalRef } from './adcp/reference.js'
-import { type CompiledProvider, compileProviders } from './authz/decide.js'
-import { type PolicySettings, policyFor } from './authz/policy.js'
-import type { Providers } from './authz/providers.js'
-import { referencesFor } from './authz/references.js'
-import { viewProvider } from './authz/view.js'
-import type { Judge } from './feed/judge.js'
-import type { Clock } from './net/clock.js'
+import type { SignalRef } from '../adcp/reference.js'
+import { type CompiledProvider, compileProviders } from '../authz/decide.js'
+import { type PolicySettings, policyFor } from '../authz/policy.js'
+import type { Providers } from '../authz/providers.js'
+import { referencesFor } from '../authz/references.js'
+import { viewProvider } from '../authz/view.js'
+import type { Judge } from '../feed/judge.js'
+import type { Clock } from '../net/clock.js'
 
 export type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
 

@@ -2,25 +2,24 @@
  * Why a signal is, or is not, in the feed: for the operator who is asked in the morning. One question, one answer with a
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`).
  */
-import { canonicalUrl } from './adcp/url.js'
-import type { CompiledProvider } from './authz/decide.js'
-import { evidenceOf, type ProviderEvidence, providerEvidence } from './authz/evidence.js'
-import type { ProviderState } from './authz/state.js'
-import type { Verdict } from './authz/verdict.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { CompiledProvider } from '../authz/decide.js'
+import { evidenceOf, type ProviderEvidence, providerEvidence } from '../authz/evidence.js'
+import type { ProviderState } from '../authz/state.js'
+import type { Verdict } from '../authz/verdict.js'
+import { explainSignal, type OfferExplanation, type SignalExplanation } from '../feed/explain.js'
+import type { Feed } from '../feed/feed.js'
+import type { Judge } from '../feed/judge.js'
+import { putKey, WORDS } from '../feed/keys.js'
+import type { Selection } from '../feed/query.js'
+import { handleKey } from '../merge/identity.js'
 import { explainAbsence } from './explain-absence.js'
 import type { Departures } from './explain-departures.js'
 import { WHY, type Why } from './explain-reasons.js'
 import { isPinnedTo, type Meaning, meaningOf } from './explain-ref.js'
+import { handleOfSegment } from './explain-segment.js'
 import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './explain-upstream.js'
 import { explainView, readerOf, type ViewCallers, type ViewExplanation } from './explain-view.js'
-import { explainSignal, type OfferExplanation, type SignalExplanation } from './feed/explain.js'
-import type { Feed } from './feed/feed.js'
-import type { Judge } from './feed/judge.js'
-import { putKey, WORDS } from './feed/keys.js'
-import type { Selection } from './feed/query.js'
-import { handleKey, identityKey, identityOf, signalHandle } from './merge/identity.js'
-import { slabRow } from './upstreams/slab.js'
-import { type Slice, sliceListing } from './upstreams/slice.js'
 
 export type Explanation = {
   ref: string
@@ -67,22 +66,6 @@ function keyOf(handle: string): Uint32Array | undefined {
   const key = new Uint32Array(WORDS)
   putKey(key, 0, bytes)
   return key
-}
-
-/** The signal that an upstream calls by this segment id. Rows are searched as bytes: parsing them all takes seconds. */
-function handleOfSegment(slices: readonly Slice[], segment: string): string | undefined {
-  const needle = Buffer.from(JSON.stringify(segment))
-  for (const slice of slices) {
-    for (let row = 0; row < slice.rows.count; row += 1) {
-      const bytes = slabRow(slice.rows, row)
-      if (!Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).includes(needle)) continue
-      const listing = sliceListing(slice, row)
-      const identity =
-        listing.signal_agent_segment_id === segment ? identityOf(listing, slice.agentUrl) : undefined
-      if (identity) return signalHandle(identityKey(identity))
-    }
-  }
-  return undefined
 }
 
 /** One word for all offers when they agree; the first near miss in words. */
@@ -170,12 +153,12 @@ export function createExplainer(sources: ExplainSources) {
     }
   }
 
-  function tell(question: Question): Told {
+  async function tell(question: Question): Promise<Told> {
     const { ref } = question
     const meaning = meaningOf(ref, sources.roster())
     if (meaning.kind === 'upstream') return aboutUpstream(meaning.agentUrl)
     if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
-    const handle = meaning.kind === 'signal' ? meaning.handle : handleOfSegment(sources.slices(), ref)
+    const handle = meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(), ref)
     const signal = handle === undefined ? undefined : signalAt(handle)
     if (!signal) return aboutAbsent(ref, meaning)
     return aboutOffers(signal, question, meaning)
@@ -195,8 +178,8 @@ export function createExplainer(sources: ExplainSources) {
   }
 
   return {
-    explain(question: Question): Explained {
-      const told = seen(tell(question), question)
+    async explain(question: Question): Promise<Explained> {
+      const told = seen(await tell(question), question)
       if (!told) return { kind: 'no_caller', caller: question.caller ?? '' }
       const { agentUrls, ...rest } = told
       const snapshot = feed.current()

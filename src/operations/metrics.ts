@@ -4,13 +4,13 @@
  * to a limit, and our own closed words (docs/operations.md says what to watch).
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import type { ProviderState } from './authz/state.js'
-import type { Contribution } from './feed/contributions.js'
-import type { Snapshot } from './feed/snapshot.js'
-import { createUpstreamMeter, type UpstreamMeter } from './metrics-upstream-calls.js'
-import type { RegistryStatus } from './upstreams/discovery.js'
-import type { RosterEntry } from './upstreams/roster.js'
-import type { UpstreamStatus } from './upstreams/status.js'
+import type { ProviderState } from '../authz/state.js'
+import type { Contribution } from '../feed/contributions.js'
+import type { Snapshot } from '../feed/snapshot.js'
+import type { RegistryStatus } from '../upstreams/discovery.js'
+import type { RosterEntry } from '../upstreams/roster.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { createUpstreamMeter, type UpstreamMeter } from './upstream-calls.js'
 
 const MAX_LABELLED = 500
 const OTHERS = 'others'

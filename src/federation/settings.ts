@@ -1,13 +1,13 @@
 /** One configuration in the words of each room. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Auth, Config } from './config-values.js'
-import type { Reader } from './feed/query.js'
-import type { Clock } from './net/clock.js'
-import type { Send } from './net/send.js'
+import type { Auth, Config } from '../config/values.js'
+import type { Reader } from '../feed/query.js'
+import type { Clock } from '../net/clock.js'
+import type { Send } from '../net/send.js'
+import type { AdmissionOptions } from '../server/admission.js'
+import { overlayName } from '../server/callers.js'
+import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 import type { OverlayAccount, OverlayCredential } from './overlays.js'
-import type { AdmissionOptions } from './server/admission.js'
-import { overlayName } from './server/callers.js'
-import type { UpstreamsConfig } from './upstreams/upstreams.js'
 
 export function upstreamsSettings({ registries, upstreams, defaults, discovery }: Config): UpstreamsConfig {
   return {

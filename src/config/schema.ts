@@ -1,6 +1,6 @@
 /** The configuration file as operators write it (DESIGN 6): one schema for the type, the check and the messages. */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { AccountReference } from './adcp/account.js'
+import { AccountReference } from '../adcp/account.js'
 
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })

@@ -13,7 +13,7 @@ import {
   trace,
 } from '@opentelemetry/api'
 import type { FastifyInstance } from 'fastify'
-import type { Send, SendOutcome } from './net/send.js'
+import type { Send, SendOutcome } from '../net/send.js'
 
 const NAME = 'tributary'
 

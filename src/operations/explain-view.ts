@@ -2,12 +2,12 @@
  * What one caller sees of a signal that is in the feed (DESIGN 5.6): the same rules that answer its requests are asked, one
  * criterion at a time, so that the one that leaves the signal out has a name.
  */
-import type { SignalRef } from './adcp/reference.js'
-import type { Destination } from './adcp/signal.js'
-import type { SignalExplanation } from './feed/explain.js'
-import type { Feed } from './feed/feed.js'
-import type { Reader, Selection } from './feed/query.js'
-import { destinationKey, matchesDestination } from './merge/deployments.js'
+import type { SignalRef } from '../adcp/reference.js'
+import type { Destination } from '../adcp/signal.js'
+import type { SignalExplanation } from '../feed/explain.js'
+import type { Feed } from '../feed/feed.js'
+import type { Reader, Selection } from '../feed/query.js'
+import { destinationKey, matchesDestination } from '../merge/deployments.js'
 
 export const ANONYMOUS = 'anonymous'
 

@@ -1,5 +1,5 @@
 /** Blobs that end with the process: for commands that look and leave no trace. */
-import type { Blobs } from './upstreams/blobs.js'
+import type { Blobs } from '../upstreams/blobs.js'
 
 /** What is written goes to memory; what is not there is read from `beneath`, which is never written to. */
 export function createPassingBlobs(beneath?: Pick<Blobs, 'read' | 'list'>): Blobs {
