@@ -132,8 +132,10 @@ export const GetSignalsRequest = Type.Object({
 })
 export type GetSignalsRequest = Static<typeof GetSignalsRequest>
 
+type Selecting = Pick<GetSignalsRequest, 'filters' | 'destinations' | 'countries' | 'fields'>
+
 /** The parts of a request that choose and shape rows. */
-export function selectionOf({ filters, destinations, countries, fields }: GetSignalsRequest) {
+export function selectionOf({ filters, destinations, countries, fields }: Selecting) {
   // Spreads stand last: with properties after them each object would get a hidden class of its own (call-context.ts).
   return {
     ...(filters && { filters }),

@@ -5,7 +5,7 @@
 
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { GetSignalsRequest } from '../adcp/get-signals.js'
+import { GetSignalsRequest, selectionOf } from '../adcp/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
 import { tryParseJson } from '../upstreams/json.js'
@@ -58,7 +58,10 @@ function read(params: URLSearchParams): Read {
     const [{ pointer, message } = { pointer: '', message: 'is not valid' }] = selection.issues
     return bad(pointer.split('/')[1] ?? 'query', `${fieldOf(pointer)} ${message}`)
   }
-  return { kind: 'question', question: { ref, ...(caller !== null && { caller }), ...selection.value } }
+  return {
+    kind: 'question',
+    question: { ref, ...(caller !== null && { caller }), ...selectionOf(selection.value) },
+  }
 }
 
 export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
