@@ -89,12 +89,19 @@ export function createDiscovery(options: DiscoveryOptions) {
   const pages = createAnswerPages({ feed, kept, upstreams })
   const answers = createDiscover({ brief, pages, learned, searchable, later })
 
-  /** Where a handle leads that only answers know, for whoever activates it; ask the feed first. */
-  async function resolve(handle: string, reader: Reader): Promise<Resolved | undefined> {
+  async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const slices = await learned.rowsOf([signalPart(handle)], reader)
     const seen = slices.length > 0 ? feed.see({}, reader) : undefined
     const { beside } = seen ? gatherFindings(seen.snapshot, slices, judge()).ground : {}
     return beside && resolveHandle(beside, handle)
+  }
+
+  /** Where a handle leads that only answers know, for whoever activates it; ask the feed first. */
+  async function resolve(handle: string, reader: Reader): Promise<Resolved | undefined> {
+    const { account, ...open } = reader
+    const own = await resolveAs(handle, reader)
+    // Found without an account, activated with one: like the feed's, the public layer comes second.
+    return own ?? (account === undefined ? undefined : await resolveAs(handle, open))
   }
 
   return {

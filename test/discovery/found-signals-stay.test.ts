@@ -37,6 +37,18 @@ test('a signal that only a question found is looked up and activated after a res
   t.equal(await after.discovery.resolve(elsewhere, buyer), undefined)
   await after.close()
 
+  const withAccounts = await open({
+    access: ({ account }) => (account === undefined ? undefined : { scope: account }),
+  })
+  const acme = { ...buyer, account: 'acme' }
+  t.same(
+    await withAccounts.discovery.resolve(handle, acme),
+    known,
+    'found without, activated with an account',
+  )
+  t.match(await withAccounts.discovery.lookup(lookup, acme), { count: 0 }, 'its rows are its own')
+  await withAccounts.close()
+
   const others = await open({ access: (_reader, upstream) => ({ scope: `account at ${upstream}` }) })
   t.equal(await others.discovery.resolve(handle, buyer), undefined, 'an account has its own scope')
   t.match(await others.discovery.lookup(lookup, buyer), { count: 0 })
