@@ -1,23 +1,31 @@
 /**
- * Which signals a tuple asks for, and what their content hashes to. Filters read columns, never rows.
- * Prices that a reader may not see never decide what it gets: that would tell them.
+ * Which signals a tuple asks for, and what the parts of them that it shows hash to. Filters read columns; rows are read
+ * only for signals whose offers differ in their countries, and only when countries are named (feed/narrowing.ts).
+ * Prices that a reader may not see never decide which signals it gets, as the choice would tell them.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { matchesDestination } from '../merge/deployments.js'
+import type { Row } from '../merge/row.js'
 import type { Criteria } from './canonical.js'
+import { createColumn, u32 } from './columns.js'
 import { digestText } from './digest.js'
 import { WORDS } from './keys.js'
+import { createNarrowing } from './narrowing.js'
+import { coreWords, deploymentWords, priceWords, pushWords, type Words } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 
 export type View = {
   /** Entries, in key order. */
   readonly entries: Uint32Array
-  /** Digests of what these rows say. */
+  /** Digests of what is shown of these rows. */
   readonly structure: string
   readonly pricing: string
 }
 
 type Test = (entry: number) => boolean
+
+/** What depends on who sells the signal: asked of the columns, or of the row that countries have narrowed. */
+type OfferTest = { ofEntry: Test; ofRow(row: Row): boolean }
 
 /** Numbers of the words that pass, as flags. */
 function flags(words: readonly string[], passes: (word: string) => boolean): Uint8Array {
@@ -37,19 +45,27 @@ function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array
   )
 }
 
-function anyDeployment(snapshot: Snapshot, wanted: Uint8Array): Test {
+/** The deployments of a row that are shown to whoever asked for destinations. */
+export function shownDeployments(deployments: Row['deployments'], asked: readonly string[] | undefined) {
+  return asked
+    ? deployments.filter(({ key }) => asked.some((one) => matchesDestination(key, one)))
+    : deployments
+}
+
+function anyDeployment(snapshot: Snapshot, asked: readonly string[]): OfferTest {
   const { at, destination } = snapshot.deployments
-  return (entry) => {
+  const wanted = destinationFlags(snapshot, asked)
+  const ofEntry = (entry: number) => {
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
       if (wanted[destination[one] as number]) return true
     }
     return false
   }
+  return { ofEntry, ofRow: ({ deployments }) => shownDeployments(deployments, asked).length > 0 }
 }
 
-function tests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): Test[] {
+function tests(snapshot: Snapshot, { types, providers, countries }: Criteria): Test[] {
   const { facts } = snapshot
-  const { types, providers, maxCpm, maxPercent, minCoverage, destinations, countries } = criteria
   const found: Test[] = []
   if (types) {
     const wanted = flags(SIGNAL_TYPES, (type) => types.includes(type))
@@ -63,39 +79,109 @@ function tests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): Tes
         byName[facts.provider[entry] as number] === 1 || byDomain[facts.domain[entry] as number] === 1,
     )
   }
-  // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
-  if (maxCpm !== undefined && seesPrices) found.push((entry) => !((facts.cpm[entry] as number) > maxCpm))
-  if (maxPercent !== undefined && seesPrices) {
-    found.push((entry) => !((facts.percent[entry] as number) > maxPercent))
-  }
-  // The scalar decides (specification, Filters); a signal that does not state it cannot be shown to reach a minimum.
-  if (minCoverage !== undefined) found.push((entry) => (facts.coverage[entry] as number) >= minCoverage)
   if (countries) {
     const allowed = countryFlags(snapshot, countries)
     found.push((entry) => allowed[facts.countries[entry] as number] === 1)
   }
-  if (destinations) found.push(anyDeployment(snapshot, destinationFlags(snapshot, destinations)))
+  return found
+}
+
+function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): OfferTest[] {
+  const { facts } = snapshot
+  const { maxCpm, maxPercent, minCoverage, destinations } = criteria
+  const found: OfferTest[] = []
+  const put = (column: Float64Array, ofRow: (row: Row) => number, passes: (value: number) => boolean) =>
+    found.push({
+      ofEntry: (entry) => passes(column[entry] as number),
+      ofRow: (row) => passes(ofRow(row)),
+    })
+  // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
+  if (maxCpm !== undefined && seesPrices)
+    put(
+      facts.cpm,
+      (row) => row.lowestCpm,
+      (cpm) => !(cpm > maxCpm),
+    )
+  if (maxPercent !== undefined && seesPrices) {
+    put(
+      facts.percent,
+      (row) => row.lowestPercent,
+      (percent) => !(percent > maxPercent),
+    )
+  }
+  // The scalar decides (specification, Filters); a signal that does not state it cannot be shown to reach a minimum.
+  if (minCoverage !== undefined) {
+    put(
+      facts.coverage,
+      (row) => row.coverage ?? Number.NaN,
+      (coverage) => coverage >= minCoverage,
+    )
+  }
+  if (destinations) found.push(anyDeployment(snapshot, destinations))
   return found
 }
 
 function digestOf(column: Uint32Array, entries: Uint32Array): string {
-  const words = new Uint32Array(entries.length * WORDS)
-  entries.forEach((entry, at) => {
-    for (let word = 0; word < WORDS; word += 1)
-      words[at * WORDS + word] = column[entry * WORDS + word] as number
-  })
-  return digestText(words)
+  const words = createColumn(u32, entries.length * WORDS)
+  for (const entry of entries) pushWords(words, column, entry)
+  return digestText(words.finish())
+}
+
+/** What is shown of a narrowed row, in the words that columns keep of the others. */
+type Narrowed = { core: Words; deployments: readonly Words[]; pricing: Words }
+
+/** Digests of rows of which a tuple shows a part: deployments elsewhere and offers for elsewhere take no part. */
+function partDigests(
+  { digests, deployments }: Snapshot,
+  entries: Uint32Array,
+  narrowed: ReadonlyMap<number, Narrowed>,
+  wanted: Uint8Array | undefined,
+) {
+  const { at, destination, words } = deployments
+  const structure = createColumn(u32, entries.length * WORDS * 2)
+  const pricing = createColumn(u32, entries.length * WORDS)
+  for (const entry of entries) {
+    const row = narrowed.get(entry)
+    if (row) {
+      pushWords(structure, row.core)
+      for (const deployment of row.deployments) pushWords(structure, deployment)
+      pushWords(pricing, row.pricing)
+      continue
+    }
+    pushWords(structure, digests.core, entry)
+    for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
+      if (!wanted || wanted[destination[one] as number]) pushWords(structure, words, one)
+    }
+    pushWords(pricing, digests.pricing, entry)
+  }
+  return { structure: digestText(structure.finish()), pricing: digestText(pricing.finish()) }
 }
 
 /** The signals that pass every criterion. Without a criterion: the snapshot itself, at no cost. */
 export function viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): View {
-  const all = tests(snapshot, criteria, seesPrices)
+  const { countries, destinations } = criteria
+  const all = tests(snapshot, criteria)
+  const offered = offerTests(snapshot, criteria, seesPrices)
   const { shown, structure, pricing, digests } = snapshot
-  if (all.length === 0) return { entries: shown, structure, pricing }
-  const entries = shown.filter((entry) => all.every((passes) => passes(entry)))
-  return {
-    entries,
-    structure: digestOf(digests.structure, entries),
-    pricing: digestOf(digests.pricing, entries),
+  if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
+  const narrowing = createNarrowing(snapshot, countries)
+  const narrowed = new Map<number, Narrowed>()
+  const entries = shown.filter((entry) => {
+    if (!all.every((passes) => passes(entry))) return false
+    const row = narrowing(entry)
+    if (!row) return offered.every(({ ofEntry }) => ofEntry(entry))
+    if (!offered.every(({ ofRow }) => ofRow(row))) return false
+    narrowed.set(entry, {
+      core: coreWords(row),
+      deployments: shownDeployments(row.deployments, destinations).map(deploymentWords),
+      pricing: priceWords(row),
+    })
+    return true
+  })
+  if (!countries && !destinations) {
+    const whole = (column: Uint32Array) => digestOf(column, entries)
+    return { entries, structure: whole(digests.structure), pricing: whole(digests.pricing) }
   }
+  const wanted = destinations && destinationFlags(snapshot, destinations)
+  return { entries, ...partDigests(snapshot, entries, narrowed, wanted) }
 }
