@@ -9,7 +9,6 @@ import type { Criteria } from './canonical.js'
 import { digestText } from './digest.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { keyWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 import { destinationFlags, shownDeployments } from './view.js'
 
@@ -39,6 +38,7 @@ export function createGrants(
   const narrowing = createNarrowing(snapshot, countries)
   const { at, destination, key } = snapshot.deployments
 
+  const isGranted = (deployed: string) => granted.some((one) => matchesDestination(deployed, one))
   const isVisible = (one: number) =>
     flags[destination[one] as number] === 1 && (key[one * 2] !== 0 || key[one * 2 + 1] !== 0)
 
@@ -50,15 +50,17 @@ export function createGrants(
   }
 
   function keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[] {
-    return deployments.map(({ key: deployed, activationKey }) =>
-      granted.some((one) => matchesDestination(deployed, one)) ? activationKey : undefined,
-    )
+    return deployments.map((one) => (isGranted(one.key) ? one.activationKey : undefined))
   }
 
   /** Two words for each deployment that is shown; zeros where no key is. */
   function wordsOf(entry: number): number[] {
-    const narrowed = narrowing(entry)
-    if (narrowed) return keysOf(shownDeployments(narrowed.deployments, destinations)).flatMap(keyWords)
+    const narrowed = narrowing.factsOf(entry)
+    if (narrowed) {
+      return shownDeployments(narrowed, destinations).flatMap((one) =>
+        isGranted(one.key) ? one.secret : [0, 0],
+      )
+    }
     const words: number[] = []
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
       if (wanted && !wanted[destination[one] as number]) continue

@@ -81,7 +81,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   }
 
   function taken(entry: number): Uint8Array {
-    const narrowed = narrowing(entry)
+    const narrowed = narrowing.rowOf(entry)
     const row = (
       narrowed ? JSON.parse(`${narrowed.head}${narrowed.tail}}`) : rowAt(snapshot, entry)
     ) as PublishedRow
@@ -126,7 +126,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   }
 
   function targetsOf(entry: number): string[] {
-    const narrowed = narrowing(entry)
+    const narrowed = narrowing.factsOf(entry)
     if (narrowed) return narrowed.deployments.map(({ key }) => key)
     const names = snapshot.deployments.destinations
     return [...destination.subarray(at[entry], at[entry + 1])].map((id) => names[id] as string)

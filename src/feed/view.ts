@@ -5,13 +5,12 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { matchesDestination } from '../merge/deployments.js'
-import type { Row } from '../merge/row.js'
 import type { Criteria } from './canonical.js'
 import { createColumn, u32 } from './columns.js'
 import { digestText } from './digest.js'
 import { WORDS } from './keys.js'
-import { createNarrowing } from './narrowing.js'
-import { coreWords, deploymentWords, priceWords, pushWords, type Words } from './row-words.js'
+import { createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
+import { pushWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 
 export type View = {
@@ -25,7 +24,7 @@ export type View = {
 type Test = (entry: number) => boolean
 
 /** What depends on who sells the signal: asked of the columns, or of the row that countries have narrowed. */
-type OfferTest = { ofEntry: Test; ofRow(row: Row): boolean }
+type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
 /** Numbers of the words that pass, as flags. */
 function flags(words: readonly string[], passes: (word: string) => boolean): Uint8Array {
@@ -45,8 +44,8 @@ function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array
   )
 }
 
-/** The deployments of a row that are shown to whoever asked for destinations. */
-export function shownDeployments(deployments: Row['deployments'], asked: readonly string[] | undefined) {
+/** The deployments of a narrowed row that are shown to whoever asked for destinations. */
+export function shownDeployments({ deployments }: NarrowedFacts, asked: readonly string[] | undefined) {
   return asked
     ? deployments.filter(({ key }) => asked.some((one) => matchesDestination(key, one)))
     : deployments
@@ -61,7 +60,7 @@ function anyDeployment(snapshot: Snapshot, asked: readonly string[]): OfferTest 
     }
     return false
   }
-  return { ofEntry, ofRow: ({ deployments }) => shownDeployments(deployments, asked).length > 0 }
+  return { ofEntry, ofNarrowed: (narrowed) => shownDeployments(narrowed, asked).length > 0 }
 }
 
 function tests(snapshot: Snapshot, { types, providers, countries }: Criteria): Test[] {
@@ -90,22 +89,26 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean)
   const { facts } = snapshot
   const { maxCpm, maxPercent, minCoverage, destinations } = criteria
   const found: OfferTest[] = []
-  const put = (column: Float64Array, ofRow: (row: Row) => number, passes: (value: number) => boolean) =>
+  const put = (
+    column: Float64Array,
+    of: (facts: NarrowedFacts) => number,
+    passes: (value: number) => boolean,
+  ) =>
     found.push({
       ofEntry: (entry) => passes(column[entry] as number),
-      ofRow: (row) => passes(ofRow(row)),
+      ofNarrowed: (narrowed) => passes(of(narrowed)),
     })
   // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
   if (maxCpm !== undefined && seesPrices)
     put(
       facts.cpm,
-      (row) => row.lowestCpm,
+      ({ lowestCpm }) => lowestCpm,
       (cpm) => !(cpm > maxCpm),
     )
   if (maxPercent !== undefined && seesPrices) {
     put(
       facts.percent,
-      (row) => row.lowestPercent,
+      ({ lowestPercent }) => lowestPercent,
       (percent) => !(percent > maxPercent),
     )
   }
@@ -113,7 +116,7 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean)
   if (minCoverage !== undefined) {
     put(
       facts.coverage,
-      (row) => row.coverage ?? Number.NaN,
+      ({ coverage }) => coverage ?? Number.NaN,
       (coverage) => coverage >= minCoverage,
     )
   }
@@ -127,25 +130,19 @@ function digestOf(column: Uint32Array, entries: Uint32Array): string {
   return digestText(words.finish())
 }
 
-/** What is shown of a narrowed row, in the words that columns keep of the others. */
-type Narrowed = { core: Words; deployments: readonly Words[]; pricing: Words }
-
 /** Digests of rows of which a tuple shows a part: deployments elsewhere and offers for elsewhere take no part. */
-function partDigests(
-  { digests, deployments }: Snapshot,
-  entries: Uint32Array,
-  narrowed: ReadonlyMap<number, Narrowed>,
-  wanted: Uint8Array | undefined,
-) {
+function partDigests(snapshot: Snapshot, entries: Uint32Array, criteria: Criteria, narrowing: Narrowing) {
+  const { digests, deployments } = snapshot
   const { at, destination, words } = deployments
+  const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
   const structure = createColumn(u32, entries.length * WORDS * 2)
   const pricing = createColumn(u32, entries.length * WORDS)
   for (const entry of entries) {
-    const row = narrowed.get(entry)
-    if (row) {
-      pushWords(structure, row.core)
-      for (const deployment of row.deployments) pushWords(structure, deployment)
-      pushWords(pricing, row.pricing)
+    const narrowed = narrowing.factsOf(entry)
+    if (narrowed) {
+      pushWords(structure, narrowed.core)
+      for (const one of shownDeployments(narrowed, criteria.destinations)) pushWords(structure, one.words)
+      pushWords(pricing, narrowed.pricing)
       continue
     }
     pushWords(structure, digests.core, entry)
@@ -159,29 +156,21 @@ function partDigests(
 
 /** The signals that pass every criterion. Without a criterion: the snapshot itself, at no cost. */
 export function viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): View {
-  const { countries, destinations } = criteria
   const all = tests(snapshot, criteria)
   const offered = offerTests(snapshot, criteria, seesPrices)
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
-  const narrowing = createNarrowing(snapshot, countries)
-  const narrowed = new Map<number, Narrowed>()
+  const narrowing = createNarrowing(snapshot, criteria.countries)
   const entries = shown.filter((entry) => {
     if (!all.every((passes) => passes(entry))) return false
-    const row = narrowing(entry)
-    if (!row) return offered.every(({ ofEntry }) => ofEntry(entry))
-    if (!offered.every(({ ofRow }) => ofRow(row))) return false
-    narrowed.set(entry, {
-      core: coreWords(row),
-      deployments: shownDeployments(row.deployments, destinations).map(deploymentWords),
-      pricing: priceWords(row),
-    })
-    return true
+    const narrowed = offered.length > 0 ? narrowing.factsOf(entry) : undefined
+    return narrowed
+      ? offered.every(({ ofNarrowed }) => ofNarrowed(narrowed))
+      : offered.every(({ ofEntry }) => ofEntry(entry))
   })
-  if (!countries && !destinations) {
-    const whole = (column: Uint32Array) => digestOf(column, entries)
-    return { entries, structure: whole(digests.structure), pricing: whole(digests.pricing) }
+  if (criteria.countries || criteria.destinations) {
+    return { entries, ...partDigests(snapshot, entries, criteria, narrowing) }
   }
-  const wanted = destinations && destinationFlags(snapshot, destinations)
-  return { entries, ...partDigests(snapshot, entries, narrowed, wanted) }
+  const whole = (column: Uint32Array) => digestOf(column, entries)
+  return { entries, structure: whole(digests.structure), pricing: whole(digests.pricing) }
 }
