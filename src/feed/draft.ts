@@ -4,7 +4,7 @@ import type { MergedSignal } from '../merge/signal.js'
 import { createColumn, createRenumbering, createWords, f64, u8, u16, u32 } from './columns.js'
 import { WORDS } from './keys.js'
 import { createRowDraft } from './row-draft.js'
-import { coreWords, deploymentWords, keyWords, pushWords } from './row-words.js'
+import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 
 /** Where an offer's listing lies, in the numbering of the new snapshot's slices. */
@@ -78,13 +78,12 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     })
   }
 
-  function pushDeployments(signal: MergedSignal): void {
-    for (const deployment of signal.deployments) {
-      const { key, activationKey } = deployment
+  function pushDeployments({ deployments }: MergedSignal, words: RowWords): void {
+    deployments.forEach(({ key, activationKey }, order) => {
       destination.push(destinations.id(key))
-      pushWords(deployed, deploymentWords(deployment))
+      pushWords(deployed, words.deployments[order] ?? NO_DIGEST)
       for (const word of keyWords(activationKey)) activation.push(word)
-    }
+    })
   }
 
   /** A signal that was merged now. `domainName` is empty for signals that no provider publishes. */
@@ -95,13 +94,14 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     offers: readonly OfferPlace[],
     signal: MergedSignal,
   ) {
-    const digests = rows.add(signal)
+    const words = rowWords(signal)
+    rows.add(signal)
     pushWords(keys, key, at)
-    pushWords(structure, digests.structure)
-    pushWords(core, coreWords(signal))
-    pushWords(pricing, digests.pricing)
+    pushWords(structure, words.structure)
+    pushWords(core, words.core)
+    pushWords(pricing, words.pricing)
     pushFacts(domainName, signal)
-    pushDeployments(signal)
+    pushDeployments(signal, words)
     pushOffers(offers, signal.contributes)
     close(true)
   }

@@ -8,7 +8,7 @@ import { narrowRow, type PublishedRow } from '../merge/narrow.js'
 import type { Row } from '../merge/row.js'
 import { digestText } from './digest.js'
 import { WORDS } from './keys.js'
-import { coreWords, deploymentWords, keyWords, priceWords, type Words } from './row-words.js'
+import { keyWords, rowWords, type Words } from './row-words.js'
 import { rowAt, type Snapshot, standingListings } from './snapshot.js'
 
 /** Of a narrowed row what columns keep of the others: all that filters and versions ask. */
@@ -25,7 +25,7 @@ export type Narrowing = {
 }
 
 /**
- * By what a narrowed row is made from: merging it takes fifty times as long as finding it, and from one snapshot to the
+ * By what a narrowed row is made from: merging it takes twenty times as long as finding it, and from one snapshot to the
  * next few change.
  */
 const known = new LRUCache<string, NarrowedFacts>({ max: 100_000 })
@@ -34,18 +34,13 @@ const NOTHING: Narrowing = { rowOf: () => undefined, factsOf: () => undefined }
 
 function factsIn(row: Row): NarrowedFacts {
   const { coverage, lowestCpm, lowestPercent } = row
-  return {
-    coverage,
-    lowestCpm,
-    lowestPercent,
-    core: coreWords(row),
-    pricing: priceWords(row),
-    deployments: row.deployments.map((one) => ({
-      key: one.key,
-      words: deploymentWords(one),
-      secret: keyWords(one.activationKey),
-    })),
-  }
+  const { core, pricing, deployments: words } = rowWords(row)
+  const deployments = row.deployments.map(({ key, activationKey }, order) => ({
+    key,
+    words: words[order] as Words,
+    secret: keyWords(activationKey),
+  }))
+  return { coverage, lowestCpm, lowestPercent, core, pricing, deployments }
 }
 
 /** Equal for equal published rows over equal listings. */

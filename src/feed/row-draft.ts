@@ -5,8 +5,6 @@
 import type { Row } from '../merge/row.js'
 import { createChunks } from './chunks.js'
 import { createColumn, u8, u16, u32 } from './columns.js'
-import { digestWords } from './digest.js'
-import { priceWords, type Words } from './row-words.js'
 import type { Rows, Snapshot } from './snapshot.js'
 
 const LIVE_SHARE = 0.75
@@ -50,17 +48,16 @@ export function createRowDraft(previous: Snapshot | undefined, expected: number)
     length.push(bytes)
   }
 
-  /** A new row, written where it will lie; gives the digests of its structure and its prices. */
-  function add(row: Row): { structure: Words; pricing: Words } {
-    const most = (row.head.length + row.tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
+  /** A new row, written where it will lie. */
+  function add({ head: headText, tail }: Row): void {
+    const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
     const { buffer, start: from } = chunks.room(most)
-    const headEnd = from + buffer.write(row.head, from)
-    const tailEnd = headEnd + buffer.write(row.tail, headEnd)
+    const headEnd = from + buffer.write(headText, from)
+    const tailEnd = headEnd + buffer.write(tail, headEnd)
     buffer[tailEnd] = BRACE
     buffer[tailEnd + 1] = COMMA
     const { chunk } = chunks.take(tailEnd + 2 - from)
     push(true, chunk, from, headEnd - from, tailEnd + 1 - from)
-    return { structure: digestWords(buffer.subarray(from, headEnd)), pricing: priceWords(row) }
   }
 
   /** The row of an entry of the previous snapshot: where it lies, or written anew when its chunk is left. */

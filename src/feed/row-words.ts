@@ -15,7 +15,7 @@ export type Words = readonly number[]
 /** Few states of few targets stand behind millions of deployments: each is hashed once. */
 const states = new LRUCache<string, Words>({ max: 20_000 })
 
-export function deploymentWords({ deployment, offers }: MergedDeployment): Words {
+function deploymentWords({ deployment, offers }: MergedDeployment): Words {
   const state = `${offers.join()} ${JSON.stringify(deployment)}`
   const known = states.get(state)
   if (known) return known
@@ -23,8 +23,6 @@ export function deploymentWords({ deployment, offers }: MergedDeployment): Words
   states.set(state, words)
   return words
 }
-
-export const coreWords = ({ core }: Row): Words => digestWords(core)
 
 /** Half a digest is enough: keys are only compared with keys of the same deployment. */
 export function keyWords(key: ActivationKey | undefined): readonly [number, number] {
@@ -35,7 +33,21 @@ export function keyWords(key: ActivationKey | undefined): readonly [number, numb
 
 const NO_PRICES = digestWords('')
 
-export const priceWords = ({ tail }: Row): Words => (tail === '' ? NO_PRICES : digestWords(tail))
+export type RowWords = {
+  /** All but the prices: the digest of the next two. */
+  structure: Words
+  core: Words
+  /** In the row's order. */
+  deployments: readonly Words[]
+  pricing: Words
+}
+
+export function rowWords({ core: text, deployments: merged, tail }: Row): RowWords {
+  const core = digestWords(text)
+  const deployments = merged.map(deploymentWords)
+  const structure = digestWords(Uint32Array.from([core, ...deployments].flat()))
+  return { structure, core, deployments, pricing: tail === '' ? NO_PRICES : digestWords(tail) }
+}
 
 export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, at = 0): void {
   for (let word = 0; word < WORDS; word += 1) column.push(from[at * WORDS + word] as number)

@@ -67,7 +67,7 @@ export type OfferColumns = {
   readonly stands: Uint8Array
 }
 
-/** Four words a signal: what its head, its head without deployments, and its tail hash to. */
+/** Four words a signal: what its head, its head without deployments, and its tail hash to (feed/row-words.ts). */
 export type Digests = {
   readonly structure: Uint32Array
   readonly core: Uint32Array
