@@ -4,7 +4,6 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { ActivationKey } from '../adcp/signal.js'
-import type { MergedDeployment } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
 import type { Column } from './columns.js'
 import { digestWords } from './digest.js'
@@ -15,8 +14,7 @@ export type Words = readonly number[]
 /** Few states of few targets stand behind millions of deployments: each is hashed once. */
 const states = new LRUCache<string, Words>({ max: 20_000 })
 
-function deploymentWords({ deployment, offers }: MergedDeployment): Words {
-  const state = `${offers.join()} ${JSON.stringify(deployment)}`
+function stateWords(state: string): Words {
   const known = states.get(state)
   if (known) return known
   const words = digestWords(state)
@@ -42,11 +40,16 @@ export type RowWords = {
   pricing: Words
 }
 
-export function rowWords({ core: text, deployments: merged, tail }: Row): RowWords {
-  const core = digestWords(text)
-  const deployments = merged.map(deploymentWords)
-  const structure = digestWords(Uint32Array.from([core, ...deployments].flat()))
-  return { structure, core, deployments, pricing: tail === '' ? NO_PRICES : digestWords(tail) }
+export function rowWords(row: Row): RowWords {
+  const core = digestWords(row.core)
+  const deployments = row.states.map(stateWords)
+  const parts = new Uint32Array(WORDS * (deployments.length + 1))
+  parts.set(core)
+  deployments.forEach((words, at) => {
+    parts.set(words, WORDS * (at + 1))
+  })
+  const pricing = row.tail === '' ? NO_PRICES : digestWords(row.tail)
+  return { structure: digestWords(parts), core, deployments, pricing }
 }
 
 export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, at = 0): void {

@@ -8,7 +8,7 @@ import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { lowest, type MergedOption, mergePricing } from './pricing.js'
-import type { Provenance, Seller } from './provenance.js'
+import type { Seller } from './provenance.js'
 
 /** What does not depend on who sells it where. */
 export type Description = {
@@ -32,6 +32,8 @@ export type Row = {
   readonly tail: string
   /** What the head says beside its deployments. */
   readonly core: string
+  /** What it says of each deployment: the offers that give it, and its state. */
+  readonly states: readonly string[]
   readonly deployments: readonly MergedDeployment[]
   readonly countries: readonly string[] | undefined
   /** Offers differ in where they may be used: a reader who names countries may get fewer of them. */
@@ -55,12 +57,20 @@ function tailOf(options: readonly MergedOption[]): string {
     : `,"pricing_options":${JSON.stringify(options.map(({ option }) => option))}`
 }
 
-/** `ext.tributary`, which ends a head; `sellers` are objects as JSON. */
+/** A Provenance as JSON up to its deployments, without the closing brace. */
+function sellerText({ seller, listing, countries }: Standing, mixed: boolean, covers: boolean): string {
+  const { coverage_percentage: own } = listing
+  const bound = mixed && countries ? `,"countries":${JSON.stringify(countries)}` : ''
+  const coverage = covers || own === undefined ? '' : `,"coverage_percentage":${own}`
+  return `${JSON.stringify(seller).slice(0, -1)}${bound}${coverage}`
+}
+
+/** `ext.tributary`, which ends a head; `sellers` are objects without their closing brace. */
 function endOf(sellers: readonly string[], { restrictions, conflicts }: Description): string {
   const notes =
     (restrictions.length > 0 ? `,"restricted_attributes":${JSON.stringify(restrictions)}` : '') +
     (conflicts.length > 0 ? `,"conflicts":${JSON.stringify(conflicts)}` : '')
-  return `,"ext":{"tributary":{"offers":[${sellers.join()}]${notes}}}`
+  return `,"ext":{"tributary":{"offers":[${sellers.map((seller) => `${seller}}`).join()}]${notes}}}`
 }
 
 export function writeRow(description: Description, standing: readonly Standing[]): Row {
@@ -82,21 +92,14 @@ export function writeRow(description: Description, standing: readonly Standing[]
     coverage_forecast: coverage.forecast,
     countries,
   }).slice(0, -1)
-  const sellers = standing.map(({ seller, listing, countries: own }, at) =>
-    JSON.stringify({
-      ...seller,
-      countries: mixed ? own : undefined,
-      coverage_percentage: at === coverage.offer ? undefined : listing.coverage_percentage,
-    } satisfies Record<keyof Omit<Provenance, 'deployments' | keyof Seller>, unknown>),
-  )
-  const placed = sellers.map(
-    (seller, at) => `${seller.slice(0, -1)},"deployments":${JSON.stringify(keysOf[at])}}`,
-  )
-  const targets = JSON.stringify(deployments.map(({ deployment }) => deployment))
+  const sellers = standing.map((one, at) => sellerText(one, mixed, at === coverage.offer))
+  const placed = sellers.map((seller, at) => `${seller},"deployments":${JSON.stringify(keysOf[at])}`)
+  const targets = deployments.map(({ deployment }) => JSON.stringify(deployment))
   return {
-    head: `${opening},"deployments":${targets}${endOf(placed, description)}`,
+    head: `${opening},"deployments":[${targets.join()}]${endOf(placed, description)}`,
     tail: tailOf(options),
     core: `${opening}${endOf(sellers, description)}`,
+    states: targets.map((target, at) => `${deployments[at]?.offers.join()} ${target}`),
     deployments,
     countries,
     mixed,
