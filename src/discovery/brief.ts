@@ -12,16 +12,15 @@ import { fuse } from '../feed/fusion.js'
 import type { Judge } from '../feed/judge.js'
 import type { Reader } from '../feed/query.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../feed/refinement.js'
-import { rowAt } from '../feed/snapshot.js'
 import type { FoundRow } from '../store/found.js'
 import type { Auth } from '../upstreams/agent.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/slice.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { gatherFindings } from './findings.js'
-import { anchorsOf, type Ground, placeOf } from './hits.js'
+import { anchorsOf, type Ground } from './hits.js'
 import type { Local, LocalHits } from './local.js'
-import { createGate, type Sight } from './page.js'
+import { createGate, createRowPieces, type Sight } from './page.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 
 /** Longer answers are for the wholesale feed. */
@@ -148,10 +147,9 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
       const passes = createGate(ground, seen.entries, sight)
 
       const anchors = anchorsOf(ground, refsOf(input)).filter(passes)
-      const rowOf = (hit: number) => {
-        const { snapshot, entry } = placeOf(ground, hit)
-        return rowAt(snapshot, entry) as RefinableRow
-      }
+      // Wishes measure what the reader is shown: prices and offers that it is not must not show in the choice.
+      const shown = createRowPieces(ground, { criteria, reader })
+      const rowOf = (hit: number) => shown.row(hit) as RefinableRow
       const named = anchors.map(rowOf)
       const refinement = readWishes(input.signal_spec ?? '')
       const wishes = named.length > 0 ? refinement.wishes : []

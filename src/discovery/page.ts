@@ -33,7 +33,7 @@ export function createRowPieces(ground: Ground, { criteria, reader, fields }: Si
     createPages(snapshot, {
       criteria,
       seesPrices: reader.visibility === 'full',
-      grants: createGrants(snapshot, reader),
+      grants: createGrants(snapshot, reader, criteria),
       ...(fields && { fields }),
     })
   const feedPages = pagesOf(ground.feed)

@@ -18,7 +18,7 @@ export type Criteria = {
   readonly minCoverage?: number
   readonly destinations?: readonly string[]
   readonly countries?: readonly string[]
-  /** Filters that this version does not know, by name. */
+  /** Filters that this version does not apply, by name: unknown ones, and vendors' under `ext`. */
   readonly unknown: readonly string[]
   /** The tuple's canonical spelling: what versions, caches and cursors are bound to. */
   readonly tuple: string

@@ -1,9 +1,8 @@
 /** What each upstream gave to a snapshot and what of it is not shown, with the reason: for the start table and explain. */
+import type { Verdict } from '../authz/verdict.js'
 import { identityOf } from '../merge/identity.js'
-import type { Offer } from '../merge/offer.js'
-import { standingOffers } from '../merge/signal.js'
 import { sliceListing } from '../upstreams/slice.js'
-import type { Judge, ProviderView } from './judge.js'
+import type { Judge } from './judge.js'
 import type { Snapshot } from './snapshot.js'
 
 const LOOKED_AT = 1_000 // withheld listings that are read again for their reason, an upstream; the rest is only counted
@@ -19,12 +18,9 @@ export type Contribution = {
   hint?: string
 }
 
-/** A withheld listing that is authorized has lost its place by another rule of merging. */
-function wordOf(offer: Offer, { policy, definition }: ProviderView, id: string): string {
-  if ('reason' in offer.verdict) return offer.verdict.reason
-  return standingOffers([offer], policy, definition(id)).standing.length === 0
-    ? 'no_country_left'
-    : 'duplicate'
+/** A withheld listing that is authorized has no country left: merging takes nothing else away (merge/signal.ts). */
+function wordOf(verdict: Verdict): string {
+  return 'reason' in verdict ? verdict.reason : 'no_country_left'
 }
 
 /** One entry for each slice of the snapshot, in its order. */
@@ -45,10 +41,9 @@ export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] 
       const listing = sliceListing(from, each)
       const identity = identityOf(listing, from.agentUrl)
       if (identity?.kind !== 'provider') continue
-      const view = judge(identity.domain)
-      const verdict = view.decide(identity.id, from.agentUrl)
+      const verdict = judge(identity.domain).decide(identity.id, from.agentUrl)
       if (verdict.outcome === 'unauthorized') hint ??= verdict.hint
-      const word = wordOf({ ...from, listing, verdict }, view, identity.id)
+      const word = wordOf(verdict)
       reasons.set(word, (reasons.get(word) ?? 0) + 1)
     }
     const told = {

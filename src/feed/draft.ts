@@ -2,9 +2,9 @@
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import type { MergedSignal } from '../merge/signal.js'
 import { createColumn, createRenumbering, createWords, f64, u8, u16, u32 } from './columns.js'
-import { digestWords } from './digest.js'
 import { WORDS } from './keys.js'
 import { createRowDraft } from './row-draft.js'
+import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 
 /** Where an offer's listing lies, in the numbering of the new snapshot's slices. */
@@ -18,6 +18,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
   const keys = createColumn(u32, expected * WORDS)
   const shown = createColumn(u32, expected)
   const structure = createColumn(u32, expected * WORDS)
+  const core = createColumn(u32, expected * WORDS)
   const pricing = createColumn(u32, expected * WORDS)
   const type = createColumn(u8, expected)
   const provider = createColumn(u32, expected)
@@ -29,6 +30,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
   const percent = createColumn(f64, expected)
   const deploymentsAt = createColumn(u32, expected + 1)
   const destination = createColumn(u32, expected)
+  const deployed = createColumn(u32, expected * WORDS)
   const activation = createColumn(u32, expected * 2)
   const offersAt = createColumn(u32, expected + 1)
   const offerSlice = createColumn(u16, expected)
@@ -49,10 +51,6 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
   let count = 0
   deploymentsAt.push(0)
   offersAt.push(0)
-
-  function pushWords(column: typeof keys, from: ArrayLike<number>, at: number): void {
-    for (let word = 0; word < WORDS; word += 1) column.push(from[at * WORDS + word] as number)
-  }
 
   function close(isShown: boolean): void {
     deploymentsAt.push(destination.length())
@@ -80,13 +78,12 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     })
   }
 
-  function pushDeployments(signal: MergedSignal): void {
-    for (const { key, activationKey } of signal.deployments) {
+  function pushDeployments({ deployments }: MergedSignal, words: RowWords): void {
+    deployments.forEach(({ key, activationKey }, order) => {
       destination.push(destinations.id(key))
-      const digest = activationKey ? digestWords(JSON.stringify(activationKey)) : NO_DIGEST
-      activation.push(digest[0] as number)
-      activation.push(digest[1] as number)
-    }
+      pushWords(deployed, words.deployments[order] ?? NO_DIGEST)
+      for (const word of keyWords(activationKey)) activation.push(word)
+    })
   }
 
   /** A signal that was merged now. `domainName` is empty for signals that no provider publishes. */
@@ -97,12 +94,14 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     offers: readonly OfferPlace[],
     signal: MergedSignal,
   ) {
-    const digests = rows.add(signal.head, signal.tail)
+    const words = rowWords(signal)
+    rows.add(signal)
     pushWords(keys, key, at)
-    pushWords(structure, digests.structure, 0)
-    pushWords(pricing, digests.pricing, 0)
+    pushWords(structure, words.structure)
+    pushWords(core, words.core)
+    pushWords(pricing, words.pricing)
     pushFacts(domainName, signal)
-    pushDeployments(signal)
+    pushDeployments(signal, words)
     pushOffers(offers, signal.contributes)
     close(true)
   }
@@ -111,8 +110,9 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
   function withhold(key: ArrayLike<number>, at: number, domainName: string, offers: readonly OfferPlace[]) {
     rows.none()
     pushWords(keys, key, at)
-    pushWords(structure, NO_DIGEST, 0)
-    pushWords(pricing, NO_DIGEST, 0)
+    pushWords(structure, NO_DIGEST)
+    pushWords(core, NO_DIGEST)
+    pushWords(pricing, NO_DIGEST)
     pushFacts(domainName)
     pushOffers(offers)
     close(false)
@@ -126,6 +126,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     else rows.none()
     pushWords(keys, from.keys, entry)
     pushWords(structure, digests.structure, entry)
+    pushWords(core, digests.core, entry)
     pushWords(pricing, digests.pricing, entry)
     type.push(facts.type[entry] as number)
     provider.push(renumbered.provider(facts.provider[entry] as number))
@@ -135,9 +136,10 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     coverage.push(facts.coverage[entry] as number)
     cpm.push(facts.cpm[entry] as number)
     percent.push(facts.percent[entry] as number)
-    const { at, destination: before, key } = from.deployments
+    const { at, destination: before, words, key } = from.deployments
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
       destination.push(renumbered.destination(before[one] as number))
+      pushWords(deployed, words, one)
       activation.push(key[one * 2] as number)
       activation.push(key[one * 2 + 1] as number)
     }
@@ -156,7 +158,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
       keys: keys.finish(),
       shown: shown.finish(),
       rows: rows.finish(),
-      digests: { structure: structure.finish(), pricing: pricing.finish() },
+      digests: { structure: structure.finish(), core: core.finish(), pricing: pricing.finish() },
       facts: {
         type: type.finish(),
         provider: provider.finish(),
@@ -173,6 +175,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
       deployments: {
         at: deploymentsAt.finish(),
         destination: destination.finish(),
+        words: deployed.finish(),
         key: activation.finish(),
         destinations: destinations.list,
       },

@@ -20,7 +20,6 @@ export type Fate =
   | 'stands'
   | 'not_authorized' // its verdict, under the policy in force, lets it into nothing
   | 'outranked' // the policy would let it in, but an authorized offer is there
-  | 'duplicate' // the same upstream gives the same signal twice; the first by segment stands
   | 'no_country_left' // provider, grant and row together allow no country
 
 export type OfferExplanation = {
@@ -108,14 +107,13 @@ function fateOf(
   definition: Definition | undefined,
 ): Fate {
   const alone = standingOffers([offer], policy, definition)
-  if (alone.admitted === 0) return 'not_authorized'
+  if (alone.admitted.length === 0) return 'not_authorized'
   if (alone.standing.length === 0) return 'no_country_left'
-  if (standingOffers(all, policy, definition).standing.some((one) => one.offer === offer)) return 'stands'
-  return !isEntitled(offer) && all.some(isEntitled) ? 'outranked' : 'duplicate'
+  return !isEntitled(offer) && all.some(isEntitled) ? 'outranked' : 'stands'
 }
 
 function resolutions(offers: readonly Offer[], definition: Definition | undefined): Resolution[] {
-  const { fields, conflicts } = mergeDefinition(offers, definition)
+  const { fields, conflicts } = mergeDefinition(offers, offers, definition)
   return conflicts.map(({ field, upstreams }) => {
     const own = definition?.[field as keyof Definition] !== undefined
     const first = offers.find(({ upstream }) => !upstreams.includes(upstream))?.upstream
@@ -155,7 +153,7 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
         return {
           upstream,
           agent_url: agentUrl,
-          handle: offerHandle(handle, agentUrl),
+          handle: offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
           segment_id: listing.signal_agent_segment_id,
           fate: fateOf(offer, offers, policy, definition),
           verdict: verdict.outcome,

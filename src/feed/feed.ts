@@ -49,11 +49,15 @@ const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
 const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
 const PLAIN_NAME = /^[A-Za-z0-9_]{1,64}$/
 
+const UNKNOWN = 'This agent does not know this filter: the answer is not restricted by it.'
+const VENDORS = 'This agent applies no vendor filters: the answer is not restricted by them.'
+
+/** `ext` is a field of the request's schema, but what stands in it is a vendor's: it restricts nothing here either. */
 function unknownFilterWarnings({ unknown }: Criteria): AdcpWarning[] {
   return unknown.slice(0, MOST_WARNINGS).map((name) => ({
     code: 'UNKNOWN_FILTER',
     severity: 'warning',
-    message: 'This agent does not know this filter: the answer is not restricted by it.',
+    message: name === 'ext' ? VENDORS : UNKNOWN,
     field: PLAIN_NAME.test(name) ? `filters.${name}` : 'filters', // never echo what could be anything
   }))
 }

@@ -3,31 +3,42 @@
  * the private slices, row by row, for the reader who is answered; shared rows never hold one.
  */
 import type { ActivationKey } from '../adcp/signal.js'
-import { destinationKey, mergeDeployments } from '../merge/deployments.js'
+import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import type { Row } from '../merge/row.js'
+import type { Criteria } from './canonical.js'
 import { digestText } from './digest.js'
+import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { type Snapshot, standingListings } from './snapshot.js'
-import { destinationFlags } from './view.js'
+import type { Snapshot } from './snapshot.js'
+import { destinationFlags, shownDeployments } from './view.js'
 
 export type Grants = {
   /** Equal for equal grants; empty when there are none. */
   readonly name: string
-  /** Whether the reader may see a key of this signal. */
+  /** Whether the whole row of this signal has a key that the reader may see. */
   holds(entry: number): boolean
-  /** Keys of the signal that the reader may see, by deployment in the row's order. */
-  keysOf(entry: number): (ActivationKey | undefined)[]
-  /** What the keys of these signals hash to: part of what this reader is answered, so part of its version. */
+  /** Keys of these deployments that the reader may see, in their order. */
+  keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[]
+  /** What the keys that are shown of these signals hash to: part of what this reader is answered, so of its version. */
   digest(entries: Uint32Array): string
 }
 
 const NONE: Grants = { name: '', holds: () => false, keysOf: () => [], digest: () => '' }
 
-export function createGrants(snapshot: Snapshot, reader: Reader): Grants {
+/** `criteria` choose which deployments and offers of a signal are shown at all. */
+export function createGrants(
+  snapshot: Snapshot,
+  reader: Reader,
+  { countries, destinations }: Pick<Criteria, 'countries' | 'destinations'>,
+): Grants {
   const granted = reader.grants.map(destinationKey).filter((key) => key !== undefined)
   if (granted.length === 0 || reader.visibility === 'metadata') return NONE
   const flags = destinationFlags(snapshot, granted)
+  const wanted = destinations && destinationFlags(snapshot, destinations)
+  const narrowing = createNarrowing(snapshot, countries)
   const { at, destination, key } = snapshot.deployments
 
+  const isGranted = (deployed: string) => granted.some((one) => matchesDestination(deployed, one))
   const isVisible = (one: number) =>
     flags[destination[one] as number] === 1 && (key[one * 2] !== 0 || key[one * 2 + 1] !== 0)
 
@@ -38,23 +49,34 @@ export function createGrants(snapshot: Snapshot, reader: Reader): Grants {
     return false
   }
 
-  function keysOf(entry: number): (ActivationKey | undefined)[] {
-    const first = at[entry] as number
-    const { deployments } = mergeDeployments(standingListings(snapshot, entry))
-    return deployments.map(({ activationKey }, order) =>
-      isVisible(first + order) ? activationKey : undefined,
-    )
+  function keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[] {
+    return deployments.map((one) => (isGranted(one.key) ? one.activationKey : undefined))
+  }
+
+  /** Two words for each deployment that is shown; zeros where no key is. */
+  function wordsOf(entry: number): number[] {
+    const narrowed = narrowing.factsOf(entry)
+    if (narrowed) {
+      return shownDeployments(narrowed, destinations).flatMap((one) =>
+        isGranted(one.key) ? one.secret : [0, 0],
+      )
+    }
+    const words: number[] = []
+    for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
+      if (wanted && !wanted[destination[one] as number]) continue
+      words.push(...(isVisible(one) ? [key[one * 2] as number, key[one * 2 + 1] as number] : [0, 0]))
+    }
+    return words
   }
 
   function digest(entries: Uint32Array): string {
-    const words: number[] = []
+    const found: number[] = []
     entries.forEach((entry, order) => {
-      for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-        if (isVisible(one))
-          words.push(order, one - (at[entry] as number), key[one * 2] as number, key[one * 2 + 1] as number)
-      }
+      wordsOf(entry).forEach((word, place) => {
+        if (word !== 0) found.push(order, place, word)
+      })
     })
-    return words.length === 0 ? '' : digestText(Uint32Array.from(words))
+    return found.length === 0 ? '' : digestText(Uint32Array.from(found))
   }
 
   return { name: granted.sort().join(' '), holds, keysOf, digest }

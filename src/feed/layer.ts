@@ -59,7 +59,7 @@ function hold(snapshot: Snapshot): Held {
       view = viewOf(snapshot, criteria, reader.visibility === 'full')
       views.set(key, view)
     }
-    const grants = createGrants(snapshot, reader)
+    const grants = createGrants(snapshot, reader, criteria)
     return { snapshot, view, grants, secret: secretOf(grants, criteria, view) }
   }
 

@@ -75,7 +75,9 @@ export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | un
   const entry = entryOfHandle(snapshot, signal)
   if (entry < 0) return undefined
   const standing = standingListings(snapshot, entry)
-  const handles = standing.map(({ slice }) => offerHandle(signal, slice.agentUrl))
+  const handles = standing.map(({ agentUrl, listing }) =>
+    offerHandle(signal, agentUrl, listing.signal_agent_segment_id),
+  )
   const options = mergePricing(standing, handles)
   const { keysOf } = mergeDeployments(standing)
   const offers = standing.map(

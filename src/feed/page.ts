@@ -5,19 +5,20 @@
  */
 import type { AdcpWarning } from '../adcp/error.js'
 import type { ActivationKey, Destination } from '../adcp/signal.js'
-import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import { destinationKey, matchesDestination, mergeDeployments } from '../merge/deployments.js'
+import type { Provenance } from '../merge/provenance.js'
 import { published } from '../merge/published.js'
-import type { Provenance } from '../merge/signal.js'
+import type { Row } from '../merge/row.js'
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
-import { handleAt, headBytes, rowAt, type Snapshot } from './snapshot.js'
+import { createNarrowing } from './narrowing.js'
+import { handleAt, headBytes, rowAt, type Snapshot, standingListings } from './snapshot.js'
 import { destinationFlags } from './view.js'
 
 type PublishedRow = {
   signal_agent_segment_id: string
   deployments: (Destination & { activation_key?: ActivationKey })[]
   pricing_options?: { pricing_option_id: string }[]
-  countries?: string[]
   ext: { tributary: { offers: Provenance[] } }
 } & Record<string, unknown>
 
@@ -41,22 +42,6 @@ function withoutUnasked(row: PublishedRow, fields: readonly string[]): void {
   }
 }
 
-/** Leaves out offers that may serve none of the countries, with their prices and what only they deploy. */
-function narrowed(row: PublishedRow, countries: readonly string[]): void {
-  const { tributary } = row.ext
-  const kept = tributary.offers.filter(
-    (offer) => !offer.countries || offer.countries.some((country) => countries.includes(country)),
-  )
-  tributary.offers = kept
-  const targets = new Set(kept.flatMap(({ deployments }) => deployments))
-  row.deployments = row.deployments.filter((one) => targets.has(destinationKey(one) ?? ''))
-  const options = row.pricing_options?.filter(({ pricing_option_id: id }) =>
-    kept.some(({ handle }) => id.startsWith(`${handle}.`)),
-  )
-  if (options && options.length > 0) row.pricing_options = options
-  else delete row.pricing_options
-}
-
 function onlyDestinations(row: PublishedRow, asked: readonly string[]): void {
   const isAsked = (key: string) => asked.some((one) => matchesDestination(key, one))
   row.deployments = row.deployments.filter((one) => isAsked(destinationKey(one) ?? ''))
@@ -67,6 +52,7 @@ function onlyDestinations(row: PublishedRow, asked: readonly string[]): void {
 export function createPages(snapshot: Snapshot, shape: Shape) {
   const { criteria, fields, seesPrices, grants } = shape
   const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
+  const narrowing = createNarrowing(snapshot, criteria.countries)
   const { at, destination } = snapshot.deployments
   const { chunkOf, start, length } = snapshot.rows
 
@@ -84,15 +70,22 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     !(criteria.countries && snapshot.facts.mixed[entry]) &&
     !deploysElsewhere(entry)
 
+  /** The keys that the reader may see, put into a row that is not shared. */
+  function unlocked(row: PublishedRow, entry: number, narrowed: Row | undefined): void {
+    if (!narrowed && !grants.holds(entry)) return
+    const { deployments } = narrowed ?? mergeDeployments(standingListings(snapshot, entry))
+    grants.keysOf(deployments).forEach((key, order) => {
+      const deployment = row.deployments[order]
+      if (key && deployment) deployment.activation_key = key
+    })
+  }
+
   function taken(entry: number): Uint8Array {
-    const row = rowAt(snapshot, entry) as PublishedRow
-    if (grants.holds(entry)) {
-      grants.keysOf(entry).forEach((key, order) => {
-        const deployment = row.deployments[order]
-        if (key && deployment) deployment.activation_key = key
-      })
-    }
-    if (criteria.countries && snapshot.facts.mixed[entry]) narrowed(row, criteria.countries)
+    const narrowed = narrowing.rowOf(entry)
+    const row = (
+      narrowed ? JSON.parse(`${narrowed.head}${narrowed.tail}}`) : rowAt(snapshot, entry)
+    ) as PublishedRow
+    unlocked(row, entry, narrowed)
     if (criteria.destinations) onlyDestinations(row, criteria.destinations)
     if (fields) withoutUnasked(row, fields)
     if (!seesPrices) delete row.pricing_options
@@ -132,13 +125,19 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     return pieces
   }
 
+  function targetsOf(entry: number): string[] {
+    const narrowed = narrowing.factsOf(entry)
+    if (narrowed) return narrowed.deployments.map(({ key }) => key)
+    const names = snapshot.deployments.destinations
+    return [...destination.subarray(at[entry], at[entry + 1])].map((id) => names[id] as string)
+  }
+
   /** PARTIAL_COVERAGE when a signal of the page lacks some asked destination (specification, Rules for destinations 2). */
   function partialCoverage(entries: Uint32Array): AdcpWarning[] {
     const asked = criteria.destinations
     if (!asked || asked.length < 2) return []
-    const names = snapshot.deployments.destinations
     const lacking = [...entries].filter((entry) => {
-      const deployed = [...destination.subarray(at[entry], at[entry + 1])].map((id) => names[id] as string)
+      const deployed = targetsOf(entry)
       return !asked.every((one) => deployed.some((key) => matchesDestination(key, one)))
     })
     const [first] = lacking

@@ -2,9 +2,9 @@
  * The rows of a snapshot being written. A row that did not change stays where it lies, in a chunk that both snapshots
  * share; chunks that hold mostly dead rows are left and their live rows written anew.
  */
+import type { Row } from '../merge/row.js'
 import { createChunks } from './chunks.js'
 import { createColumn, u8, u16, u32 } from './columns.js'
-import { digestWords } from './digest.js'
 import type { Rows, Snapshot } from './snapshot.js'
 
 const LIVE_SHARE = 0.75
@@ -13,9 +13,6 @@ const MOST_SMALL_CHUNKS = 32
 const SMALL_CHUNK = 1024 * 1024
 const BRACE = 0x7d
 const COMMA = 0x2c
-const NO_PRICES = digestWords('')
-
-type Words = readonly number[]
 
 /** Chunks that rows must leave. */
 function wornChunks(rows: Rows): boolean[] {
@@ -51,20 +48,16 @@ export function createRowDraft(previous: Snapshot | undefined, expected: number)
     length.push(bytes)
   }
 
-  /** A new row, written where it will lie; gives the digests of its structure and its prices. */
-  function add(headText: string, tailText: string): { structure: Words; pricing: Words } {
-    const most = (headText.length + tailText.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
+  /** A new row, written where it will lie. */
+  function add({ head: headText, tail }: Row): void {
+    const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
     const { buffer, start: from } = chunks.room(most)
     const headEnd = from + buffer.write(headText, from)
-    const tailEnd = headEnd + buffer.write(tailText, headEnd)
+    const tailEnd = headEnd + buffer.write(tail, headEnd)
     buffer[tailEnd] = BRACE
     buffer[tailEnd + 1] = COMMA
     const { chunk } = chunks.take(tailEnd + 2 - from)
     push(true, chunk, from, headEnd - from, tailEnd + 1 - from)
-    return {
-      structure: digestWords(buffer.subarray(from, headEnd)),
-      pricing: tailText === '' ? NO_PRICES : digestWords(buffer.subarray(headEnd, tailEnd)),
-    }
   }
 
   /** The row of an entry of the previous snapshot: where it lies, or written anew when its chunk is left. */

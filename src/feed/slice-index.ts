@@ -1,6 +1,6 @@
 /**
  * Which signal each row of a slice speaks of, and what moved since the slice before it: a row with known bytes is not
- * parsed again (issue: incremental).
+ * parsed again (SCOUTING, Engine).
  */
 import type { SignalRef } from '../adcp/reference.js'
 import { type Identity, identityOf } from '../merge/identity.js'

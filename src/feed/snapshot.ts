@@ -6,6 +6,7 @@
  */
 
 import { HANDLE_LENGTH } from '../merge/identity.js'
+import { byUpstream } from '../merge/order.js'
 import type { Listing, Slice } from '../upstreams/slice.js'
 import { sliceListing } from '../upstreams/slice.js'
 
@@ -51,6 +52,8 @@ export type Facts = {
 export type DeploymentColumns = {
   readonly at: Uint32Array
   readonly destination: Uint32Array
+  /** Four words: the digest of its state and the offers that give it (feed/row-words.ts). */
+  readonly words: Uint32Array
   /** Two words: the digest of its activation key; 0 0 when it has none. */
   readonly key: Uint32Array
   readonly destinations: readonly string[]
@@ -64,8 +67,12 @@ export type OfferColumns = {
   readonly stands: Uint8Array
 }
 
-/** Four words a signal: what its head and its tail hash to. */
-export type Digests = { readonly structure: Uint32Array; readonly pricing: Uint32Array }
+/** Four words a signal: what its head, its head without deployments, and its tail hash to (feed/row-words.ts). */
+export type Digests = {
+  readonly structure: Uint32Array
+  readonly core: Uint32Array
+  readonly pricing: Uint32Array
+}
 
 /** The digests of buckets of signals, by the first bits of their key: what a change touches is hashed again, no more. */
 export type HashTree = {
@@ -125,13 +132,17 @@ export function rowAt(snapshot: Snapshot, entry: number): Record<string, unknown
   return JSON.parse(decoder.decode(rowBytes(snapshot, entry))) as Record<string, unknown>
 }
 
-/** The listings that stand in a signal's row, with the slices they were read from. */
-export function standingListings(snapshot: Snapshot, entry: number): { slice: Slice; listing: Listing }[] {
+/** A listing that stands in a signal's row, with the slice it was read from. */
+export type StandingListing = { agentUrl: string; slice: Slice; listing: Listing }
+
+/** In the order in which they were merged (merge/order.ts): of two equal deployments the first gives the key. */
+export function standingListings(snapshot: Snapshot, entry: number): StandingListing[] {
   const { at, slice, row, stands } = snapshot.offers
-  const found: { slice: Slice; listing: Listing }[] = []
+  const found: StandingListing[] = []
   for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
     const from = snapshot.slices[slice[offer] as number]?.slice
-    if (stands[offer] && from) found.push({ slice: from, listing: sliceListing(from, row[offer] as number) })
+    if (!stands[offer] || !from) continue
+    found.push({ agentUrl: from.agentUrl, slice: from, listing: sliceListing(from, row[offer] as number) })
   }
-  return found
+  return found.length < 2 ? found : found.sort(byUpstream)
 }

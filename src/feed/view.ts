@@ -1,23 +1,30 @@
 /**
- * Which signals a tuple asks for, and what their content hashes to. Filters read columns, never rows.
- * Prices that a reader may not see never decide what it gets: that would tell them.
+ * Which signals a tuple asks for, and what the parts of them that it shows hash to. Filters read columns; rows are read
+ * only for signals whose offers differ in their countries, and only when countries are named (feed/narrowing.ts).
+ * Prices that a reader may not see never decide which signals it gets, as the choice would tell them.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { matchesDestination } from '../merge/deployments.js'
 import type { Criteria } from './canonical.js'
+import { createColumn, u32 } from './columns.js'
 import { digestText } from './digest.js'
 import { WORDS } from './keys.js'
+import { createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
+import { pushWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 
 export type View = {
   /** Entries, in key order. */
   readonly entries: Uint32Array
-  /** Digests of what these rows say. */
+  /** Digests of what is shown of these rows. */
   readonly structure: string
   readonly pricing: string
 }
 
 type Test = (entry: number) => boolean
+
+/** What depends on who sells the signal: asked of the columns, or of the row that countries have narrowed. */
+type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
 /** Numbers of the words that pass, as flags. */
 function flags(words: readonly string[], passes: (word: string) => boolean): Uint8Array {
@@ -37,19 +44,27 @@ function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array
   )
 }
 
-function anyDeployment(snapshot: Snapshot, wanted: Uint8Array): Test {
+/** The deployments of a narrowed row that are shown to whoever asked for destinations. */
+export function shownDeployments({ deployments }: NarrowedFacts, asked: readonly string[] | undefined) {
+  return asked
+    ? deployments.filter(({ key }) => asked.some((one) => matchesDestination(key, one)))
+    : deployments
+}
+
+function anyDeployment(snapshot: Snapshot, asked: readonly string[]): OfferTest {
   const { at, destination } = snapshot.deployments
-  return (entry) => {
+  const wanted = destinationFlags(snapshot, asked)
+  const ofEntry = (entry: number) => {
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
       if (wanted[destination[one] as number]) return true
     }
     return false
   }
+  return { ofEntry, ofNarrowed: (narrowed) => shownDeployments(narrowed, asked).length > 0 }
 }
 
-function tests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): Test[] {
+function tests(snapshot: Snapshot, { types, providers, countries }: Criteria): Test[] {
   const { facts } = snapshot
-  const { types, providers, maxCpm, maxPercent, minCoverage, destinations, countries } = criteria
   const found: Test[] = []
   if (types) {
     const wanted = flags(SIGNAL_TYPES, (type) => types.includes(type))
@@ -63,39 +78,99 @@ function tests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): Tes
         byName[facts.provider[entry] as number] === 1 || byDomain[facts.domain[entry] as number] === 1,
     )
   }
-  // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
-  if (maxCpm !== undefined && seesPrices) found.push((entry) => !((facts.cpm[entry] as number) > maxCpm))
-  if (maxPercent !== undefined && seesPrices) {
-    found.push((entry) => !((facts.percent[entry] as number) > maxPercent))
-  }
-  // The scalar decides (specification, Filters); a signal that does not state it cannot be shown to reach a minimum.
-  if (minCoverage !== undefined) found.push((entry) => (facts.coverage[entry] as number) >= minCoverage)
   if (countries) {
     const allowed = countryFlags(snapshot, countries)
     found.push((entry) => allowed[facts.countries[entry] as number] === 1)
   }
-  if (destinations) found.push(anyDeployment(snapshot, destinationFlags(snapshot, destinations)))
+  return found
+}
+
+function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): OfferTest[] {
+  const { facts } = snapshot
+  const { maxCpm, maxPercent, minCoverage, destinations } = criteria
+  const found: OfferTest[] = []
+  const put = (
+    column: Float64Array,
+    of: (facts: NarrowedFacts) => number,
+    passes: (value: number) => boolean,
+  ) =>
+    found.push({
+      ofEntry: (entry) => passes(column[entry] as number),
+      ofNarrowed: (narrowed) => passes(of(narrowed)),
+    })
+  // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
+  if (maxCpm !== undefined && seesPrices)
+    put(
+      facts.cpm,
+      ({ lowestCpm }) => lowestCpm,
+      (cpm) => !(cpm > maxCpm),
+    )
+  if (maxPercent !== undefined && seesPrices) {
+    put(
+      facts.percent,
+      ({ lowestPercent }) => lowestPercent,
+      (percent) => !(percent > maxPercent),
+    )
+  }
+  // The scalar decides (specification, Filters); a signal that does not state it cannot be shown to reach a minimum.
+  if (minCoverage !== undefined) {
+    put(
+      facts.coverage,
+      ({ coverage }) => coverage ?? Number.NaN,
+      (coverage) => coverage >= minCoverage,
+    )
+  }
+  if (destinations) found.push(anyDeployment(snapshot, destinations))
   return found
 }
 
 function digestOf(column: Uint32Array, entries: Uint32Array): string {
-  const words = new Uint32Array(entries.length * WORDS)
-  entries.forEach((entry, at) => {
-    for (let word = 0; word < WORDS; word += 1)
-      words[at * WORDS + word] = column[entry * WORDS + word] as number
-  })
-  return digestText(words)
+  const words = createColumn(u32, entries.length * WORDS)
+  for (const entry of entries) pushWords(words, column, entry)
+  return digestText(words.finish())
+}
+
+/** Digests of rows of which a tuple shows a part: deployments elsewhere and offers for elsewhere take no part. */
+function partDigests(snapshot: Snapshot, entries: Uint32Array, criteria: Criteria, narrowing: Narrowing) {
+  const { digests, deployments } = snapshot
+  const { at, destination, words } = deployments
+  const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
+  const structure = createColumn(u32, entries.length * WORDS * 2)
+  const pricing = createColumn(u32, entries.length * WORDS)
+  for (const entry of entries) {
+    const narrowed = narrowing.factsOf(entry)
+    if (narrowed) {
+      pushWords(structure, narrowed.core)
+      for (const one of shownDeployments(narrowed, criteria.destinations)) pushWords(structure, one.words)
+      pushWords(pricing, narrowed.pricing)
+      continue
+    }
+    pushWords(structure, digests.core, entry)
+    for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
+      if (!wanted || wanted[destination[one] as number]) pushWords(structure, words, one)
+    }
+    pushWords(pricing, digests.pricing, entry)
+  }
+  return { structure: digestText(structure.finish()), pricing: digestText(pricing.finish()) }
 }
 
 /** The signals that pass every criterion. Without a criterion: the snapshot itself, at no cost. */
 export function viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): View {
-  const all = tests(snapshot, criteria, seesPrices)
+  const all = tests(snapshot, criteria)
+  const offered = offerTests(snapshot, criteria, seesPrices)
   const { shown, structure, pricing, digests } = snapshot
-  if (all.length === 0) return { entries: shown, structure, pricing }
-  const entries = shown.filter((entry) => all.every((passes) => passes(entry)))
-  return {
-    entries,
-    structure: digestOf(digests.structure, entries),
-    pricing: digestOf(digests.pricing, entries),
+  if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
+  const narrowing = createNarrowing(snapshot, criteria.countries)
+  const entries = shown.filter((entry) => {
+    if (!all.every((passes) => passes(entry))) return false
+    const narrowed = offered.length > 0 ? narrowing.factsOf(entry) : undefined
+    return narrowed
+      ? offered.every(({ ofNarrowed }) => ofNarrowed(narrowed))
+      : offered.every(({ ofEntry }) => ofEntry(entry))
+  })
+  if (criteria.countries || criteria.destinations) {
+    return { entries, ...partDigests(snapshot, entries, criteria, narrowing) }
   }
+  const whole = (column: Uint32Array) => digestOf(column, entries)
+  return { entries, structure: whole(digests.structure), pricing: whole(digests.pricing) }
 }

@@ -54,29 +54,31 @@ function canonical(value: unknown): string {
   return `{${members.sort().join()}}`
 }
 
+/** Each once: an upstream may sell a signal as several segments. */
+const upstreamsOf = (offers: readonly Source[]) => [...new Set(offers.map(({ upstream }) => upstream))]
+
 function differing(offers: readonly Source[], field: Field, value: unknown): string[] {
-  return offers
-    .filter(({ listing }) => {
-      const other = stated(listing, field)
-      return other !== undefined && !same(other, value)
-    })
-    .map(({ upstream }) => upstream)
+  const others = offers.filter(({ listing }) => {
+    const other = stated(listing, field)
+    return other !== undefined && !same(other, value)
+  })
+  return upstreamsOf(others)
 }
 
 /**
- * From the definition when the provider published one, even when it is silent; else what every authorized offer that
- * states it agrees on; else absent (specification, `fields`: federating agents MUST NOT substitute their own basis).
+ * The definition's word when the provider published one, silence included: offers that state something else are named.
+ * Without one (a source's own signal, or a provider that cannot be asked) what the rows agree on, unless the provider
+ * denies the seller; else absent, and all who state it are named (DESIGN 5.3; specification, `fields`: federating agents
+ * MUST NOT substitute their own basis).
  */
 function legalBasis(field: PublishedField, offers: readonly Source[], definition: Definition | undefined) {
-  if (definition) return { value: stated(definition, field), upstreams: [] }
-  const entitled = offers.filter(
-    ({ verdict: { outcome } }) => outcome === 'authorized' || outcome === 'not_applicable',
-  )
-  const speaking = entitled.filter(({ listing }) => stated(listing, field) !== undefined)
+  const own = stated(definition, field)
+  if (definition) return { value: own, upstreams: differing(offers, field, own) }
+  const speaking = offers.filter(({ listing }) => stated(listing, field) !== undefined)
   const value = stated(speaking[0]?.listing, field)
-  const disagree = differing(speaking, field, value).length > 0
-  return disagree
-    ? { value: undefined, upstreams: speaking.map(({ upstream }) => upstream) }
+  const isDenied = speaking.some(({ verdict }) => verdict.outcome === 'unauthorized')
+  return isDenied || differing(speaking, field, value).length > 0
+    ? { value: undefined, upstreams: upstreamsOf(speaking) }
     : { value, upstreams: [] }
 }
 
@@ -99,10 +101,12 @@ export function countriesOf({ listing, verdict }: Source, definition: Definition
 
 /**
  * The descriptive members of a row in published order; restrictions in words that the response schema does not know yet,
- * which must not be lost for that; and where the contributing offers say otherwise.
+ * which must not be lost for that; and where the contributing offers say otherwise. `offers` describe; all that are
+ * `admitted` restrict, those that no country is left for included.
  */
 export function mergeDefinition(
   offers: readonly Source[],
+  admitted: readonly Source[],
   definition: Definition | undefined,
 ): { fields: Record<string, unknown>; restrictions: string[]; conflicts: Conflict[] } {
   const fields: Record<string, unknown> = {}
@@ -124,10 +128,10 @@ export function mergeDefinition(
     if (value !== undefined) fields[field] = value
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
-  const sources = [definition, ...offers.map(({ listing }) => listing)]
+  const sources = [definition, ...admitted.map(({ listing }) => listing)]
   const restricted = union('restricted_attributes', sources) ?? []
-  const admitted = restricted.filter((word) => restrictedWords.has(word))
-  if (admitted.length > 0) fields.restricted_attributes = admitted
+  const known = restricted.filter((word) => restrictedWords.has(word))
+  if (known.length > 0) fields.restricted_attributes = known
   const categories = union('policy_categories', sources)
   if (categories) fields.policy_categories = categories
   return { fields, restrictions: restricted.filter((word) => !restrictedWords.has(word)), conflicts }

@@ -12,6 +12,8 @@ export type MergedDeployment = {
   readonly key: string
   /** Index of the offer whose state is published. */
   readonly offer: number
+  /** Indexes of all offers that deploy there. */
+  readonly offers: readonly number[]
   /** Without its activation key: keys never enter what readers share (DESIGN 5.6). */
   readonly deployment: Omit<Deployment, 'activation_key'>
   readonly activationKey?: ActivationKey
@@ -67,9 +69,9 @@ function shown(from: Deployment): Omit<Deployment, 'activation_key'> {
   return to as Omit<Deployment, 'activation_key'>
 }
 
-function merged(key: string, offer: number, from: Deployment): MergedDeployment {
+function merged(key: string, offer: number, offers: number[], from: Deployment) {
   const keyed = from.is_live && from.activation_key ? { activationKey: from.activation_key } : {}
-  return { key, offer, deployment: shown(from), ...keyed }
+  return { key, offer, offers, deployment: shown(from), ...keyed }
 }
 
 /** Ordered by key; `keysOf[i]` are the targets that offer `i` gives. */
@@ -77,19 +79,23 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
   deployments: MergedDeployment[]
   keysOf: string[][]
 } {
-  const best = new Map<string, MergedDeployment>()
+  const best = new Map<string, ReturnType<typeof merged>>()
   const keysOf = offers.map((offer, index) => {
     const keys: string[] = []
     for (const deployment of offer.listing.deployments) {
       const key = destinationKey(deployment)
       if (key === undefined) continue
       const held = best.get(key)
-      if (!held || isBetter(deployment, held.deployment)) best.set(key, merged(key, index, deployment))
+      const deployedBy = held?.offers ?? []
+      if (deployedBy.at(-1) !== index) deployedBy.push(index)
+      if (!held || isBetter(deployment, held.deployment)) {
+        best.set(key, merged(key, index, deployedBy, deployment))
+      }
       if (!keys.includes(key)) keys.push(key)
     }
     return keys.length > 1 ? keys.sort() : keys
   })
-  const deployments = [...best.values()]
+  const deployments: MergedDeployment[] = [...best.values()]
   if (deployments.length > 1) deployments.sort((a, b) => (a.key < b.key ? -1 : 1))
   return { deployments, keysOf }
 }

@@ -23,15 +23,15 @@ function digest(text: string, characters: number): string {
   return hash('sha256', text, 'base64url').slice(0, characters)
 }
 
-/** Few upstreams and few option ids stand behind millions of signals: hashing each once halves the cost of a merge. */
+/** Few option ids stand behind millions of signals: each is hashed once. */
 const tags = new LRUCache<string, string>({ max: 20_000 })
 
-function tag(text: string, characters: number): string {
+function tag(text: string): string {
   const known = tags.get(text)
-  if (known !== undefined) return known.slice(0, characters)
-  const made = digest(text, 16)
+  if (known !== undefined) return known
+  const made = digest(text, 10)
   tags.set(text, made)
-  return made.slice(0, characters)
+  return made
 }
 
 /** The listing's reference, legacy ids read as DESIGN 5.1 says. */
@@ -73,12 +73,12 @@ export function signalPart(handle: string): string {
   return handle.slice(0, HANDLE_LENGTH)
 }
 
-/** Pins one upstream's way of selling the signal. */
-export function offerHandle(handle: string, agentUrl: string): string {
-  return `${handle}.${tag(agentUrl, 8)}`
+/** Pins one way to buy the signal: at an upstream, by the segment that it sells it as (it may have several). */
+export function offerHandle(handle: string, agentUrl: string, segmentId: string): string {
+  return `${handle}.${digest(`${agentUrl} ${segmentId}`, 8)}`
 }
 
 /** `pricing_option_id` as we publish it: unique in the feed although many upstreams reuse one id for all signals. */
 export function optionId(offer: string, upstreamOptionId: string): string {
-  return `${offer}.${tag(upstreamOptionId, 10)}`
+  return `${offer}.${tag(upstreamOptionId)}`
 }

@@ -5,6 +5,7 @@
 import type { PricingOption } from '../adcp/signal.js'
 import { optionId } from './identity.js'
 import type { Offer } from './offer.js'
+import { byText } from './order.js'
 
 export type MergedOption = {
   readonly option: PricingOption
@@ -21,14 +22,12 @@ function price(option: PricingOption): number {
   return option.model === 'per_unit' ? option.unit_price : 0
 }
 
-const text = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
-
 function order({ option: a }: MergedOption, { option: b }: MergedOption): number {
   return (
-    text(a.model, b.model) ||
-    text(a.currency ?? '', b.currency ?? '') ||
+    byText(a.model, b.model) ||
+    byText(a.currency ?? '', b.currency ?? '') ||
     price(a) - price(b) ||
-    text(a.pricing_option_id, b.pricing_option_id)
+    byText(a.pricing_option_id, b.pricing_option_id)
   )
 }
 

@@ -6,7 +6,6 @@ export const WHY = {
   not_authorized: 'no offer of it may be published under the policy in force: each offer says why',
   no_country_left: 'provider, grant and row together allow no country',
   outranked: "that upstream's offer gives way: an authorized offer of the same signal is there",
-  duplicate: 'that upstream lists the signal twice, and one offer of it stands already',
   offer_unknown: 'the signal is in the feed, but no upstream of this handle offers it',
   refused_row: 'the upstream sends a row for it that cannot be kept',
   withdrawn: 'the upstream that offered it does not list it any more',

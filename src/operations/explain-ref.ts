@@ -1,13 +1,6 @@
 /** What a person may name a signal or an upstream by, read into what it can mean (docs/explain.md). */
 import { canonicalUrl } from '../adcp/url.js'
-import {
-  handleKey,
-  type Identity,
-  identityKey,
-  offerHandle,
-  signalHandle,
-  signalPart,
-} from '../merge/identity.js'
+import { handleKey, type Identity, identityKey, signalHandle, signalPart } from '../merge/identity.js'
 import type { Roster } from '../upstreams/roster.js'
 
 const MAX_REF = 4_096
@@ -45,8 +38,7 @@ export function meaningOf(ref: string, { entries, excluded }: Roster): Meaning {
   return agentUrl ? { kind: 'upstream', agentUrl } : { kind: 'text' }
 }
 
-/** Whether an offer handle or an option id of ours speaks of this agent's offer. */
-export function isPinnedTo(pins: string, handle: string, agentUrl: string): boolean {
-  const own = offerHandle(handle, agentUrl)
+/** Whether an offer handle or an option id of ours speaks of the offer with this handle. */
+export function isPinnedTo(pins: string, own: string): boolean {
   return pins === own || pins.startsWith(`${own}.`)
 }

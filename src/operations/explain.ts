@@ -110,9 +110,9 @@ export function createExplainer(sources: ExplainSources) {
 
   /** Of one offer, where the reference names one: by a handle of ours, or by the upstream's own segment id. */
   function aboutOffers(signal: SignalExplanation, { ref }: Question, meaning: Meaning): Told {
-    const isMeant = ({ agent_url, segment_id }: OfferExplanation) =>
+    const isMeant = ({ handle, segment_id }: OfferExplanation) =>
       meaning.kind === 'signal'
-        ? meaning.pins === undefined || isPinnedTo(meaning.pins, signal.handle, agent_url)
+        ? meaning.pins === undefined || isPinnedTo(meaning.pins, handle)
         : segment_id === ref
     const offers = signal.offers.filter(isMeant)
     const agentUrls = [...new Set(offers.map(({ agent_url }) => agent_url))]
@@ -120,9 +120,7 @@ export function createExplainer(sources: ExplainSources) {
     if (offers.length === 0) return { ...told, reason: 'offer_unknown' }
     if (offers.some(({ fate }) => fate === 'stands')) return { ...told, reason: 'present' }
     const fates = offers.map(({ fate }) => fate)
-    const reason = (['no_country_left', 'outranked', 'duplicate'] as const).find((fate) =>
-      fates.includes(fate),
-    )
+    const reason = (['no_country_left', 'outranked'] as const).find((fate) => fates.includes(fate))
     return { ...told, reason: reason ?? 'not_authorized', ...(!reason && verdictOf({ ...signal, offers })) }
   }
 

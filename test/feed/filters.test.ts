@@ -70,6 +70,16 @@ test('an unknown filter restricts nothing, is named, and has a version of its ow
   t.end()
 })
 
+test("vendors' filters restrict nothing, and the answer says so in words of its own", (t) => {
+  const vendors = ask(feed, { filters: { ext: { acme: { score: 3 } } } })
+  t.same(ids(vendors.signals), all)
+  t.match(vendors.warnings, [{ code: 'UNKNOWN_FILTER', message: /vendor/, field: 'filters.ext' }])
+  t.equal(vendors.warnings.length, 1)
+  t.not(vendors.feedVersion, ask(feed, {}).feedVersion)
+  t.same(ask(feed, { filters: { ext: {} } }).warnings, [])
+  t.end()
+})
+
 test('fields chooses among what describes a signal; what identifies, activates and prices it stays', (t) => {
   const rich = feedOf([listing('s', { methodology: 'observed', countries: ['DE'], value_type: 'binary' })])
   const [row] = ask(rich, { fields: ['methodology', 'name'] }).signals

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
+import type { Deployment, PricingOption } from '../../src/adcp/signal.js'
 import { buildSnapshot } from '../../src/feed/builder.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
 import { anyWorld, proven, type World } from './arbitrary.js'
@@ -21,6 +22,12 @@ const queries = fc.constantFrom<Selection>(
   { filters: { data_providers: ['one.example'] } },
   { filters: { max_cpm: 2 } },
   { countries: ['DE'] },
+  { countries: ['DE', 'US'], filters: { max_cpm: 2 } },
+  { destinations: [{ type: 'platform', platform: 'dv360' }] },
+  {
+    destinations: [{ type: 'agent', agent_url: 'https://sales.example', account: 'acc1' }],
+    countries: ['FR'],
+  },
 )
 
 /** Two worlds that share some of what they are made of, so that equal answers are not rare. */
@@ -50,7 +57,6 @@ test('a visible difference of structure moves the feed version, one of prices th
     fc.property(kin, queries, readers, ([one, two], query, reader) => {
       const a = seen(one, query, reader)
       const b = seen(two, query, reader)
-      const narrowed = query.countries !== undefined // the version speaks of whole rows: it may move for less
       if (a.structure !== b.structure && a.page.feedVersion === b.page.feedVersion) return false
       if (
         a.prices !== b.prices &&
@@ -58,7 +64,6 @@ test('a visible difference of structure moves the feed version, one of prices th
         a.page.pricingVersion === b.page.pricingVersion
       )
         return false
-      if (narrowed) return true
       if (a.structure === b.structure && a.page.feedVersion !== b.page.feedVersion) return false
       return (
         a.prices !== b.prices ||
@@ -129,5 +134,58 @@ test('a price moves the pricing version alone, and a provider moves nobody who f
   t.equal(after.all[0], before.all[0])
   t.not(after.all[1], before.all[1])
   t.same(after.other, before.other)
+  t.end()
+})
+
+test('what a tuple does not show of its signals moves none of its tokens', (t) => {
+  const on = (platform: string, segment_id: string, minutes: number): Deployment[] => [
+    { type: 'platform', platform, is_live: false, estimated_activation_duration_minutes: minutes },
+    {
+      type: 'platform',
+      platform,
+      account: 'a',
+      is_live: true,
+      activation_key: { type: 'segment_id', segment_id },
+    },
+  ]
+  const at = (cpm: number): PricingOption[] => [
+    { pricing_option_id: 'po', model: 'cpm', cpm, currency: 'USD' },
+  ]
+  type Shown = { key: string; minutes: number; price: number }
+  const worldOf = ({ key, minutes, price }: Shown, hidden: Shown) => {
+    const feed = emptyFeed()
+    const deployments = [...on('dv360', key, minutes), ...on('elsewhere', hidden.key, hidden.minutes)]
+    publish(feed, [
+      sliceOf('alpha', [
+        listing('s', { deployments, countries: ['DE'], pricing_options: at(price) }),
+        listing('t', { deployments, pricing_options: at(price) }),
+      ]),
+      sliceOf('beta', [
+        listing('s', {
+          deployments: on('dv360', hidden.key, hidden.minutes),
+          countries: ['US'],
+          pricing_options: at(hidden.price),
+        }),
+      ]),
+    ])
+    return feed
+  }
+  const query = { countries: ['DE'], destinations: [{ type: 'platform' as const, platform: 'dv360' }] }
+  const everything: Reader = {
+    ...granted,
+    grants: [...granted.grants, { type: 'platform', platform: 'elsewhere' }],
+  }
+  const tokens = (shown: Shown, hidden: Shown) => {
+    const { feedVersion, pricingVersion } = pageOf(
+      worldOf(shown, hidden).wholesale({ ...query, maxResults: 9 }, everything, 0),
+    )
+    return [feedVersion, pricingVersion]
+  }
+  const one = { key: 'k1', minutes: 60, price: 5 }
+  const before = tokens(one, one)
+  for (const moved of [{ key: 'k2' }, { minutes: 5 }, { price: 1 }]) {
+    t.same(tokens(one, { ...one, ...moved }), before)
+    t.strictNotSame(tokens({ ...one, ...moved }, one), before)
+  }
   t.end()
 })

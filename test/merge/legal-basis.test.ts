@@ -1,13 +1,20 @@
 import { test } from 'tap'
-import { UNVERIFIABLE } from '../feed/world.js'
+import type { Row } from '../feed/reader.js'
+import { UNAUTHORIZED, UNVERIFIABLE } from '../feed/world.js'
 import { offer, rowOf } from './offers.js'
 
 const consent = { consent_basis: ['consent'], art9_basis: 'explicit_consent' }
+
+const conflictsOf = ({ ext: { tributary } }: Row) => (tributary as { conflicts?: object[] }).conflicts
 
 test("a published definition's basis stands, whatever offers say", (t) => {
   const row = rowOf([offer('north', consent)], { definition: { consent_basis: ['contract'] } })
   t.same(row.consent_basis, ['contract'])
   t.notOk('art9_basis' in row, 'the provider is silent, so nobody else speaks for it')
+  t.same(conflictsOf(row), [
+    { field: 'consent_basis', upstreams: ['north'] },
+    { field: 'art9_basis', upstreams: ['north'] },
+  ])
   t.end()
 })
 
@@ -25,16 +32,18 @@ test('offers that disagree leave the basis absent, and the conflict is named', (
   const row = rowOf([offer('north', consent), offer('south', { consent_basis: ['contract'] })])
   t.notOk('consent_basis' in row)
   t.equal(row.art9_basis, 'explicit_consent')
-  t.same(row.ext.tributary, {
-    ...row.ext.tributary,
-    conflicts: [{ field: 'consent_basis', upstreams: ['north', 'south'] }],
-  })
+  t.same(conflictsOf(row), [{ field: 'consent_basis', upstreams: ['north', 'south'] }])
   t.end()
 })
 
-test('an unverified offer does not speak for the provider', (t) => {
-  const row = rowOf([offer('north', consent, UNVERIFIABLE)], { policy: 'lenient' })
-  t.notOk('consent_basis' in row)
-  t.notOk('art9_basis' in row)
+test('where the provider cannot be asked, rows that agree are believed; one that it denies never speaks for it', (t) => {
+  const unverified = [offer('north', consent, UNVERIFIABLE), offer('south', {}, UNVERIFIABLE)]
+  t.match(rowOf(unverified, { policy: 'lenient' }), consent)
+  const denied = rowOf([offer('north', consent, UNAUTHORIZED)], { policy: 'observe' })
+  t.notOk('consent_basis' in denied)
+  t.same(conflictsOf(denied), [
+    { field: 'consent_basis', upstreams: ['north'] },
+    { field: 'art9_basis', upstreams: ['north'] },
+  ])
   t.end()
 })

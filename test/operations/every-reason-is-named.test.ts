@@ -191,7 +191,7 @@ test('for every way a signal can be missing, explain names the true reason', asy
     ['of_a_product', 'refused_row', 'product_scope'],
     ['seg_product', 'refused_row', 'product_scope'],
     ['segment_twice_a', 'present'],
-    ['segment_twice_b', 'duplicate'],
+    ['segment_twice_b', 'present'],
     ['main', 'present'],
     ['dead', 'upstream_absent', 'unreachable'],
     ['slow', 'upstream_starting'],

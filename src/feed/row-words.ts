@@ -1,0 +1,57 @@
+/**
+ * What the parts of a row hash to, so that a reader's version speaks of exactly the parts it is shown (DESIGN 5.5):
+ * what the row says beside its deployments, each deployment with the offers that give it, and the prices.
+ */
+import { LRUCache } from 'lru-cache'
+import type { ActivationKey } from '../adcp/signal.js'
+import type { Row } from '../merge/row.js'
+import type { Column } from './columns.js'
+import { digestWords } from './digest.js'
+import { WORDS } from './keys.js'
+
+export type Words = readonly number[]
+
+/** Few states of few targets stand behind millions of deployments: each is hashed once. */
+const states = new LRUCache<string, Words>({ max: 20_000 })
+
+function stateWords(state: string): Words {
+  const known = states.get(state)
+  if (known) return known
+  const words = digestWords(state)
+  states.set(state, words)
+  return words
+}
+
+/** Half a digest is enough: keys are only compared with keys of the same deployment. */
+export function keyWords(key: ActivationKey | undefined): readonly [number, number] {
+  if (!key) return [0, 0]
+  const [first = 0, second = 0] = digestWords(JSON.stringify(key))
+  return [first, second]
+}
+
+const NO_PRICES = digestWords('')
+
+export type RowWords = {
+  /** All but the prices: the digest of the next two. */
+  structure: Words
+  core: Words
+  /** In the row's order. */
+  deployments: readonly Words[]
+  pricing: Words
+}
+
+export function rowWords(row: Row): RowWords {
+  const core = digestWords(row.core)
+  const deployments = row.states.map(stateWords)
+  const parts = new Uint32Array(WORDS * (deployments.length + 1))
+  parts.set(core)
+  deployments.forEach((words, at) => {
+    parts.set(words, WORDS * (at + 1))
+  })
+  const pricing = row.tail === '' ? NO_PRICES : digestWords(row.tail)
+  return { structure: digestWords(parts), core, deployments, pricing }
+}
+
+export function pushWords(column: Column<Uint32Array>, from: ArrayLike<number>, at = 0): void {
+  for (let word = 0; word < WORDS; word += 1) column.push(from[at * WORDS + word] as number)
+}

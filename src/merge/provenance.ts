@@ -1,0 +1,42 @@
+/** Who sells a signal, as readers see it under `ext.tributary.offers` (DESIGN 5.4, "provenance"): compact, no times. */
+import type { SignalRef } from '../adcp/reference.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { Verdict } from '../authz/verdict.js'
+import { listingRef } from './identity.js'
+import type { Offer } from './offer.js'
+
+/** One offer by itself. Its pricing options are those whose id its handle begins. */
+export type Seller = {
+  upstream: string
+  agent_url: string
+  handle: string
+  verdict: Verdict['outcome']
+  reason?: string
+  mode?: 'enumerated'
+  claimed_source?: string
+}
+
+/** The same beside the other offers of its row. */
+export type Provenance = Seller & {
+  /** Where this offer alone is narrower than the signal. */
+  countries?: readonly string[]
+  /** Its own estimate, where the row publishes another's. */
+  coverage_percentage?: number
+  /** Keys of its targets (merge/deployments.ts). */
+  deployments: readonly string[]
+}
+
+/** Another host than the one that was called: kept as provenance, not as identity (DESIGN 5.1). */
+function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | undefined {
+  if (ref?.scope !== 'signal_source' || ref.signal_source_url === agentUrl) return undefined
+  return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
+}
+
+export function sellerOf({ upstream, agentUrl, mode, listing, verdict }: Offer, handle: string): Seller {
+  const seller: Seller = { upstream, agent_url: agentUrl, handle, verdict: verdict.outcome }
+  if ('reason' in verdict) seller.reason = verdict.reason
+  if (mode === 'enumerated') seller.mode = mode
+  const claimed = claimedSource(listingRef(listing), agentUrl)
+  if (claimed !== undefined) seller.claimed_source = claimed
+  return seller
+}

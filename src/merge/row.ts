@@ -1,0 +1,110 @@
+/**
+ * What a signal is, and what some of its offers let a buyer do with it, as one published row (DESIGN 5.4). The same
+ * function writes the row of all offers and the row of those that a reader's countries leave (merge/narrow.ts).
+ */
+import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
+import type { Listing } from '../upstreams/slice.js'
+import { mergeCoverage } from './coverage.js'
+import type { Conflict } from './definition.js'
+import { type MergedDeployment, mergeDeployments } from './deployments.js'
+import { lowest, type MergedOption, mergePricing } from './pricing.js'
+import type { Seller } from './provenance.js'
+
+/** What does not depend on who sells it where. */
+export type Description = {
+  handle: string
+  ref: SignalRef
+  /** Descriptive members in published order. */
+  fields: Readonly<Record<string, unknown>>
+  /** Restrictions in words that the response schema does not know. */
+  restrictions: readonly string[]
+  conflicts: readonly Conflict[]
+}
+
+/** An offer that stands in the row. `countries`: where it may be used; undefined when no bound is known. */
+export type Standing = { seller: Seller; listing: Listing; countries: readonly string[] | undefined }
+
+/** A row in parts, so that structure and prices move apart, and a reader's answer can be hashed without being written. */
+export type Row = {
+  /** The row's JSON up to its prices, without the closing brace. */
+  readonly head: string
+  /** `,"pricing_options":[...]`, or empty. */
+  readonly tail: string
+  /** What the head says beside its deployments. */
+  readonly core: string
+  /** What it says of each deployment: the offers that give it, and its state. */
+  readonly states: readonly string[]
+  readonly deployments: readonly MergedDeployment[]
+  readonly countries: readonly string[] | undefined
+  /** Offers differ in where they may be used: a reader who names countries may get fewer of them. */
+  readonly mixed: boolean
+  readonly coverage: number | undefined
+  /** NaN when no option has the model. */
+  readonly lowestCpm: number
+  readonly lowestPercent: number
+}
+
+/** A signal may be used where one of its offers may. */
+function joint(standing: readonly Standing[]): readonly string[] | undefined {
+  if (standing.length === 1) return standing[0]?.countries
+  const known = standing.flatMap(({ countries }) => (countries ? [countries] : []))
+  return known.length < standing.length ? undefined : [...new Set(known.flat())].sort()
+}
+
+function tailOf(options: readonly MergedOption[]): string {
+  return options.length === 0
+    ? ''
+    : `,"pricing_options":${JSON.stringify(options.map(({ option }) => option))}`
+}
+
+/** A Provenance as JSON up to its deployments, without the closing brace. */
+function sellerText({ seller, listing, countries }: Standing, mixed: boolean, covers: boolean): string {
+  const { coverage_percentage: own } = listing
+  const bound = mixed && countries ? `,"countries":${JSON.stringify(countries)}` : ''
+  const coverage = covers || own === undefined ? '' : `,"coverage_percentage":${own}`
+  return `${JSON.stringify(seller).slice(0, -1)}${bound}${coverage}`
+}
+
+/** `ext.tributary`, which ends a head; `sellers` are objects without their closing brace. */
+function endOf(sellers: readonly string[], { restrictions, conflicts }: Description): string {
+  const notes =
+    (restrictions.length > 0 ? `,"restricted_attributes":${JSON.stringify(restrictions)}` : '') +
+    (conflicts.length > 0 ? `,"conflicts":${JSON.stringify(conflicts)}` : '')
+  return `,"ext":{"tributary":{"offers":[${sellers.map((seller) => `${seller}}`).join()}]${notes}}}`
+}
+
+export function writeRow(description: Description, standing: readonly Standing[]): Row {
+  const { handle, ref, fields } = description
+  const { deployments, keysOf } = mergeDeployments(standing)
+  const options = mergePricing(
+    standing,
+    standing.map(({ seller }) => seller.handle),
+  )
+  const coverage = mergeCoverage(standing, ref)
+  const countries = joint(standing)
+  const mixed = standing.some((one) => one.countries?.length !== countries?.length)
+  const opening = JSON.stringify({
+    signal_agent_segment_id: handle,
+    signal_ref: ref,
+    signal_id: legacyFromRef(ref),
+    ...fields,
+    coverage_percentage: coverage.percentage,
+    coverage_forecast: coverage.forecast,
+    countries,
+  }).slice(0, -1)
+  const sellers = standing.map((one, at) => sellerText(one, mixed, at === coverage.offer))
+  const placed = sellers.map((seller, at) => `${seller},"deployments":${JSON.stringify(keysOf[at])}`)
+  const targets = deployments.map(({ deployment }) => JSON.stringify(deployment))
+  return {
+    head: `${opening},"deployments":[${targets.join()}]${endOf(placed, description)}`,
+    tail: tailOf(options),
+    core: `${opening}${endOf(sellers, description)}`,
+    states: targets.map((target, at) => `${deployments[at]?.offers.join()} ${target}`),
+    deployments,
+    countries,
+    mixed,
+    coverage: coverage.percentage,
+    lowestCpm: lowest(options, 'cpm'),
+    lowestPercent: lowest(options, 'percent_of_media'),
+  }
+}

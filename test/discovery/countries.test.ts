@@ -1,0 +1,48 @@
+import { test } from 'tap'
+import { createGate, createRowPieces } from '../../src/discovery/page.js'
+import { buildSnapshot } from '../../src/feed/builder.js'
+import { criteriaOf } from '../../src/feed/canonical.js'
+import type { Reader, Selection } from '../../src/feed/query.js'
+import { viewOf } from '../../src/feed/view.js'
+import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+
+const platform = (name: string) => ({ type: 'platform' as const, platform: name })
+const found = buildSnapshot({
+  slices: [
+    sliceOf('alpha', [
+      listing('s', {
+        countries: ['DE'],
+        deployments: [
+          { ...platform('X'), is_live: true, activation_key: { type: 'segment_id', segment_id: 'AKEY' } },
+          { ...platform('ONLYDE'), is_live: false },
+        ],
+      }),
+    ]),
+    sliceOf('beta', [
+      listing('s', { countries: ['US'], deployments: [{ ...platform('X'), is_live: false }] }),
+    ]),
+  ],
+  judge: judgeThat(),
+})
+const nothing = buildSnapshot({ slices: [], judge: judgeThat() })
+const reader: Reader = { ...buyer, grants: [platform('X')] }
+
+test('what a question finds is narrowed to the countries it names, in the feed and beside it', (t) => {
+  for (const ground of [{ feed: found }, { feed: nothing, beside: found }]) {
+    const [entry] = found.shown
+    const hit = ground.feed.count - (ground.feed === found ? found.count : 0) + (entry as number)
+    const see = (selection: Selection) => {
+      const sight = { criteria: criteriaOf(selection), reader }
+      const { entries } = viewOf(ground.feed, sight.criteria, true)
+      return {
+        passes: createGate(ground, entries, sight)(hit),
+        row: JSON.stringify(createRowPieces(ground, sight).row(hit)),
+      }
+    }
+    t.match(see({ countries: ['DE'] }).row, /AKEY/)
+    t.notMatch(see({ countries: ['US'] }).row, /AKEY|ONLYDE|alpha/)
+    t.ok(see({ countries: ['US'] }).passes)
+    t.notOk(see({ countries: ['US'], destinations: [platform('ONLYDE')] }).passes)
+  }
+  t.end()
+})

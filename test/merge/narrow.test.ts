@@ -1,0 +1,60 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { narrowRow, type PublishedRow } from '../../src/merge/narrow.js'
+import { type MergedSignal, mergeSignal } from '../../src/merge/signal.js'
+import { anyListing, proven } from '../feed/arbitrary.js'
+import type { Row } from '../feed/reader.js'
+import { IDENTITY, offer } from './offers.js'
+
+const anyOffers = fc
+  .array(fc.tuple(fc.constantFrom('alpha', 'beta', 'gamma'), anyListing), { minLength: 1, maxLength: 4 })
+  .map((sold) => sold.map(([upstream, listing]) => offer(upstream, listing)))
+const anyCountries = fc.subarray(['DE', 'FR', 'US'], { minLength: 1 })
+
+function merged(offers: Parameters<typeof mergeSignal>[1]): MergedSignal | undefined {
+  const signal = mergeSignal(IDENTITY, offers, 'strict')
+  return signal.kind === 'signal' ? signal : undefined
+}
+
+const parsed = ({ head, tail }: { head: string; tail: string }) => JSON.parse(`${head}${tail}}`) as Row
+
+function narrowed(signal: MergedSignal, offers: Parameters<typeof mergeSignal>[1], countries: string[]) {
+  const standing = offers.filter((_, at) => signal.contributes[at])
+  return narrowRow(parsed(signal) as unknown as PublishedRow, standing, countries)
+}
+
+test('a row that countries narrow says of its offers what the usable ones alone would', (t) => {
+  proven(
+    t,
+    2_000,
+    fc.property(anyOffers, anyCountries, (offers, countries) => {
+      const whole = merged(offers)
+      fc.pre(whole?.mixed === true)
+      const standing = offers.filter((_, at) => whole?.contributes[at])
+      const usable = standing.filter(
+        ({ listing: { countries: own } }) => !own || own.some((country) => countries.includes(country)),
+      )
+      const row = narrowed(whole as MergedSignal, offers, countries)
+      const alone = merged(usable)
+      if (!row || !alone) return row === alone
+      const told = ({ coverage_percentage, coverage_forecast, deployments, countries, ext }: Row) =>
+        JSON.stringify([coverage_percentage, coverage_forecast, deployments, countries, ext.tributary.offers])
+      return row.tail === alone.tail && told(parsed(row)) === told(parsed(alone))
+    }),
+  )
+  t.end()
+})
+
+test('where every offer may be used, narrowing changes no byte', (t) => {
+  proven(
+    t,
+    2_000,
+    fc.property(anyOffers, (offers) => {
+      const whole = merged(offers)
+      fc.pre(whole?.mixed === true)
+      const row = narrowed(whole as MergedSignal, offers, ['DE', 'FR', 'US'])
+      return row?.head === whole?.head && row?.tail === whole?.tail && row?.core === whole?.core
+    }),
+  )
+  t.end()
+})
