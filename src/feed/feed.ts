@@ -3,6 +3,7 @@
  * walks that never tear (DESIGN 5.5; specification, Wholesale conditional-fetch rules). Reads are synchronous: a snapshot
  * is swapped between two of them, never during one.
  */
+import { LRUCache } from 'lru-cache'
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { BAD_CURSOR } from '../adcp/get-signals.js'
 import { type Criteria, criteriaOf } from './canonical.js'
@@ -23,6 +24,7 @@ import type {
   WholesaleQuery,
 } from './query.js'
 import type { Snapshot } from './snapshot.js'
+import type { View } from './view.js'
 
 export type FeedOptions = {
   /** Shared by all replicas, and kept over restarts. */
@@ -47,6 +49,7 @@ type Answering = { sight: Sight; scope: CacheScope }
 
 const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
 const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
+const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
 const PLAIN_NAME = /^[A-Za-z0-9_]{1,64}$/
 
 const UNKNOWN = 'This agent does not know this filter: the answer is not restricted by it.'
@@ -82,16 +85,28 @@ const NOT_READY: Refused = {
   }),
 }
 
+/** A view belongs to one tuple and visibility; what else a token depends on is the key. */
+const told = new WeakMap<View, Map<string, Versions>>()
+
 /** Tokens over exactly what a caller of this tuple is shown, bound to the scope they are given in. */
 function versions(mode: string, { sight, scope }: Answering, criteria: Criteria, reader: Reader): Versions {
+  const { view, secret } = sight
   const account = scope === 'account' ? reader.account : ''
+  const known = told.get(view) ?? new Map<string, Versions>()
+  told.set(view, known)
+  const key = `${mode} ${scope} ${account} ${secret}`
+  const given = known.get(key)
+  if (given) return given
   const token = (...content: string[]) =>
     digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
-  const feedVersion = token('feed', sight.view.structure, sight.secret)
+  const feedVersion = token('feed', view.structure, secret)
   // Without prices in sight there is no version of them either: it would tell that they moved.
-  return reader.visibility === 'full'
-    ? { feedVersion, pricingVersion: token('pricing', sight.view.pricing), cacheScope: scope }
-    : { feedVersion, cacheScope: scope }
+  const made: Versions =
+    reader.visibility === 'full'
+      ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
+      : { feedVersion, cacheScope: scope }
+  known.set(key, made)
+  return made
 }
 
 /** Feed first, prices second: both asked must match (specification, Wholesale conditional-fetch rules 1). */
@@ -129,6 +144,7 @@ function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint3
 
 export function createFeed({ cursorSecret, retain }: FeedOptions) {
   const cursors = createCursors(cursorSecret)
+  const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
   const publicLayer = createLayer(retain)
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
 
@@ -193,6 +209,16 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     }
   }
 
+  /** The place after `last` in the walk that `binding` names. A cache asks for the same pages all day. */
+  function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
+    const name = `${snapshot.id} ${last} ${binding}`
+    const known = written.get(name)
+    if (known !== undefined) return known
+    const cursor = cursors.write({ snapshot: snapshot.id, after: keyAt(snapshot.keys, last) }, binding)
+    written.set(name, cursor)
+    return cursor
+  }
+
   /** Enumerates the feed. `now` in ms. */
   function wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer {
     const criteria = criteriaOf(query)
@@ -213,13 +239,12 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     const entries = view.entries.subarray(first, first + query.maxResults)
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
+    // Spreads stand last: with properties after them each answer would get a hidden class of its own.
     return {
-      ...body(from, entries, query, criteria, reader),
-      ...(pinned ? versions('wholesale', pinned, criteria, reader) : latestVersions),
       total: view.entries.length,
-      ...(more
-        ? { cursor: cursors.write({ snapshot: snapshot.id, after: keyAt(snapshot.keys, last) }, binding) }
-        : {}),
+      ...(more && { cursor: cursorAfter(snapshot, last, binding) }),
+      ...(pinned ? versions('wholesale', pinned, criteria, reader) : latestVersions),
+      ...body(from, entries, query, criteria, reader),
     }
   }
 

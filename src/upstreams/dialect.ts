@@ -2,6 +2,7 @@
  * What an agent understands, read from its capabilities, and what it may therefore be sent (FACTS 8: old agents
  * reject arguments they do not know; "Send only arguments that the dialect knows").
  */
+import { PROJECTABLE } from '../adcp/get-signals.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { legacyFromRef } from '../adcp/reference.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
@@ -56,41 +57,10 @@ const KNOWN: Record<Release, Readonly<Record<string, readonly string[]>>> = {
 
 /**
  * Every field that a current agent can be asked for (schema get-signals-request, `fields`): listings are compact by
- * default, and what a signal's own source declares about it is found nowhere else.
+ * default, and what a signal's own source declares about it is found nowhere else. `coverage_forecast`, which we let
+ * callers name, is not in the enum of the request schema: a strict agent would refuse it.
  */
-export const LISTING_FIELDS: readonly string[] = [
-  'signal_ref',
-  'signal_id',
-  'signal_agent_segment_id',
-  'name',
-  'description',
-  'value_type',
-  'categories',
-  'range',
-  'signal_type',
-  'data_provider',
-  'coverage_percentage',
-  'deployments',
-  'pricing_options',
-  'taxonomy',
-  'data_sources',
-  'methodology',
-  'segmentation_criteria',
-  'criteria_url',
-  'refresh_cadence',
-  'lookback_window',
-  'onboarder',
-  'modeling',
-  'audience_expansion',
-  'device_expansion',
-  'countries',
-  'consent_basis',
-  'restricted_attributes',
-  'policy_categories',
-  'art9_basis',
-  'data_subject_rights',
-  'last_updated',
-]
+export const LISTING_FIELDS: readonly string[] = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
 
 /** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
