@@ -308,10 +308,7 @@ async function composed(
 
   return {
     ...{ app, url, feed, apply },
-    ready: opening({ upstreams, providers, clock })
-      .then(publisher.request)
-      .then(discovery.searchable)
-      .then(discovery.resume),
+    ready: opening({ upstreams, providers, clock }).then(publisher.request).then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
     close: stack.close,

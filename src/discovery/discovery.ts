@@ -109,12 +109,6 @@ export function createDiscovery(options: DiscoveryOptions) {
     discover: answers.discover,
     /** The server's `lookup`. */
     lookup: createLookup({ feed, pages, learned, judge }),
-    /** Whether the feed can be searched at all. */
-    isSearchable: () => search.current() !== undefined,
-    /** When it can for the first time. */
-    async searchable(): Promise<void> {
-      while (!search.current()) await search.change()
-    },
     resolve,
     /** Indexes the public snapshot, off this thread. Call it with each that is published. */
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),

@@ -123,7 +123,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const kept = createA2aTasks(now)
   addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, newTaskId, ...shared })
   addOperations(app, {
-    isReady: () => feed.current() !== undefined && options.discovery.isSearchable(),
+    isReady: () => feed.current() !== undefined,
     ...(options.configuration && { configuration: options.configuration }),
     door,
     registry: metrics.registry,

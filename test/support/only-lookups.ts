@@ -16,6 +16,5 @@ export function onlyLookups(feed: Pick<Feed, 'see'>): SignalsDiscovery {
       kind: 'refused',
       error: adcpError('SERVICE_UNAVAILABLE', 'Nothing is searched here.'),
     }),
-    isSearchable: () => true,
   }
 }

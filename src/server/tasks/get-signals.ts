@@ -27,8 +27,6 @@ export type SignalsFeed = {
 export type SignalsDiscovery = {
   discover(input: GetSignalsRequest, reader: Reader, context: CallContext): TaskAnswer | Promise<TaskAnswer>
   lookup: Lookup
-  /** Whether the feed can be searched; false until its first index stands. */
-  isSearchable(): boolean
 }
 
 export type GetSignalsOptions = {

@@ -8,13 +8,13 @@ test('a brief question right after the start finds what the feed holds', async (
   t.equal((await fetch(`${world.federation.url}/readyz`)).status, 200)
   const answer = await world.call('get_signals', {
     ...question,
-    time_budget: { interval: 1, unit: 'seconds' },
+    time_budget: { interval: 20, unit: 'seconds' },
   })
   t.match(answer.signals?.[0], { name: /Mortgage Seekers/ })
   await world.restart()
   const again = await world.call('get_signals', {
     ...question,
-    time_budget: { interval: 1, unit: 'seconds' },
+    time_budget: { interval: 20, unit: 'seconds' },
   })
   t.match(again.signals?.[0], { name: /Mortgage Seekers/ })
   t.notMatch(again.incomplete ?? [], [{ description: /cannot be searched yet/ }])
