@@ -43,6 +43,8 @@ export function createSearchHost(file: SynonymFile) {
     })
   }
 
+  let closed = false
+
   async function follow(): Promise<void> {
     while (next) {
       const { snapshot, number } = next
@@ -54,7 +56,7 @@ export function createSearchHost(file: SynonymFile) {
         indexed = number
       } catch (error) {
         worker = undefined // a thread that died is replaced with the next snapshot
-        throw error
+        if (!closed) throw error
       } finally {
         for (const proceed of waiting.splice(0)) proceed()
       }
@@ -83,6 +85,7 @@ export function createSearchHost(file: SynonymFile) {
     /** What is searched now; undefined until the first index stands. */
     current: () => current,
     async close(): Promise<void> {
+      closed = true // a build under way ends with its thread, and nobody waits for it any more
       next = undefined
       await worker?.terminate()
     },
