@@ -2,6 +2,7 @@
  * Asks many upstreams one question and collects what comes, without ever waiting for the slowest (DESIGN 5.7). The same
  * question asked at once, or again within a minute, is asked upstream once; what came late serves whoever asks next.
  */
+
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
 import type { Arguments, Auth, Payload } from './agent.js'
@@ -9,8 +10,8 @@ import { digestOf } from './collect.js'
 import { DELIVER_TO, isCredentialError, isTransient } from './dialect.js'
 import { createLatencies } from './latencies.js'
 import { readRow } from './listing.js'
-import { packSlab } from './packed.js'
 import type { UpstreamCall } from './runner.js'
+import { packSlab } from './slab.js'
 import type { Slice } from './slice.js'
 import type { UpstreamFailure } from './status.js'
 import type { CallOutcome, Upstreams } from './upstreams.js'

@@ -95,3 +95,10 @@ export function createSlabWriter() {
 
   return { append, finish }
 }
+
+/** A few rows as a slab of exactly their size. */
+export function packSlab(rows: Iterable<Uint8Array>): Slab {
+  const writer = createSlabWriter()
+  for (const row of rows) writer.append(row)
+  return writer.finish()
+}
