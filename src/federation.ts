@@ -23,6 +23,8 @@ import {
   admissionSettings,
   credentialOf,
   overlayAccounts,
+  providerSettings,
+  SANDBOX_SIGNALS,
   settledAtStart,
   upstreamsSettings,
 } from './federation/settings.js'
@@ -51,8 +53,6 @@ import type { Blobs } from './upstreams/blobs.js'
 import type { UpstreamStatus } from './upstreams/status.js'
 import { createUpstreams } from './upstreams/upstreams.js'
 
-const DEFAULT_SANDBOX_SIGNALS = 2_400
-const PROVIDER_CONCURRENCY = 16
 const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
 const SECRET_NAME = 'cursor-secret'
 const SYNONYMS = fileURLToPath(new URL('../../config/synonyms.yaml', import.meta.url))
@@ -102,7 +102,7 @@ function createStack() {
 
 /** The sandbox is a development tool: its server libraries are loaded only when it is asked for. */
 async function sandboxHosts(
-  { config, sandboxSignals = DEFAULT_SANDBOX_SIGNALS }: FederationOptions,
+  { config, sandboxSignals = SANDBOX_SIGNALS }: FederationOptions,
   add: ReturnType<typeof createStack>['add'],
 ): Promise<Readonly<Record<string, string>>> {
   if (!config.sandbox) return {}
@@ -180,9 +180,7 @@ async function composed(
   const providers = stack.add(
     createProviders({
       ...{ send, blobs, clock, log },
-      refreshMs: config.authorization.refreshMs,
-      concurrency: PROVIDER_CONCURRENCY,
-      confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
+      ...providerSettings(() => config),
     }),
   )
   const policy = () => config.authorization

@@ -3,8 +3,8 @@
  * signal_tags variants). Whatever narrows a grant and cannot be understood voids the whole entry: dropping a
  * malformed limit would widen what the provider wrote. `authorized_for` is a label and grants or limits nothing.
  */
+import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { isRecord } from './inspect.js'
 import { instantOf } from './instant.js'
 
 const MAX_URL = 2048

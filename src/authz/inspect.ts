@@ -2,7 +2,9 @@
  * Reads the bytes of an adagents.json as far as deciding what to do with them takes: a document, a pointer to one,
  * or nothing usable (FACTS 7; schema adagents.json). Its entries are read later, where merging runs (rules.ts).
  */
+
 import { hash } from 'node:crypto'
+import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { instantOf } from './instant.js'
 
@@ -72,11 +74,6 @@ function pointerTo(location: unknown, field: string): Inspection {
 
 function validator(value: unknown): string | undefined {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_VALIDATOR ? value : undefined
-}
-
-/** Whether the value is an object with members, as opposed to null, an array or a scalar. */
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** What the bytes are. Pure, total, linear in their number. */

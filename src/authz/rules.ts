@@ -2,9 +2,10 @@
  * A provider's document as tables: who is granted what, by signal id and by tag (FACTS 7). Built once per document,
  * read once per offer. Entries are read one by one: a bad one is skipped with a diagnostic and voids no other.
  */
+import { isRecord } from '../adcp/json.js'
 import { createDiagnostics, type Diagnostic, type Diagnostics } from './diagnostic.js'
 import { type Limits, readEntry } from './entry.js'
-import { isRecord, parseJson } from './inspect.js'
+import { parseJson } from './inspect.js'
 import type { Verdict } from './verdict.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/

@@ -9,6 +9,10 @@ import { overlayName } from '../server/callers.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 import type { OverlayAccount, OverlayCredential } from './overlays.js'
 
+/** Signals of the sandbox world when nothing else is said. */
+export const SANDBOX_SIGNALS = 2_400
+const PROVIDER_CONCURRENCY = 16
+
 export function upstreamsSettings({ registries, upstreams, defaults, discovery }: Config): UpstreamsConfig {
   return {
     registries,
@@ -20,6 +24,16 @@ export function upstreamsSettings({ registries, upstreams, defaults, discovery }
     })),
     policy: discovery,
     defaults,
+  }
+}
+
+/** `config` gives the configuration that runs when it is asked. */
+export function providerSettings(config: () => Config) {
+  return {
+    refreshMs: config().authorization.refreshMs,
+    concurrency: PROVIDER_CONCURRENCY,
+    confirmPointer: (domain: string, url: string) =>
+      config().authorization.confirmedPointers.get(domain) === url,
   }
 }
 

@@ -1,11 +1,10 @@
 /** What providers say now, for this thread: the questions of brief-only agents, the start table, explain. */
 import type { SignalRef } from '../adcp/reference.js'
 import { type CompiledProvider, compileProviders } from '../authz/decide.js'
-import { type PolicySettings, policyFor } from '../authz/policy.js'
+import type { PolicySettings } from '../authz/policy.js'
 import type { Providers } from '../authz/providers.js'
 import { referencesFor } from '../authz/references.js'
-import { viewProvider } from '../authz/view.js'
-import type { Judge } from '../feed/judge.js'
+import { type Judge, judgeAt, pending } from '../feed/judge.js'
 import type { Clock } from '../net/clock.js'
 
 export type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
@@ -20,17 +19,10 @@ export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
     const state = providers.state(domain)
     const fresh = state && compileProviders([state], compiled).get(state.domain)
     if (fresh) compiled.set(state.domain, fresh)
-    return fresh ?? { domain, expiresAt: 0, reason: 'pending' }
+    return fresh ?? pending(domain)
   }
 
-  function judge(): Judge {
-    const now = clock.now()
-    return (domain) => {
-      const view = viewProvider(provider(domain), now)
-      const applied = policyFor(policy(), domain)
-      return { ...view, policy: applied, stamp: `${applied} ${view.stamp}` }
-    }
-  }
+  const judge = (): Judge => judgeAt({ get: provider }, policy(), clock.now())
 
   /** What an agent (canonical url) may sell, by every provider's file: only brief-only agents are asked about. */
   function references(agentUrl: string): SignalRef[] {

@@ -2,8 +2,8 @@
 import type { Config } from '../config/values.js'
 import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
+import { SANDBOX_SIGNALS } from './settings.js'
 
-const SANDBOX_SIGNALS = 2_400 // as `serve` starts it when nothing else is said
 const LONG_MS = 60_000
 
 /** A sandbox is a world of its own: the one of a running server cannot be reached from here, so an equal one is made. */

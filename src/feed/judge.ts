@@ -19,10 +19,12 @@ export type Judge = (domain: string) => ProviderView
 export type Providers = ReadonlyMap<string, CompiledProvider>
 
 /** A domain that nobody has asked about yet proves nothing. */
-const pending = (domain: string): CompiledProvider => ({ domain, expiresAt: 0, reason: 'pending' })
+export function pending(domain: string): CompiledProvider {
+  return { domain, expiresAt: 0, reason: 'pending' }
+}
 
 /** `now` in ms: verdicts hold at that moment. */
-export function judgeAt(providers: Providers, settings: PolicySettings, now: number): Judge {
+export function judgeAt(providers: Pick<Providers, 'get'>, settings: PolicySettings, now: number): Judge {
   return (domain) => {
     const view = viewProvider(providers.get(domain) ?? pending(domain), now)
     const policy = policyFor(settings, domain)

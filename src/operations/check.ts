@@ -6,7 +6,7 @@ import { createProviders, type Providers } from '../authz/providers.js'
 import type { Config } from '../config/values.js'
 import { isSettled, opening } from '../federation/opening.js'
 import { createProviderQuestions } from '../federation/provider-questions.js'
-import { upstreamsSettings } from '../federation/settings.js'
+import { providerSettings, upstreamsSettings } from '../federation/settings.js'
 import { createVerdicts } from '../federation/verdicts.js'
 import { openWayOut } from '../federation/way-out.js'
 import { buildSnapshot } from '../feed/builder.js'
@@ -18,7 +18,6 @@ import type { UpstreamStatus } from '../upstreams/status.js'
 import { createUpstreams, type Upstreams } from '../upstreams/upstreams.js'
 import { createPassingBlobs } from './passing-blobs.js'
 
-const PROVIDER_CONCURRENCY = 16
 const POLL_MS = 50
 
 export type CheckedUpstream = {
@@ -141,9 +140,7 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
   const quiet = () => {}
   const providers = createProviders({
     ...{ send: way.send, blobs, clock },
-    refreshMs: config.authorization.refreshMs,
-    concurrency: PROVIDER_CONCURRENCY,
-    confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
+    ...providerSettings(() => config),
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   const verdicts = createVerdicts({ providers, policy: () => config.authorization, clock })

@@ -2,6 +2,7 @@
  * A demo agent over A2A, on the official SDK: protocol 1.0 and 0.3 on one route, told apart by the A2A-Version header,
  * and a card that clients of both read (FACTS 4).
  */
+
 import { randomUUID } from 'node:crypto'
 import { type AgentCard, type Task, TaskState } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'
@@ -14,9 +15,9 @@ import {
   type TaskStore,
 } from '@a2a-js/sdk/server'
 import { LRUCache } from 'lru-cache'
+import { isRecord } from '../adcp/json.js'
 import { type Agent, TASKS } from './agent.js'
 import { type Handler, readText, sendJson } from './host.js'
-import { isRecord } from './outcome.js'
 
 const KEPT_TASKS = 100 // the SDK's own store never forgets
 const LOST = 'lost' // marks a call whose answer must not arrive

@@ -2,12 +2,14 @@
  * One signals agent of the demo market without its transport: the tasks by name, the protocol envelope around their
  * answers (FACTS 2), and the controls that tests turn.
  */
+
 import { type AdcpError, adcpError } from '../adcp/error.js'
+import { isRecord } from '../adcp/json.js'
 import { createActivation } from './activation.js'
 import { capabilitiesOf } from './capabilities.js'
 import { createDiscovery } from './discovery.js'
 import type { Market } from './market.js'
-import { type Args, invalid, isRecord, type Outcome } from './outcome.js'
+import { type Args, invalid, type Outcome } from './outcome.js'
 import { AGENTS, type AgentId, type Party } from './parties.js'
 import { PROFILES } from './profiles.js'
 import { createStock } from './stock.js'

@@ -5,10 +5,11 @@
  */
 
 import { Value } from '@sinclair/typebox/value'
+import { isRecord } from '../adcp/json.js'
 import { refFromLegacy, SignalId, SignalRef } from '../adcp/reference.js'
 import { relevance, wordsOf } from './brief.js'
 import type { Market, MarketSignal } from './market.js'
-import { type Args, done, invalid, isRecord, type Outcome } from './outcome.js'
+import { type Args, done, invalid, type Outcome } from './outcome.js'
 import type { AgentId } from './parties.js'
 import type { Profile } from './profiles.js'
 import type { Card, Stock } from './stock.js'

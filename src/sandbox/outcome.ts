@@ -21,7 +21,3 @@ export function invalid(message: string, field?: string): Outcome {
 export function notFound(field: string): Outcome {
   return { kind: 'refused', error: adcpError('REFERENCE_NOT_FOUND', 'No such reference.', { field }) }
 }
-
-export function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}

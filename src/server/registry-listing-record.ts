@@ -3,8 +3,8 @@
  * sub-objects, what of it matches a query, and the record of an upstream of ours, whose health we measured ourselves.
  */
 
+import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { isObject } from '../upstreams/json.js'
 import type { RosterEntry } from '../upstreams/roster.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 import type { Tool } from '../upstreams/tool-survey.js'
@@ -41,7 +41,7 @@ export type Measured = {
 }
 
 function objects(value: unknown): Record<string, unknown>[] {
-  return Array.isArray(value) ? value.filter(isObject) : []
+  return Array.isArray(value) ? value.filter(isRecord) : []
 }
 
 function pick(from: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
@@ -50,7 +50,7 @@ function pick(from: Readonly<Record<string, unknown>>, names: readonly string[])
 
 /** A registry's record in known fields; undefined when it has no usable url. An unknown type is `unknown`. */
 export function readListed(raw: unknown): Listed | undefined {
-  if (!isObject(raw)) return undefined
+  if (!isRecord(raw)) return undefined
   const url = raw.url ?? raw.mcp_endpoint
   const agentUrl = typeof url === 'string' && url.length <= MAX_TEXT ? canonicalUrl(url) : undefined
   if (!agentUrl) return undefined
@@ -73,8 +73,8 @@ export function shownRecord(record: AgentRecord, flags: ReadonlySet<Flag>): Agen
 }
 
 function metricsOf({ capabilities }: AgentRecord): Record<string, unknown>[] {
-  const measurement = isObject(capabilities) ? capabilities.measurement_capabilities : undefined
-  return isObject(measurement) ? objects(measurement.metrics) : []
+  const measurement = isRecord(capabilities) ? capabilities.measurement_capabilities : undefined
+  return isRecord(measurement) ? objects(measurement.metrics) : []
 }
 
 /** Exact on ids and bodies, substring on `q`; a substring has no wildcards, so `%` and `_` are themselves. */
@@ -97,7 +97,7 @@ export function measures(record: AgentRecord, { metricIds, accreditations, q }: 
  * badge, and those are told apart here.
  */
 export function holdsBadge({ compliance }: AgentRecord, query: ListingQuery): boolean {
-  return !isBadgeQuery(query) || (isObject(compliance) && compliance.verified === true)
+  return !isBadgeQuery(query) || (isRecord(compliance) && compliance.verified === true)
 }
 
 /** Failures in which nothing that speaks for the agent answered. */

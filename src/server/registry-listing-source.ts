@@ -4,10 +4,12 @@
  * registry that fails is answered for by what it last said. Only closed words are passed on, so callers cannot make us
  * ask new questions at will.
  */
+
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
+import { isRecord } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
-import { isObject, tryParseJson } from '../upstreams/json.js'
+import { tryParseJson } from '../upstreams/json.js'
 import { type Listed, readListed } from './registry-listing-record.js'
 
 const FRESH_MS = 60_000
@@ -44,7 +46,7 @@ type Answer = { listed: readonly Listed[]; freshMs: number; bytes: number; etag?
 /** Undefined when it is no listing: the registry counts as silent. */
 function readAnswer(body: Uint8Array): Pick<Answer, 'listed' | 'freshMs'> | undefined {
   const listing = tryParseJson(body)
-  if (!isObject(listing) || !Array.isArray(listing.agents)) return undefined
+  if (!isRecord(listing) || !Array.isArray(listing.agents)) return undefined
   const listed = listing.agents.slice(0, MAX_RECORDS).flatMap((raw) => readListed(raw) ?? [])
   return { listed, freshMs: listing.incomplete === undefined ? FRESH_MS : PARTIAL_FRESH_MS }
 }

@@ -2,7 +2,9 @@
  * An agent over A2A's JSON-RPC binding, 1.0 and 0.3 (FACTS 4): a skill in a data part out, the last data part of the
  * task's artifact back.
  */
+
 import { randomUUID } from 'node:crypto'
+import { isRecord } from '../adcp/json.js'
 import {
   type Agent,
   type AgentOptions,
@@ -16,7 +18,7 @@ import {
 } from './agent.js'
 import { type Found, readAnswer } from './answer.js'
 import { type A2aVersion, type CardEndpoints, findCard } from './card.js'
-import { boundedText, isObject } from './json.js'
+import { boundedText } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 
 const POLL_MS = 500 // an agent that works on a task is asked twice a second
@@ -64,19 +66,19 @@ const DIALECTS: Record<A2aVersion, Dialect> = {
 
 /** The task or the message in a result: 1.0 wraps it, 0.3 does not. */
 function bodyOf(message: unknown): Record<string, unknown> | undefined {
-  const result = isObject(message) ? message.result : undefined
-  if (!isObject(result)) return undefined
-  if (isObject(result.task)) return result.task
-  return isObject(result.message) ? result.message : result
+  const result = isRecord(message) ? message.result : undefined
+  if (!isRecord(result)) return undefined
+  if (isRecord(result.task)) return result.task
+  return isRecord(result.message) ? result.message : result
 }
 
 function statusOf(body: Record<string, unknown>): { state: string; message: unknown } {
-  const status = isObject(body.status) ? body.status : {}
+  const status = isRecord(body.status) ? body.status : {}
   return { state: typeof status.state === 'string' ? status.state : '', message: status.message }
 }
 
 function partsIn(holder: unknown): Record<string, unknown>[] {
-  return isObject(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isObject) : []
+  return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
 }
 
 /** "The last data part counts" (FACTS 4): artifacts first, then the status message, then a bare message. */
@@ -86,7 +88,7 @@ export function locateA2a(message: unknown): Found | undefined {
   const { state, message: spoken } = statusOf(body)
   const artifacts = Array.isArray(body.artifacts) ? body.artifacts : []
   const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
-  const payload = parts.map((part) => part.data).findLast(isObject)
+  const payload = parts.map((part) => part.data).findLast(isRecord)
   const text = parts.map((part) => boundedText(part.text)).find((each) => each !== undefined)
   return { failed: FAILED.test(state), ...(payload && { payload }), ...(text && { text }) }
 }

@@ -2,9 +2,10 @@
  * From a transport's result to an AdCP answer or error, over every shape that agents were seen to use (FACTS 2, 3, 8):
  * `adcp_error`, `errors[]` with a failed status, plain text, bare results.
  */
+import { isRecord } from '../adcp/json.js'
 import type { AgentError, AgentOutcome, Payload } from './agent.js'
 import { callFailed } from './agent.js'
-import { boundedText, isObject } from './json.js'
+import { boundedText } from './json.js'
 import { isCut, type Skimmed } from './skim.js'
 
 const MAX_MESSAGE = 500
@@ -22,7 +23,7 @@ export function agentError(code: string, message: string): AgentError {
 }
 
 function isSmall(details: unknown): details is Record<string, unknown> {
-  return isObject(details) && JSON.stringify(details).length <= MAX_DETAILS
+  return isRecord(details) && JSON.stringify(details).length <= MAX_DETAILS
 }
 
 function readError(raw: Record<string, unknown>): AgentError {
@@ -41,12 +42,12 @@ function readError(raw: Record<string, unknown>): AgentError {
 
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
 function errorIn({ payload, text, failed }: Found): AgentError | undefined {
-  if (isObject(payload?.adcp_error)) return readError(payload.adcp_error)
+  if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
   const reports = failed || FAILED.has(String(payload?.status))
   if (!reports) return undefined
-  const first = Array.isArray(payload?.errors) ? payload.errors.find(isObject) : undefined
+  const first = Array.isArray(payload?.errors) ? payload.errors.find(isRecord) : undefined
   if (first) return readError(first)
-  if (isObject(payload?.error)) return readError(payload.error)
+  if (isRecord(payload?.error)) return readError(payload.error)
   return agentError('TOOL_ERROR', boundedText(payload?.message) ?? boundedText(text) ?? 'no message')
 }
 

@@ -2,10 +2,11 @@
  * Finds an A2A agent's card and reads from it where to post and in which version (FACTS 4). The card is public and
  * untrusted: credentials go to the url it names only when that is on the site we were configured with.
  */
+import { isRecord } from '../adcp/json.js'
 import { sameSite } from '../net/redirect.js'
 import type { Send } from '../net/send.js'
 import { type Budget, type CallFailure, callFailed } from './agent.js'
-import { isObject, tryParseJson } from './json.js'
+import { tryParseJson } from './json.js'
 import { networkFailure, statusFailure } from './rpc.js'
 
 const MAX_CARD_BYTES = 1024 * 1024
@@ -45,8 +46,8 @@ function postUrl(named: unknown, agentUrl: string): string {
 
 /** Undefined when the object is no card: any JSON may stand at a well-known path. */
 export function readCard(card: unknown, agentUrl: string): CardEndpoints | undefined {
-  if (!isObject(card) || typeof card.name !== 'string') return undefined
-  const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces.filter(isObject) : []
+  if (!isRecord(card) || typeof card.name !== 'string') return undefined
+  const interfaces = Array.isArray(card.supportedInterfaces) ? card.supportedInterfaces.filter(isRecord) : []
   const listed = interfaces.flatMap((each) => {
     const version = versionOf(each.protocolVersion)
     return version && each.protocolBinding === 'JSONRPC'
@@ -77,7 +78,7 @@ export async function findCard(send: Send, agentUrl: string, budget: Budget): Pr
     }
     const card = reply.status === 200 ? tryParseJson(reply.body) : undefined
     const endpoints = readCard(card, agentUrl)
-    if (endpoints) return { kind: 'card', endpoints, skills: isObject(card) ? card.skills : undefined }
+    if (endpoints) return { kind: 'card', endpoints, skills: isRecord(card) ? card.skills : undefined }
     failure ??= statusFailure(reply)
   }
   return failure

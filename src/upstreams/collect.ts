@@ -2,9 +2,11 @@
  * Gathers rows into what a slice is made of: validated, each once, hashed, counted when refused. Works in small
  * portions, so that a page of any size never holds the event loop.
  */
+
 import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { boundedText, isObject } from './json.js'
+import { isRecord } from '../adcp/json.js'
+import { boundedText } from './json.js'
 import { type ReadRow, readRow } from './listing.js'
 import { createSlabWriter, type Slab } from './slab.js'
 import type { RefusedRow } from './slice.js'
@@ -42,7 +44,7 @@ export function digestOf(bytes: Uint8Array): bigint {
 
 /** The names in a refused row: its segment, and its reference as `domain/id`, `url#id` or the bare id. */
 function namesOf(reason: string, row: Readonly<Record<string, unknown>> = {}): RefusedRow {
-  const ref = [row.signal_ref, row.signal_id].find(isObject) ?? {}
+  const ref = [row.signal_ref, row.signal_id].find(isRecord) ?? {}
   const segment = boundedText(row.signal_agent_segment_id, MAX_NAME)
   const id = boundedText(ref.signal_id ?? ref.id, MAX_NAME)
   const domain = boundedText(ref.data_provider_domain, MAX_NAME)

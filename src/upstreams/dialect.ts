@@ -2,11 +2,12 @@
  * What an agent understands, read from its capabilities, and what it may therefore be sent (FACTS 8: old agents
  * reject arguments they do not know; "Send only arguments that the dialect knows").
  */
+
 import { PROJECTABLE } from '../adcp/get-signals.js'
+import { isRecord } from '../adcp/json.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { legacyFromRef } from '../adcp/reference.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
-import { isObject } from './json.js'
 
 /** `older`: no capabilities operation, which came with 3.0. */
 export type Release = 'current' | '3.0' | 'older'
@@ -83,13 +84,13 @@ function isAtLeast31(version: string): boolean {
 }
 
 function readCapabilities(payload: Payload): Dialect {
-  const adcp = isObject(payload.adcp) ? payload.adcp : {}
-  const signals = isObject(payload.signals) ? payload.signals : {}
+  const adcp = isRecord(payload.adcp) ? payload.adcp : {}
+  const signals = isRecord(payload.signals) ? payload.signals : {}
   const versions = strings(adcp.supported_versions)
   const spoken = typeof payload.adcp_version === 'string' ? [...versions, payload.adcp_version] : versions
   const modes = strings(signals.discovery_modes)
   const isCurrent =
-    spoken.some(isAtLeast31) || modes.length > 0 || isObject(payload.wholesale_feed_versioning)
+    spoken.some(isAtLeast31) || modes.length > 0 || isRecord(payload.wholesale_feed_versioning)
   return {
     release: isCurrent ? 'current' : '3.0',
     declaresWholesale: modes.includes('wholesale'),

@@ -3,12 +3,12 @@
  * published and authorized for it, in batches, and the operator's seed questions (DESIGN 6, `seeds`;
  * specification, `signal_refs`).
  */
+import { isRecord } from '../adcp/json.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { type AgentOutcome, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
 import { encodeRows } from './answer.js'
 import { type Collected, type Collector, createCollector } from './collect.js'
 import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes } from './dialect.js'
-import { isObject } from './json.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
@@ -47,7 +47,7 @@ function questionsOf({ dialect, refs, seeds }: EnumerateOptions): Question[] {
 
 function cursorOf(payload: Payload): string | undefined {
   const { pagination } = payload
-  if (!isObject(pagination) || pagination.has_more !== true) return undefined
+  if (!isRecord(pagination) || pagination.has_more !== true) return undefined
   return typeof pagination.cursor === 'string' ? pagination.cursor : undefined
 }
 
@@ -63,7 +63,7 @@ async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): P
   for (let polls = 0; polls < MAX_POLLS; polls++) {
     if (outcome.kind !== 'answer') return outcome
     const { status, task_id: taskId, result } = outcome.payload
-    if (isObject(result)) return { kind: 'answer', payload: result, rows: encodeRows(result.signals) }
+    if (isRecord(result)) return { kind: 'answer', payload: result, rows: encodeRows(result.signals) }
     if ((status !== 'submitted' && status !== 'working') || typeof taskId !== 'string') return outcome
     await sleep(POLL_MS)
     const polled = await ask('get_task_status', { task_id: taskId, include_result: true })

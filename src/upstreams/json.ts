@@ -9,10 +9,6 @@ const CLOSE_BRACKET = 0x5d
 // What is parsed is later written again, and writing recurses: nested deeper than this, only an attack means it.
 const MAX_DEPTH = 100
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 /** A text, cut; undefined when there is none. */
 export function boundedText(value: unknown, length = 500): string | undefined {
   return typeof value === 'string' && value !== '' ? value.slice(0, length) : undefined

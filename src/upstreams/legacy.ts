@@ -3,9 +3,9 @@
  * a value that the agent did not give. Every rule is by what stands in the row, not by who sent it: agents mix
  * releases.
  */
+import { isRecord } from '../adcp/json.js'
 import { refFromLegacy, type SignalId } from '../adcp/reference.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
-import { isObject } from './json.js'
 
 type Row = Record<string, unknown>
 
@@ -25,7 +25,7 @@ function pricingOptions(pricing: Row): Row[] {
 
 /** Before 3.0 a deployment was always a platform's, its key a bare segment id. */
 function deployment(raw: unknown): unknown {
-  if (!isObject(raw)) return raw
+  if (!isRecord(raw)) return raw
   const key = raw.decisioning_platform_segment_id
   const needsKey = raw.is_live === true && raw.activation_key === undefined && typeof key === 'string'
   if (raw.type !== undefined && !needsKey) return raw
@@ -49,12 +49,12 @@ function signalType(row: Row): string {
 }
 
 function isLegacyId(id: unknown): id is SignalId {
-  return isObject(id) && (id.source === 'catalog' || id.source === 'agent')
+  return isRecord(id) && (id.source === 'catalog' || id.source === 'agent')
 }
 
 /** Domain names compare in lower case (specification, "SignalRef"; DNS). */
 function lowerDomain(named: unknown): unknown {
-  if (!isObject(named) || typeof named.data_provider_domain !== 'string') return named
+  if (!isRecord(named) || typeof named.data_provider_domain !== 'string') return named
   const domain = named.data_provider_domain.toLowerCase()
   return domain === named.data_provider_domain ? named : { ...named, data_provider_domain: domain }
 }
@@ -66,12 +66,12 @@ export function modernise(row: Row): Row {
   const ref = lowerDomain(row.signal_ref)
   if (id !== row.signal_id) changes.signal_id = id
   if (ref !== row.signal_ref) changes.signal_ref = ref
-  if (!isObject(ref) && isLegacyId(id)) changes.signal_ref = refFromLegacy(id)
+  if (!isRecord(ref) && isLegacyId(id)) changes.signal_ref = refFromLegacy(id)
   if (row.signal_agent_segment_id === undefined && row.signals_agent_segment_id !== undefined) {
     changes.signal_agent_segment_id = row.signals_agent_segment_id
   }
   if (!TYPES.has(row.signal_type)) changes.signal_type = signalType(row)
-  if (row.pricing_options === undefined && isObject(row.pricing)) {
+  if (row.pricing_options === undefined && isRecord(row.pricing)) {
     changes.pricing_options = pricingOptions(row.pricing)
   }
   if (Array.isArray(row.deployments) && row.deployments.some(isOldDeployment)) {

@@ -5,8 +5,9 @@
 
 import Ajv from 'ajv'
 import addFormats from 'ajv-formats'
+import { isRecord } from '../adcp/json.js'
 import { SignalRow } from '../adcp/signal.js'
-import { bufferOf, isObject } from './json.js'
+import { bufferOf } from './json.js'
 import { modernise } from './legacy.js'
 import { createPruner } from './prune.js'
 import type { Listing } from './slice.js'
@@ -55,7 +56,7 @@ function badField(): Dropped {
 export function readRow(raw: Uint8Array): ReadRow {
   if (raw.byteLength > MAX_ROW_BYTES) return { kind: 'dropped', reason: 'too_large' }
   const parsed = parse(raw)
-  if (!isObject(parsed)) return { kind: 'dropped', reason: 'malformed' }
+  if (!isRecord(parsed)) return { kind: 'dropped', reason: 'malformed' }
   const row = prune(modernise(parsed))
   if (!isListing(row)) return { kind: 'dropped', reason: badField(), row: parsed }
   if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope', row: parsed }

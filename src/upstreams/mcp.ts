@@ -3,6 +3,7 @@
  * (FACTS 3, SCOUTING). Our own thin client: the SDK's costs three times the CPU, refuses bare results, and never
  * re-opens a lost session.
  */
+import { isRecord } from '../adcp/json.js'
 import {
   type Agent,
   type AgentOptions,
@@ -15,7 +16,7 @@ import {
   remaining,
 } from './agent.js'
 import { type Found, readAnswer } from './answer.js'
-import { boundedText, isObject, tryParseJson } from './json.js'
+import { boundedText, tryParseJson } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
@@ -47,28 +48,28 @@ export type McpAgent = Agent & {
 function parseText(text: string): Record<string, unknown> | undefined {
   if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined // a message for people
   const value = tryParseJson(Buffer.from(text))
-  return isObject(value) ? value : undefined
+  return isRecord(value) ? value : undefined
 }
 
 function texts(content: unknown): string[] {
   if (!Array.isArray(content)) return []
-  return content.filter(isObject).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+  return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
 }
 
 /** Some server frameworks put an untyped result under the one key `result`. */
 function unwrap(structured: Record<string, unknown>): Record<string, unknown> {
   const { result, ...others } = structured
-  return isObject(result) && Object.keys(others).length === 0 ? result : structured
+  return isRecord(result) && Object.keys(others).length === 0 ? result : structured
 }
 
 /** FACTS 3, "Reading an upstream": isError, structuredContent, then the first text that is an object; or bare. */
 export function locateMcp(message: unknown): Found | undefined {
-  const result = isObject(message) ? message.result : undefined
-  if (!isObject(result)) return undefined
+  const result = isRecord(message) ? message.result : undefined
+  if (!isRecord(result)) return undefined
   const failed = result.isError === true
   const written = texts(result.content)
   const text = boundedText(written[0])
-  if (isObject(result.structuredContent)) {
+  if (isRecord(result.structuredContent)) {
     return { payload: unwrap(result.structuredContent), failed, ...(text && { text }) }
   }
   for (const each of written) {
@@ -109,8 +110,8 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
     if (outcome.kind !== 'result') {
       return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
     }
-    const result = isObject(outcome.skimmed.value) ? outcome.skimmed.value.result : undefined
-    if (!isObject(result) || typeof result.protocolVersion !== 'string') {
+    const result = isRecord(outcome.skimmed.value) ? outcome.skimmed.value.result : undefined
+    if (!isRecord(result) || typeof result.protocolVersion !== 'string') {
       return { kind: 'refused', message: 'initialize was answered without a protocol version' }
     }
     const id = outcome.headers['mcp-session-id']
@@ -240,8 +241,8 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       budget,
     })
     const { result } =
-      outcome.kind === 'result' && isObject(outcome.skimmed.value) ? outcome.skimmed.value : {}
-    return isObject(result) ? result.tools : undefined
+      outcome.kind === 'result' && isRecord(outcome.skimmed.value) ? outcome.skimmed.value : {}
+    return isRecord(result) ? result.tools : undefined
   }
 
   return {

@@ -3,8 +3,9 @@
  * (FACTS 8). Ajv's own removal cannot be used: inside a union it removes what another
  * branch needs. A null where the schema wants none, and an empty list where it wants elements, mean absent.
  */
+
 import { KindGuard, type TObject, type TSchema } from '@sinclair/typebox'
-import { isObject } from './json.js'
+import { isRecord } from '../adcp/json.js'
 
 const MAX_DEPTH = 8 // of objects whose inner shape the protocol leaves open
 
@@ -30,7 +31,7 @@ function open(value: unknown, depth = 0): unknown {
 
 function pruneFields(fields: Fields): Pruner {
   return (value) => {
-    if (!isObject(value)) return value
+    if (!isRecord(value)) return value
     let copy: Record<string, unknown> | undefined
     for (const name of Object.keys(value)) {
       const held = value[name]
@@ -87,7 +88,7 @@ function unionPruner(branches: readonly TObject[]): Pruner {
   )?.[0]
   if (tag === undefined) return objectPruner(branches)
   const byTag = new Map(branches.map((branch) => [branch.properties[tag]?.const, objectPruner([branch])]))
-  return (value) => (isObject(value) ? (byTag.get(value[tag]) ?? same)(value) : value)
+  return (value) => (isRecord(value) ? (byTag.get(value[tag]) ?? same)(value) : value)
 }
 
 export function createPruner(schema: TSchema): Pruner {

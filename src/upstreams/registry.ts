@@ -2,10 +2,11 @@
  * Reads one registry's listing of signals agents (specification, "Registry listing"; FACTS 9): conditional, bounded,
  * a broken record skipped and named. Nothing in a record is a gate: health comes from a crawler without credentials.
  */
+import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { sameSite } from '../net/redirect.js'
 import type { Send } from '../net/send.js'
-import { boundedText, isObject, tryParseJson } from './json.js'
+import { boundedText, tryParseJson } from './json.js'
 import { networkFailure, statusFailure } from './rpc.js'
 import type { UpstreamFailure } from './status.js'
 
@@ -48,7 +49,7 @@ export type RegistryOptions = {
 }
 
 function isVerified(record: Record<string, unknown>): boolean {
-  return isObject(record.compliance) && record.compliance.verified === true
+  return isRecord(record.compliance) && record.compliance.verified === true
 }
 
 /**
@@ -61,14 +62,14 @@ function placeOf(url: string, endpoint: string | undefined): string {
 }
 
 function readRecord(record: unknown): RegistryRecord | string {
-  if (!isObject(record)) return 'a record is not an object'
+  if (!isRecord(record)) return 'a record is not an object'
   if (record.type !== undefined && record.type !== 'signals') return `type ${boundedText(record.type, 20)}`
   const endpoint = boundedText(record.mcp_endpoint, 2_048)
   const url = boundedText(record.url, 2_048) ?? endpoint
   const agentUrl = url === undefined ? undefined : canonicalUrl(url)
   if (!url || !agentUrl) return `no usable url: ${url?.slice(0, 100) ?? 'none'}`
-  const member = isObject(record.member) ? boundedText(record.member.slug, MAX_TEXT) : undefined
-  const online = isObject(record.health) ? record.health.online : undefined
+  const member = isRecord(record.member) ? boundedText(record.member.slug, MAX_TEXT) : undefined
+  const online = isRecord(record.health) ? record.health.online : undefined
   return {
     url: placeOf(url, endpoint),
     agentUrl,
@@ -81,7 +82,7 @@ function readRecord(record: unknown): RegistryRecord | string {
 
 /** Undefined when the body is no registry listing. */
 export function readListing(body: unknown): Pick<Listing, 'records' | 'diagnostics'> | undefined {
-  if (!isObject(body) || !Array.isArray(body.agents)) return undefined
+  if (!isRecord(body) || !Array.isArray(body.agents)) return undefined
   const diagnostics: string[] = []
   const byAgent = new Map<string, RegistryRecord>()
   for (const [at, raw] of body.agents.slice(0, MAX_RECORDS).entries()) {

@@ -2,11 +2,13 @@
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end (FACTS 3, 8),
  * and an HTTP status becomes one of our failure words.
  */
+
 import { createParser } from 'eventsource-parser'
+import { isRecord } from '../adcp/json.js'
 import type { Failed, Reply, Send } from '../net/send.js'
 import { type AgentError, type Budget, type CallFailure, callFailed } from './agent.js'
 import { agentError } from './answer.js'
-import { boundedText, isObject } from './json.js'
+import { boundedText } from './json.js'
 import { type Skimmed, skim } from './skim.js'
 
 /** Decoded bytes of one answer; a page of one hundred rows of the largest size we keep fits several times. */
@@ -63,7 +65,7 @@ function isEventStream(headers: Record<string, string>): boolean {
 }
 
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {
-  if (!isObject(value) || value.method !== undefined) return false
+  if (!isRecord(value) || value.method !== undefined) return false
   // Some agents write the id as a text; an error before they read it carries none.
   return String(value.id) === String(id) || (value.id === null && value.error !== undefined)
 }
@@ -142,13 +144,13 @@ export function createRpc(send: Send) {
     if (failure) return { ...failure, status: reply.status }
     const skimmed = isEventStream(reply.headers) ? stream.finish() : readJson(reply.body, id)
     const message = skimmed?.value
-    if (!skimmed || !isObject(message)) {
+    if (!skimmed || !isRecord(message)) {
       return {
         ...callFailed('protocol_error', `HTTP ${reply.status} without a JSON-RPC answer`),
         status: reply.status,
       }
     }
-    if (!isObject(message.error)) return { kind: 'result', skimmed, headers: reply.headers }
+    if (!isRecord(message.error)) return { kind: 'result', skimmed, headers: reply.headers }
     return {
       kind: 'rpc_error',
       code: Number(message.error.code),

@@ -2,11 +2,13 @@
  * Which tools (MCP) or skills (A2A) each upstream offers, for the registry listing: asked seldom, a few at a time, and
  * only when somebody wants to know. What failed is asked again after a while; nothing else rests on it.
  */
+
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
+import { isRecord } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
 import { findCard } from './card.js'
-import { boundedText, isObject } from './json.js'
+import { boundedText } from './json.js'
 import { createMcpAgent } from './mcp.js'
 import type { RosterEntry } from './roster.js'
 import type { Protocol } from './status.js'
@@ -25,7 +27,7 @@ export type Tool = { name: string; description: string }
 export function readTools(list: unknown): Tool[] | undefined {
   if (!Array.isArray(list)) return undefined
   return list
-    .filter(isObject)
+    .filter(isRecord)
     .slice(0, MAX_TOOLS)
     .flatMap((raw) => {
       const name = boundedText(raw.id ?? raw.name, MAX_NAME)

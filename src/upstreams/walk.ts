@@ -2,9 +2,9 @@
  * Walks a wholesale feed from its first page to its last under one version, or says why it could not
  * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; FACTS 8, pages).
  */
+import { isRecord } from '../adcp/json.js'
 import { type AgentError, type AgentOutcome, type CallFailure, callFailed, type Payload } from './agent.js'
 import { type Collected, type Collector, createCollector } from './collect.js'
-import { isObject } from './json.js'
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_ROWS = 2_000_000
@@ -67,7 +67,7 @@ function moved(first: Tokens, page: Tokens): boolean {
 
 function paginationOf(payload: Payload): Pagination {
   const { pagination } = payload
-  if (!isObject(pagination)) return { kind: 'end' }
+  if (!isRecord(pagination)) return { kind: 'end' }
   const cursor = text(pagination.cursor)
   if (pagination.has_more === false || (pagination.has_more === undefined && !cursor)) return { kind: 'end' }
   if (!cursor) return callFailed('protocol_error', 'has_more without a cursor')
@@ -76,14 +76,14 @@ function paginationOf(payload: Payload): Pagination {
 }
 
 function durationMs(duration: unknown): number | undefined {
-  if (!isObject(duration)) return undefined
+  if (!isRecord(duration)) return undefined
   const ms = Number(duration.interval) * (UNIT_MS[String(duration.unit)] ?? Number.NaN)
   return Number.isFinite(ms) && ms > 0 ? ms : undefined
 }
 
 /** What the agent could not finish makes the walk partial, except prices alone: those rows are whole. */
 function incompleteness(payload: Payload): CallFailure | undefined {
-  const entries = Array.isArray(payload.incomplete) ? payload.incomplete.filter(isObject) : []
+  const entries = Array.isArray(payload.incomplete) ? payload.incomplete.filter(isRecord) : []
   const entry = entries.find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
   if (!entry) return undefined
   return callFailed(
