@@ -47,6 +47,7 @@ const upstreams = createUpstreams({
       auth: { type: 'none' as const },
     })),
     policy: {},
+    account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
     defaults: {
       ...{ timeoutMs: 60_000, refreshMs: 600_000, staleAfterMs: 3_600_000, dropAfterMs: 86_400_000 },
       ...{ concurrency: 4, pageSize: 100 },

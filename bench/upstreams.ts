@@ -38,6 +38,7 @@ function open(urls: string[], refreshMs: number) {
       registries: [],
       statics: urls.map((url, at) => ({ id: `agent-${at}`, url, protocol: 'mcp' as const })),
       policy: {},
+      account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
       defaults: {
         timeoutMs: 30_000,
         refreshMs,

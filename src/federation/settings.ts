@@ -1,5 +1,6 @@
 /** One configuration in the words of each room. */
 import { isDeepStrictEqual } from 'node:util'
+import { parse } from 'tldts'
 import type { Auth, Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
@@ -13,7 +14,19 @@ import type { OverlayAccount, OverlayCredential } from './overlays.js'
 export const SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
 
-export function upstreamsSettings({ registries, upstreams, defaults, discovery }: Config): UpstreamsConfig {
+/** A host that anybody can look up is who we are; a private one is nobody (RFC 2606). */
+function ownDomain({ publicUrl }: Config['listen']): string {
+  const host = publicUrl === undefined ? '' : new URL(publicUrl).hostname
+  return parse(host).isIcann ? host : 'tributary.invalid'
+}
+
+export function upstreamsSettings({
+  listen,
+  registries,
+  upstreams,
+  defaults,
+  discovery,
+}: Config): UpstreamsConfig {
   return {
     registries,
     statics: upstreams.map(({ id, protocol, auth, ...entry }) => ({
@@ -23,6 +36,7 @@ export function upstreamsSettings({ registries, upstreams, defaults, discovery }
       ...(auth && { auth }),
     })),
     policy: discovery,
+    account: { brand: { domain: ownDomain(listen) }, operator: ownDomain(listen) },
     defaults,
   }
 }

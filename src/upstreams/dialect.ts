@@ -20,6 +20,8 @@ export type Dialect = {
   readonly providerDomains?: readonly string[]
   /** The release to pin, when the agent said that it serves exactly that one. */
   readonly pin?: string
+  /** Our own account, for an agent that answers no question without one. */
+  readonly account?: Arguments
 }
 
 const PIN = '3.1'
@@ -150,8 +152,14 @@ function translated({ release }: Dialect, task: string, args: Arguments): Argume
   return { deployments: args.destinations, ...args }
 }
 
+/** Our own account is for reading: whoever activates or reports usage says for whom. */
+function introduced({ account }: Dialect, task: string, args: Arguments): Arguments {
+  return account && task === 'get_signals' ? { account, ...args } : args
+}
+
 /** The arguments that this dialect knows, in its own names. */
-export function argumentsFor(dialect: Dialect, task: string, args: Arguments): Arguments {
+export function argumentsFor(dialect: Dialect, task: string, given: Arguments): Arguments {
+  const args = introduced(dialect, task, given)
   const known = KNOWN[dialect.release][task]
   if (!known) return dialect.pin ? { adcp_version: dialect.pin, ...args } : args
   const own = Object.entries(translated(dialect, task, args))

@@ -117,6 +117,7 @@ export function createMirror(options: MirrorOptions) {
     const common = {
       discovery_mode: 'wholesale',
       ...(dialect.pin && { adcp_version: dialect.pin }),
+      ...(dialect.account && { account: dialect.account }),
       ...(account && { account }),
     }
     return walkFeed({
@@ -155,9 +156,12 @@ export function createMirror(options: MirrorOptions) {
       return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }
     }
     // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
+    const { error } = outcome
     const hasFeed = dialect.declaresWholesale || held?.slice.mode === 'wholesale'
-    const isTrouble = hasFeed || isCredentialError(outcome.error) || isTransient(outcome.error)
-    return isTrouble ? errorFailure(outcome.error) : question(held, dialect)
+    if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return errorFailure(error)
+    // A handler that breaks on every wholesale request says that it is unavailable: only a question tells the two apart.
+    const asked = await question(held, dialect)
+    return asked.kind === 'failed' && isTransient(error) ? errorFailure(error) : asked
   }
 
   return { refresh }

@@ -9,6 +9,7 @@ import type { Send } from '../net/send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from './agent.js'
 import { backoffMs, jittered } from './backoff.js'
 import { argumentsFor, type Dialect, dialectOf, isCredentialError, wouldMislead } from './dialect.js'
+import { openOnly, refreshIntroduced } from './introduction.js'
 import { createLink, credentialName } from './link.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
 import { createOverlays, type Scope } from './overlay.js'
@@ -30,6 +31,8 @@ export type Pace = {
 
 export type RunnerOptions = {
   entry: RosterEntry
+  /** Ours, for agents that answer nobody without one. */
+  account: Arguments
   pace: Pace
   send: Send
   slots: Slots
@@ -69,7 +72,8 @@ const CANNOT_DEACTIVATE: AgentOutcome = {
 }
 
 export function createRunner(options: RunnerOptions) {
-  const { entry, pace, send, slots, store, clock, random, referencesFor, onChange, onTrouble } = options
+  const { entry, account, pace, send, slots, store, clock, random, referencesFor, onChange, onTrouble } =
+    options
   const { id, agentUrl } = entry
   const { refreshMs } = pace
   const credential = credentialName(entry.auth)
@@ -135,7 +139,7 @@ export function createRunner(options: RunnerOptions) {
     }
   }
 
-  function mirrorOf({ scope, auth = entry.auth, account }: Scope): Mirror {
+  function mirrorOf({ scope, auth = entry.auth, account: theirs }: Scope): Mirror {
     return createMirror({
       upstream: id,
       agentUrl,
@@ -143,11 +147,14 @@ export function createRunner(options: RunnerOptions) {
       pageSize: pace.pageSize,
       seeds: entry.seeds,
       referencesFor,
-      ask: (task, args, speaking) =>
-        link.read(task, speaking ? argumentsFor(speaking, task, args) : args, auth),
+      async ask(task, args, speaking) {
+        const sent = speaking ? argumentsFor(speaking, task, args) : args
+        const outcome = await link.read(task, sent, auth)
+        return scope === PUBLIC && sent.account ? openOnly(outcome) : outcome
+      },
       sleep,
       now: clock.now,
-      ...(account && { account }),
+      ...(theirs && { account: theirs }),
     })
   }
 
@@ -201,9 +208,19 @@ export function createRunner(options: RunnerOptions) {
     cancelAttempt = clock.after(ms, refresh)
   }
 
+  async function refreshSpeaking(value: Dialect): Promise<MirrorOutcome> {
+    const found = await refreshIntroduced({
+      dialect: value,
+      account,
+      refresh: (speaking) => mirror.refresh(held, speaking),
+    })
+    if (dialect && found.dialect !== value) dialect = { ...dialect, value: found.dialect }
+    return found.outcome
+  }
+
   async function refreshOnce(): Promise<void> {
     const speaking = await currentDialect()
-    const outcome = speaking.kind === 'failed' ? speaking : await mirror.refresh(held, speaking.value)
+    const outcome = speaking.kind === 'failed' ? speaking : await refreshSpeaking(speaking.value)
     if (lifetime.signal.aborted) return
     settle(outcome)
     const retryAfterMs = outcome.kind === 'failed' ? outcome.retryAfterMs : undefined

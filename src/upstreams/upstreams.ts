@@ -26,6 +26,8 @@ export type UpstreamsConfig = {
   registries: readonly RegistryConfig[]
   statics: readonly StaticUpstream[]
   policy: RosterPolicy
+  /** Ours, by its natural key: for agents that answer nobody without an account. */
+  account: Arguments
   defaults: Pace & {
     /** Calls under way to one upstream. */
     concurrency: number
@@ -127,13 +129,13 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   /** Brings the runners in line with registries and configuration; those that did not change are left alone. */
   function applyRoster(): Promise<void> {
-    const { statics, policy, defaults } = config
+    const { statics, policy, account, defaults } = config
     roster = makeRoster({ registries: discovery.records(), statics, policy })
     const wanted = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
     const fingerprints = new Map(
       roster.entries.map(({ online, verified, member, ...entry }) => [
         entry.agentUrl,
-        JSON.stringify([entry, defaults]),
+        JSON.stringify([entry, account, defaults]),
       ]),
     )
     const work: Promise<void>[] = []
@@ -149,7 +151,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     for (const [agentUrl, entry] of wanted) {
       if (runners.has(agentUrl)) continue
       const runner = createRunner({
-        entry,
+        ...{ entry, account },
         pace: defaults,
         send,
         slots: createSlots(total, defaults.concurrency),

@@ -21,11 +21,13 @@ export const defaults: UpstreamsConfig['defaults'] = {
   concurrency: 4,
 }
 
+const OWN = { brand: { domain: 'tributary.example' }, operator: 'tributary.example' }
+
 export function configOf(
   statics: readonly StaticUpstream[],
   pace: Partial<UpstreamsConfig['defaults']> = {},
 ): UpstreamsConfig {
-  return { registries: [], statics, policy: {}, defaults: { ...defaults, ...pace } }
+  return { registries: [], statics, policy: {}, account: OWN, defaults: { ...defaults, ...pace } }
 }
 
 export function row(at: number, more: Record<string, unknown> = {}): Record<string, unknown> {

@@ -11,8 +11,10 @@ import { configOf, openUpstreams, until } from '../support/upstream-world.js'
 
 /** What stands in the captures decides what must be found; the folder's name decides nothing. */
 function expectation(folder: string): { rows: number } | { problem: RegExp } {
-  const captures = readCaptures(folder).filter(({ request }) => !invocation(request)?.args.account)
-  const rows = Math.max(0, ...captures.map(({ response }) => countRows(response)))
+  const captures = readCaptures(folder)
+  const open = captures.filter(({ request }) => !invocation(request)?.args.account)
+  const most = (those: typeof captures) => Math.max(0, ...those.map(({ response }) => countRows(response)))
+  const rows = most(open) || most(captures) // some agents answer nobody without an account
   return rows > 0 ? { rows } : { problem: /server_error|agent_error|not_enumerable/ }
 }
 

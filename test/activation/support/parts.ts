@@ -48,6 +48,7 @@ export async function startParts(options: PartsOptions) {
       registries: [],
       statics: (options.agents ?? ['northwind', 'meridian']).map((id) => ({ id, url: urls[id] })),
       policy: {},
+      account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
       defaults: {
         ...{ timeoutMs: 5_000, refreshMs: 3_600_000, staleAfterMs: 7_200_000, dropAfterMs: 86_400_000 },
         ...{ pageSize: 100, concurrency: 16 },

@@ -67,6 +67,7 @@ export async function openWorld(
       registries: [{ url: registryUrl, refreshMs: 60_000 }],
       statics: [],
       policy: {},
+      account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
       defaults: {
         timeoutMs: 5_000,
         refreshMs: 60_000,
