@@ -18,6 +18,7 @@ import { createOverlays } from './federation/overlays.js'
 import { createProviderQuestions } from './federation/provider-questions.js'
 import { createPublisher } from './federation/publisher.js'
 import type { ReloadState } from './federation/reload.js'
+import { createSavedFeed } from './federation/saved-feed.js'
 import {
   accessOf,
   admissionSettings,
@@ -209,6 +210,9 @@ async function composed(
   let overlays = readOverlays()
   stack.add({ close: () => overlays.close() })
   const builder = stack.add(createBuilderHost())
+  const savedFeed = stack.add(
+    createSavedFeed({ blobs, clock, onTrouble: (message) => log.warn({ message }, 'feed') }),
+  )
   const discovery = stack.add(
     createDiscovery({
       ...{ feed, upstreams, store, send, egressPolicy, clock },
@@ -226,6 +230,7 @@ async function composed(
       overlays: () => overlays,
       onPublished(before, snapshot, seconds) {
         operations.published(before, snapshot, seconds)
+        savedFeed.keep(snapshot)
         discovery
           .publish(snapshot)
           .catch((err: unknown) =>
@@ -278,7 +283,8 @@ async function composed(
   )
   traceRequests(app)
   const url = await app.listen({ host, port })
-  await upstreams.start()
+  const [lastFeed] = await Promise.all([savedFeed.load(), upstreams.start()])
+  if (lastFeed) builder.restore(lastFeed)
   void questions.open(upstreams, providers)
   activation.start()
 

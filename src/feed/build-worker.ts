@@ -23,6 +23,9 @@ export type BuildOrder = {
   now: number
 }
 
+/** The public layer of an earlier process: what the first build here stands on. */
+export type RestoreOrder = { kind: 'restore'; snapshot: Snapshot }
+
 export type ForgetOrder = { kind: 'forget'; layer: string }
 
 export type BuildReply =
@@ -82,14 +85,19 @@ function createDesk() {
     releaseSlices()
   }
 
-  return { build, forget }
+  function restore(snapshot: Snapshot): void {
+    layers.set(PUBLIC, snapshot)
+  }
+
+  return { build, restore, forget }
 }
 
 const port = parentPort
 if (port) {
   const desk = createDesk()
-  port.on('message', (order: BuildOrder | ForgetOrder) => {
+  port.on('message', (order: BuildOrder | RestoreOrder | ForgetOrder) => {
     if (order.kind === 'forget') return desk.forget(order.layer)
+    if (order.kind === 'restore') return desk.restore(order.snapshot)
     try {
       port.postMessage(desk.build(order))
     } catch (error) {

@@ -7,7 +7,7 @@ import { Worker } from 'node:worker_threads'
 import type { PolicySettings } from '../authz/policy.js'
 import type { ProviderState } from '../authz/state.js'
 import type { Slice } from '../upstreams/slice.js'
-import type { BuildOrder, BuildReply, ForgetOrder } from './build-worker.js'
+import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import type { Snapshot } from './snapshot.js'
 
 export type BuildRequest = {
@@ -133,6 +133,11 @@ export function createBuilderHost() {
     return built
   }
 
+  /** Gives the first build the public snapshot of an earlier process to stand on. */
+  function restore(snapshot: Snapshot): void {
+    opened().worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
+  }
+
   /** Lets go of an account's last snapshot. */
   function forget(account: string): Promise<void> {
     const done = queue.then(() => {
@@ -149,5 +154,5 @@ export function createBuilderHost() {
     await desk?.worker.terminate()
   }
 
-  return { build, forget, close }
+  return { build, restore, forget, close }
 }

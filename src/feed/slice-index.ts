@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { type Identity, identityOf } from '../merge/identity.js'
 import { slabRow } from '../upstreams/slab.js'
-import { type Listing, type Slice, sliceListing } from '../upstreams/slice.js'
+import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/slice.js'
 import { u32 } from './columns.js'
 import { putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice } from './snapshot.js'
@@ -147,9 +147,10 @@ export function indexSlices(slices: readonly Slice[], before: readonly IndexedSl
   const result = ordered.map((slice, to): IndexedSlice => {
     const known = earlier.get(place(slice))
     if (known) earlier.delete(place(slice))
-    if (known?.one.slice === slice) {
+    // Also one that was saved and read again: digests tell rows apart.
+    if (known && sameDigests(known.one.slice.digests, slice.digests)) {
       moves[known.at] = { to }
-      return known.one
+      return { slice, keys: known.one.keys }
     }
     const { keys, freshRows, moved } = indexed(slice, known?.one)
     if (known && moved) moves[known.at] = { to, moved }

@@ -7,7 +7,7 @@ import { type AgentError, type AgentOutcome, type Arguments, type CallFailure, c
 import type { Collected } from './collect.js'
 import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from './dialect.js'
 import { enumerate } from './enumerate.js'
-import type { Slice, SliceMode } from './slice.js'
+import { type Slice, type SliceMode, sameDigests } from './slice.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
 /** A token that matches proves little: one agent hashes its first 500 rows only (FACTS 8). */
@@ -46,13 +46,6 @@ export type MirrorOptions = {
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
   sleep(ms: number): Promise<void>
   now(): number
-}
-
-/** By bytes: a comparison number by number would make an object of each. */
-function sameDigests(a: BigUint64Array, b: BigUint64Array): boolean {
-  return Buffer.from(a.buffer, a.byteOffset, a.byteLength).equals(
-    new Uint8Array(b.buffer, b.byteOffset, b.byteLength),
-  )
 }
 
 function conditions(held: Held | undefined, now: number): Arguments {

@@ -90,6 +90,7 @@ export function createRunner(options: RunnerOptions) {
   let cancelDrop: (() => void) | undefined
   let refreshing: Promise<void> | undefined
   let againSoon = false
+  let isOpen = false // what was saved is taken up
 
   const link = createLink({
     entry,
@@ -256,6 +257,7 @@ export function createRunner(options: RunnerOptions) {
     async start(predecessor: Held | undefined): Promise<void> {
       const saved = predecessor ?? (await store.load({ agentUrl, scope: PUBLIC }, credential))
       if (lifetime.signal.aborted) return
+      isOpen = true
       if (saved && clock.now() - saved.confirmedAt <= pace.dropAfterMs) {
         keep({ ...saved, slice: { ...saved.slice, upstream: id } })
         onChange()
@@ -263,8 +265,9 @@ export function createRunner(options: RunnerOptions) {
       refresh()
     },
     held: () => held,
-    /** Refreshes now, or once more when a refresh is under way. */
+    /** Refreshes now, or once more when a refresh is under way. Before the first one there is nothing to hurry. */
     refreshSoon(): void {
+      if (!isOpen) return
       if (refreshing) againSoon = true
       else schedule(0)
     },

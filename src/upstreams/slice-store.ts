@@ -5,6 +5,7 @@
 import type { Clock } from '../net/clock.js'
 import type { Blobs } from './blobs.js'
 import type { Held } from './mirror.js'
+import { bytesOf, sharedBytes } from './shared-bytes.js'
 import type { Slab } from './slab.js'
 import type { Slice } from './slice.js'
 
@@ -35,22 +36,6 @@ function nameOf({ agentUrl, scope }: Key): string {
   return `${PREFIX}${scope}/${agentUrl}`
 }
 
-function view(array: ArrayBufferView): Uint8Array {
-  return new Uint8Array(array.buffer, array.byteOffset, array.byteLength)
-}
-
-/**
- * A part's bytes in shared memory of their own: a worker reads slices without a copy, and typed arrays of wider elements
- * need the alignment. Stores that read into shared memory cost nothing here.
- */
-function shared(part: Uint8Array): SharedArrayBuffer {
-  const { buffer } = part
-  if (buffer instanceof SharedArrayBuffer && part.byteLength === buffer.byteLength) return buffer
-  const copy = new Uint8Array(new SharedArrayBuffer(part.byteLength))
-  copy.set(part)
-  return copy.buffer
-}
-
 function encode({ slice, domains, confirmedAt, cacheScope }: Held, credential: string): Uint8Array[] {
   const { rows, digests, ...rest } = slice
   const header: Header = {
@@ -61,7 +46,7 @@ function encode({ slice, domains, confirmedAt, cacheScope }: Held, credential: s
     credential,
     ...(cacheScope && { cacheScope }),
   }
-  const columns = [digests, rows.chunkOf, rows.start, rows.length].map(view)
+  const columns = [digests, rows.chunkOf, rows.start, rows.length].map(bytesOf)
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
@@ -73,15 +58,15 @@ function decode(parts: readonly Uint8Array[], credential: string): Held | undefi
   const { format, domains, confirmedAt, cacheScope, credential: readWith, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
-    chunks: chunks.map((chunk) => new Uint8Array(shared(chunk))),
-    chunkOf: new Uint16Array(shared(chunkOf)),
-    start: new Uint32Array(shared(start)),
-    length: new Uint32Array(shared(length)),
+    chunks: chunks.map((chunk) => new Uint8Array(sharedBytes(chunk))),
+    chunkOf: new Uint16Array(sharedBytes(chunkOf)),
+    start: new Uint32Array(sharedBytes(start)),
+    length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
   const described = readWith === credential ? rest : untokened
   return {
-    slice: { ...described, rows, digests: new BigUint64Array(shared(digests)) },
+    slice: { ...described, rows, digests: new BigUint64Array(sharedBytes(digests)) },
     domains,
     confirmedAt,
     ...(cacheScope && { cacheScope }),

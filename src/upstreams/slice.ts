@@ -3,6 +3,7 @@
  * Immutable: a complete walk makes a new slice, nothing else does (specification, "mid-pagination").
  */
 import type { SignalRow } from '../adcp/signal.js'
+import { bytesOf } from './shared-bytes.js'
 import { type Slab, slabRow } from './slab.js'
 
 /** One row as the upstream sent it, normalised to the current protocol shape, nothing added. */
@@ -34,6 +35,11 @@ export type Slice = {
   readonly refused?: readonly RefusedRow[]
   /** When the walk that made it ended, ms since the epoch. */
   readonly walkedAt: number
+}
+
+/** By bytes: a comparison number by number would make an object of each. */
+export function sameDigests(a: Slice['digests'], b: Slice['digests']): boolean {
+  return a === b || Buffer.compare(bytesOf(a), bytesOf(b)) === 0
 }
 
 const decoder = new TextDecoder()

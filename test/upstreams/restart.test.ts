@@ -1,8 +1,10 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import { sliceListing } from '../../src/upstreams/slice.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, rows, tempFolder, until } from '../support/upstream-world.js'
 
@@ -34,6 +36,27 @@ test('slices are in use again before any upstream is asked, and a poll keeps the
   t.same(upstreams.providerDomains(), ['tridentauto.example'])
   const confirmedAt = upstreams.statuses()[0]?.confirmedAt ?? 0
   await until('a confirmation', () => (upstreams.statuses()[0]?.confirmedAt ?? 0) > confirmedAt)
+  t.equal(feed.pages(), pages, 'no page was read again')
+})
+
+test('a refresh that is asked for while slices are read back waits for them', async (t) => {
+  const { feed, folder, agent } = await mirrored(t)
+  const pages = feed.pages()
+  const time = createManualClock(Date.now())
+  const files = await openBlobFiles({ folder, onDamage: (name) => t.comment(name) })
+  const hurrying = {
+    ...files,
+    async read(name: string) {
+      upstreams.refreshSoon('a')
+      time.advance(0)
+      return files.read(name)
+    },
+  }
+  const config = configOf([{ id: 'a', url: agent.url }])
+  const { upstreams } = await openUpstreams(t, config, { clock: time.clock, blobs: hurrying })
+  await upstreams.start()
+  await until('the refresh', () => upstreams.statuses()[0]?.nextAttemptAt !== undefined)
+  t.match(upstreams.statuses(), [{ state: 'fresh', listings: 250 }])
   t.equal(feed.pages(), pages, 'no page was read again')
 })
 

@@ -1,0 +1,159 @@
+/**
+ * How soon a restarted Tributary serves what it held before: `serve` as a process of its own, from its start until /readyz
+ * says so, with twenty upstreams and fifty providers behind it (DESIGN 8). `node dist/bench/restart.js [signals ...]`.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const SIZES = process.argv.slice(2).map(Number)
+const AGENTS = 20
+const PROVIDERS = 50
+const RUNS = 3
+const BOUND_MS = 300_000
+
+const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
+
+/** Agents in a child process; their urls. */
+async function startAgents(rows: number): Promise<{ child: ChildProcess; urls: string[] }> {
+  const child = spawn(process.execPath, [beside('upstreams-agents.js'), String(AGENTS), String(rows)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
+  return { child, urls: JSON.parse(line.toString()) }
+}
+
+/** Each provider's file: what bench/upstreams-agents.ts sells of it, and all agents authorized for all of it. */
+async function startProviders(urls: readonly string[], rows: number) {
+  const file = (provider: number) => {
+    const signals = urls.flatMap((_, agent) =>
+      Array.from({ length: rows }, (_, at) => at)
+        .filter((at) => at % PROVIDERS === provider)
+        .map((at) => ({
+          id: `signal_${agent}_${at}`,
+          name: `Auto intenders ${at}`,
+          value_type: 'binary',
+          tags: ['all'],
+        })),
+    )
+    const authorized_agents = urls.map((url) => ({
+      url,
+      authorized_for: 'all signals',
+      authorization_type: 'signal_tags',
+      signal_tags: ['all'],
+    }))
+    return JSON.stringify({
+      signals,
+      signal_tags: { all: { name: 'All', description: 'All' } },
+      authorized_agents,
+    })
+  }
+  const server = createServer((request, response) => {
+    const provider = Number(/^provider(\d+)\./.exec(request.headers.host ?? '')?.[1])
+    response.writeHead(200, { 'content-type': 'application/json' }).end(file(provider))
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return { server, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  server.close()
+  return port
+}
+
+async function isReady(url: string, signals: number): Promise<boolean> {
+  const answer = await fetch(`${url}/readyz`).catch(() => undefined)
+  if (answer?.status !== 200) return false
+  const body = {
+    jsonrpc: '2.0',
+    id: 1,
+    method: 'tools/call',
+    params: {
+      name: 'get_signals',
+      arguments: { discovery_mode: 'wholesale', pagination: { max_results: 1 } },
+    },
+  }
+  const reply = await fetch(`${url}/mcp`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      accept: 'application/json',
+      'mcp-protocol-version': '2025-06-18',
+    },
+    body: JSON.stringify(body),
+  })
+  return (await reply.text()).includes(`"total_count":${signals}`)
+}
+
+/** Starts `serve` and gives the seconds until it serves that many signals. */
+async function serve(config: string, url: string, signals: number) {
+  const startedAt = performance.now()
+  const child = spawn(process.execPath, [beside('../src/main.js'), 'serve', '--config', config], {
+    stdio: 'ignore',
+  })
+  while (!(await isReady(url, signals))) {
+    if (child.exitCode !== null || performance.now() - startedAt > BOUND_MS)
+      throw new Error('it never served')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+  const seconds = (performance.now() - startedAt) / 1_000
+  return {
+    seconds,
+    async stop() {
+      const since = performance.now()
+      child.kill('SIGTERM')
+      await once(child, 'exit')
+      return (performance.now() - since) / 1_000
+    },
+  }
+}
+
+async function measure(signals: number): Promise<void> {
+  const rows = signals / AGENTS
+  const agents = await startAgents(rows)
+  const providers = await startProviders(agents.urls, rows)
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-restart-'))
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const hosts = Object.fromEntries(
+    Array.from({ length: PROVIDERS }, (_, at) => [`provider${at}.example`, providers.origin]),
+  )
+  const config = join(folder, 'config.json')
+  await writeFile(
+    config,
+    JSON.stringify({
+      listen: { port },
+      upstreams: agents.urls.map((agent, at) => ({ id: `agent-${at}`, url: agent, protocol: 'mcp' })),
+      defaults: { refresh: '1h' },
+      egress: { allow_networks: ['127.0.0.0/8'], hosts },
+      callers: { anonymous: 'metadata' },
+      storage: { url: `file:${join(folder, 'data')}` },
+    }),
+  )
+  const cold = await serve(config, url, signals)
+  const stopped = await cold.stop()
+  const restarts: number[] = []
+  for (let run = 0; run < RUNS; run += 1) {
+    const warm = await serve(config, url, signals)
+    restarts.push(warm.seconds)
+    await warm.stop()
+  }
+  const middle = restarts.sort((a, b) => a - b)[RUNS >> 1] as number
+  console.log(
+    `${signals} signals: first start ${cold.seconds.toFixed(2)} s, stop ${stopped.toFixed(2)} s, ` +
+      `restart to served ${middle.toFixed(2)} s (of ${restarts.map((each) => each.toFixed(2)).join(', ')})`,
+  )
+  agents.child.kill()
+  providers.server.close()
+  await rm(folder, { recursive: true, force: true })
+}
+
+for (const signals of SIZES.length > 0 ? SIZES : [1_000, 100_000, 1_000_000]) await measure(signals)
