@@ -79,14 +79,13 @@ function createBook() {
 
 export function createBuilderHost() {
   type Desk = { worker: Worker; book: ReturnType<typeof createBook> }
-  let desk: Desk | undefined
+  const open = (): Desk => ({
+    worker: new Worker(new URL('./build-worker.js', import.meta.url)),
+    book: createBook(),
+  })
+  let desk: Desk | undefined = open() // loads its code while slices are read back
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
-
-  function opened(): Desk {
-    desk ??= { worker: new Worker(new URL('./build-worker.js', import.meta.url)), book: createBook() }
-    return desk
-  }
 
   /** The worker's next message; rejects when it dies first, and the next build starts another. */
   function reply(from: Desk): Promise<BuildReply> {
@@ -108,7 +107,8 @@ export function createBuilderHost() {
 
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
-    const from = opened()
+    desk ??= open()
+    const from = desk
     const { book, worker } = from
     const answered = reply(from)
     worker.postMessage(book.order(request))
@@ -135,7 +135,7 @@ export function createBuilderHost() {
 
   /** Gives the first build the public snapshot of an earlier process to stand on. */
   function restore(snapshot: Snapshot): void {
-    opened().worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
+    desk?.worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
   }
 
   /** Lets go of an account's last snapshot. */

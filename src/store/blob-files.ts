@@ -4,6 +4,7 @@
  */
 import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { Blobs } from '../upstreams/blobs.js'
 
@@ -31,8 +32,13 @@ async function fill(file: File, into: Uint8Array, position: number): Promise<boo
   return true
 }
 
-function encodeHeader(parts: readonly Uint8Array[]): Buffer {
-  const header: Header = { parts: parts.map((part) => ({ length: part.byteLength, crc32: crc32(part) })) }
+/** One part at a time: checksums of a large blob must not hold the event loop. */
+async function encodeHeader(parts: readonly Uint8Array[]): Promise<Buffer> {
+  const header: Header = { parts: [] }
+  for (const part of parts) {
+    header.parts.push({ length: part.byteLength, crc32: crc32(part) })
+    await nextTurn()
+  }
   const json = Buffer.from(JSON.stringify(header))
   const size = Buffer.alloc(8)
   size.writeUInt32LE(json.byteLength, 0)
@@ -108,7 +114,7 @@ export async function openBlobFiles({ folder, onDamage }: BlobFilesOptions): Pro
     try {
       const file = await open(beside, 'w')
       try {
-        await file.writev([encodeHeader(parts)])
+        await file.writev([await encodeHeader(parts)])
         for (const part of parts) await file.writeFile(part)
         await file.sync()
       } finally {

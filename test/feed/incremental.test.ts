@@ -2,27 +2,9 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { buildSnapshot } from '../../src/feed/builder.js'
 import type { Snapshot } from '../../src/feed/snapshot.js'
-import { rowBytes } from '../../src/feed/snapshot.js'
 import { anyWorld, proven } from './arbitrary.js'
+import { everything } from './everything.js'
 import { judgeThat, listing, sliceOf } from './world.js'
-
-/** A column or a list as text that is quick to compare. */
-function spelled(value: unknown): unknown {
-  if (ArrayBuffer.isView(value)) {
-    return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('base64')
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, spelled(member)]))
-}
-
-/** All that readers, later builds and digests rest on; where rows lie in memory is free. */
-function everything(snapshot: Snapshot): string {
-  const { id, structure, pricing, keys, shown, facts, deployments, digests, tree } = snapshot
-  const rows = [...shown].map((entry) => Buffer.from(rowBytes(snapshot, entry)).toString())
-  return JSON.stringify(
-    spelled({ id, structure, pricing, keys, shown, facts, deployments, digests, tree, rows }),
-  )
-}
 
 test('an incremental build gives what a build from scratch gives, to the byte', (t) => {
   proven(

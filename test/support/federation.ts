@@ -50,8 +50,8 @@ export type World = {
   wholesale(input?: object, token?: string): Promise<Answer>
   /** All pages of one walk, 100 rows each. */
   walk(input?: object, token?: string): Promise<Answer[]>
-  /** Stops Tributary and starts it again on the same storage; the sandbox goes on. */
-  restart(): Promise<void>
+  /** Stops Tributary and starts it again on the same storage; the sandbox goes on. `meanwhile` happens in between. */
+  restart(meanwhile?: () => Promise<void>): Promise<void>
   close(): Promise<void>
 }
 
@@ -158,8 +158,9 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     call,
     wholesale,
     walk,
-    async restart() {
+    async restart(meanwhile) {
       await federation.close()
+      await meanwhile?.()
       federation = await start()
     },
     async close() {
