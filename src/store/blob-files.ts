@@ -58,21 +58,29 @@ async function readHeader(file: File): Promise<{ header: Header; end: number } |
   return { header: JSON.parse(json.toString()) as Header, end: fixed.byteLength + length }
 }
 
-/** The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. */
+/**
+ * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. While one is
+ * checked the others are read.
+ */
 async function readParts(file: File): Promise<Uint8Array[] | string> {
   const opening = await readHeader(file)
   if (!opening) return 'its header is damaged'
-  const parts: Uint8Array[] = []
-  let position = opening.end
-  for (const { length, crc32: expected } of opening.header.parts) {
-    if (position + length > (await file.stat()).size) return 'it is cut short'
-    const part = new Uint8Array(new SharedArrayBuffer(length))
-    if (!(await fill(file, part, position))) return 'it is cut short'
-    if (crc32(part) !== expected) return 'a checksum does not match'
-    parts.push(part)
-    position += length
-  }
-  return parts
+  const { size } = await file.stat()
+  let end = opening.end
+  const places = opening.header.parts.map((part) => {
+    const position = end
+    end += part.length
+    return { ...part, position }
+  })
+  if (end > size) return 'it is cut short'
+  const parts = await Promise.all(
+    places.map(async ({ length, position, crc32: expected }) => {
+      const part = new Uint8Array(new SharedArrayBuffer(length))
+      return (await fill(file, part, position)) && crc32(part) === expected ? part : undefined
+    }),
+  )
+  const whole = parts.filter((part) => part !== undefined)
+  return whole.length === parts.length ? whole : 'a checksum does not match'
 }
 
 async function syncFolder(folder: string): Promise<void> {
