@@ -4,8 +4,9 @@
  */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { Ajv, type ErrorObject } from 'ajv'
+import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
+import { createChecks } from './adcp/checks.js'
 import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './config/problem.js'
 import { brokenRules, type Steps } from './config/rules.js'
 import { ConfigFile } from './config/schema.js'
@@ -15,7 +16,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
-const check = new Ajv({ allErrors: true, verbose: true, strict: false }).compile<ConfigFile>(ConfigFile)
+const { conforms, errors } = createChecks({ allErrors: true, verbose: true })<ConfigFile>(ConfigFile)
 
 function interpolate(value: unknown, environment: Environment, missing: (name: string, at: Steps) => void) {
   const walk = (node: unknown, at: Steps): unknown => {
@@ -75,12 +76,12 @@ export function parseConfig(path: string, text: string, environment: Environment
   const file = interpolate(document.toJS() ?? {}, environment, (name, at) =>
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
-  if (check(file)) {
+  if (conforms(file)) {
     for (const [steps, expected] of brokenRules(file)) {
       problem(steps, expected, shownValue(pathText(steps), valueAt(file, steps)))
     }
   } else {
-    for (const error of check.errors ?? []) {
+    for (const error of errors()) {
       const steps = stepsOf(error, file)
       const got = error.keyword === 'required' ? 'nothing' : shownValue(pathText(steps), error.data)
       problem(steps, expectation(error), got)

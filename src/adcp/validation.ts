@@ -3,14 +3,13 @@
  * (FACTS 2, `issues[]`). Messages are ours and name no value of the request: an untrusted string is never echoed.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
-import { Ajv, type ErrorObject } from 'ajv'
-import ajvFormats from 'ajv-formats'
+import type { ErrorObject } from 'ajv'
+import { createChecks } from './checks.js'
 import { type AdcpError, adcpError, type Issue } from './error.js'
 
 const MAX_ISSUES = 16 // enough to mend a request with; a hostile one has thousands
 
-const ajv = new Ajv({ allErrors: true, strict: false })
-ajvFormats.default(ajv)
+const check = createChecks({ allErrors: true })
 
 export type Checked<S extends TSchema> = { ok: true; value: Static<S> } | { ok: false; issues: Issue[] }
 
@@ -74,12 +73,12 @@ function settled(error: ErrorObject): ErrorObject {
   return error.keyword === 'anyOf' ? { ...error, keyword: 'oneOf' } : error
 }
 
-/** A validator of one schema, compiled once. */
+/** A validator of one schema that says what is wrong. */
 export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => Checked<S> {
-  const validate = ajv.compile(schema)
+  const { conforms, errors } = check<Static<S>>(schema)
   return (value) => {
-    if (validate(value)) return { ok: true, value: value as Static<S> }
-    const issues = meaningful(validate.errors ?? [])
+    if (conforms(value)) return { ok: true, value }
+    const issues = meaningful([...errors()])
       .slice(0, MAX_ISSUES)
       .map((error) => ({ pointer: pointerOf(error), message: words(error), keyword: error.keyword }))
     return { ok: false, issues }

@@ -2,8 +2,7 @@
  * What a provider says a signal is, field by field: a field that does not conform is left out and named, the others
  * stand (FACTS 7, "parsed entry by entry"). Nothing is repaired, nothing is added.
  */
-import { Ajv, type ValidateFunction } from 'ajv'
-import addFormats from 'ajv-formats'
+import { type Check, createChecks } from '../adcp/checks.js'
 import { definitionSchemas, type SignalDefinition } from './definition-schema.js'
 import type { Diagnostic } from './diagnostic.js'
 import { guard } from './guards.js'
@@ -12,10 +11,9 @@ import type { PublishedSignal, Rules } from './rules.js'
 // Copied into a plain object by assignment, these names would reach its prototype instead.
 const HOSTILE = new Set(['__proto__', 'constructor', 'prototype'])
 
-const ajv = new Ajv({ strict: false })
-addFormats.default(ajv)
-const validators: ReadonlyMap<string, ValidateFunction> = new Map(
-  Object.entries(definitionSchemas).map(([field, schema]) => [field, ajv.compile(schema)]),
+const makeCheck = createChecks()
+const checks: ReadonlyMap<string, Check<unknown>> = new Map(
+  Object.entries(definitionSchemas).map(([field, schema]) => [field, makeCheck(schema)]),
 )
 
 function hostile(value: unknown): boolean {
@@ -28,8 +26,8 @@ function empty(value: { min: number; max: number }): boolean {
   return value.min > value.max
 }
 
-function conforms(field: string, value: unknown, validate: ValidateFunction): boolean {
-  if (!validate(value) || hostile(value)) return false
+function mayStand(field: string, value: unknown, { conforms }: Check<unknown>): boolean {
+  if (!conforms(value) || hostile(value)) return false
   return field !== 'range' || !empty(value as { min: number; max: number })
 }
 
@@ -38,9 +36,9 @@ function read({ id, tags, row }: PublishedSignal): { definition: SignalDefinitio
   const fields: Record<string, unknown> = {}
   const left: string[] = []
   for (const [field, value] of Object.entries(row)) {
-    const validate = validators.get(field)
-    if (!validate) continue
-    if (conforms(field, value, validate)) fields[field === 'allowed_values' ? 'categories' : field] = value
+    const check = checks.get(field)
+    if (!check) continue
+    if (mayStand(field, value, check)) fields[field === 'allowed_values' ? 'categories' : field] = value
     else left.push(field)
   }
   return { definition: { ...fields, id, tags }, left }

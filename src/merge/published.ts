@@ -4,8 +4,7 @@
  * we may answer; a field that does not conform is left out, never repaired.
  */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { Ajv, type ValidateFunction } from 'ajv'
-import formats from 'ajv-formats'
+import { type Check, createChecks } from '../adcp/checks.js'
 import { SignalRef } from '../adcp/reference.js'
 import { definitionSchemas as defined } from '../authz/definition-schema.js'
 
@@ -167,20 +166,19 @@ export const published = {
 
 export type PublishedField = keyof typeof published
 
-const ajv = new Ajv({ strict: false })
-formats.default(ajv)
+const check = createChecks()
 const checks = Object.fromEntries(
-  Object.entries(published).map(([field, schema]) => [field, ajv.compile(schema)]),
-) as Record<PublishedField, ValidateFunction>
+  Object.entries(published).map(([field, schema]) => [field, check(schema)]),
+) as Record<PublishedField, Check<unknown>>
 
 /** Whether `value` may be published as `field`. */
 export function conforms(field: PublishedField, value: unknown): boolean {
-  return checks[field](value)
+  return checks[field].conforms(value)
 }
 
 /** Whether a forecast may be published, its references apart: those become the enclosing signal's. */
-export const forecastConforms: (forecast: unknown) => boolean = ajv.compile(Forecast)
+export const { conforms: forecastConforms } = check(Forecast)
 
 /** Whether `value` is a date-time or uri that a strict client accepts. */
-export const isMoment: (value: unknown) => boolean = ajv.compile(Moment)
-export const isUri: (value: unknown) => boolean = ajv.compile(Uri)
+export const { conforms: isMoment } = check<string>(Moment)
+export const { conforms: isUri } = check<string>(Uri)

@@ -3,8 +3,7 @@
  * (specification, "Signal"; FACTS 8).
  */
 
-import Ajv from 'ajv'
-import addFormats from 'ajv-formats'
+import { createChecks } from '../adcp/checks.js'
 import { isRecord } from '../adcp/json.js'
 import { SignalRow } from '../adcp/signal.js'
 import { bufferOf } from './json.js'
@@ -26,9 +25,8 @@ const FIELDS = new Set(Object.keys(SignalRow.properties))
 
 // Lengths in UTF-16 units (`unicode: false`; ajv would warn): counting code points is a tenth of reading a row, and
 // the bounds are ours.
-const ajv = new Ajv.default({ strict: false, strictNumbers: true, unicode: false, logger: false })
-addFormats.default(ajv)
-const isListing = ajv.compile<Listing>(SignalRow)
+const check = createChecks({ strictNumbers: true, unicode: false, logger: false })
+const { conforms, errors } = check<Listing>(SignalRow)
 const prune = createPruner(SignalRow)
 
 /** Rows are bounded in bytes, and cut to known fields after this: no need to look at their nesting first. */
@@ -42,8 +40,7 @@ function parse(bytes: Uint8Array): unknown {
 
 /** A closed set of words: whatever an agent sends, the reasons stay countable. */
 function badField(): Dropped {
-  const errors = isListing.errors ?? []
-  for (const { instancePath, keyword, params } of errors) {
+  for (const { instancePath, keyword, params } of errors()) {
     const named =
       instancePath === '' && keyword === 'required'
         ? String(params.missingProperty)
@@ -58,7 +55,7 @@ export function readRow(raw: Uint8Array): ReadRow {
   const parsed = parse(raw)
   if (!isRecord(parsed)) return { kind: 'dropped', reason: 'malformed' }
   const row = prune(modernise(parsed))
-  if (!isListing(row)) return { kind: 'dropped', reason: badField(), row: parsed }
+  if (!conforms(row)) return { kind: 'dropped', reason: badField(), row: parsed }
   if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope', row: parsed }
   // A row that needed nothing is kept byte for byte: stringifying it again would cost as much as parsing it.
   const bytes = row === parsed ? raw : Buffer.from(JSON.stringify(row))
