@@ -4,6 +4,7 @@ import { createGrants } from '../feed/grants.js'
 import { createPages } from '../feed/page.js'
 import type { Reader } from '../feed/query.js'
 import type { Snapshot } from '../feed/snapshot.js'
+import { drained } from '../feed/steps.js'
 import { viewOf } from '../feed/view.js'
 import { type Ground, placeOf } from './hits.js'
 
@@ -22,7 +23,7 @@ export function createGate(ground: Ground, entries: Uint32Array, { criteria, rea
   const inFeed = flagsOf(ground.feed, entries)
   const inBeside =
     ground.beside &&
-    flagsOf(ground.beside, viewOf(ground.beside, criteria, reader.visibility === 'full').entries)
+    flagsOf(ground.beside, drained(viewOf(ground.beside, criteria, reader.visibility === 'full')).entries)
   return (hit: number): boolean =>
     (hit < ground.feed.count ? inFeed[hit] : inBeside?.[hit - ground.feed.count]) === 1
 }

@@ -36,6 +36,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
   const offerSlice = createColumn(u16, expected)
   const offerRow = createColumn(u32, expected)
   const stands = createColumn(u8, expected)
+  const bound = createColumn(u32, expected)
 
   const providers = createWords()
   const domains = createWords()
@@ -70,11 +71,12 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     percent.push(signal?.lowestPercent ?? Number.NaN)
   }
 
-  function pushOffers(offers: readonly OfferPlace[], contributes?: readonly boolean[]): void {
+  function pushOffers(offers: readonly OfferPlace[], signal?: MergedSignal): void {
     offers.forEach(({ slice, row }, at) => {
       offerSlice.push(slice)
       offerRow.push(row)
-      stands.push(contributes?.[at] ? 1 : 0)
+      stands.push(signal?.contributes[at] ? 1 : 0)
+      bound.push(countrySets.id(signal?.bounds[at]?.join() ?? ''))
     })
   }
 
@@ -102,7 +104,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     pushWords(pricing, words.pricing)
     pushFacts(domainName, signal)
     pushDeployments(signal, words)
-    pushOffers(offers, signal.contributes)
+    pushOffers(offers, signal)
     close(true)
   }
 
@@ -148,6 +150,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
       offerSlice.push(slice)
       offerRow.push(row)
       stands.push(from.offers.stands[firstOffer + at] as number)
+      bound.push(renumbered.countries(from.offers.countries[firstOffer + at] as number))
     })
     close(isShown)
   }
@@ -184,6 +187,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
         slice: offerSlice.finish(),
         row: offerRow.finish(),
         stands: stands.finish(),
+        countries: bound.finish(),
       },
     }
   }

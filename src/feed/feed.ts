@@ -24,6 +24,7 @@ import type {
   WholesaleQuery,
 } from './query.js'
 import type { Snapshot } from './snapshot.js'
+import type { Steps } from './steps.js'
 import type { View } from './view.js'
 
 export type FeedOptions = {
@@ -277,6 +278,19 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     }
   }
 
+  /**
+   * What comes before an answer to a reader who names countries, in portions: rows may have to be merged again. Done to
+   * its end, the answer takes no longer than any other. Undefined when there is nothing to do.
+   */
+  function preparing(query: Selection, reader: Reader): Steps<void> | undefined {
+    const criteria = criteriaOf(query)
+    if (!criteria.countries) return undefined
+    const layers = [publicLayer.current(), overlayOf(reader.account)?.current()]
+    return (function* () {
+      for (const held of layers) if (held) yield* held.seeing(criteria, reader)
+    })()
+  }
+
   /** Where a handle of ours leads, for whoever activates it; an account's overlay first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
     const layers = [overlayOf(account)?.current(), publicLayer.current()]
@@ -293,6 +307,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     wholesale,
     lookup,
     see,
+    preparing,
     resolve,
     /** The current public snapshot; undefined until the first is published. */
     current: () => publicLayer.current()?.snapshot,

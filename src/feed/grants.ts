@@ -10,6 +10,7 @@ import { digestText } from './digest.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
 import type { Snapshot } from './snapshot.js'
+import type { Steps } from './steps.js'
 import { destinationFlags, shownDeployments } from './view.js'
 
 export type Grants = {
@@ -19,11 +20,14 @@ export type Grants = {
   holds(entry: number): boolean
   /** Keys of these deployments that the reader may see, in their order. */
   keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[]
-  /** What the keys that are shown of these signals hash to: part of what this reader is answered, so of its version. */
-  digest(entries: Uint32Array): string
+  /**
+   * What the keys that are shown of these signals hash to: part of what this reader is answered, so of its version.
+   * Absent where there are no grants.
+   */
+  digest?(entries: Uint32Array): Steps<string>
 }
 
-const NONE: Grants = { name: '', holds: () => false, keysOf: () => [], digest: () => '' }
+const NONE: Grants = { name: '', holds: () => false, keysOf: () => [] }
 
 /** `criteria` choose which deployments and offers of a signal are shown at all. */
 export function createGrants(
@@ -69,13 +73,14 @@ export function createGrants(
     return words
   }
 
-  function digest(entries: Uint32Array): string {
+  function* digest(entries: Uint32Array): Steps<string> {
     const found: number[] = []
-    entries.forEach((entry, order) => {
+    for (const [order, entry] of entries.entries()) {
       wordsOf(entry).forEach((word, place) => {
         if (word !== 0) found.push(order, place, word)
       })
-    })
+      if (narrowing.isDue()) yield
+    }
     return found.length === 0 ? '' : digestText(Uint32Array.from(found))
   }
 

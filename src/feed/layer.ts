@@ -7,6 +7,7 @@ import type { Criteria } from './canonical.js'
 import { createGrants, type Grants } from './grants.js'
 import type { Reader } from './query.js'
 import type { Snapshot } from './snapshot.js'
+import { drained, type Steps } from './steps.js'
 import { type View, viewOf } from './view.js'
 
 export type Retention = {
@@ -20,6 +21,8 @@ export type Retention = {
 export type Held = {
   readonly snapshot: Snapshot
   see(criteria: Criteria, reader: Reader): Sight
+  /** The same in portions: seen to the end, `see` has it at once. */
+  seeing(criteria: Criteria, reader: Reader): Steps<Sight>
 }
 
 /** What a reader is shown of a tuple. */
@@ -42,28 +45,32 @@ function hold(snapshot: Snapshot): Held {
   })
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 
-  function secretOf(grants: Grants, criteria: Criteria, view: View): string {
-    if (grants.name === '') return ''
-    const key = JSON.stringify([grants.name, criteria.tuple])
-    const known = secrets.get(key)
-    if (known !== undefined) return known
-    const made = grants.digest(view.entries)
-    secrets.set(key, made)
-    return made
-  }
+  const viewKey = ({ tuple }: Criteria, { visibility }: Reader) => `${visibility} ${tuple}`
+  const secretKey = ({ tuple }: Criteria, { name }: Grants) => JSON.stringify([name, tuple])
 
-  function see(criteria: Criteria, reader: Reader): Sight {
-    const key = `${reader.visibility} ${criteria.tuple}`
-    let view = views.get(key)
-    if (!view) {
-      view = viewOf(snapshot, criteria, reader.visibility === 'full')
-      views.set(key, view)
-    }
+  /** What was seen before. */
+  function seen(criteria: Criteria, reader: Reader): Sight | undefined {
+    const view = views.get(viewKey(criteria, reader))
+    if (!view) return undefined
     const grants = createGrants(snapshot, reader, criteria)
-    return { snapshot, view, grants, secret: secretOf(grants, criteria, view) }
+    const secret = grants.digest ? secrets.get(secretKey(criteria, grants)) : ''
+    return secret === undefined ? undefined : { snapshot, view, grants, secret }
   }
 
-  return { snapshot, see }
+  function* seeing(criteria: Criteria, reader: Reader): Steps<Sight> {
+    const key = viewKey(criteria, reader)
+    const view = views.get(key) ?? (yield* viewOf(snapshot, criteria, reader.visibility === 'full'))
+    views.set(key, view)
+    const grants = createGrants(snapshot, reader, criteria)
+    const secret = grants.digest ? yield* grants.digest(view.entries) : ''
+    if (grants.digest) secrets.set(secretKey(criteria, grants), secret)
+    return { snapshot, view, grants, secret }
+  }
+
+  const see = (criteria: Criteria, reader: Reader) =>
+    seen(criteria, reader) ?? drained(seeing(criteria, reader))
+
+  return { snapshot, see, seeing }
 }
 
 export function createLayer(retain: Retention) {

@@ -1,15 +1,14 @@
 /**
- * The signals of a snapshot whose row differs for a reader who names countries: those with offers that may be used in
- * some of them only (`facts.mixed`). Their rows are merged again from the standing listings; all others are shown as
+ * The signals of a snapshot whose row differs for a reader who names countries: those with an offer that may be used in
+ * none of them (`offers.countries`). Their rows are merged again from the offers that are left; all others are shown as
  * they stand, at no cost.
  */
 import { LRUCache } from 'lru-cache'
 import { narrowRow, type PublishedRow } from '../merge/narrow.js'
 import type { Row } from '../merge/row.js'
-import { digestText } from './digest.js'
 import { WORDS } from './keys.js'
 import { keyWords, rowWords, type Words } from './row-words.js'
-import { rowAt, type Snapshot, standingListings } from './snapshot.js'
+import { type IndexedSlice, rowAt, type Snapshot, standingListings } from './snapshot.js'
 
 /** Of a narrowed row what columns keep of the others: all that filters and versions ask. */
 export type NarrowedFacts = Pick<Row, 'coverage' | 'lowestCpm' | 'lowestPercent'> & {
@@ -19,18 +18,29 @@ export type NarrowedFacts = Pick<Row, 'coverage' | 'lowestCpm' | 'lowestPercent'
 }
 
 export type Narrowing = {
-  /** The row of a mixed signal; undefined for what is shown as it stands. */
+  /** Whether the signal is shown otherwise than it stands. */
+  narrows(entry: number): boolean
+  /** The row of such a signal; undefined for what is shown as it stands. */
   rowOf(entry: number): Row | undefined
   factsOf(entry: number): NarrowedFacts | undefined
+  /** After a portion of work that others may have waited for; then a new portion begins. */
+  isDue(): boolean
 }
 
+const PORTION = 32 // rows merged: some three milliseconds
+
 /**
- * By what a narrowed row is made from: merging it takes twenty times as long as finding it, and from one snapshot to the
- * next few change.
+ * By what a narrowed row is made from: merging it takes twenty times as long as finding it, many sets of countries leave
+ * the same offers, and from one snapshot to the next few change.
  */
 const known = new LRUCache<string, NarrowedFacts>({ max: 100_000 })
 
-const NOTHING: Narrowing = { rowOf: () => undefined, factsOf: () => undefined }
+const NOTHING: Narrowing = {
+  narrows: () => false,
+  rowOf: () => undefined,
+  factsOf: () => undefined,
+  isDue: () => false,
+}
 
 function factsIn(row: Row): NarrowedFacts {
   const { coverage, lowestCpm, lowestPercent } = row
@@ -43,36 +53,64 @@ function factsIn(row: Row): NarrowedFacts {
   return { coverage, lowestCpm, lowestPercent, core, pricing, deployments }
 }
 
-/** Equal for equal published rows over equal listings. */
-function originOf({ digests, offers, slices }: Snapshot, entry: number): string {
-  let origin = digests.structure.subarray(entry * WORDS, (entry + 1) * WORDS).join()
-  for (let offer = offers.at[entry] as number; offer < (offers.at[entry + 1] as number); offer += 1) {
-    const from = slices[offers.slice[offer] as number]
-    if (offers.stands[offer]) origin += ` ${from?.slice.digests[offers.row[offer] as number]}`
-  }
-  return origin
+/** One flag for each set of countries: whether it allows one of the asked. No set: no bound. */
+export function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array {
+  return Uint8Array.from(facts.countrySets, (set) =>
+    set === '' || set.split(',').some((country) => asked.includes(country)) ? 1 : 0,
+  )
 }
 
 export function createNarrowing(snapshot: Snapshot, countries: readonly string[] | undefined): Narrowing {
   if (!countries) return NOTHING
-  const asked = digestText(countries.join())
+  const { facts, offers, slices, digests } = snapshot
+  const { at, stands, countries: bound } = offers
+  const allowed = countryFlags(snapshot, countries)
+  let merged = 0
+
+  const isLeft = (offer: number) => allowed[bound[offer] as number] === 1
+
+  function narrows(entry: number): boolean {
+    if (!facts.mixed[entry]) return false
+    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
+      if (stands[offer] && !isLeft(offer)) return true
+    }
+    return false
+  }
 
   function rowOf(entry: number): Row | undefined {
-    if (!snapshot.facts.mixed[entry]) return undefined
+    if (!narrows(entry)) return undefined
     const row = rowAt(snapshot, entry) as PublishedRow
     return narrowRow(row, standingListings(snapshot, entry), countries as readonly string[])
   }
 
-  function factsOf(entry: number): NarrowedFacts | undefined {
-    if (!snapshot.facts.mixed[entry]) return undefined
-    const origin = `${asked} ${originOf(snapshot, entry)}`
-    const found = known.get(origin)
-    if (found) return found
-    const row = rowOf(entry)
-    const facts = row && factsIn(row)
-    if (facts) known.set(origin, facts)
-    return facts
+  /** Equal for equal published rows of which the same offers are left, with equal listings. */
+  function originOf(entry: number): string {
+    let origin = digests.structure.subarray(entry * WORDS, (entry + 1) * WORDS).join()
+    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
+      if (!stands[offer]) continue
+      const { slice } = slices[offers.slice[offer] as number] as IndexedSlice
+      origin += isLeft(offer) ? ` ${slice.digests[offers.row[offer] as number]}` : ' -'
+    }
+    return origin
   }
 
-  return { rowOf, factsOf }
+  function factsOf(entry: number): NarrowedFacts | undefined {
+    if (!narrows(entry)) return undefined
+    const origin = originOf(entry)
+    const found = known.get(origin)
+    if (found) return found
+    merged += 1
+    const row = rowOf(entry)
+    const made = row && factsIn(row)
+    if (made) known.set(origin, made)
+    return made
+  }
+
+  function isDue(): boolean {
+    if (merged < PORTION) return false
+    merged = 0
+    return true
+  }
+
+  return { narrows, rowOf, factsOf, isDue }
 }

@@ -65,10 +65,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   }
 
   const isAsItStands = (entry: number) =>
-    !fields &&
-    !grants.holds(entry) &&
-    !(criteria.countries && snapshot.facts.mixed[entry]) &&
-    !deploysElsewhere(entry)
+    !fields && !grants.holds(entry) && !narrowing.narrows(entry) && !deploysElsewhere(entry)
 
   /** The keys that the reader may see, put into a row that is not shared. */
   function unlocked(row: PublishedRow, entry: number, narrowed: Row | undefined): void {

@@ -37,7 +37,7 @@ export function snapshotParts(snapshot: Snapshot, maker: string): Uint8Array[] {
     ...[facts.type, facts.provider, facts.domain, facts.countries, facts.mixed],
     ...[facts.coverage, facts.cpm, facts.percent],
     ...[deployments.at, deployments.destination, deployments.words, deployments.key],
-    ...[offers.at, offers.slice, offers.row, offers.stands],
+    ...[offers.at, offers.slice, offers.row, offers.stands, offers.countries],
     ...[digests.structure, digests.core, digests.pricing, tree.structure, tree.pricing, tree.keys],
     ...snapshot.slices.flatMap(({ slice, keys }) => [slice.digests, keys]),
   ]
@@ -86,7 +86,7 @@ export function snapshotFrom(parts: readonly Uint8Array[], maker: string): Snaps
   const about = { type: u8(), provider: u32(), domain: u32(), countries: u32(), mixed: u8() }
   const numbers = { coverage: f64(), cpm: f64(), percent: f64() }
   const deployments = { at: u32(), destination: u32(), words: u32(), key: u32(), destinations }
-  const offers = { at: u32(), slice: u16(), row: u32(), stands: u8() }
+  const offers = { at: u32(), slice: u16(), row: u32(), stands: u8(), countries: u32() }
   const digests = { structure: u32(), core: u32(), pricing: u32() }
   const tree = { structure: u8(), pricing: u8(), keys: u8() }
   const slices = header.slices.map((slice) => remembered(slice, u64(), u32()))

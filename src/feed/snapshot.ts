@@ -59,12 +59,16 @@ export type DeploymentColumns = {
   readonly destinations: readonly string[]
 }
 
-/** Offers of entry `i` are `at[i]` to `at[i + 1]`: where its listings lie, and whether they stand in its row. */
+/**
+ * Offers of entry `i` are `at[i]` to `at[i + 1]`: where its listings lie, whether they stand in its row, and where they
+ * may be used, as an index into `countrySets`.
+ */
 export type OfferColumns = {
   readonly at: Uint32Array
   readonly slice: Uint16Array
   readonly row: Uint32Array
   readonly stands: Uint8Array
+  readonly countries: Uint32Array
 }
 
 /** Four words a signal: what its head, its head without deployments, and its tail hash to (feed/row-words.ts). */

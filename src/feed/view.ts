@@ -9,9 +9,10 @@ import type { Criteria } from './canonical.js'
 import { createColumn, u32 } from './columns.js'
 import { digestText } from './digest.js'
 import { WORDS } from './keys.js'
-import { createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
+import { countryFlags, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
 import { pushWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
+import type { Steps } from './steps.js'
 
 export type View = {
   /** Entries, in key order. */
@@ -34,14 +35,6 @@ function flags(words: readonly string[], passes: (word: string) => boolean): Uin
 /** One flag for each destination of the snapshot: whether it is one of the asked. */
 export function destinationFlags({ deployments }: Snapshot, asked: readonly string[]): Uint8Array {
   return flags(deployments.destinations, (deployed) => asked.some((one) => matchesDestination(deployed, one)))
-}
-
-/** One flag for each set of countries: whether it allows one of the asked. No set: no bound. */
-function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array {
-  return flags(
-    facts.countrySets,
-    (set) => set === '' || set.split(',').some((country) => asked.includes(country)),
-  )
 }
 
 /** The deployments of a narrowed row that are shown to whoever asked for destinations. */
@@ -131,7 +124,12 @@ function digestOf(column: Uint32Array, entries: Uint32Array): string {
 }
 
 /** Digests of rows of which a tuple shows a part: deployments elsewhere and offers for elsewhere take no part. */
-function partDigests(snapshot: Snapshot, entries: Uint32Array, criteria: Criteria, narrowing: Narrowing) {
+function* partDigests(
+  snapshot: Snapshot,
+  entries: Uint32Array,
+  criteria: Criteria,
+  narrowing: Narrowing,
+): Steps<Omit<View, 'entries'>> {
   const { digests, deployments } = snapshot
   const { at, destination, words } = deployments
   const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
@@ -139,6 +137,7 @@ function partDigests(snapshot: Snapshot, entries: Uint32Array, criteria: Criteri
   const pricing = createColumn(u32, entries.length * WORDS)
   for (const entry of entries) {
     const narrowed = narrowing.factsOf(entry)
+    if (narrowing.isDue()) yield
     if (narrowed) {
       pushWords(structure, narrowed.core)
       for (const one of shownDeployments(narrowed, criteria.destinations)) pushWords(structure, one.words)
@@ -155,21 +154,25 @@ function partDigests(snapshot: Snapshot, entries: Uint32Array, criteria: Criteri
 }
 
 /** The signals that pass every criterion. Without a criterion: the snapshot itself, at no cost. */
-export function viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): View {
+export function* viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): Steps<View> {
   const all = tests(snapshot, criteria)
   const offered = offerTests(snapshot, criteria, seesPrices)
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
   const narrowing = createNarrowing(snapshot, criteria.countries)
-  const entries = shown.filter((entry) => {
-    if (!all.every((passes) => passes(entry))) return false
+  const found = createColumn(u32, 0)
+  for (const entry of shown) {
+    if (!all.every((passes) => passes(entry))) continue
     const narrowed = offered.length > 0 ? narrowing.factsOf(entry) : undefined
-    return narrowed
+    if (narrowing.isDue()) yield
+    const passes = narrowed
       ? offered.every(({ ofNarrowed }) => ofNarrowed(narrowed))
       : offered.every(({ ofEntry }) => ofEntry(entry))
-  })
+    if (passes) found.push(entry)
+  }
+  const entries = found.finish()
   if (criteria.countries || criteria.destinations) {
-    return { entries, ...partDigests(snapshot, entries, criteria, narrowing) }
+    return { entries, ...(yield* partDigests(snapshot, entries, criteria, narrowing)) }
   }
   const whole = (column: Uint32Array) => digestOf(column, entries)
   return { entries, structure: whole(digests.structure), pricing: whole(digests.pricing) }

@@ -18,6 +18,8 @@ export type MergedSignal = Row & {
   readonly handle: string
   /** `contributes[i]`: offer `i` stands in the row. */
   readonly contributes: readonly boolean[]
+  /** `bounds[i]`: the countries in which offer `i` may be used; undefined without a bound. */
+  readonly bounds: readonly (readonly string[] | undefined)[]
   readonly type: SignalType
   readonly provider: string | undefined
 }
@@ -81,6 +83,7 @@ export function mergeSignal(
     return { kind: 'withheld', reason: admitted.length === 0 ? 'not_authorized' : 'no_country_left' }
   }
   const offers = standing.map(({ offer }) => offer)
+  const boundOf = new Map(standing.map(({ offer, countries }) => [offer, countries]))
   const handle = signalHandle(identityKey(identity))
   const described = mergeDefinition(offers, admitted, definition)
   const row = writeRow(
@@ -95,7 +98,8 @@ export function mergeSignal(
     kind: 'signal',
     handle,
     ...row,
-    contributes: all.map((offer) => offers.includes(offer)),
+    contributes: all.map((offer) => boundOf.has(offer)),
+    bounds: all.map((offer) => boundOf.get(offer)),
     type: described.fields.signal_type as SignalType,
     provider: described.fields.data_provider as string | undefined,
   }

@@ -3,6 +3,7 @@ import { createGate, createRowPieces } from '../../src/discovery/page.js'
 import { buildSnapshot } from '../../src/feed/builder.js'
 import { criteriaOf } from '../../src/feed/canonical.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
+import { drained } from '../../src/feed/steps.js'
 import { viewOf } from '../../src/feed/view.js'
 import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 
@@ -33,7 +34,7 @@ test('what a question finds is narrowed to the countries it names, in the feed a
     const hit = ground.feed.count - (ground.feed === found ? found.count : 0) + (entry as number)
     const see = (selection: Selection) => {
       const sight = { criteria: criteriaOf(selection), reader }
-      const { entries } = viewOf(ground.feed, sight.criteria, true)
+      const { entries } = drained(viewOf(ground.feed, sight.criteria, true))
       return {
         passes: createGate(ground, entries, sight)(hit),
         row: JSON.stringify(createRowPieces(ground, sight).row(hit)),

@@ -1,6 +1,7 @@
 /** A feed that serves one world, for tests that read. */
 import { buildSnapshot } from '../../src/feed/builder.js'
 import { createFeed, type Feed } from '../../src/feed/feed.js'
+import type { Judge } from '../../src/feed/judge.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
 import type { Listing, Slice } from '../../src/upstreams/slice.js'
 import { pageOf, type Row, rowsOf } from './reader.js'
@@ -12,10 +13,10 @@ export const emptyFeed = (retain = { count: 3, ms: 60_000 }) =>
 export function publish(
   feed: Feed,
   slices: readonly Slice[],
-  { account, now = 0 }: { account?: string; now?: number } = {},
+  { account, now = 0, judge = judgeThat() }: { account?: string; now?: number; judge?: Judge } = {},
 ) {
   const previous = feed.current()
-  const snapshot = buildSnapshot({ ...(previous ? { previous } : {}), slices, judge: judgeThat() })
+  const snapshot = buildSnapshot({ ...(previous ? { previous } : {}), slices, judge })
   feed.publish(snapshot, now, account)
   return snapshot
 }

@@ -8,9 +8,10 @@ import { invalidRequest } from '../../adcp/validation.js'
 import type { AnswerPage } from '../../discovery/answer-pages.js'
 import type { Lookup } from '../../discovery/lookup.js'
 import { staleWarnings } from '../../discovery/stale-warning.js'
-import type { Page, Reader, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
+import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
 import type { UpstreamStatus } from '../../upstreams/status.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../accounts.js'
+import { inTurns } from '../in-turns.js'
 import { incompleteOf } from '../incomplete.js'
 import type { CallContext, Task, TaskAnswer } from '../task.js'
 
@@ -21,6 +22,8 @@ export type SignalsFeed = {
   /** Undefined until the first snapshot is published; until then the other refuses. */
   current(): unknown
   wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
+  /** Work that has to be done before an answer, in portions between which others are served. */
+  preparing(query: Selection, reader: Reader): Iterator<unknown> | undefined
 }
 
 /** Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
@@ -143,10 +146,16 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     }
   }
 
-  function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
+  function prepared(input: GetSignalsRequest, reader: Reader, context: CallContext) {
     if (input.discovery_mode === 'wholesale') return wholesale(input, reader, context.now)
     const isExact = input.signal_spec === undefined && input.push_notification_config === undefined
     return isExact ? lookup(input, reader, context.now) : discovery.discover(input, reader, context)
+  }
+
+  function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
+    const work = feed.preparing(selectionOf(input), reader)
+    if (!work || work.next().done) return prepared(input, reader, context)
+    return inTurns(work).then(() => prepared(input, reader, context))
   }
 
   function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
