@@ -106,6 +106,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       method: 'initialize',
       params: { protocolVersion: VERSIONS[0], capabilities: {}, clientInfo: CLIENT },
       budget,
+      resumable: true,
     })
     if (outcome.kind !== 'result') {
       return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
@@ -194,6 +195,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       method,
       params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
       budget,
+      resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
     })
   }
 
@@ -239,6 +241,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       method,
       params: meta ? { _meta: meta } : {},
       budget,
+      resumable: !meta,
     })
     const { result } =
       outcome.kind === 'result' && isRecord(outcome.skimmed.value) ? outcome.skimmed.value : {}
