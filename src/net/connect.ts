@@ -37,12 +37,15 @@ function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' 
   }
 }
 
-/** How sockets are made. `signal` ends them, those too that are still connecting: undici hands both on to Node. */
+/**
+ * How sockets are made. `signal` ends them, those too that are still connecting: undici hands all of it on to Node.
+ * Authorization rests on what providers publish over https, so no environment variable turns certificates off.
+ */
 export function socketOptions(options: {
   lookup?: LookupFunction
   signal: AbortSignal
 }): buildConnector.BuildOptions {
-  return { timeout: CONNECT_TIMEOUT_MS, ...options } as buildConnector.BuildOptions
+  return { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options } as buildConnector.BuildOptions
 }
 
 /** A connector for undici's Agent. Literal addresses are checked first: sockets never look them up. */

@@ -59,6 +59,19 @@ test('a private authority is trusted only by a process that was told of it', asy
   t.match(outcomes, [{ kind: 'reply', text: 'ok' }])
 })
 
+test('no environment variable turns certificates off, for mapped domains neither', async (t) => {
+  const server = await startHttps(t, 'untrusted', (_, response) => response.end('secret'))
+  const { outcomes } = await sendTrusting(
+    {
+      policy: { ...loopback, hosts: { 'provider.example': server.origin } },
+      requests: [{ url: `https://127.0.0.1:${server.port}/` }, { url: 'https://provider.example/' }],
+    },
+    { NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+  )
+  const failure = { kind: 'failed', reason: 'unreachable', message: /not trusted here/ }
+  t.match(outcomes, [failure, failure])
+})
+
 test('a mapped domain over https shows the certificate of its own name', async (t) => {
   const hosts: unknown[] = []
   const server = await startHttps(t, 'good', (request, response) => {

@@ -58,10 +58,10 @@ export type Done = {
 }
 
 /** Sends the requests one after the other from a process that trusts the tests' authority. */
-export async function sendTrusting(errand: Errand): Promise<Done> {
+export async function sendTrusting(errand: Errand, environment: Record<string, string> = {}): Promise<Done> {
   const child = spawn(process.execPath, [join(HERE, 'tls-errand.js'), JSON.stringify(errand)], {
-    env: { ...process.env, ...TRUSTING },
-    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...TRUSTING, ...environment },
+    stdio: ['ignore', 'pipe', 'ignore'],
     timeout: LONGEST_MS,
   })
   let out = ''
