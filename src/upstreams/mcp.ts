@@ -84,7 +84,7 @@ export function locateMcp(message: unknown): Found | undefined {
 function isRefusal(outcome: RpcOutcome): boolean {
   if (outcome.kind === 'rpc_error') return true
   if (outcome.kind === 'result') return false
-  const { status = 0 } = outcome
+  const { status = 300 } = outcome // a redirect that may not be followed
   return outcome.reason === 'protocol_error' && status >= 200 && status < 500
 }
 

@@ -71,6 +71,34 @@ test('the session and the negotiated version go with every call', async (t) => {
   t.match(seen.at(-1)?.headers, { 'mcp-session-id': 's-1', 'mcp-protocol-version': '2025-03-26' })
 })
 
+test('calls that lose their session together open one new session together, and each is answered', async (t) => {
+  const agent = await startMcpAgent(wholesaleAgent(rows(10), 'v1').handle, { sessions: true, json: false })
+  t.teardown(agent.close)
+  const mcp = createMcpAgent({ send: loopbackEgress(t).send, url: agent.url, auth: { type: 'none' } })
+  const call = () => mcp.call('get_adcp_capabilities', {}, { timeoutMs: 5_000 })
+  const together = () => Promise.all(Array.from({ length: 20 }, call))
+  for (const opened of [1, 2]) {
+    for (const outcome of await together()) t.match(outcome, { kind: 'answer' })
+    t.equal(agent.sessionsOpened(), opened)
+    agent.forget()
+  }
+})
+
+test('whichever revision the agent answers with is spoken from then on', async (t) => {
+  for (const protocolVersion of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
+    for (const type of ['application/json', 'text/event-stream']) {
+      const { call, seen } = await scripted(t, ({ id, method }) => {
+        const result = method === 'initialize' ? { ...opened, protocolVersion } : done
+        const text = JSON.stringify({ jsonrpc: '2.0', id, result })
+        if (type === 'application/json') return { text }
+        return { headers: { 'content-type': type }, text: `event: message\ndata: ${text}\n\n` }
+      })
+      t.match(await call(), { kind: 'answer' }, `${protocolVersion} as ${type}`)
+      t.equal(seen.at(-1)?.headers['mcp-protocol-version'], protocolVersion)
+    }
+  }
+})
+
 test('an agent of the stateless revision is found through server/discover', async (t) => {
   const { call, methods, seen } = await scripted(t, ({ method, params }, headers) => {
     if (method === 'initialize') return { status: 400, error: { code: -32601, message: 'no such method' } }
