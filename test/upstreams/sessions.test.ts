@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { createMcpAgent } from '../../src/upstreams/mcp.js'
+import { retryAfter } from '../../src/upstreams/rpc.js'
 import type { RunningAgent } from '../support/upstream-agent.js'
 import { readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
@@ -143,6 +144,16 @@ test('a refused credential or a server in trouble is no verdict about the transp
     t.match(await call(), { kind: 'failed', reason })
     t.same(methods(), ['initialize'], 'nothing else is tried')
   }
+})
+
+test('Retry-After is read as seconds and as a date, and is an hour at most', async (t) => {
+  const now = Date.parse('2026-11-20T10:00:00Z')
+  const wait = (value?: string) => retryAfter(value === undefined ? {} : { 'retry-after': value }, now)
+  t.equal(wait('7'), 7_000)
+  t.equal(wait('Fri, 20 Nov 2026 10:00:30 GMT'), 30_000)
+  t.equal(wait('Fri, 20 Nov 2026 09:00:00 GMT'), 0)
+  t.equal(wait('999999999'), 3_600_000)
+  for (const none of [undefined, '', 'soon', '-5x']) t.equal(wait(none), undefined, none ?? 'absent')
 })
 
 test('errors come in many shapes and each becomes one error with a code', async (t) => {
