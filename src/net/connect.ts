@@ -37,18 +37,26 @@ function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' 
   }
 }
 
+/**
+ * How sockets are made. `signal` ends them, those too that are still connecting: undici hands all of it on to Node.
+ * Authorization rests on what providers publish over https, so no environment variable turns certificates off.
+ */
+export function socketOptions(options: {
+  lookup?: LookupFunction
+  signal: AbortSignal
+}): buildConnector.BuildOptions {
+  return { timeout: CONNECT_TIMEOUT_MS, rejectUnauthorized: true, ...options } as buildConnector.BuildOptions
+}
+
 /** A connector for undici's Agent. Literal addresses are checked first: sockets never look them up. */
-export function createGuardedConnector(policy: AddressPolicy, resolve: Resolve): buildConnector.connector {
-  const connectors = {
-    'http:': buildConnector({
-      lookup: guardedLookup(policy, resolve, 'http:'),
-      timeout: CONNECT_TIMEOUT_MS,
-    } as buildConnector.BuildOptions),
-    'https:': buildConnector({
-      lookup: guardedLookup(policy, resolve, 'https:'),
-      timeout: CONNECT_TIMEOUT_MS,
-    } as buildConnector.BuildOptions),
-  }
+export function createGuardedConnector(
+  policy: AddressPolicy,
+  resolve: Resolve,
+  signal: AbortSignal,
+): buildConnector.connector {
+  const connectorFor = (scheme: 'http:' | 'https:') =>
+    buildConnector(socketOptions({ lookup: guardedLookup(policy, resolve, scheme), signal }))
+  const connectors = { 'http:': connectorFor('http:'), 'https:': connectorFor('https:') }
   return (options, callback) => {
     const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
     const address = literal(options.hostname)

@@ -2,12 +2,14 @@
  * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all go through this
  * `send`. It checks where a request goes, how long it lasts and how much it brings (FACTS 7, "Egress guard").
  */
-import { Agent, type Dispatcher, errors as undici } from 'undici'
+import { setMaxListeners } from 'node:events'
+import { Agent, type Dispatcher } from 'undici'
 import { createAddressPolicy } from './address.js'
 import { readBody } from './body.js'
-import { createGuardedConnector, EgressRefused, type Resolve, systemResolve } from './connect.js'
+import { createGuardedConnector, type Resolve, socketOptions, systemResolve } from './connect.js'
+import { failed, failureOf } from './failure.js'
 import { followRedirects } from './redirect.js'
-import type { Failed, Outbound, Send, SendFailure, SendOutcome } from './send.js'
+import type { Failed, Outbound, Send, SendOutcome } from './send.js'
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
 const KEEP_ALIVE_MS = 30_000
@@ -44,12 +46,6 @@ type Routes = {
   destroy(): Promise<void>
 }
 
-const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
-
-function failed(reason: SendFailure, message: string): Failed {
-  return { kind: 'failed', reason, message }
-}
-
 function originOf(domain: string, target: string): string {
   const url = URL.canParse(target) ? new URL(target) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') {
@@ -60,11 +56,14 @@ function originOf(domain: string, target: string): string {
 
 function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
   const pool = { connections: CONNECTIONS_PER_ORIGIN, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
+  const lifetime = new AbortController()
+  const { signal } = lifetime
+  setMaxListeners(0, signal) // each open socket is one
   const guarded = new Agent({
     ...pool,
-    connect: createGuardedConnector(createAddressPolicy(policy), resolve),
+    connect: createGuardedConnector(createAddressPolicy(policy), resolve, signal),
   })
-  const mapped = new Agent(pool)
+  const mapped = new Agent({ ...pool, connect: socketOptions({ signal }) })
   const origins = new Map(
     Object.entries(policy.hosts).map(([domain, target]) => [domain, originOf(domain, target)]),
   )
@@ -79,19 +78,11 @@ function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
       await Promise.all([guarded.close(), mapped.close()])
     },
     destroy: async () => {
-      await Promise.all([guarded.destroy(), mapped.destroy()])
+      const ended = Promise.all([guarded.destroy(), mapped.destroy()])
+      lifetime.abort() // an agent does not hang up on connections that are still being made
+      await ended
     },
   }
-}
-
-function classify(error: unknown): Failed {
-  const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
-  if (error instanceof EgressRefused) return failed('refused', message)
-  const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
-  if (UNRESOLVABLE.has(cause)) return failed('unresolvable', `the name does not resolve (${cause})`)
-  if (cause === 'UND_ERR_HEADERS_OVERFLOW') return failed('too_large', 'the header section is too long')
-  if (error instanceof undici.HTTPParserError) return failed('broken_body', 'the answer is not HTTP')
-  return failed('unreachable', `${message || 'no connection'} (${cause})`)
 }
 
 function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {
@@ -106,8 +97,13 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
 function createBudget({ timeoutMs, signal }: Outbound) {
   const controller = new AbortController()
   let spent: Failed | undefined
+  let tell: (outcome: Failed) => void = () => {}
+  const ended = new Promise<Failed>((resolve) => {
+    tell = resolve
+  })
   const end = (outcome: Failed) => {
     spent ??= outcome
+    tell(spent)
     controller.abort()
   }
   const timer = setTimeout(
@@ -119,6 +115,7 @@ function createBudget({ timeoutMs, signal }: Outbound) {
   if (signal?.aborted) onAbort()
   return {
     signal: controller.signal,
+    ended,
     spent: () => spent,
     release() {
       clearTimeout(timer)
@@ -133,7 +130,7 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
   const { dispatcher, origin, host } = routes.of(url)
   const budget = createBudget(request)
   try {
-    const answer = await dispatcher.request({
+    const asked = dispatcher.request({
       origin,
       path: `${url.pathname}${url.search}`,
       method: request.method ?? 'GET',
@@ -142,6 +139,9 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
       signal: budget.signal,
       bodyTimeout: 0, // idle time; the budget is total time
     })
+    // undici hears of an abort only once it is connected: a handshake that hangs would outlast every budget.
+    const answer = await Promise.race([asked, budget.ended])
+    if ('kind' in answer) return answer
     const headers = flatten(answer.headers)
     const enough = request.enough?.(headers)
     const read = await readBody(answer.body, headers['content-encoding'] ?? '', request.maxBytes, enough)
@@ -154,7 +154,7 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
       ? failed('too_large', `more than ${request.maxBytes} bytes`)
       : failed('broken_body', read.message)
   } catch (error) {
-    return budget.spent() ?? classify(error) // undici's errors are the network's, not ours
+    return budget.spent() ?? failureOf(error)
   } finally {
     budget.release()
   }

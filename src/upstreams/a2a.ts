@@ -22,6 +22,7 @@ import { boundedText } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 
 const POLL_MS = 500 // an agent that works on a task is asked twice a second
+const MAX_MISSES = 3 // polls in a row that fail
 const VERSION_NOT_SUPPORTED = -32009
 const METHOD_NOT_FOUND = -32601
 const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
@@ -106,6 +107,11 @@ function isWrongVersion(outcome: RpcOutcome): boolean {
   )
 }
 
+/** Asking failed, which says nothing about the task: it is worked on all the same. */
+function isMiss(outcome: RpcOutcome): boolean {
+  return outcome.kind === 'failed' && (outcome.reason === 'unreachable' || outcome.reason === 'server_error')
+}
+
 function wait(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms))
 }
@@ -140,18 +146,21 @@ export function createA2aAgent({
   ): Promise<RpcOutcome> {
     const dialect = DIALECTS[endpoint.version]
     let outcome = first
+    let misses = 0
     for (let id = pendingTask(outcome); id; id = pendingTask(outcome)) {
       if (Date.now() - startedAt + POLL_MS >= budget.timeoutMs) {
         return callFailed('timeout', 'the agent was still working when the time was up')
       }
       await wait(POLL_MS)
-      outcome = await rpc({
+      const polled = await rpc({
         url: endpoint.url,
         headers: { ...credentials, ...dialect.headers },
         method: dialect.get,
         params: { id },
         budget: remaining(budget, startedAt, Date.now()),
       })
+      misses = isMiss(polled) ? misses + 1 : 0
+      if (misses === 0 || misses === MAX_MISSES) outcome = polled
     }
     return outcome
   }

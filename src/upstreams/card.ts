@@ -5,7 +5,7 @@
 import { isRecord } from '../adcp/json.js'
 import { sameSite } from '../net/redirect.js'
 import type { Send } from '../net/send.js'
-import { type Budget, type CallFailure, callFailed } from './agent.js'
+import { type Budget, type CallFailure, callFailed, remaining } from './agent.js'
 import { tryParseJson } from './json.js'
 import { networkFailure, statusFailure } from './rpc.js'
 
@@ -62,12 +62,13 @@ export function readCard(card: unknown, agentUrl: string): CardEndpoints | undef
 
 /** `none` only when every place answered that it has no card; a failure says that this is not known. */
 export async function findCard(send: Send, agentUrl: string, budget: Budget): Promise<CardOutcome> {
+  const startedAt = Date.now()
   let failure: CallFailure | undefined
   for (const url of cardUrls(agentUrl)) {
     const reply = await send({
       url,
       headers: { accept: 'application/json' },
-      timeoutMs: budget.timeoutMs,
+      timeoutMs: remaining(budget, startedAt, Date.now()).timeoutMs,
       maxBytes: MAX_CARD_BYTES,
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),

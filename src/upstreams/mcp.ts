@@ -18,6 +18,7 @@ import {
 import { type Found, readAnswer } from './answer.js'
 import { boundedText, tryParseJson } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
+import { within } from './within.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
@@ -84,7 +85,7 @@ export function locateMcp(message: unknown): Found | undefined {
 function isRefusal(outcome: RpcOutcome): boolean {
   if (outcome.kind === 'rpc_error') return true
   if (outcome.kind === 'result') return false
-  const { status = 0 } = outcome
+  const { status = 300 } = outcome // a redirect that may not be followed
   return outcome.reason === 'protocol_error' && status >= 200 && status < 500
 }
 
@@ -106,6 +107,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       method: 'initialize',
       params: { protocolVersion: VERSIONS[0], capabilities: {}, clientInfo: CLIENT },
       budget,
+      resumable: true,
     })
     if (outcome.kind !== 'result') {
       return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
@@ -169,21 +171,30 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
   }
 
   async function shakeHands(budget: Budget): Promise<Opened> {
-    const bounded = { ...budget, timeoutMs: Math.min(budget.timeoutMs, OPENING_MS) }
-    let opened = await initialize(bounded)
-    if (opened.kind === 'refused') opened = await discover(bounded)
-    if (opened.kind === 'refused') opened = await bare(bounded)
+    const startedAt = Date.now()
+    let opened: Opened = { kind: 'refused', message: 'nothing was tried' }
+    for (const step of [initialize, discover, bare]) {
+      opened = await step(remaining(budget, startedAt, Date.now()))
+      if (opened.kind !== 'refused') break
+    }
     if (opened.kind === 'open') session = opened.session
     return opened
   }
 
-  /** Callers that arrive during a handshake share it; its budget is the first caller's, bounded. */
+  /** Callers that arrive during a handshake share it, each as long as its own budget allows. */
   async function ready(budget: Budget): Promise<Opened> {
-    if (session) return { kind: 'open', session }
-    opening ??= shakeHands({ timeoutMs: Math.min(budget.timeoutMs, OPENING_MS) }).finally(() => {
-      opening = undefined
-    })
-    return opening
+    const startedAt = Date.now()
+    for (;;) {
+      if (session) return { kind: 'open', session }
+      const left = remaining(budget, startedAt, Date.now())
+      const isShared = opening !== undefined
+      opening ??= shakeHands({ timeoutMs: Math.min(left.timeoutMs, OPENING_MS) }).finally(() => {
+        opening = undefined
+      })
+      const opened = await within(opening, left)
+      const isOthersTimeout = isShared && opened.kind === 'failed' && opened.reason === 'timeout'
+      if (!isOthersTimeout || Date.now() - startedAt >= budget.timeoutMs) return opened
+    }
   }
 
   function request(task: string, args: Arguments, { headers, meta }: Session, budget: Budget) {
@@ -194,6 +205,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       method,
       params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
       budget,
+      resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
     })
   }
 
@@ -239,6 +251,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       method,
       params: meta ? { _meta: meta } : {},
       budget,
+      resumable: !meta,
     })
     const { result } =
       outcome.kind === 'result' && isRecord(outcome.skimmed.value) ? outcome.skimmed.value : {}

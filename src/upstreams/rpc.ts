@@ -2,13 +2,13 @@
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end (FACTS 3, 8),
  * and an HTTP status becomes one of our failure words.
  */
-
-import { createParser } from 'eventsource-parser'
 import { isRecord } from '../adcp/json.js'
-import type { Failed, Reply, Send } from '../net/send.js'
+import type { Failed, Reply, Send, SendOutcome } from '../net/send.js'
 import { type AgentError, type Budget, type CallFailure, callFailed } from './agent.js'
 import { agentError } from './answer.js'
+import { createEventStream, isEventStream } from './event-stream.js'
 import { boundedText } from './json.js'
+import { resume } from './resume.js'
 import { type Skimmed, skim } from './skim.js'
 
 /** Decoded bytes of one answer; a page of one hundred rows of the largest size we keep fits several times. */
@@ -21,6 +21,8 @@ export type RpcRequest = {
   method: string
   params?: unknown
   budget: Budget
+  /** An event stream that ends before the response is resumed where it gave event ids. */
+  resumable?: boolean
 }
 
 export type RpcOutcome =
@@ -60,10 +62,6 @@ export function statusFailure({ status, headers }: Reply): CallFailure | undefin
   return undefined
 }
 
-function isEventStream(headers: Record<string, string>): boolean {
-  return headers['content-type']?.includes('text/event-stream') ?? false
-}
-
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {
   if (!isRecord(value) || value.method !== undefined) return false
   // Some agents write the id as a text; an error before they read it carries none.
@@ -78,30 +76,12 @@ function trySkim(bytes: Uint8Array): Skimmed | undefined {
   }
 }
 
-/** Collects the response out of an event stream. */
-function createStreamReader(id: number) {
-  const decoder = new TextDecoder()
-  let response: Skimmed | undefined
-  const parser = createParser({
-    onEvent({ data }) {
-      const message = response ? undefined : trySkim(Buffer.from(data))
-      if (message && isResponse(message.value, id)) response = message
-    },
-  })
-  return {
-    /** Whether the response has come: nothing behind it matters. */
-    feed(chunk: Uint8Array): boolean {
-      parser.feed(decoder.decode(chunk, { stream: true }))
-      return response !== undefined
-    },
-    /** The last event may lack its closing blank line when the stream ends. */
-    finish(): Skimmed | undefined {
-      parser.feed('\n\n')
-      return response
-    },
-  }
+function readResponse(message: Uint8Array, id: number): Skimmed | undefined {
+  const skimmed = trySkim(message)
+  return skimmed && isResponse(skimmed.value, id) ? skimmed : undefined
 }
 
+/** As `readResponse`, and out of a batch too. */
 function readJson(body: Uint8Array, id: number): Skimmed | undefined {
   const message = trySkim(body)
   if (!message) return undefined
@@ -118,12 +98,37 @@ export function errorOfRpc(code: number, message: string): AgentError {
   return agentError(`JSONRPC_${code}`, message)
 }
 
+/** The stream ended, and neither our budget nor an HTTP error ended it. */
+function brokeOff(reply: SendOutcome): boolean {
+  return reply.kind === 'reply' ? reply.status === 200 : reply.reason === 'broken_body'
+}
+
+function understand(
+  response: Skimmed | undefined,
+  { status, headers }: Pick<Reply, 'status' | 'headers'>,
+): RpcOutcome {
+  const message = response?.value
+  if (!response || !isRecord(message)) {
+    return { ...callFailed('protocol_error', `HTTP ${status} without a JSON-RPC answer`), status }
+  }
+  if (!isRecord(message.error)) return { kind: 'result', skimmed: response, headers }
+  return {
+    kind: 'rpc_error',
+    code: Number(message.error.code),
+    message: boundedText(message.error.message) ?? 'no message',
+    status,
+  }
+}
+
 export function createRpc(send: Send) {
   let lastId = 0
 
-  return async function post({ url, headers, method, params, budget }: RpcRequest): Promise<RpcOutcome> {
+  return async function post(request: RpcRequest): Promise<RpcOutcome> {
+    const { url, headers, method, params, budget, resumable } = request
     const id = ++lastId
-    const stream = createStreamReader(id)
+    const startedAt = Date.now()
+    const events = createEventStream((message) => readResponse(message, id))
+    const opened: { headers?: Record<string, string> } = {} // of an event stream, also of one that breaks off
     const reply = await send({
       url,
       method: 'POST',
@@ -137,26 +142,26 @@ export function createRpc(send: Send) {
       maxBytes: MAX_ANSWER_BYTES,
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
-      enough: (answer) => (isEventStream(answer) ? stream.feed : undefined),
+      enough(answer) {
+        if (!isEventStream(answer)) return undefined
+        opened.headers = answer
+        return events.begin()
+      },
     })
+    const response = events.end()
+    if (resumable && opened.headers && !response && brokeOff(reply)) {
+      const session = opened.headers['mcp-session-id']
+      const resumed = await resume({
+        ...{ send, url, events, budget, startedAt, maxBytes: MAX_ANSWER_BYTES },
+        headers: { ...headers, ...(session && { 'mcp-session-id': session }) },
+      })
+      if (resumed?.kind === 'failed') return networkFailure(resumed)
+      if (resumed) return understand(resumed.skimmed, { status: 200, headers: opened.headers })
+    }
     if (reply.kind === 'failed') return networkFailure(reply)
     const failure = statusFailure(reply)
     if (failure) return { ...failure, status: reply.status }
-    const skimmed = isEventStream(reply.headers) ? stream.finish() : readJson(reply.body, id)
-    const message = skimmed?.value
-    if (!skimmed || !isRecord(message)) {
-      return {
-        ...callFailed('protocol_error', `HTTP ${reply.status} without a JSON-RPC answer`),
-        status: reply.status,
-      }
-    }
-    if (!isRecord(message.error)) return { kind: 'result', skimmed, headers: reply.headers }
-    return {
-      kind: 'rpc_error',
-      code: Number(message.error.code),
-      message: boundedText(message.error.message) ?? 'no message',
-      status: reply.status,
-    }
+    return understand(opened.headers ? response : readJson(reply.body, id), reply)
   }
 }
 

@@ -7,16 +7,24 @@ const PRIVATE = [
   '127.0.0.1',
   '10.1.2.3',
   '172.16.0.1',
+  '172.31.255.255',
   '192.168.1.1',
   '169.254.169.254',
+  '169.254.170.2',
   '100.64.0.1',
+  '100.127.255.255',
   '100.100.100.200',
   '168.63.129.16',
   '0.0.0.0',
   '224.0.0.1',
   '255.255.255.255',
+  '240.0.0.1',
+  '192.0.0.192',
+  '192.88.99.1',
   '198.18.0.1',
   '192.0.2.1',
+  '198.51.100.1',
+  '203.0.113.1',
   '::',
   '::1',
   '::7f00:1',
@@ -28,9 +36,14 @@ const PRIVATE = [
   'fec0::1',
   'ff02::1',
   '64:ff9b::7f00:1',
+  '64:ff9b:1::7f00:1',
+  '100::1',
   '2002:7f00:1::1',
   '2001:0:7f00:1::1',
+  '2001:20::1',
   '2001:db8::1',
+  '3fff::1',
+  '5f00::1',
 ]
 
 test('no address that is not public may be reached', async (t) => {
@@ -40,7 +53,12 @@ test('no address that is not public may be reached', async (t) => {
 })
 
 test('public addresses are reached by https, and by http only where that is allowed', async (t) => {
-  for (const address of ['93.184.216.34', '2606:2800:220:1:248:1893:25c8:1946']) {
+  for (const address of [
+    '93.184.216.34',
+    '100.128.0.1',
+    '172.32.0.1',
+    '2606:2800:220:1:248:1893:25c8:1946',
+  ]) {
     const strict = createAddressPolicy({ allowHttp: false, allowNetworks: [] })
     t.ok(strict.permits(address, 'https:'))
     t.notOk(strict.permits(address, 'http:'))
@@ -71,6 +89,11 @@ test('loopback is refused in every notation of its address, and nothing is sent'
   const hosts = [
     '127.0.0.1',
     '127.1',
+    '127.0.1',
+    '017700000001',
+    '0x7f.0.0.1',
+    '127%2e0%2e0%2e1',
+    '①②⑦.⓪.⓪.①',
     '2130706433',
     '0x7f000001',
     '0177.0.0.1',
@@ -79,7 +102,10 @@ test('loopback is refused in every notation of its address, and nothing is sent'
     '[::1]',
     '[::ffff:127.0.0.1]',
     '[::ffff:7f00:1]',
+    '[0:0:0:0:0:ffff:7f00:0001]',
+    '[::127.0.0.1]',
     'localhost',
+    'LOCALHOST',
     'user:pass@127.0.0.1',
   ]
   for (const host of hosts)

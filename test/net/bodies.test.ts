@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { test } from 'tap'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
@@ -22,10 +22,17 @@ function forever(response: ServerResponse, chunk: string, everyMs: number): void
 test('a compressed answer is read, and counted as what it unpacks to', async (t) => {
   const bomb = gzipSync(Buffer.alloc(50_000_000))
   t.ok(bomb.byteLength < 100_000, 'its wire bytes alone would pass the cap')
-  const get = await serving(t, (response) => {
-    response.writeHead(200, { 'content-encoding': 'gzip' }).end(bomb)
-  })
-  t.match(await get(), { kind: 'failed', reason: 'too_large' })
+  for (const [encoding, bytes] of [
+    ['gzip', bomb],
+    ['x-gzip', bomb],
+    ['br', brotliCompressSync(Buffer.alloc(5_000_000))],
+    ['deflate', deflateSync(Buffer.alloc(5_000_000))],
+  ] as const) {
+    const get = await serving(t, (response) => {
+      response.writeHead(200, { 'content-encoding': encoding }).end(bytes)
+    })
+    t.match(await get(), { kind: 'failed', reason: 'too_large' }, encoding)
+  }
   for (const [encoding, bytes] of [
     ['gzip', gzipSync('hello')],
     ['br', brotliCompressSync('hello')],
@@ -39,9 +46,13 @@ test('a compressed answer is read, and counted as what it unpacks to', async (t)
 })
 
 test('an encoding nobody asked for, or a broken one, is a broken body', async (t) => {
-  for (const encoding of ['zstd', 'gzip']) {
+  for (const [encoding, body] of [
+    ['zstd', 'not compressed'],
+    ['gzip', 'not compressed'],
+    ['gzip, gzip', gzipSync('compressed once')],
+  ] as const) {
     const get = await serving(t, (response) => {
-      response.writeHead(200, { 'content-encoding': encoding }).end('this is not compressed')
+      response.writeHead(200, { 'content-encoding': encoding }).end(body)
     })
     t.match(await get(), { kind: 'failed', reason: 'broken_body' }, encoding)
   }

@@ -1,7 +1,6 @@
 import { test } from 'tap'
-import { createA2aAgent } from '../../src/upstreams/a2a.js'
-import { readCard } from '../../src/upstreams/card.js'
-import { readJson, startHttp } from '../support/upstream-agent.js'
+import { findCard, readCard } from '../../src/upstreams/card.js'
+import { startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress } from '../support/upstream-world.js'
 
 const AGENT = 'https://signals.a.example/a2a'
@@ -44,33 +43,39 @@ test('what is no card is none', async (t) => {
     t.equal(readCard(value, AGENT), undefined)
 })
 
-test('a task that is still worked on is asked about until it is done', async (t) => {
-  let polls = 0
-  const done = {
-    id: 't1',
-    status: { state: 'TASK_STATE_COMPLETED' },
-    artifacts: [{ parts: [{ text: 'done' }, { data: { status: 'completed', signals: [] } }] }],
+test('a card is looked for beside the url, then at the root; only when every place has none there is none', async (t) => {
+  const places = [
+    '/agents/a/.well-known/agent.json',
+    '/agents/a/.well-known/agent-card.json',
+    '/.well-known/agent.json',
+    '/.well-known/agent-card.json',
+  ]
+  const { send } = loopbackEgress(t)
+  for (const [at, status] of [
+    [0, 404],
+    [1, 404],
+    [2, 404],
+    [3, 404],
+    [3, 503],
+    [3, 401],
+    [-1, 404],
+    [-1, 401],
+    [-1, 503],
+  ] as const) {
+    const asked: string[] = []
+    const server = await startHttp((request, response) => {
+      asked.push(request.url ?? '')
+      const isThere = request.url === places[at]
+      response.writeHead(isThere ? 200 : status, { 'content-type': 'application/json' })
+      response.end(
+        JSON.stringify(isThere ? card({ url: '/agents/a', protocolVersion: '0.3.0' }) : { name: 'x' }),
+      )
+    }, '/agents/a')
+    t.teardown(server.close)
+    const found = await findCard(send, server.url, { timeoutMs: 2_000 })
+    t.same(asked, at < 0 ? places : places.slice(0, at + 1))
+    if (at >= 0) t.match(found, { kind: 'card', endpoints: [{ url: server.url, version: '0.3' }] })
+    else if (status === 404) t.same(found, { kind: 'none' })
+    else t.match(found, { kind: 'failed', message: new RegExp(`agent card: HTTP ${status}`) })
   }
-  const server = await startHttp(async (request, response) => {
-    const { id, method } = (await readJson(request)) as { id: number; method: string }
-    if (method === 'GetTask') polls += 1
-    const pending = { task: { id: 't1', status: { state: 'TASK_STATE_WORKING' } } }
-    const result = method === 'SendMessage' ? pending : polls < 2 ? pending.task : done
-    response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
-  }, '/a2a')
-  t.teardown(server.close)
-  const agent = createA2aAgent({
-    send: loopbackEgress(t).send,
-    url: server.url,
-    auth: { type: 'none' },
-    endpoints: [{ url: server.url, version: '1.0' }],
-  })
-  t.match(await agent.call('get_signals', {}, { timeoutMs: 5_000 }), {
-    kind: 'answer',
-    payload: { status: 'completed' },
-  })
-  t.equal(polls, 2)
-  polls = -1_000
-  t.match(await agent.call('get_signals', {}, { timeoutMs: 700 }), { kind: 'failed', reason: 'timeout' })
 })

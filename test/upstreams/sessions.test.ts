@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { createMcpAgent } from '../../src/upstreams/mcp.js'
+import { retryAfter } from '../../src/upstreams/rpc.js'
 import type { RunningAgent } from '../support/upstream-agent.js'
 import { readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
@@ -71,6 +72,34 @@ test('the session and the negotiated version go with every call', async (t) => {
   t.match(seen.at(-1)?.headers, { 'mcp-session-id': 's-1', 'mcp-protocol-version': '2025-03-26' })
 })
 
+test('calls that lose their session together open one new session together, and each is answered', async (t) => {
+  const agent = await startMcpAgent(wholesaleAgent(rows(10), 'v1').handle, { sessions: true, json: false })
+  t.teardown(agent.close)
+  const mcp = createMcpAgent({ send: loopbackEgress(t).send, url: agent.url, auth: { type: 'none' } })
+  const call = () => mcp.call('get_adcp_capabilities', {}, { timeoutMs: 5_000 })
+  const together = () => Promise.all(Array.from({ length: 20 }, call))
+  for (const opened of [1, 2]) {
+    for (const outcome of await together()) t.match(outcome, { kind: 'answer' })
+    t.equal(agent.sessionsOpened(), opened)
+    agent.forget()
+  }
+})
+
+test('whichever revision the agent answers with is spoken from then on', async (t) => {
+  for (const protocolVersion of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
+    for (const type of ['application/json', 'text/event-stream']) {
+      const { call, seen } = await scripted(t, ({ id, method }) => {
+        const result = method === 'initialize' ? { ...opened, protocolVersion } : done
+        const text = JSON.stringify({ jsonrpc: '2.0', id, result })
+        if (type === 'application/json') return { text }
+        return { headers: { 'content-type': type }, text: `event: message\ndata: ${text}\n\n` }
+      })
+      t.match(await call(), { kind: 'answer' }, `${protocolVersion} as ${type}`)
+      t.equal(seen.at(-1)?.headers['mcp-protocol-version'], protocolVersion)
+    }
+  }
+})
+
 test('an agent of the stateless revision is found through server/discover', async (t) => {
   const { call, methods, seen } = await scripted(t, ({ method, params }, headers) => {
     if (method === 'initialize') return { status: 400, error: { code: -32601, message: 'no such method' } }
@@ -115,6 +144,16 @@ test('a refused credential or a server in trouble is no verdict about the transp
     t.match(await call(), { kind: 'failed', reason })
     t.same(methods(), ['initialize'], 'nothing else is tried')
   }
+})
+
+test('Retry-After is read as seconds and as a date, and is an hour at most', async (t) => {
+  const now = Date.parse('2026-11-20T10:00:00Z')
+  const wait = (value?: string) => retryAfter(value === undefined ? {} : { 'retry-after': value }, now)
+  t.equal(wait('7'), 7_000)
+  t.equal(wait('Fri, 20 Nov 2026 10:00:30 GMT'), 30_000)
+  t.equal(wait('Fri, 20 Nov 2026 09:00:00 GMT'), 0)
+  t.equal(wait('999999999'), 3_600_000)
+  for (const none of [undefined, '', 'soon', '-5x']) t.equal(wait(none), undefined, none ?? 'absent')
 })
 
 test('errors come in many shapes and each becomes one error with a code', async (t) => {

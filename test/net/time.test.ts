@@ -1,0 +1,111 @@
+import { createServer, type Socket } from 'node:net'
+import { test } from 'tap'
+import { loopback, openEgress } from '../support/upstream-egress.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+/** Takes connections and does with each what it is told; nothing else is ever said. */
+async function listening(t: Test, onConnection: (socket: Socket) => void): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {}) // the other side hangs up when its time is up
+    onConnection(socket)
+  })
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready))
+  t.teardown(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return `127.0.0.1:${(server.address() as { port: number }).port}`
+}
+
+async function until(holds: () => boolean): Promise<void> {
+  const end = Date.now() + 8_000
+  while (!holds()) {
+    if (Date.now() > end) throw new Error('never happened')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
+
+async function elapsed(task: () => Promise<unknown>): Promise<number> {
+  const start = Date.now()
+  await task()
+  return Date.now() - start
+}
+
+test('a TLS handshake that never ends is ended by total time', async (t) => {
+  const host = await listening(t, () => {})
+  const { get } = openEgress(t, loopback)
+  const ms = await elapsed(async () =>
+    t.match(await get(`https://${host}/`, { timeoutMs: 100 }), { kind: 'failed', reason: 'timeout' }),
+  )
+  t.ok(ms < 1_500, `${ms} ms`)
+})
+
+test('a name server that never answers is ended by total time', async (t) => {
+  const { get } = openEgress(t, loopback, () => new Promise(() => {}))
+  const ms = await elapsed(async () =>
+    t.match(await get('https://silent.example/', { timeoutMs: 100 }), { kind: 'failed', reason: 'timeout' }),
+  )
+  t.ok(ms < 1_500, `${ms} ms`)
+})
+
+test('a caller that gives up does not wait for a connection', async (t) => {
+  const host = await listening(t, () => {})
+  const { get } = openEgress(t, loopback)
+  const controller = new AbortController()
+  const ms = await elapsed(async () => {
+    const pending = get(`https://${host}/`, { signal: controller.signal, timeoutMs: 60_000 })
+    controller.abort()
+    t.match(await pending, { kind: 'failed', reason: 'aborted' })
+  })
+  t.ok(ms < 1_500, `${ms} ms`)
+})
+
+test('closing the way out hangs up on connections that are still being made', async (t) => {
+  let opened = 0
+  let gone = 0
+  const host = await listening(t, (socket) => {
+    opened += 1
+    socket.on('close', () => {
+      gone += 1
+    })
+    socket.resume()
+  })
+  const { egress, get } = openEgress(t, { ...loopback, hosts: { 'mapped.example': `https://${host}` } })
+  const pending = [get(`https://${host}/`), get('https://mapped.example/')]
+  await until(() => opened === 2)
+  const ms = await elapsed(async () => {
+    await egress.close()
+    for (const outcome of await Promise.all(pending)) t.match(outcome, { kind: 'failed' })
+    await until(() => gone === 2)
+  })
+  t.ok(ms < 1_500, `${ms} ms`)
+})
+
+test('headers that dribble in for ever are ended by total time', async (t) => {
+  const host = await listening(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\nx-slow: ')
+    const timer = setInterval(() => socket.write('x'), 5)
+    socket.on('close', () => clearInterval(timer))
+  })
+  const { get } = openEgress(t, loopback)
+  const ms = await elapsed(async () =>
+    t.match(await get(`http://${host}/`, { timeoutMs: 100 }), { kind: 'failed', reason: 'timeout' }),
+  )
+  t.ok(ms < 1_500, `${ms} ms`)
+})
+
+test('headers without end are cut by their size', async (t) => {
+  const host = await listening(t, (socket) => {
+    socket.write('HTTP/1.1 200 OK\r\n')
+    const more = () => {
+      while (socket.writable && socket.write(`x-more: ${'x'.repeat(1_000)}\r\n`));
+    }
+    socket.on('drain', more)
+    more()
+  })
+  const { get } = openEgress(t, loopback)
+  t.match(await get(`http://${host}/`), { kind: 'failed', reason: 'too_large' })
+})

@@ -1,0 +1,72 @@
+import type { ServerResponse } from 'node:http'
+import { test } from 'tap'
+import { createA2aAgent } from '../../src/upstreams/a2a.js'
+import { readJson, startHttp } from '../support/upstream-agent.js'
+import { loopbackEgress } from '../support/upstream-world.js'
+
+type Test = { teardown(task: () => unknown): void }
+type Poll = 'working' | 'done' | 503 | 'reset'
+
+const done = {
+  id: 't1',
+  status: { state: 'TASK_STATE_COMPLETED' },
+  artifacts: [{ parts: [{ text: 'done' }, { data: { status: 'completed', signals: [] } }] }],
+}
+const working = { id: 't1', status: { state: 'TASK_STATE_WORKING' } }
+
+/** An agent that takes the message as a task, and answers each question about it as told; the last answer stays. */
+async function workingAgent(t: Test, polls: Poll[]) {
+  let sent = 0
+  let asked = 0
+  function tell(poll: Poll | undefined, id: number, response: ServerResponse) {
+    if (poll === 'reset') return void response.socket?.resetAndDestroy()
+    if (poll === 503) return void response.writeHead(503).end()
+    const result = poll === 'done' ? done : working
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+  }
+  const server = await startHttp(async (request, response) => {
+    const { id, method } = (await readJson(request)) as { id: number; method: string }
+    if (method === 'GetTask') {
+      tell(polls[Math.min(asked++, polls.length - 1)], id, response)
+      return
+    }
+    sent += 1
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { task: working } }))
+  }, '/a2a')
+  t.teardown(server.close)
+  const agent = createA2aAgent({
+    send: loopbackEgress(t).send,
+    url: server.url,
+    auth: { type: 'none' },
+    endpoints: [{ url: server.url, version: '1.0' }],
+  })
+  return {
+    call: (timeoutMs: number) => agent.call('activate_signal', {}, { timeoutMs }),
+    sent: () => sent,
+    asked: () => asked,
+  }
+}
+
+test('a task that is still worked on is asked about until it is done, or the time is up', async (t) => {
+  const slow = await workingAgent(t, ['working', 'done'])
+  const endless = await workingAgent(t, ['working'])
+  const [answered, late] = await Promise.all([slow.call(5_000), endless.call(700)])
+  t.match(answered, { kind: 'answer', payload: { status: 'completed' } })
+  t.equal(slow.asked(), 2)
+  t.match(late, { kind: 'failed', reason: 'timeout' })
+})
+
+test('a question about a task that fails is asked again, the message is not sent again', async (t) => {
+  const { call, sent, asked } = await workingAgent(t, [503, 'reset', 'done'])
+  t.match(await call(8_000), { kind: 'answer', payload: { status: 'completed' } })
+  t.equal(asked(), 3)
+  t.equal(sent(), 1)
+})
+
+test('three failed questions in a row are the outcome', async (t) => {
+  const { call, asked } = await workingAgent(t, [503])
+  t.match(await call(8_000), { kind: 'failed', reason: 'server_error' })
+  t.equal(asked(), 3)
+})
