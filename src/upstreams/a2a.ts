@@ -16,7 +16,7 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import { type Found, readAnswer } from './answer.js'
+import { type Found, objectIn, readAnswer, unwrapped } from './answer.js'
 import { type A2aVersion, type CardEndpoints, findCard } from './card.js'
 import { boundedText } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
@@ -82,16 +82,20 @@ function partsIn(holder: unknown): Record<string, unknown>[] {
   return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
 }
 
-/** "The last data part counts" (FACTS 4): artifacts first, then the status message, then a bare message. */
+/**
+ * "The last data part counts" (FACTS 4): artifacts first, then the status message, then a bare message; without any data
+ * part, a text that is an object.
+ */
 export function locateA2a(message: unknown): Found | undefined {
   const body = bodyOf(message)
   if (!body) return undefined
   const { state, message: spoken } = statusOf(body)
   const artifacts = Array.isArray(body.artifacts) ? body.artifacts : []
   const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
-  const payload = parts.map((part) => part.data).findLast(isRecord)
-  const text = parts.map((part) => boundedText(part.text)).find((each) => each !== undefined)
-  return { failed: FAILED.test(state), ...(payload && { payload }), ...(text && { text }) }
+  const texts = parts.flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+  const data = parts.map((part) => part.data).findLast(isRecord) ?? texts.map(objectIn).findLast(isRecord)
+  const text = boundedText(texts.find((each) => each !== ''))
+  return { failed: FAILED.test(state), ...(data && { payload: unwrapped(data) }), ...(text && { text }) }
 }
 
 function pendingTask(outcome: RpcOutcome): string | undefined {

@@ -5,9 +5,10 @@
 import { isRecord } from '../adcp/json.js'
 import type { AgentError, AgentOutcome, Payload } from './agent.js'
 import { callFailed } from './agent.js'
-import { boundedText } from './json.js'
+import { boundedText, tryParseJson } from './json.js'
 import { isCut, type Skimmed } from './skim.js'
 
+const MAX_TEXT = 8 * 1024 * 1024
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
 const MAX_DETAILS = 8_192 // characters of JSON
@@ -17,6 +18,21 @@ const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 
 /** What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure. */
 export type Found = { payload?: Payload; text?: string; failed: boolean }
+
+/** The object that a text part is; undefined for a message to people. */
+export function objectIn(text: string): Record<string, unknown> | undefined {
+  if (text.length > MAX_TEXT || !/^\s*\{/.test(text)) return undefined
+  const value = tryParseJson(Buffer.from(text))
+  return isRecord(value) ? value : undefined
+}
+
+/** Frameworks put what a function gave under one key of theirs: `result`, or `response` beside the function's name. */
+export function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
+  const { id: _, name: __, ...given } = payload
+  const [inner, ...others] = Object.entries(given)
+  if (!inner || others.length > 0 || !isRecord(inner[1])) return payload
+  return inner[0] === 'result' || inner[0] === 'response' ? unwrapped(inner[1]) : payload
+}
 
 export function agentError(code: string, message: string): AgentError {
   return { code: code.slice(0, MAX_CODE), message: message.slice(0, MAX_MESSAGE) }

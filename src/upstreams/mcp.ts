@@ -15,8 +15,8 @@ import {
   callFailed,
   remaining,
 } from './agent.js'
-import { type Found, readAnswer } from './answer.js'
-import { boundedText, tryParseJson } from './json.js'
+import { type Found, objectIn, readAnswer, unwrapped } from './answer.js'
+import { boundedText } from './json.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 import { within } from './within.js'
 
@@ -24,7 +24,6 @@ const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
 const META = 'io.modelcontextprotocol'
 const CLIENT = { name: 'tributary', version: '1' }
-const MAX_TEXT_BYTES = 8 * 1024 * 1024
 const ANNOUNCING_MS = 2_000
 const OPENING_MS = 15_000 // a handshake is small: what is slower than this will not serve pages
 
@@ -46,21 +45,9 @@ export type McpAgent = Agent & {
   tools(budget: Budget): Promise<unknown>
 }
 
-function parseText(text: string): Record<string, unknown> | undefined {
-  if (text.length > MAX_TEXT_BYTES || !/^\s*\{/.test(text)) return undefined // a message for people
-  const value = tryParseJson(Buffer.from(text))
-  return isRecord(value) ? value : undefined
-}
-
 function texts(content: unknown): string[] {
   if (!Array.isArray(content)) return []
   return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
-}
-
-/** Some server frameworks put an untyped result under the one key `result`. */
-function unwrap(structured: Record<string, unknown>): Record<string, unknown> {
-  const { result, ...others } = structured
-  return isRecord(result) && Object.keys(others).length === 0 ? result : structured
 }
 
 /** FACTS 3, "Reading an upstream": isError, structuredContent, then the first text that is an object; or bare. */
@@ -71,11 +58,11 @@ export function locateMcp(message: unknown): Found | undefined {
   const written = texts(result.content)
   const text = boundedText(written[0])
   if (isRecord(result.structuredContent)) {
-    return { payload: unwrap(result.structuredContent), failed, ...(text && { text }) }
+    return { payload: unwrapped(result.structuredContent), failed, ...(text && { text }) }
   }
   for (const each of written) {
-    const payload = parseText(each)
-    if (payload) return { payload, failed }
+    const payload = objectIn(each)
+    if (payload) return { payload: unwrapped(payload), failed }
   }
   if (written.length > 0) return { failed, ...(text && { text }) }
   return result.content === undefined ? { payload: result, failed } : undefined

@@ -66,3 +66,40 @@ for (const [transport, locate] of [
     )
   })
 }
+
+test('whatever frameworks put around it, the rows of an answer are found', async (t) => {
+  const given = { status: 'completed', signals: [{ name: 'A' }, { name: 'B' }] }
+  const text = JSON.stringify(given)
+  const task = (...parts: unknown[]) => ({
+    task: { status: { state: 'TASK_STATE_COMPLETED' }, artifacts: [{ parts }] },
+  })
+  const wholes: [locate: typeof locateMcp, result: unknown][] = [
+    [locateMcp, { content: [], structuredContent: given }],
+    [locateMcp, { content: [], structuredContent: { result: given } }],
+    [locateMcp, { content: [{ type: 'text', text }] }],
+    [
+      locateMcp,
+      {
+        content: [
+          { type: 'text', text: 'Found 2 signals' },
+          { type: 'text', text },
+        ],
+      },
+    ],
+    [locateMcp, { content: [{ type: 'text', text: JSON.stringify({ result: given }) }] }],
+    [locateMcp, given],
+    [locateA2a, task({ text: 'Found 2 signals' }, { data: given })],
+    [locateA2a, task({ data: { response: given } })],
+    [locateA2a, task({ data: { id: 'call-1', name: 'get_signals', response: { result: given } } })],
+    [locateA2a, task({ text: 'Found 2 signals' }, { text })],
+    [locateA2a, { kind: 'message', parts: [{ kind: 'data', data: given }] }],
+  ]
+  for (const [locate, result] of wholes) {
+    const message = JSON.stringify({ jsonrpc: '2.0', id: 1, result })
+    const outcome = readAnswer(skim(Buffer.from(message)), locate)
+    t.match(outcome, { kind: 'answer', payload: { status: 'completed' }, rows: { length: 2 } }, message)
+  }
+  const polled = { status: 'completed', task_id: 't', result: given }
+  const outcome = readAnswer(skim(Buffer.from(JSON.stringify({ result: polled }))), locateMcp)
+  t.match(outcome, { payload: { task_id: 't', result: {} } }, 'a member of an answer is no wrapping')
+})
