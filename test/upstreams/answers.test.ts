@@ -99,7 +99,7 @@ test('whatever frameworks put around it, the rows of an answer are found', async
     const outcome = readAnswer(skim(Buffer.from(message)), locate)
     t.match(outcome, { kind: 'answer', payload: { status: 'completed' }, rows: { length: 2 } }, message)
   }
-  const polled = { status: 'completed', task_id: 't', result: given }
+  const polled = { result: given, status: 'completed', task_id: 't' }
   const outcome = readAnswer(skim(Buffer.from(JSON.stringify({ result: polled }))), locateMcp)
   t.match(outcome, { payload: { task_id: 't', result: {} } }, 'a member of an answer is no wrapping')
 })
