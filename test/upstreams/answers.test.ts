@@ -100,6 +100,7 @@ test('whatever frameworks put around it, the rows of an answer are found', async
     t.match(outcome, { kind: 'answer', payload: { status: 'completed' }, rows: { length: 2 } }, message)
   }
   const polled = { result: given, status: 'completed', task_id: 't' }
-  const outcome = readAnswer(skim(Buffer.from(JSON.stringify({ result: polled }))), locateMcp)
+  const message = JSON.stringify({ result: { content: [], structuredContent: polled } })
+  const outcome = readAnswer(skim(Buffer.from(message)), locateMcp)
   t.match(outcome, { payload: { task_id: 't', result: {} } }, 'a member of an answer is no wrapping')
 })
