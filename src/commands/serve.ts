@@ -5,12 +5,12 @@ import { loadConfig } from '../config.js'
 import { createReload } from '../federation/reload.js'
 import { type Federation, startFederation } from '../federation.js'
 import { systemClock } from '../net/clock.js'
+import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
 import { CommandFailure } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
-const HEADER = ['upstream', 'state', 'read', 'published', 'why not more']
 /** What a log line must never hold, wherever an object brings it along. */
 const SECRETS = ['authorization', 'token', 'cookie', 'headers', 'credentials', 'password']
 
@@ -26,20 +26,6 @@ function createLog(destination: DestinationStream & { isTTY?: boolean }) {
   const level = destination.isTTY ? 'warn' : 'info'
   const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
   return pino({ level, redact: { paths, censor: '[secret]' } }, destination)
-}
-
-function reasonsOf(federation: Federation): string[][] {
-  const given = new Map(federation.contributions().map((each) => [each.upstream, each]))
-  return federation.statuses().map(({ id, state, listings, problem, dropped }) => {
-    const contribution = given.get(id)
-    const why = [
-      ...(problem ? [`${problem.reason}: ${problem.message}`] : []),
-      ...[...(contribution?.reasons ?? [])].map(([reason, count]) => `${count} ${reason}`),
-      ...(contribution?.hint ? [contribution.hint] : []),
-      ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason}`),
-    ]
-    return [id, state, String(listings), String(contribution?.published ?? 0), why.join('; ')]
-  })
 }
 
 function curl(url: string, sandbox: boolean): string {
@@ -125,7 +111,8 @@ export async function serve(options: ServeOptions): Promise<void> {
 
   const snapshot = federation.feed.current()
   if (snapshot) {
-    stdout.write(`${renderTable(HEADER, reasonsOf(federation), tableWidth(stdout))}\n\n`)
+    const rows = upstreamTable(federation.statuses(), federation.contributions())
+    stdout.write(`${renderTable(UPSTREAM_HEADER, rows, tableWidth(stdout))}\n\n`)
     stdout.write(`${snapshot.shown.length} signals in one feed at ${federation.url}/mcp. A page of it:\n\n`)
     stdout.write(`${curl(federation.url, config.sandbox)}\n`)
   }

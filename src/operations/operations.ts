@@ -19,6 +19,7 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 import { createExplainer } from './explain.js'
 import { createDepartures } from './explain-departures.js'
 import { createMetrics } from './metrics.js'
+import { overviewOf } from './overview.js'
 import { tracedSend } from './tracing.js'
 
 /** Made after us, asked only when somebody looks. */
@@ -39,7 +40,7 @@ export type Operations = {
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   buildFailed(): void
   /** What the server shows of us. */
-  shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
+  shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain' | 'overview'>>
   close(): void
 }
 
@@ -101,6 +102,17 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
     survey: createToolSurvey({ send: sendToUpstreams, now }),
   })
 
+  const overview = () =>
+    overviewOf({
+      snapshot: parts().feed.current(),
+      publishedAt,
+      statuses: statuses(),
+      contributions: currentContributions(),
+      registries: parts().upstreams.registries(),
+      providers: parts().providers.states(),
+      revision: config().revision,
+    })
+
   return {
     send: sendToUpstreams,
     contributions: currentContributions,
@@ -110,7 +122,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       void departures.note(before, after, publishedAt)
     },
     buildFailed: metrics.buildFailed,
-    shown: { operatorRegistry: metrics.registry, registryListing, explain },
+    shown: { operatorRegistry: metrics.registry, registryListing, explain, overview },
     close: source.close,
   }
 }

@@ -10,6 +10,7 @@ import { createA2aCold } from './a2a-cold.js'
 import { createA2aTasks } from './a2a-tasks.js'
 import type { Admission } from './admission.js'
 import { agentCard } from './agent-card.js'
+import { addConsole, type ConsoleOptions } from './console.js'
 import { createDispatcher, type Observed } from './dispatcher.js'
 import { createDoor } from './door.js'
 import { addExplain, type ExplainOptions } from './explain.js'
@@ -51,6 +52,8 @@ export type ServerOptions = GetSignalsOptions & {
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
   explain?: ExplainOptions['explain']
+  /** What GET / shows, to operators. */
+  overview?: ConsoleOptions['overview']
   now?: () => number
 }
 
@@ -129,9 +132,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
     registry: metrics.registry,
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
-  const { registryListing: list, explain } = options
+  const { registryListing: list, explain, overview } = options
   if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })
+  if (overview) addConsole(app, { door, overview })
   app.addHook('onClose', async () => overload.close())
   return app
 }

@@ -1,0 +1,23 @@
+/** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
+import type { Contribution } from '../feed/contributions.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+
+export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
+
+/** One row an upstream, in the order of the header. */
+export function upstreamTable(
+  statuses: readonly UpstreamStatus[],
+  contributions: readonly Contribution[],
+): string[][] {
+  const given = new Map(contributions.map((each) => [each.upstream, each]))
+  return statuses.map(({ id, state, listings, problem, dropped }) => {
+    const contribution = given.get(id)
+    const why = [
+      ...(problem ? [`${problem.reason}: ${problem.message}`] : []),
+      ...[...(contribution?.reasons ?? [])].map(([reason, count]) => `${count} ${reason}`),
+      ...(contribution?.hint ? [contribution.hint] : []),
+      ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason}`),
+    ]
+    return [id, state, String(listings), String(contribution?.published ?? 0), why.join('; ')]
+  })
+}
