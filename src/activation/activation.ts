@@ -9,7 +9,7 @@ import { TASK_KEEP_MS } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { createActivate } from './activate.js'
 import { activationCalls } from './activation-calls.js'
-import { type Checkpoint, createDelivery, type UpstreamCall } from './delivery.js'
+import { createDelivery, type Reached, type UpstreamCall } from './delivery.js'
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
 import { createReportUsage } from './report-usage.js'
@@ -35,8 +35,8 @@ export type ActivationOptions = {
   refreshSoon: (upstream: string) => void
   /** Told of what an operator should know. */
   onProblem: (problem: string) => void
-  /** Where a request is between its steps; a crash test stops the process there. */
-  reached?: (checkpoint: Checkpoint) => void
+  /** A crash test holds requests at a step and kills the process there. */
+  reached?: Reached
 }
 
 export async function createActivation(options: ActivationOptions) {

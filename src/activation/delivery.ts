@@ -20,9 +20,12 @@ const MAX_UPSTREAMS = 10_000
 const REPEATS_IN_PARALLEL = 4
 const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
 
-/** Where a crash leaves different traces; tests stop the process at each. */
+/** Where a crash leaves different traces; tests kill the process with requests at each. */
 export const CHECKPOINTS = ['planned', 'intended', 'answered', 'settled', 'concluded'] as const
 export type Checkpoint = (typeof CHECKPOINTS)[number]
+
+/** Told where a request is between its steps; the request goes on when what it returned has resolved. */
+export type Reached = (checkpoint: Checkpoint) => void | Promise<void>
 
 export type UpstreamCall = (
   upstream: string,
@@ -53,7 +56,7 @@ export type DeliveryOptions = {
   owner: string
   /** Told of an upstream where something changed. */
   onChanged: (upstream: string) => void
-  reached: (checkpoint: Checkpoint) => void
+  reached: Reached
 }
 
 /** A call as it stands now; an open one says when to ask again, in seconds. */
@@ -75,7 +78,7 @@ export function createDelivery(options: DeliveryOptions) {
       if (settled) await kinds[call.task].settled(repositories, ended)
       return settled
     })
-    reached('settled')
+    await reached('settled')
     return first ? ended : ((await store.calls.get(call.id)) ?? ended)
   }
 
@@ -103,7 +106,7 @@ export function createDelivery(options: DeliveryOptions) {
     if (understood.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
       understood = await ask(call, deadline, true)
     }
-    reached('answered')
+    await reached('answered')
     if (understood.kind === 'unknown') {
       await store.calls.endLease(call.id)
       return { call, retryAfter: understood.retryAfter }
