@@ -12,26 +12,23 @@ import { runCommand } from '../support/command.js'
 import { until } from '../support/upstream-world.js'
 import { openHeldLine } from './support/held-line.js'
 import { TRADE_DESK } from './support/parts.js'
-import { type Child, type Fields, prepareTributary, TRANSPORTS } from './support/tributary-child.js'
+import { type Child, type Fields, prepareTributary } from './support/tributary-child.js'
 import { asks, first, key, losingAnswers, openLive, startWorld } from './support/world.js'
 
 const DOMAIN = 'signals.northwind.example'
 const TOKEN = 'a-buyer-key'
 
-/** Where Tributary is killed: at its own checkpoints, while the upstream holds the request, and after its answer. */
-const STEPS = [
-  'planned',
-  'intended',
-  'asked', // the upstream does not have it yet
-  'acted', // the upstream did it, its answer is on the way
-  'answered',
-  'settled',
-  'concluded',
-  'said', // the caller has the answer
+/** What each kill meets: requests at a checkpoint of ours, and others where only the outside sees them. */
+const DEATHS = [
+  ['said', 'planned'], // the caller has the answer
+  ['asked', 'intended'], // the upstream does not have it yet
+  ['acted', 'answered'], // the upstream did it, its answer is on the way
+  ['settled'],
+  ['concluded'],
 ] as const
-type Step = (typeof STEPS)[number]
-const LINE: Partial<Record<Step, 'there' | 'back'>> = { asked: 'there', acted: 'back' }
-const NOT_DONE: readonly Step[] = ['planned', 'intended', 'asked']
+type Step = (typeof DEATHS)[number][number]
+const NOT_DONE: readonly Step[] = ['planned', 'asked', 'intended']
+const REPEATED_AT_ONCE = 4 // by a Tributary that recovers
 
 const isCheckpoint = (step: Step): step is Step & Checkpoint =>
   (CHECKPOINTS as readonly string[]).includes(step)
@@ -52,6 +49,7 @@ async function startGround(t: Test, storage: Storage) {
   const configuration = JSON.stringify({
     listen: { port: 0 },
     upstreams: [{ id: 'northwind', url: northwind.url, protocol: 'mcp' }],
+    defaults: { concurrency: 16 }, // requests that are held take their places
     egress: { hosts: { ...sandbox.hosts, [DOMAIN]: line.origin } },
     callers: {
       keys: [{ id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] }],
@@ -77,6 +75,7 @@ async function startGround(t: Test, storage: Storage) {
       return child
     },
     done: () => northwind.activations() + northwind.deactivations(),
+    counts: () => [northwind.activations(), northwind.deactivations()],
     /** Where replicas share a storage, time ends a dead process's leases. */
     async afterDeath() {
       if (storage.server) await store.calls.endLeases()
@@ -97,7 +96,6 @@ async function startGround(t: Test, storage: Storage) {
       const { out } = await runCommand(['ledger', '--config', file, '--json', '--limit', '1000'])
       return out.split('\n').flatMap((text) => (text === '' ? [] : (JSON.parse(text) as Entry)))
     },
-    sandbox,
   }
 }
 
@@ -115,76 +113,89 @@ async function findings(child: Child): Promise<Record<string, unknown>[]> {
   )
 }
 
+const activate = (request: object): Request => ({ ...request, action: 'activate', idempotency_key: key() })
+
+function deactivate({ pricing_option_id: _, ...request }: Record<string, unknown>): Request {
+  return { ...request, action: 'deactivate', idempotency_key: key() }
+}
+
 onEveryStorage('a kill at any step neither loses an activation nor makes two', async (t, storage) => {
-  t.setTimeout(60_000) // each step starts a process
+  t.setTimeout(60_000) // each kill starts a process
   const ground = await startGround(t, storage)
   const { line, done } = ground
   let child = ground.start()
   await child.opened()
   const found = await findings(child)
-  const [ons, offs] = [found.slice(0, 2), found.slice(2, 4)]
-  const send = (request: object, index: number) =>
-    child.call(TRANSPORTS[index % 2] as 'mcp', 'activate_signal', request)
-  const activate = (request: object): Request => ({ ...request, action: 'activate', idempotency_key: key() })
-  const deactivate = ({ pricing_option_id: _, ...request }: Record<string, unknown>): Request => ({
-    ...request,
-    ...{ action: 'deactivate', idempotency_key: key() },
-  })
-  for (const [index, request] of offs.entries()) await send(activate(request), index)
+  const pools = [0, 4].map((at) => ({ off: found.slice(at, at + 2), on: found.slice(at + 2, at + 4) }))
+  const send = (request: object, index: number): Promise<Fields> =>
+    child.call(index % 2 === 0 ? 'mcp' : 'a2a', 'activate_signal', request)
+  for (const { on } of pools)
+    for (const [index, request] of on.entries()) await send(activate(request), index)
 
-  for (const step of STEPS) {
-    const before = done()
-    const requests = [...ons.map(activate), ...offs.map(deactivate)]
+  /** Sends the requests and resolves when all of them are at the step; `answers` are there when the process is not. */
+  async function bring(requests: readonly Request[], step: Step) {
     if (isCheckpoint(step)) await child.hold(step)
-    line.hold(LINE[step])
+    if (step === 'asked' || step === 'acted') line.hold(step === 'asked' ? 'there' : 'back')
     const answers = Promise.allSettled(requests.map(send))
     if (isCheckpoint(step)) await child.held(requests.length)
     else if (step === 'said') await answers
     else await until('the line holds them', () => line.held() === requests.length)
-    await child.kill()
-    const said = (await answers).map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
-    t.equal(done() - before, NOT_DONE.includes(step) ? 0 : requests.length, `died where it should: ${step}`)
-    t.equal(said.every(Boolean), step === 'said')
     line.hold(undefined)
+    return { step, requests, answers }
+  }
+
+  for (const steps of DEATHS) {
+    const before = done()
+    const batches: Awaited<ReturnType<typeof bring>>[] = []
+    for (const [index, step] of steps.entries()) {
+      const { on, off } = pools[index] as (typeof pools)[number]
+      batches.push(await bring([...off.map(activate), ...on.map(deactivate)], step))
+      pools[index] = { on: off, off: on }
+    }
+    const requests = batches.flatMap((batch) => batch.requests)
+    const acted = batches.flatMap(({ step, requests: sent }) => (NOT_DONE.includes(step) ? [] : sent))
+    await child.kill()
+    t.equal(done() - before, acted.length, `it died at ${steps.join(' and ')}`)
     await ground.afterDeath()
-    if (step === 'acted') {
+    if (steps[0] === 'acted') {
       const recovering = ground.start('answered')
-      await recovering.held(requests.length)
-      await recovering.kill()
+      await recovering.held(REPEATED_AT_ONCE)
+      await recovering.kill() // and once more while it recovers
       await ground.afterDeath()
     }
 
     child = ground.start()
     await child.opened()
-    const entries = await ground.entriesOf(requests)
-    const promised = step !== 'planned'
-    t.equal(entries.length, promised ? requests.length : 0, `what was promised is in the ledger (${step})`)
-    t.ok(
-      entries.every(({ outcome }) => outcome === 'completed'),
-      'and done without being asked again',
-    )
-    t.equal(done() - before, entries.length, 'as often as the ledger says')
-    for (const [index, request] of requests.entries()) {
-      const isOn = request.action === 'activate'
-      const answer = await send(request, index + 1) // the other transport: it is the same request
-      const live = [{ ...TRADE_DESK, is_live: isOn, ...(isOn && { activation_key: {} }) }]
-      t.match(answer, { status: 'completed', deployments: live })
-      t.equal(answer.replayed === true, promised, 'a replay says so')
-      if (said[index]) t.same(answer.deployments, said[index].deployments, 'and says the same')
+    for (const { step, requests: sent, answers } of batches) {
+      const promised = step === 'planned' ? 0 : sent.length
+      const entries = await ground.entriesOf(sent)
+      t.equal(entries.length, promised, `what was promised is in the ledger (${step})`)
+      t.ok(
+        entries.every(({ outcome }) => outcome === 'completed'),
+        'and done without being asked again',
+      )
+      const said = (await answers).map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
+      t.equal(said.filter(Boolean).length, step === 'said' ? sent.length : 0)
+      for (const [index, request] of sent.entries()) {
+        const isOn = request.action === 'activate'
+        const answer = await send(request, index + 1) // over the other transport: it is the same request
+        const live = [{ ...TRADE_DESK, is_live: isOn, ...(isOn && { activation_key: {} }) }]
+        t.match(answer, { status: 'completed', deployments: live })
+        t.equal(answer.replayed === true, promised > 0, 'a replay says so')
+        if (said[index]) t.same(answer.deployments, said[index].deployments, 'and says the same')
+      }
     }
-    t.equal(done() - before, requests.length, 'and once in all')
-    offs.push(...ons.splice(0, 2, ...offs.splice(0, 2))) // what is on is switched off next
+    t.equal(done() - before, requests.length, 'each was done once')
   }
   await child.kill()
   const ledger = await ground.exported()
-  const { northwind } = ground.sandbox.agents
   const count = (action: string) => ledger.filter((entry) => entry.action === action).length
   t.ok(ledger.every(({ outcome }) => outcome === 'completed'))
-  t.same([count('activate'), count('deactivate')], [northwind.activations(), northwind.deactivations()])
+  t.same([count('activate'), count('deactivate')], ground.counts())
 })
 
-test('every checkpoint of the product is a step of this test', async (t) => {
-  t.same(STEPS.filter(isCheckpoint), CHECKPOINTS)
+test('no checkpoint of the product is left out', async (t) => {
+  t.same(DEATHS.flat().filter(isCheckpoint), CHECKPOINTS)
 })
 test('an upstream that dies between request and answer is asked again at once', async (t) => {
   const world = await startWorld(t, { agents: ['northwind'] })

@@ -8,8 +8,6 @@ import type { Order, Report } from './tributary-process.js'
 const PROGRAM = new URL('./tributary-process.js', import.meta.url)
 const STARTED_BY_MS = 30_000
 
-export const TRANSPORTS = ['mcp', 'a2a'] as const
-export type Transport = (typeof TRANSPORTS)[number]
 export type Fields = ReturnType<typeof JSON.parse>
 
 export type Child = {
@@ -20,7 +18,7 @@ export type Child = {
   /** Resolves when so many are held. */
   held(count: number): Promise<void>
   /** Sends a task; gives the answer's fields. Rejects when the process dies first. */
-  call(transport: Transport, task: string, input: object): Promise<Fields>
+  call(transport: 'mcp' | 'a2a', task: string, input: object): Promise<Fields>
   /** kill -9; resolves when the process is gone. */
   kill(): Promise<void>
 }
@@ -95,5 +93,3 @@ export function prepareTributary() {
 
   return { run, kill }
 }
-
-export type Prepared = ReturnType<typeof prepareTributary>
