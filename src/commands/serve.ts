@@ -5,6 +5,7 @@ import { loadConfig } from '../config.js'
 import { createReload } from '../federation/reload.js'
 import { type Federation, startFederation } from '../federation.js'
 import { systemClock } from '../net/clock.js'
+import { StorageUnavailable } from '../store/unavailable.js'
 import { CommandFailure } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -64,6 +65,9 @@ function curl(url: string, sandbox: boolean): string {
 
 /** What went wrong at the start, in words that say what to do next. */
 function startFailure(error: unknown, host: string, port: number): unknown {
+  if (error instanceof StorageUnavailable) {
+    return new CommandFailure(`storage.url: ${error.message}; Tributary needs a storage that it can write`)
+  }
   const code = (error as NodeJS.ErrnoException).code
   if (code === 'EADDRINUSE') {
     return new CommandFailure(
