@@ -256,7 +256,10 @@ async function composed(
         const auth = credentialOf(config, caller, upstream)
         return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
       },
-      refreshSoon: upstreams.refreshSoon,
+      refreshSoon(upstream, caller) {
+        upstreams.refreshSoon(upstream)
+        overlays.refreshSoon(upstream, caller)
+      },
       onProblem: (problem) => log.warn({ problem }, 'activation'),
       ...(reached && { reached }),
     }),

@@ -31,8 +31,8 @@ export type ActivationOptions = {
   resolve: Resolve
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: UpstreamCall
-  /** An upstream where something changed: its slice should be read again soon. */
-  refreshSoon: (upstream: string) => void
+  /** An upstream where something changed for a caller: what it offers should be read again soon. */
+  refreshSoon: (upstream: string, caller: string) => void
   /** Told of what an operator should know. */
   onProblem: (problem: string) => void
   /** A crash test holds requests at a step and kills the process there. */

@@ -54,8 +54,8 @@ export type DeliveryOptions = {
   kinds: Readonly<Record<Call['task'], CallKind>>
   /** Names this process in leases. */
   owner: string
-  /** Told of an upstream where something changed. */
-  onChanged: (upstream: string) => void
+  /** Told of an upstream where something changed for a caller. */
+  onChanged: (upstream: string, caller: string) => void
   reached: Reached
 }
 
@@ -113,7 +113,7 @@ export function createDelivery(options: DeliveryOptions) {
     }
     if (understood.kind === 'refused') return { call: await end(call, 'refused', understood.error) }
     const ended = await end(call, 'answered', kinds[call.task].digest(call, understood))
-    onChanged(call.upstream)
+    onChanged(call.upstream, call.caller)
     return { call: ended }
   }
 
