@@ -62,7 +62,7 @@ async function startGround(t: Test, storage: Storage) {
   let next = prepare()
 
   function prepare() {
-    const prepared = prepareTributary()
+    const prepared = prepareTributary(['--no-opt']) // it lives for a second: faster code is not worth compiling
     t.teardown(prepared.kill)
     return prepared
   }

@@ -52,10 +52,9 @@ async function overA2a(url: string, token: string, skill: string, input: object)
   return reply.result.task.artifacts[0].parts.findLast((part: Fields) => part.data).data
 }
 
-/** A process that is about to become a Tributary: what it loads meanwhile is not waited for. */
-export function prepareTributary() {
-  // It lives for a second or two: what is compiled for speed is not worth its cost.
-  const child = fork(PROGRAM, { execArgv: ['--no-opt'] })
+/** A process that is about to become a Tributary: what it loads meanwhile is not waited for. `flags` are Node's. */
+export function prepareTributary(flags: readonly string[] = []) {
+  const child = fork(PROGRAM, { execArgv: [...flags] })
   const gone = once(child, 'exit')
   const send = (order: Order) => child.send(order)
   let url: string | undefined
