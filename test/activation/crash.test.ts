@@ -93,7 +93,7 @@ async function startGround(t: Test, storage: Storage) {
     },
     /** The whole ledger as an operator exports it. */
     async exported(): Promise<Entry[]> {
-      const { out } = await runCommand(['ledger', '--config', file, '--json', '--limit', '1000'])
+      const { out } = await runCommand(['ledger', '--config', file, '--json'])
       return out.split('\n').flatMap((text) => (text === '' ? [] : (JSON.parse(text) as Entry)))
     },
   }
