@@ -29,6 +29,8 @@ export type ActivationOptions = {
   /** Unguessable. */
   newId: () => string
   resolve: Resolve
+  /** The id under which an agent (canonical url) is known now; an operator may give it another one. */
+  upstreamAt: (agentUrl: string) => string | undefined
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: UpstreamCall
   /** An upstream where something changed for a caller: what it offers should be read again soon. */
@@ -40,7 +42,7 @@ export type ActivationOptions = {
 }
 
 export async function createActivation(options: ActivationOptions) {
-  const { store, clock, newId, resolve, call, refreshSoon, onProblem } = options
+  const { store, clock, newId, resolve, upstreamAt, call, refreshSoon, onProblem } = options
   const { reached = () => {} } = options
   const delivery = createDelivery({
     ...{ store, clock, call, reached },
@@ -50,8 +52,8 @@ export async function createActivation(options: ActivationOptions) {
   })
   const once = createOnce({ store, clock, delivery, reached })
   const progress = createTaskProgress({ store, clock, call, onChanged: refreshSoon })
-  const activate = createActivate({ store, once, newId, resolve })
-  const reportUsage = createReportUsage({ store, once, newId, resolve })
+  const activate = createActivate({ store, once, newId, resolve, upstreamAt })
+  const reportUsage = createReportUsage({ store, once, newId, resolve, upstreamAt })
   const tasks = createTaskList({ store, progress })
 
   /** One round of the work that goes on unasked: open calls, upstreams' tasks, what is past its time. */
