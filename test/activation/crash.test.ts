@@ -38,7 +38,7 @@ type Request = { idempotency_key: string; action: string } & Record<string, unkn
 /** A sandbox, the way to its agent, and what a whole Tributary in another process runs on. */
 async function startGround(t: Test, storage: Storage) {
   const sandbox = await startSandbox({ signals: 48 })
-  const { northwind } = sandbox.agents
+  const { northwind, meridian } = sandbox.agents
   const line = await openHeldLine(sandbox.hosts[DOMAIN] as string)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-crash-'))
   t.teardown(async () => {
@@ -48,7 +48,10 @@ async function startGround(t: Test, storage: Storage) {
   })
   const configuration = JSON.stringify({
     listen: { port: 0 },
-    upstreams: [{ id: 'northwind', url: northwind.url, protocol: 'mcp' }],
+    upstreams: [
+      { id: 'northwind', url: northwind.url, protocol: 'mcp' },
+      { id: 'meridian', url: meridian.url, protocol: 'mcp' },
+    ],
     defaults: { concurrency: 16 }, // requests that are held take their places
     egress: { hosts: { ...sandbox.hosts, [DOMAIN]: line.origin } },
     callers: {
@@ -75,7 +78,7 @@ async function startGround(t: Test, storage: Storage) {
       return child
     },
     done: () => northwind.activations() + northwind.deactivations(),
-    counts: () => [northwind.activations(), northwind.deactivations()],
+    counts: () => [northwind.activations() + meridian.activations(), northwind.deactivations()],
     /** Where replicas share a storage, time ends a dead process's leases. */
     async afterDeath() {
       if (storage.server) await store.calls.endLeases()
@@ -99,18 +102,23 @@ async function startGround(t: Test, storage: Storage) {
   }
 }
 
-/** Requests that activate signals of the feed, as a caller of this Tributary finds them. */
-async function findings(child: Child): Promise<Record<string, unknown>[]> {
+/** Requests that activate signals at an upstream, as a caller of this Tributary finds them. */
+async function findings(child: Child, upstream: string): Promise<Record<string, unknown>[]> {
   const { signals } = await child.call('mcp', 'get_signals', {
     discovery_mode: 'wholesale',
     destinations: [TRADE_DESK],
     pagination: { max_results: 100 },
   })
-  return signals.flatMap(({ signal_agent_segment_id, pricing_options: [option] = [] }: Fields) =>
-    option
-      ? [{ signal_agent_segment_id, pricing_option_id: option.pricing_option_id, destinations: [TRADE_DESK] }]
-      : [],
-  )
+  return signals.flatMap(({ signal_agent_segment_id, pricing_options = [], ext }: Fields) => {
+    const offer = ext.tributary.offers.find((one: Fields) => one.upstream === upstream)
+    const option = pricing_options.find((one: Fields) =>
+      one.pricing_option_id.startsWith(`${offer?.handle}.`),
+    )
+    if (!offer?.deployments.includes('platform:the-trade-desk') || !option) return []
+    return [
+      { signal_agent_segment_id, pricing_option_id: option.pricing_option_id, destinations: [TRADE_DESK] },
+    ]
+  })
 }
 
 const activate = (request: object): Request => ({ ...request, action: 'activate', idempotency_key: key() })
@@ -125,12 +133,15 @@ onEveryStorage('a kill at any step neither loses an activation nor makes two', a
   const { line, done } = ground
   let child = ground.start()
   await child.opened()
-  const found = await findings(child)
+  const found = await findings(child, 'northwind')
   const pools = [0, 4].map((at) => ({ off: found.slice(at, at + 2), on: found.slice(at + 2, at + 4) }))
   const send = (request: object, index: number): Promise<Fields> =>
     child.call(index % 2 === 0 ? 'mcp' : 'a2a', 'activate_signal', request)
   for (const { on } of pools)
     for (const [index, request] of on.entries()) await send(activate(request), index)
+
+  const { status, task_id } = await send(activate(first(await findings(child, 'meridian'))), 0)
+  t.equal(status, 'submitted', 'this upstream works on it while we are killed')
 
   /** Sends the requests and resolves when all of them are at the step; `answers` are there when the process is not. */
   async function bring(requests: readonly Request[], step: Step) {
@@ -187,6 +198,8 @@ onEveryStorage('a kill at any step neither loses an activation nor makes two', a
     }
     t.equal(done() - before, requests.length, 'each was done once')
   }
+  const task = await child.call('a2a', 'get_task_status', { task_id, include_result: true })
+  t.match(task, { status: 'completed', result: { deployments: [{ ...TRADE_DESK, is_live: true }] } })
   await child.kill()
   const ledger = await ground.exported()
   const count = (action: string) => ledger.filter((entry) => entry.action === action).length
