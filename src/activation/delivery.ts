@@ -64,6 +64,7 @@ export type Delivered = { call: Call; retryAfter?: number }
 
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, kinds, owner, onChanged, reached } = options
+  const stranded = new Set<string>() // calls whose outcome could not be kept; each leaves when it is repeated
   const places = new LRUCache<string, LimitFunction>({ max: MAX_UPSTREAMS }) // by upstream
 
   /** For a call that is made until `deadline`. */
@@ -117,15 +118,24 @@ export function createDelivery(options: DeliveryOptions) {
     return { call: ended }
   }
 
-  /** Makes a call that was just intended, under the lease it was intended with. */
-  async function deliver(call: NewCall, deadline: number): Promise<Delivered> {
-    return await make({ ...call, state: 'open', attempts: 1, createdAt: clock.now() }, deadline)
+  /** When the storage cannot take what came of it, nobody works on the call any more, although its lease says so. */
+  async function orStranded(id: string, work: Promise<Delivered>): Promise<Delivered> {
+    try {
+      return await work
+    } catch (error) {
+      stranded.add(id)
+      throw error
+    }
   }
 
-  /** Repeats an open call; undefined when it is not open or another process is at it. */
-  async function repeat(id: string, deadline: number): Promise<Delivered | undefined> {
-    const call = await store.calls.claim(id, lease(deadline))
-    if (!call) return undefined
+  /** Makes a call that was just intended, under the lease it was intended with. */
+  async function deliver(call: NewCall, deadline: number): Promise<Delivered> {
+    const made: Call = { ...call, state: 'open', attempts: 1, createdAt: clock.now() }
+    return await orStranded(call.id, make(made, deadline))
+  }
+
+  /** A claimed call, unless it is too late for it or a later request is against it. */
+  async function makeAgain(call: Call, deadline: number): Promise<Delivered> {
     if (clock.now() - call.createdAt > REPEAT_FOR_MS) return { call: await end(call, 'abandoned') }
     const later = call.target === '' ? [] : await store.calls.later(call)
     if (later.some((other) => kinds[call.task].undoes(call, other))) {
@@ -134,11 +144,23 @@ export function createDelivery(options: DeliveryOptions) {
     return await make(call, deadline)
   }
 
+  /** Repeats an open call; undefined when it is not open or somebody else is at it. */
+  async function repeat(id: string, deadline: number): Promise<Delivered | undefined> {
+    const isStranded = stranded.delete(id) // before the claim: of two that come at once one may have it
+    try {
+      const call = await store.calls.claim(id, lease(deadline), isStranded)
+      return call && (await orStranded(id, makeAgain(call, deadline)))
+    } catch (error) {
+      if (isStranded) stranded.add(id)
+      throw error
+    }
+  }
+
   /** Repeats what a crash or an upstream that was down left open; each gets `budgetMs`. */
   async function repeatOpen(budgetMs: number): Promise<void> {
     const limit = pLimit(REPEATS_IN_PARALLEL)
-    const ids = await store.calls.unclaimed(REPEAT_AT_ONCE)
-    await Promise.all(ids.map((id) => limit(() => repeat(id, clock.now() + budgetMs))))
+    const ids = new Set([...stranded, ...(await store.calls.unclaimed(REPEAT_AT_ONCE))])
+    await Promise.all([...ids].map((id) => limit(() => repeat(id, clock.now() + budgetMs))))
   }
 
   return { lease, deliver, repeat, repeatOpen }

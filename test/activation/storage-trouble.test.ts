@@ -97,7 +97,6 @@ test('an outcome that cannot be written down is known once it can, and the call 
   isFull = false
   await pragma('query_only = 0')
   t.match(await store.ledger.query({}, 10), [{ outcome: 'pending' }])
-  await store.calls.endLeases() // what time does
   t.match(await world.activation.activate(request as never, buyer, soon()), {
     kind: 'answer',
     replayed: true,

@@ -75,6 +75,9 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
     const sorted = async (store: Store) => (await rows(store)).map((row) => JSON.stringify(row)).sort()
     t.same(await sorted(to), await sorted(from), table)
   }
+  const back = await (await embedded(t)).open()
+  t.same(await moveStore(to, back), await moveStore(from, await (await embedded(t)).open()), 'and back again')
+  t.same(await back.ledger.query({}, 10), await from.ledger.query({}, 10))
   t.same(Buffer.concat((await to.blobs.read('slice/a')) ?? []).toString(), 'rows')
   await t.rejects(moveStore(from, to), /already holds state/)
 })
