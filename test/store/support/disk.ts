@@ -39,8 +39,8 @@ function canFreeze(): boolean {
   const folder = mkdtempSync(join(tmpdir(), 'tributary-freeze-'))
   const file = join(folder, 'probe')
   const open = openSync(file, 'w')
-  if (!done('chattr', '+i', file)) return false
   try {
+    if (!done('chattr', '+i', file)) return false
     writeSync(open, 'x')
     return false // a file system that looks at the attribute only when a file is opened
   } catch {
