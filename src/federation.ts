@@ -8,7 +8,7 @@ import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
-import { createActivation } from './activation/activation.js'
+import { type ActivationOptions, createActivation } from './activation/activation.js'
 import { createProviders } from './authz/providers.js'
 import type { Config } from './config/values.js'
 import { createDiscovery } from './discovery/discovery.js'
@@ -67,6 +67,8 @@ export type FederationOptions = {
   clock: Clock
   random: () => number
   log: Logger
+  /** Told of each step of an activation: a crash test kills the whole process there. */
+  reached?: ActivationOptions['reached']
 }
 
 export type Federation = {
@@ -156,7 +158,7 @@ async function composed(
   options: FederationOptions,
   stack: ReturnType<typeof createStack>,
 ): Promise<Federation> {
-  const { version, clock, random, log, configuration } = options
+  const { version, clock, random, log, configuration, reached } = options
   let { config } = options
   const hosts = await sandboxHosts(options, stack.add)
   const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
@@ -255,12 +257,17 @@ async function composed(
         const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
         return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
       },
+      upstreamAt: (agentUrl) => upstreams.roster().entries.find((entry) => entry.agentUrl === agentUrl)?.id,
       call(upstream, task, args, { deadline, caller }) {
         const auth = credentialOf(config, caller, upstream)
         return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
       },
-      refreshSoon: upstreams.refreshSoon,
+      refreshSoon(upstream, caller) {
+        upstreams.refreshSoon(upstream)
+        overlays.refreshSoon(upstream, caller)
+      },
       onProblem: (problem) => log.warn({ problem }, 'activation'),
+      ...(reached && { reached }),
     }),
   )
   const admission = createAdmission(admissionSettings(config, send, clock))

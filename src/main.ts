@@ -116,7 +116,7 @@ command('ledger', 'List what was activated and deactivated, newest first.')
   .option('--outcome <outcome>', 'with this outcome', oneOf(OUTCOMES))
   .option('--since <moment>', 'from this date or age (24h, 7d) on', moment(Date.now))
   .option('--until <moment>', 'before this date or age', moment(Date.now))
-  .option('-n, --limit <n>', 'entries shown', wholeNumber(1, 1_000_000), 50)
+  .option('-n, --limit <n>', 'entries shown (default: 50, or all with --json)', wholeNumber(1, 1_000_000))
   .option('--json', 'one JSON line an entry', false)
   .action(
     async ({
@@ -124,7 +124,7 @@ command('ledger', 'List what was activated and deactivated, newest first.')
       limit,
       json,
       ...filter
-    }: Common & LedgerFilter & { limit: number; json: boolean }) => {
+    }: Common & LedgerFilter & { limit: number | undefined; json: boolean }) => {
       const config = await configOf({ config: file })
       const { printLedger } = await import('./commands/ledger.js')
       await printLedger({ config, filter, limit, json, out, err, now: Date.now })

@@ -37,6 +37,7 @@ export type ActivateOptions = {
   once: Once
   newId: () => string
   resolve: Resolve
+  upstreamAt: (agentUrl: string) => string | undefined
 }
 
 function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
@@ -80,7 +81,7 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
   }
 }
 
-export function createActivate({ store, once, newId, resolve }: ActivateOptions) {
+export function createActivate({ store, once, newId, resolve, upstreamAt }: ActivateOptions) {
   async function route(request: ActivateRequest, principal: Principal, account: OwnAccount | undefined) {
     const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
     const wanted = {
@@ -102,14 +103,15 @@ export function createActivate({ store, once, newId, resolve }: ActivateOptions)
     print: string,
   ): Plan {
     const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
-    const upstreamAccount = account ? account.at(to.upstream) : to.activatedAs?.account
+    const upstream = upstreamAt(to.agentUrl) ?? to.upstream // what the ledger calls it may be another id by now
+    const upstreamAccount = account ? account.at(upstream) : to.activatedAs?.account
     const call: NewCall = {
       id: newId(),
       caller: principal.id,
       key,
       task: 'activate_signal',
-      upstream: to.upstream,
-      upstreamKey: upstreamKey(principal.id, key, print, to.upstream),
+      upstream,
+      upstreamKey: upstreamKey(principal.id, key, print, upstream),
       target: to.segmentId,
       rows: [],
       args: {
@@ -133,7 +135,7 @@ export function createActivate({ store, once, newId, resolve }: ActivateOptions)
       offerHandle: to.offerHandle,
       ...(to.optionId !== undefined && { pricingOptionId: to.optionId }),
       ...(to.upstreamOptionId !== undefined && { upstreamOptionId: to.upstreamOptionId }),
-      ...{ upstream: to.upstream, agentUrl: to.agentUrl, segmentId: to.segmentId },
+      ...{ upstream, agentUrl: to.agentUrl, segmentId: to.segmentId },
       ...(upstreamAccount !== undefined && { upstreamAccount }),
       destinations,
     }

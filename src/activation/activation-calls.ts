@@ -74,7 +74,13 @@ export function activationCalls(newTaskId: () => string): CallKind {
         upstream: call.upstream,
         upstreamTaskId,
         callId: call.id,
-        request: { signal_agent_segment_id: entry?.handle, destinations: call.args.destinations },
+        request: {
+          action: actionOf(call),
+          signal_agent_segment_id: entry?.handle,
+          destinations: call.args.destinations,
+          ...(entry?.pricingOptionId !== undefined && { pricing_option_id: entry.pricingOptionId }),
+          ...(entry?.account !== undefined && { account: JSON.parse(entry.account) as unknown }),
+        },
       })
     },
   }

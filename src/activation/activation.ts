@@ -9,7 +9,7 @@ import { TASK_KEEP_MS } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { createActivate } from './activate.js'
 import { activationCalls } from './activation-calls.js'
-import { type Checkpoint, createDelivery, type UpstreamCall } from './delivery.js'
+import { createDelivery, type Reached, type UpstreamCall } from './delivery.js'
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
 import { createReportUsage } from './report-usage.js'
@@ -29,18 +29,20 @@ export type ActivationOptions = {
   /** Unguessable. */
   newId: () => string
   resolve: Resolve
+  /** The id under which an agent (canonical url) is known now; an operator may give it another one. */
+  upstreamAt: (agentUrl: string) => string | undefined
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: UpstreamCall
-  /** An upstream where something changed: its slice should be read again soon. */
-  refreshSoon: (upstream: string) => void
+  /** An upstream where something changed for a caller: what it offers should be read again soon. */
+  refreshSoon: (upstream: string, caller: string) => void
   /** Told of what an operator should know. */
   onProblem: (problem: string) => void
-  /** Where a request is between its steps; a crash test stops the process there. */
-  reached?: (checkpoint: Checkpoint) => void
+  /** A crash test holds requests at a step and kills the process there. */
+  reached?: Reached
 }
 
 export async function createActivation(options: ActivationOptions) {
-  const { store, clock, newId, resolve, call, refreshSoon, onProblem } = options
+  const { store, clock, newId, resolve, upstreamAt, call, refreshSoon, onProblem } = options
   const { reached = () => {} } = options
   const delivery = createDelivery({
     ...{ store, clock, call, reached },
@@ -50,8 +52,8 @@ export async function createActivation(options: ActivationOptions) {
   })
   const once = createOnce({ store, clock, delivery, reached })
   const progress = createTaskProgress({ store, clock, call, onChanged: refreshSoon })
-  const activate = createActivate({ store, once, newId, resolve })
-  const reportUsage = createReportUsage({ store, once, newId, resolve })
+  const activate = createActivate({ store, once, newId, resolve, upstreamAt })
+  const reportUsage = createReportUsage({ store, once, newId, resolve, upstreamAt })
   const tasks = createTaskList({ store, progress })
 
   /** One round of the work that goes on unasked: open calls, upstreams' tasks, what is past its time. */

@@ -20,9 +20,12 @@ const MAX_UPSTREAMS = 10_000
 const REPEATS_IN_PARALLEL = 4
 const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
 
-/** Where a crash leaves different traces; tests stop the process at each. */
+/** Where a crash leaves different traces; tests kill the process with requests at each. */
 export const CHECKPOINTS = ['planned', 'intended', 'answered', 'settled', 'concluded'] as const
 export type Checkpoint = (typeof CHECKPOINTS)[number]
+
+/** Told where a request is between its steps; the request goes on when what it returned has resolved. */
+export type Reached = (checkpoint: Checkpoint) => void | Promise<void>
 
 export type UpstreamCall = (
   upstream: string,
@@ -51,9 +54,9 @@ export type DeliveryOptions = {
   kinds: Readonly<Record<Call['task'], CallKind>>
   /** Names this process in leases. */
   owner: string
-  /** Told of an upstream where something changed. */
-  onChanged: (upstream: string) => void
-  reached: (checkpoint: Checkpoint) => void
+  /** Told of an upstream where something changed for a caller. */
+  onChanged: (upstream: string, caller: string) => void
+  reached: Reached
 }
 
 /** A call as it stands now; an open one says when to ask again, in seconds. */
@@ -61,6 +64,7 @@ export type Delivered = { call: Call; retryAfter?: number }
 
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, kinds, owner, onChanged, reached } = options
+  const stranded = new Set<string>() // calls whose outcome could not be kept; each leaves when it is repeated
   const places = new LRUCache<string, LimitFunction>({ max: MAX_UPSTREAMS }) // by upstream
 
   /** For a call that is made until `deadline`. */
@@ -75,7 +79,7 @@ export function createDelivery(options: DeliveryOptions) {
       if (settled) await kinds[call.task].settled(repositories, ended)
       return settled
     })
-    reached('settled')
+    await reached('settled')
     return first ? ended : ((await store.calls.get(call.id)) ?? ended)
   }
 
@@ -103,26 +107,35 @@ export function createDelivery(options: DeliveryOptions) {
     if (understood.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
       understood = await ask(call, deadline, true)
     }
-    reached('answered')
+    await reached('answered')
     if (understood.kind === 'unknown') {
       await store.calls.endLease(call.id)
       return { call, retryAfter: understood.retryAfter }
     }
     if (understood.kind === 'refused') return { call: await end(call, 'refused', understood.error) }
     const ended = await end(call, 'answered', kinds[call.task].digest(call, understood))
-    onChanged(call.upstream)
+    onChanged(call.upstream, call.caller)
     return { call: ended }
+  }
+
+  /** When the storage cannot take what came of it, nobody works on the call any more, although its lease says so. */
+  async function orStranded(id: string, work: Promise<Delivered>): Promise<Delivered> {
+    try {
+      return await work
+    } catch (error) {
+      stranded.add(id)
+      throw error
+    }
   }
 
   /** Makes a call that was just intended, under the lease it was intended with. */
   async function deliver(call: NewCall, deadline: number): Promise<Delivered> {
-    return await make({ ...call, state: 'open', attempts: 1, createdAt: clock.now() }, deadline)
+    const made: Call = { ...call, state: 'open', attempts: 1, createdAt: clock.now() }
+    return await orStranded(call.id, make(made, deadline))
   }
 
-  /** Repeats an open call; undefined when it is not open or another process is at it. */
-  async function repeat(id: string, deadline: number): Promise<Delivered | undefined> {
-    const call = await store.calls.claim(id, lease(deadline))
-    if (!call) return undefined
+  /** A claimed call, unless it is too late for it or a later request is against it. */
+  async function makeAgain(call: Call, deadline: number): Promise<Delivered> {
     if (clock.now() - call.createdAt > REPEAT_FOR_MS) return { call: await end(call, 'abandoned') }
     const later = call.target === '' ? [] : await store.calls.later(call)
     if (later.some((other) => kinds[call.task].undoes(call, other))) {
@@ -131,11 +144,23 @@ export function createDelivery(options: DeliveryOptions) {
     return await make(call, deadline)
   }
 
+  /** Repeats an open call; undefined when it is not open or somebody else is at it. */
+  async function repeat(id: string, deadline: number): Promise<Delivered | undefined> {
+    const isStranded = stranded.delete(id) // before the claim: of two that come at once one may have it
+    try {
+      const call = await store.calls.claim(id, lease(deadline), isStranded)
+      return call && (await orStranded(id, makeAgain(call, deadline)))
+    } catch (error) {
+      if (isStranded) stranded.add(id)
+      throw error
+    }
+  }
+
   /** Repeats what a crash or an upstream that was down left open; each gets `budgetMs`. */
   async function repeatOpen(budgetMs: number): Promise<void> {
     const limit = pLimit(REPEATS_IN_PARALLEL)
-    const ids = await store.calls.unclaimed(REPEAT_AT_ONCE)
-    await Promise.all(ids.map((id) => limit(() => repeat(id, clock.now() + budgetMs))))
+    const ids = new Set([...stranded, ...(await store.calls.unclaimed(REPEAT_AT_ONCE))])
+    await Promise.all([...ids].map((id) => limit(() => repeat(id, clock.now() + budgetMs))))
   }
 
   return { lease, deliver, repeat, repeatOpen }

@@ -8,7 +8,7 @@ import type { KeyedRequest } from '../store/idempotency.js'
 import type { Repositories, Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
-import type { Checkpoint, Delivered, Delivery } from './delivery.js'
+import type { Delivered, Delivery, Reached } from './delivery.js'
 
 const WATCH_MS = 100 // how often the outcome of another process's call is looked for
 
@@ -37,7 +37,7 @@ export type OnceOptions = {
   store: Store
   clock: Clock
   delivery: Delivery
-  reached: (checkpoint: Checkpoint) => void
+  reached: Reached
 }
 
 type Flight = { request: KeyedRequest; said: Promise<ActivationAnswer> }
@@ -64,7 +64,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     if (conclusion.kind === 'final') {
       await store.idempotency.answer(request.caller, request.key, conclusion.answer)
     }
-    reached('concluded')
+    await reached('concluded')
     return work.render(conclusion.answer, replayed)
   }
 
@@ -92,7 +92,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   async function start(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
     const plan = await work.plan()
     if (plan.kind !== 'plan') return plan
-    reached('planned')
+    await reached('planned')
     const lease = delivery.lease(deadline)
     const binding = await store.write(async (repositories) => {
       const bound = await repositories.idempotency.bind(request)
@@ -104,7 +104,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     if (binding.kind === 'conflict') return keyConflict()
     if (binding.kind === 'answered') return work.render(binding.answer, true)
     if (binding.kind === 'open') return await resume(request, binding.since, work, deadline)
-    reached('intended')
+    await reached('intended')
     const delivered = await Promise.all(plan.calls.map((call) => delivery.deliver(call, deadline)))
     return await conclude(request, work, delivered, false)
   }

@@ -30,11 +30,12 @@ export type ReportUsageOptions = {
   once: Once
   newId: () => string
   resolve: Resolve
+  upstreamAt: (agentUrl: string) => string | undefined
 }
 
 type Row = { row: number; to: Sold; args: Record<string, unknown> }
 
-export function createReportUsage({ store, once, newId, resolve }: ReportUsageOptions) {
+export function createReportUsage({ store, once, newId, resolve, upstreamAt }: ReportUsageOptions) {
   /** `history` gives the caller's ledger for a handle. */
   async function place(
     row: number,
@@ -50,12 +51,12 @@ export function createReportUsage({ store, once, newId, resolve }: ReportUsageOp
     }
     const found = await findOwnAccount(principal, usage.account, store.accounts, rowField(row, 'account'))
     if (found.kind === 'refused') return found.error
-    const to = soldBy(
+    const sold = soldBy(
       usage,
       await history(signalPart(handle)),
       await resolve(handle, principal.id, found.account.id),
     )
-    if (to === 'ambiguous') {
+    if (sold === 'ambiguous') {
       return adcpError(
         'INVALID_REQUEST',
         'Several upstreams sold this signal: name the one that this row is for.',
@@ -65,7 +66,8 @@ export function createReportUsage({ store, once, newId, resolve }: ReportUsageOp
         },
       )
     }
-    if (!to) return notFound(rowField(row, 'signal_agent_segment_id')).error
+    if (!sold) return notFound(rowField(row, 'signal_agent_segment_id')).error
+    const to = { ...sold, upstream: upstreamAt(sold.agentUrl) ?? sold.upstream }
     return { row, to, args: upstreamRow(usage, to, found.account.at(to.upstream)) }
   }
 

@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import type { AccountReference } from '../adcp/account.js'
+import type { Recovery } from '../adcp/error.js'
 import type { Accounts, StoredAccount } from '../store/accounts.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
@@ -17,6 +18,9 @@ const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
 
 /** As get_adcp_capabilities says (`account.supported_billing`). */
 const BILLING: ReadonlySet<string> = new Set(['operator', 'agent'])
+
+/** What an entry that declares an account has, and one that changes settings must not have. */
+const DECLARING = ['brand', 'operator', 'billing'] as const
 
 type Brand = Extract<AccountReference, { operator: string }>['brand']
 
@@ -42,7 +46,7 @@ export type SyncAccountsRequest = {
 type EntryError = {
   code: string
   message: string
-  recovery: 'correctable'
+  recovery: Recovery
   field: string
   suggestion?: string
 }
@@ -66,8 +70,12 @@ function settable({ billing_entity, payment_terms }: AccountEntry): Record<strin
   }
 }
 
-function warningsOf(entry: AccountEntry, request: SyncAccountsRequest): string[] {
+/** `brand`: whose account it is, where this agent knows it. */
+function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: unknown): string[] {
   return [
+    ...(brand === undefined
+      ? [`This agent does not know the brand and operator of this account: ${NO_DOMAIN} stands for them.`]
+      : []),
     ...(entry.payment_terms === undefined
       ? []
       : [
@@ -87,10 +95,14 @@ function targetOf(
   path: string,
 ): Target | EntryError {
   const fail = (code: string, field: string, message: string): EntryError => ({
-    ...{ code, message, recovery: 'correctable' },
+    ...{ code, message, recovery: code === 'ACCOUNT_NOT_FOUND' ? 'terminal' : 'correctable' },
     field: `${path}.${field}`,
   })
   const { account, brand, operator, billing } = entry
+  const declares = DECLARING.find((name) => entry[name] !== undefined)
+  if (account && declares) {
+    return fail('INVALID_REQUEST', declares, 'An entry changes settings (account) or declares, not both.')
+  }
   if (account) {
     const key = 'account_id' in account ? undefined : naturalKey(account)
     const found = held.find(({ id, stored }) =>
@@ -203,7 +215,7 @@ async function apply(
     const action =
       next === target.stored ? 'unchanged' : target.stored || isConfigured ? 'updated' : 'created'
     const now = next === target.stored ? { id: target.id, stored: next } : await keep(next)
-    results.push(resultOf(now, action, warningsOf(entry, request)))
+    results.push(resultOf(now, action, warningsOf(entry, request, next.settings.brand)))
   }
   if (!request.delete_missing) return results
   for (const { id, stored } of held) {

@@ -15,7 +15,12 @@ import type { TaskProgressing } from './task-progress.js'
 const PAGE = 50
 const LARGEST_PAGE = 100
 
-export type TaskStatusRequest = { task_id: string; account?: AccountReference; include_result?: boolean }
+export type TaskStatusRequest = {
+  task_id: string
+  account?: AccountReference
+  include_history?: boolean
+  include_result?: boolean
+}
 
 export type ListTasksRequest = {
   account?: AccountReference
@@ -39,6 +44,7 @@ export type ListTasksRequest = {
     direction?: 'asc' | 'desc'
   }
   pagination?: { max_results?: number; cursor?: string }
+  include_history?: boolean
 }
 
 export type TaskStatusAnswer =
@@ -65,6 +71,20 @@ function shownResult({ type, result }: StoredTask, principal: Principal): unknow
   if (type !== 'activate_signal') return result
   const { deployments } = result as { deployments: readonly Deployment[] }
   return { deployments: visibleDeployments(deployments, principal.destinations) }
+}
+
+/** What was asked and what was answered, oldest first (schema protocol/get-task-status-response, `history`). */
+function historyOf(task: StoredTask, principal: Principal) {
+  const { id, status, request, error, createdAt, completedAt } = task
+  const asked = { timestamp: iso(createdAt), type: 'request', data: request }
+  const said = { timestamp: iso(createdAt), type: 'response', data: { status: 'submitted', task_id: id } }
+  if (completedAt === undefined) return [asked, said]
+  const data = {
+    status,
+    ...(task.result !== undefined && { result: shownResult(task, principal) }),
+    ...(error !== undefined && { error }),
+  }
+  return [asked, said, { timestamp: iso(completedAt), type: 'response', data }]
 }
 
 const either = (one: string | undefined, several: readonly string[] | undefined) =>
@@ -142,6 +162,7 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
         ...common(now),
         protocol: 'signals',
         ...(now.error !== undefined && { error: now.error }),
+        ...(request.include_history && { history: historyOf(now, principal) }),
         ...(withResult && { result: shownResult(now, principal) }),
       },
     }
@@ -177,7 +198,11 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
           filters_applied: Object.keys(request.filters ?? {}),
           sort_applied: { field: request.sort?.field ?? 'created_at', direction: order.direction },
         },
-        tasks: page.tasks.map((task) => ({ ...common(task), domain: 'signals', status: task.status })),
+        tasks: page.tasks.map((task) => ({
+          ...common(task),
+          ...{ domain: 'signals', status: task.status },
+          ...(request.include_history && { history: historyOf(task, principal) }),
+        })),
         pagination: { has_more: more, ...(more && { cursor: cursorOf(next) }), total_count: page.total },
       },
     }

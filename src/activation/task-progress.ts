@@ -32,7 +32,7 @@ export type TaskProgressOptions = {
   store: Store
   clock: Clock
   call: UpstreamCall
-  onChanged: (upstream: string) => void
+  onChanged: (upstream: string, caller: string) => void
 }
 
 const FORGOTTEN: TaskProgress = {
@@ -80,7 +80,7 @@ export function createTaskProgress({ store, clock, call, onChanged }: TaskProgre
       if (settled && task.callId !== undefined) await repositories.ledger.settle(task.callId, settled)
       return settled !== undefined
     })
-    if (changed && task.upstream !== undefined) onChanged(task.upstream)
+    if (changed && task.upstream !== undefined) onChanged(task.upstream, task.caller)
   }
 
   /** Asks the upstream, unless someone did moments ago. What cannot be learnt now is learnt another time. */

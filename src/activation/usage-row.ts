@@ -9,7 +9,7 @@ export type UsageRow = {
   pricing_option_id?: string
 } & Record<string, unknown>
 
-export type Sold = { upstream: string; segmentId: string; upstreamOptionId?: string }
+export type Sold = { upstream: string; agentUrl: string; segmentId: string; upstreamOptionId?: string }
 
 /** The one upstream that sold what the row reports, from the ledger first: a signal may have left the feed. */
 export function soldBy(
@@ -23,16 +23,18 @@ export function soldBy(
     if (entry.action !== 'activate' || entry.outcome === 'failed') continue
     if (handle !== entry.signalHandle && handle !== entry.offerHandle) continue
     if (optionId !== undefined && entry.pricingOptionId !== optionId) continue
-    const { upstream, segmentId, upstreamOptionId } = entry
-    sold.set(entry.offerHandle, { upstream, segmentId, ...(optionId !== undefined && { upstreamOptionId }) })
+    const { upstream, agentUrl, segmentId, upstreamOptionId } = entry
+    const to = { upstream, agentUrl, segmentId }
+    sold.set(entry.offerHandle, { ...to, ...(optionId !== undefined && { upstreamOptionId }) })
   }
   if (sold.size === 0 && signal) {
     for (const offer of signal.offers) {
       if (handle !== signal.handle && handle !== offer.handle) continue
       const found = offer.options.find(({ option }) => option.pricing_option_id === optionId)
       if (optionId !== undefined && !found) continue
-      const { upstream, segmentId } = offer
-      sold.set(offer.handle, { upstream, segmentId, ...(found && { upstreamOptionId: found.upstreamId }) })
+      const { upstream, agentUrl, segmentId } = offer
+      const to = { upstream, agentUrl, segmentId }
+      sold.set(offer.handle, { ...to, ...(found && { upstreamOptionId: found.upstreamId }) })
     }
   }
   const [first, another] = [...sold.values()]

@@ -6,6 +6,9 @@ import { requestEnvelope } from './envelope.js'
 const Word = Type.String({ minLength: 1, maxLength: 64 })
 const Words = Type.Array(Word, { minItems: 1, maxItems: 32 })
 const Instant = Type.String({ format: 'date-time' })
+const IncludeHistory = Type.Optional(
+  Type.Boolean({ description: 'Send what was asked and answered so far too.' }),
+)
 const TaskId = Type.String({ minLength: 1, maxLength: 256 })
 
 function oneOf<const T extends string>(...values: readonly T[]) {
@@ -16,6 +19,7 @@ export const GetTaskStatusRequest = Type.Object({
   ...requestEnvelope,
   task_id: TaskId,
   account: Type.Optional(AccountReference),
+  include_history: IncludeHistory,
   include_result: Type.Optional(Type.Boolean({ description: 'Send the result too, once there is one.' })),
 })
 export type GetTaskStatusRequest = Static<typeof GetTaskStatusRequest>
@@ -52,5 +56,6 @@ export const ListTasksRequest = Type.Object({
       cursor: Type.Optional(Type.String({ maxLength: 256 })),
     }),
   ),
+  include_history: IncludeHistory,
 })
 export type ListTasksRequest = Static<typeof ListTasksRequest>

@@ -1,24 +1,24 @@
 /** `tributary ledger`: what was activated and deactivated, by whom, where, and what came of it; newest first. */
-import { access } from 'node:fs/promises'
-import { join } from 'node:path'
 import type { Config } from '../config/values.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/ledger.js'
 import { openStore } from '../store/store.js'
+import { StorageUnavailable } from '../store/unavailable.js'
 import { CommandFailure } from './failure.js'
-import { storageFolder } from './storage-folder.js'
+import { requireStorage } from './storage-folder.js'
 import { renderTable, tableWidth } from './table.js'
 
 export type LedgerCommand = {
   config: Config
   filter: LedgerFilter
-  /** Entries shown. */
-  limit: number
+  /** Entries shown. Default: 50 in a table, all of them as JSON lines. */
+  limit: number | undefined
   json: boolean
   out: NodeJS.WriteStream
   err: NodeJS.WriteStream
   now: () => number
 }
 
+const TABLE_ENTRIES = 50
 const HEADER = ['when', 'caller', 'action', 'outcome', 'upstream', 'destinations', 'handle']
 
 function destinationText(destination: unknown): string {
@@ -32,40 +32,31 @@ function cells(entry: Entry): string[] {
   return [when, caller, action, outcome, upstream, destinations.map(destinationText).join(', '), handle]
 }
 
-async function requireStorage({ storage, file }: Config): Promise<void> {
-  const folder = storageFolder(storage.url)
-  if (!folder) return
-  await access(join(folder, 'tributary.db')).catch(() => {
-    throw new CommandFailure(
-      `there is no storage at ${folder}; run this where \`tributary serve --config ${file}\` runs`,
-    )
-  })
-}
-
 /** Prints entries that match. Reads beside a running server. */
 export async function printLedger({
   config,
   filter,
-  limit,
   json,
+  limit = json ? Number.POSITIVE_INFINITY : TABLE_ENTRIES,
   out,
   err,
   now,
 }: LedgerCommand): Promise<void> {
   await requireStorage(config)
-  const store = await openStore({
-    url: config.storage.url,
-    now,
-    onProblem: (problem) => err.write(`tributary: ${problem}\n`),
+  const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
+  const store = await openStore({ url: config.storage.url, now, onProblem }).catch((error: unknown) => {
+    throw error instanceof StorageUnavailable ? new CommandFailure(`storage.url: ${error.message}`) : error
   })
   try {
     const shown: Entry[] = []
+    let count = 0
     let more = false
     for await (const entry of ledgerEntries(store.ledger, filter)) {
-      more = shown.length === limit
+      more = count === limit
       if (more) break
-      shown.push(entry)
+      count += 1
       if (json) out.write(`${JSON.stringify(entry)}\n`)
+      else shown.push(entry)
     }
     if (json) return
     out.write(`${renderTable(HEADER, shown.map(cells), tableWidth(out))}\n\n`)

@@ -3,6 +3,7 @@ import type { Config } from '../config/values.js'
 import { moveStore } from '../store/move-store.js'
 import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './failure.js'
+import { requireStorage } from './storage-folder.js'
 import { renderTable, tableWidth } from './table.js'
 
 export type MoveStorageOptions = {
@@ -17,6 +18,7 @@ export type MoveStorageOptions = {
 
 /** Throws `CommandFailure` when a storage cannot be opened or the target is not empty. The source is only read. */
 export async function moveStorage({ config, to, json, out, err, now }: MoveStorageOptions): Promise<void> {
+  await requireStorage(config)
   const opened: Store[] = []
   async function open(url: string): Promise<Store> {
     const store = await openStore({ url, now, onProblem: (problem) => err.write(`${problem}\n`) })

@@ -6,6 +6,7 @@ import { createReload } from '../federation/reload.js'
 import { type Federation, startFederation } from '../federation.js'
 import { systemClock } from '../net/clock.js'
 import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
+import { StorageUnavailable } from '../store/unavailable.js'
 import { CommandFailure } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -50,6 +51,9 @@ function curl(url: string, sandbox: boolean): string {
 
 /** What went wrong at the start, in words that say what to do next. */
 function startFailure(error: unknown, host: string, port: number): unknown {
+  if (error instanceof StorageUnavailable) {
+    return new CommandFailure(`storage.url: ${error.message}; Tributary needs a storage that it can write`)
+  }
   const code = (error as NodeJS.ErrnoException).code
   if (code === 'EADDRINUSE') {
     return new CommandFailure(

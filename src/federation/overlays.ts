@@ -5,8 +5,11 @@
 import type { AccountReference } from '../adcp/account.js'
 import type { Auth } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
+import type { OverlayOutcome } from '../upstreams/overlay.js'
 import type { Slice } from '../upstreams/slice.js'
+import type { UpstreamFailure } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
+import { type Coalescer, createCoalescer } from './coalesce.js'
 
 /** What is sent to one upstream in an account's name. */
 export type OverlayCredential = { account?: AccountReference; auth?: Auth }
@@ -15,6 +18,8 @@ export type OverlayCredential = { account?: AccountReference; auth?: Auth }
 export type OverlayAccount = {
   /** The feed's name of the layer, and the scope of its slices. */
   name: string
+  /** Whose account it is. */
+  caller: string
   /** By upstream id. */
   upstreams: ReadonlyMap<string, OverlayCredential>
 }
@@ -32,7 +37,8 @@ export type OverlaysOptions = {
 
 export type Overlays = ReturnType<typeof createOverlays>
 
-const RETRY_MS = 5_000 // an upstream that could not be read, or is not in the roster yet
+const RETRY_MS = 5_000 // an upstream that could not be read
+const LOOK_MS = 250 // one that is not in the roster yet: looking costs nothing, and its account waits
 
 /** The public slices with an account's own in their place. */
 function replaced(open: readonly Slice[], own: ReadonlyMap<string, Slice>): Slice[] {
@@ -49,39 +55,67 @@ export function createOverlays({
   onChange,
 }: OverlaysOptions) {
   const slices = new Map<string, ReadonlyMap<string, Slice>>()
+  const again = new Map<string, Coalescer>() // by account and upstream; one each
   let cancel = () => {}
   let closed = false
 
-  async function read({
-    name,
-    upstreams: wanted,
-  }: OverlayAccount): Promise<{ changed: boolean; whole: boolean }> {
-    const before = slices.get(name) ?? new Map<string, Slice>()
-    const own = new Map<string, Slice>()
-    let whole = true
-    await Promise.all(
-      [...wanted].map(async ([id, credential]) => {
-        const outcome = await upstreams.overlay(id, { scope: name, ...credential }, clock.now() + timeoutMs)
-        if (outcome.kind === 'slice') own.set(id, outcome.slice)
-        if (outcome.kind === 'failed') whole = false
-      }),
-    )
+  /** Each outcome as it comes, so that no reading undoes one that began later; whether the account's slice changed. */
+  function take(name: string, id: string, outcome: OverlayOutcome): boolean {
+    const before = slices.get(name)
+    const own = new Map(before)
+    if (outcome.kind === 'slice') own.set(id, outcome.slice)
+    else own.delete(id)
     slices.set(name, own)
-    const changed = own.size !== before.size || [...own].some(([id, slice]) => before.get(id) !== slice)
-    return { changed, whole }
+    return own.get(id) !== before?.get(id)
+  }
+
+  async function readOne(
+    { name, upstreams: wanted }: OverlayAccount,
+    id: string,
+    fresh: boolean,
+  ): Promise<{ changed: boolean; failure?: UpstreamFailure }> {
+    const scope = { scope: name, ...wanted.get(id) }
+    const outcome = await upstreams.overlay(id, scope, clock.now() + timeoutMs, fresh)
+    const changed = take(name, id, outcome)
+    return { changed, ...(outcome.kind === 'failed' && { failure: outcome.reason }) }
   }
 
   async function readAll(): Promise<void> {
-    const readings = await Promise.all(accounts.map(read))
+    const readings = await Promise.all(
+      accounts.flatMap((account) => [...account.upstreams.keys()].map((id) => readOne(account, id, false))),
+    )
     if (closed) return
     if (readings.some(({ changed }) => changed)) onChange()
-    const pause = readings.every(({ whole }) => whole) ? refreshMs : Math.min(refreshMs, RETRY_MS)
-    cancel = clock.after(pause, () => void readAll())
+    const failures = readings.flatMap(({ failure }) => failure ?? [])
+    const retryMs = failures.every((reason) => reason === 'unknown_upstream') ? LOOK_MS : RETRY_MS
+    cancel = clock.after(
+      failures.length === 0 ? refreshMs : Math.min(refreshMs, retryMs),
+      () => void readAll(),
+    )
+  }
+
+  function readingAgain(account: OverlayAccount, id: string): Coalescer {
+    const key = JSON.stringify([account.name, id])
+    const known = again.get(key)
+    if (known) return known
+    const coalescer = createCoalescer(async () => {
+      const { changed } = await readOne(account, id, true)
+      if (changed && !closed) onChange()
+    })
+    again.set(key, coalescer)
+    return coalescer
   }
 
   if (accounts.length > 0) void readAll()
 
   return {
+    /** Something changed at an upstream for a caller: what it gives to the caller's accounts is read again now. */
+    refreshSoon(id: string, caller: string): void {
+      for (const account of accounts) {
+        if (account.caller !== caller || !account.upstreams.has(id)) continue
+        void readingAgain(account, id).request()
+      }
+    },
     /** The layers whose accounts have slices of their own, over these public ones. */
     layers(open: readonly Slice[]): { name: string; slices: Slice[] }[] {
       return accounts.flatMap(({ name }) => {
@@ -96,6 +130,7 @@ export function createOverlays({
     close() {
       closed = true
       cancel()
+      for (const coalescer of again.values()) void coalescer.close()
     },
   }
 }

@@ -66,7 +66,7 @@ export function overlayAccounts({ callers }: Config): OverlayAccount[] {
         const auth = credentials[upstream]
         upstreams.set(upstream, { ...(reference && { account: reference }), ...(auth && { auth }) })
       }
-      return { name: overlayName(id, account), upstreams }
+      return { name: overlayName(id, account), caller: id, upstreams }
     }),
   )
 }

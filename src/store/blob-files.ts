@@ -2,11 +2,12 @@
  * Blobs as files: one a name, written beside and renamed, so that a crash leaves the old one or the new one; each
  * part is checksummed, so that a damaged file is ignored and named instead of believed.
  */
-import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
+import { open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { Blobs } from '../upstreams/blobs.js'
+import { makeFolder } from './folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
@@ -94,7 +95,7 @@ async function syncFolder(folder: string): Promise<void> {
 
 /** Blobs under `folder`, which is made when it is absent. Throws when the folder cannot be made. */
 export async function openBlobFiles({ folder, onDamage }: BlobFilesOptions): Promise<Blobs> {
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder)
   const pathOf = (name: string) => join(folder, `${encodeURIComponent(name)}${SUFFIX}`)
   let writes = 0
 

@@ -46,8 +46,11 @@ export type Calls = {
   get(id: string): Promise<Call | undefined>
   /** The calls of one request, in the order they were intended; `since` is when its key was bound to it. */
   ofKey(caller: string, key: string, since: number): Promise<Call[]>
-  /** Takes an open call whose lease is free or ended; undefined when another process has it or it is not open. */
-  claim(id: string, lease: Lease): Promise<Call | undefined>
+  /**
+   * Takes an open call whose lease is free or ended; undefined when another process has it or it is not open.
+   * `ownToo`: a lease of the same owner is no obstacle.
+   */
+  claim(id: string, lease: Lease, ownToo?: boolean): Promise<Call | undefined>
   /** Ids of open calls whose lease ended, the one that was tried longest ago first. */
   unclaimed(limit: number): Promise<string[]>
   /** Ends every lease: for a storage that only one process uses, at its start. */
@@ -126,7 +129,7 @@ export function createCalls(db: Db, now: () => number): Calls {
     return rows.map(fromRow)
   }
 
-  async function claim(id: string, lease: Lease): Promise<Call | undefined> {
+  async function claim(id: string, lease: Lease, ownToo = false): Promise<Call | undefined> {
     const row = await db
       .updateTable('calls')
       .set((eb) => ({
@@ -137,7 +140,9 @@ export function createCalls(db: Db, now: () => number): Calls {
       }))
       .where('id', '=', id)
       .where('state', '=', 'open')
-      .where('lease_until', '<=', now())
+      .where((eb) =>
+        eb.or([eb('lease_until', '<=', now()), ...(ownToo ? [eb('owner', '=', lease.owner)] : [])]),
+      )
       .returningAll()
       .executeTakeFirst()
     return row && fromRow(row)

@@ -1,5 +1,5 @@
 /**
- * The tables' history: forward only, each step in one transaction, under the database's lock. A database that knows
+ * The tables' history: forward only, all steps in one transaction, under the database's lock. A database that knows
  * steps which this program does not is of a newer release and is refused, not guessed at.
  */
 import { type Kysely, type Migration, Migrator } from 'kysely'

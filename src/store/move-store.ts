@@ -2,25 +2,26 @@
  * Moves the whole state to another storage, for instance from the embedded SQLite to a PostgreSQL that replicas will
  * share: all rows in one transaction, then the blobs. The source is only read. The target must hold no state.
  */
-import type { Kysely, Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { STATE_TABLES, type Tables } from './schema.js'
 import type { Store } from './store.js'
 
 const BATCH_ROWS = 200 // twenty columns each: well under the bound-parameter limits of both databases
 
-/** Rows per table and blobs that were moved. */
-export type Moved = Record<(typeof STATE_TABLES)[number] | 'blobs', number>
+type StateTable = keyof typeof STATE_TABLES
 
-type StateTable = (typeof STATE_TABLES)[number]
+/** Rows per table and blobs that were moved. */
+export type Moved = Record<StateTable | 'blobs', number>
+
+const tables = Object.keys(STATE_TABLES) as StateTable[]
 
 async function copyTable(from: Kysely<Tables>, to: Transaction<Tables>, table: StateTable): Promise<number> {
+  const inOrder = STATE_TABLES[table].map((column) => sql.ref(column))
   for (let offset = 0; ; offset += BATCH_ROWS) {
     const rows = await from
       .selectFrom(table)
       .selectAll()
-      .orderBy('created_at')
-      .orderBy(table === 'idempotency' ? 'key' : table === 'accounts' ? 'account_id' : 'id')
-      .orderBy('caller')
+      .orderBy(sql.join(inOrder))
       .limit(BATCH_ROWS)
       .offset(offset)
       .execute()
@@ -30,19 +31,19 @@ async function copyTable(from: Kysely<Tables>, to: Transaction<Tables>, table: S
 }
 
 async function isEmpty(db: Kysely<Tables>, table: StateTable): Promise<boolean> {
-  return (await db.selectFrom(table).select('caller').limit(1).execute()).length === 0
+  return (await db.selectFrom(table).select(sql.lit(1).as('row')).limit(1).execute()).length === 0
 }
 
 /** Stop the server first: what it writes meanwhile is not moved. Throws when the target already holds state. */
 export async function moveStore(from: Store, to: Store): Promise<Moved> {
-  for (const table of STATE_TABLES) {
+  for (const table of tables) {
     if (!(await isEmpty(to.db, table))) {
       throw new Error(`the target storage already holds state (table ${table}): move into an empty one`)
     }
   }
-  const moved: Moved = { idempotency: 0, calls: 0, activations: 0, tasks: 0, accounts: 0, blobs: 0 }
+  const moved: Moved = { idempotency: 0, calls: 0, activations: 0, tasks: 0, accounts: 0, found: 0, blobs: 0 }
   await to.db.transaction().execute(async (tx) => {
-    for (const table of STATE_TABLES) moved[table] = await copyTable(from.db, tx, table)
+    for (const table of tables) moved[table] = await copyTable(from.db, tx, table)
   })
   for (const name of await from.blobs.list('')) {
     const parts = await from.blobs.read(name)

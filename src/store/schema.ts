@@ -109,15 +109,21 @@ export type Tables = {
   activations: ActivationTable
   tasks: TaskTable
   accounts: AccountTable
-  /** Can be found again by asking again: it is not moved to another storage. */
   found: FoundTable
   /** PostgreSQL only: an embedded store keeps blobs as files. */
   blobs: BlobTable
   blob_chunks: BlobChunkTable
 }
 
-/** The tables that hold state which cannot be fetched again, in the order in which they can be copied. */
-export const STATE_TABLES = ['idempotency', 'calls', 'activations', 'tasks', 'accounts'] as const
+/** The tables that go along to another storage, and by which columns their rows are told apart. */
+export const STATE_TABLES = {
+  idempotency: ['caller', 'key'],
+  calls: ['id'],
+  activations: ['id'],
+  tasks: ['id'],
+  accounts: ['caller', 'account_id'],
+  found: ['handle', 'upstream', 'scope', 'segment'],
+} as const
 
 /** A connection or a transaction: repositories do not care which. */
 export type Db = Kysely<Tables> | Transaction<Tables>

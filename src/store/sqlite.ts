@@ -2,8 +2,7 @@
  * The embedded database: SQLite (libsql) in one file, write-ahead log, synced at every commit, so that what was
  * answered survives a power cut. One connection a process; other processes (`tributary ledger`) may read beside it.
  */
-
-import { Kysely, type SqliteDatabase, SqliteDialect } from 'kysely'
+import { Kysely, SqliteAdapter, type SqliteDatabase, SqliteDialect } from 'kysely'
 import Database from 'libsql'
 import type { Tables } from './schema.js'
 
@@ -39,6 +38,19 @@ function adapted(db: Database.Database): SqliteDatabase {
   }
 }
 
+/** kysely does not count on it, but SQLite undoes tables too: a kill in the middle of a migration leaves nothing of it. */
+class Adapter extends SqliteAdapter {
+  override get supportsTransactionalDdl() {
+    return true
+  }
+}
+
+class Dialect extends SqliteDialect {
+  override createAdapter() {
+    return new Adapter()
+  }
+}
+
 /** Throws when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. */
 export function openSqlite(file: string): Kysely<Tables> {
   const db = new Database(file, { timeout: BUSY_MS })
@@ -50,5 +62,5 @@ export function openSqlite(file: string): Kysely<Tables> {
       `${file} is damaged (${found?.integrity_check}); restore it from a backup (docs/storage.md)`,
     )
   }
-  return new Kysely<Tables>({ dialect: new SqliteDialect({ database: adapted(db) }) })
+  return new Kysely<Tables>({ dialect: new Dialect({ database: adapted(db) }) })
 }

@@ -2,7 +2,6 @@
  * The durable state of one Tributary, behind one door: an embedded SQLite with blobs as files under a folder, or a
  * PostgreSQL that replicas share (DESIGN 4, 6 `storage`). Repositories are the same on both.
  */
-import { mkdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Kysely, Migration } from 'kysely'
 import type { Blobs } from '../upstreams/blobs.js'
@@ -10,6 +9,7 @@ import { type Accounts, createAccounts } from './accounts.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
 import { type Calls, createCalls } from './calls.js'
+import { makeFolder } from './folder.js'
 import { createFound, type Found } from './found.js'
 import { createGroupCommit } from './group-commit.js'
 import { createIdempotency, type Idempotency } from './idempotency.js'
@@ -94,13 +94,13 @@ async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration
 }
 
 async function openEmbedded(folder: string, { now, onProblem }: StoreOptions): Promise<Store> {
-  await mkdir(folder, { recursive: true, mode: FOLDER_MODE })
+  await makeFolder(folder, FOLDER_MODE)
   const blobs = await openBlobFiles({
     folder: join(folder, 'blobs'),
     onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
   })
   const db = await migrated(openSqlite(join(folder, 'tributary.db')), EMBEDDED_MIGRATIONS)
-  return storeOn(db, blobs, false, now)
+  return storeOn(db, storageMethods(blobs), false, now)
 }
 
 async function openShared({ url, now, onProblem }: StoreOptions): Promise<Store> {
@@ -111,13 +111,16 @@ async function openShared({ url, now, onProblem }: StoreOptions): Promise<Store>
   return storeOn(db, storageMethods(blobs), true, now)
 }
 
-/** Opens the storage and brings its tables up to date. Throws when it cannot be reached, is damaged or is newer. */
+/**
+ * Opens the storage and brings its tables up to date. Throws `StorageUnavailable` when it cannot be reached or used, and an
+ * Error when it is damaged or of a newer release.
+ */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { url } = options
-  if (/^postgres(ql)?:\/\//.test(url)) return await openShared(options)
+  if (/^postgres(ql)?:\/\//.test(url)) return await storageWork(() => openShared(options))
   if (!url.startsWith('file:')) {
     throw new Error('storage.url: expected file:<folder> or postgres://..., got another kind of url')
   }
   const folder = url.slice('file:'.length).replace(/^\/\/(?=\/)/, '') // file:///var/lib is /var/lib too
-  return await openEmbedded(resolve(folder), options)
+  return await storageWork(() => openEmbedded(resolve(folder), options))
 }

@@ -19,15 +19,18 @@ const POSTGRES_CODES = /^(08|53|57P|58|25006|55P03)/
 
 const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
 
+/** Of the folder: full, read-only, not ours, out of files, broken. */
+const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
+
 /** pg gives these without a code. */
 const POSTGRES_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout)/
 
-function isUnavailable(error: unknown): boolean {
+function isUnavailable(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
   const { code } = error as { code?: unknown }
   if (typeof code === 'string') {
-    return SQLITE_CODES.test(code) || POSTGRES_CODES.test(code) || SOCKET_CODES.test(code)
+    return [SQLITE_CODES, POSTGRES_CODES, SOCKET_CODES, FILE_CODES].some((codes) => codes.test(code))
   }
   return POSTGRES_MESSAGES.test(error.message)
 }
@@ -38,7 +41,7 @@ export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
     return await work()
   } catch (error) {
     if (!isUnavailable(error)) throw error
-    throw new StorageUnavailable('the storage cannot serve just now', { cause: error })
+    throw new StorageUnavailable(`the storage cannot serve just now: ${error.message}`, { cause: error })
   }
 }
 

@@ -79,23 +79,34 @@ export function createOverlays({ mirrorOf, dialect, pace, clock }: OverlayOption
     return member.reading
   }
 
+  /** A reading that begins now: one under way may not show what happened since it began. */
+  function readAfresh(scope: string, member: Member): Promise<OverlayOutcome> {
+    return member.reading ? member.reading.then(() => readOnce(scope, member)) : readOnce(scope, member)
+  }
+
   /** At the deadline the answer is what is held; the reading goes on and warms the cache (DESIGN 5.7). */
-  function byDeadline(scope: string, member: Member, deadline: number): Promise<OverlayOutcome> {
+  function byDeadline(
+    member: Member,
+    reading: Promise<OverlayOutcome>,
+    deadline: number,
+  ): Promise<OverlayOutcome> {
     return new Promise((resolve, reject) => {
       const cancel = clock.after(deadline - clock.now(), () => {
         resolve(member.outcome ?? callFailed('timeout', 'the overlay could not be read in time'))
       })
-      readOnce(scope, member).finally(cancel).then(resolve, reject)
+      reading.finally(cancel).then(resolve, reject)
     })
   }
 
   return {
-    /** `deadline` in ms since the epoch. */
-    async read(scope: Scope, deadline: number): Promise<OverlayOutcome> {
-      const member = members.get(scope.scope) ?? { mirror: mirrorOf(scope), readAt: 0 }
-      members.set(scope.scope, member)
+    /** `deadline` in ms since the epoch; `fresh`: what was read before this call is not enough. */
+    async read(scope: Scope, deadline: number, fresh = false): Promise<OverlayOutcome> {
+      const { scope: name } = scope
+      const member = members.get(name) ?? { mirror: mirrorOf(scope), readAt: 0 }
+      members.set(name, member)
+      if (fresh) return byDeadline(member, readAfresh(name, member), deadline)
       if (member.outcome && clock.now() - member.readAt < pace.refreshMs) return member.outcome
-      return byDeadline(scope.scope, member, deadline)
+      return byDeadline(member, readOnce(name, member), deadline)
     },
   }
 }

@@ -64,8 +64,11 @@ export type Upstreams = {
   onChange(listener: (upstream: string) => void): () => void
   /** Calls a task of one upstream, once. Arguments are cut to what its dialect knows. */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
-  /** What one upstream offers to another account or credential; cached per scope, never mixed with `slices`. */
-  overlay(id: string, scope: Scope, deadline: number): Promise<OverlayOutcome>
+  /**
+   * What one upstream offers to another account or credential; cached per scope, never mixed with `slices`.
+   * `fresh`: what was read before this call is not enough.
+   */
+  overlay(id: string, scope: Scope, deadline: number, fresh?: boolean): Promise<OverlayOutcome>
   /** Refreshes one upstream now: after its definitions or its activations changed. Unknown ids are ignored. */
   refreshSoon(id: string): void
   /** Provider domains named by the slices in use, or declared by agents that have no feed; sorted. */
@@ -195,9 +198,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    async overlay(id, scope, deadline) {
+    async overlay(id, scope, deadline, fresh) {
       const runner = byId(id)
-      return runner ? runner.overlay(scope, deadline) : callFailed('unknown_upstream', `no upstream ${id}`)
+      return runner
+        ? runner.overlay(scope, deadline, fresh)
+        : callFailed('unknown_upstream', `no upstream ${id}`)
     },
     async call(id, task, args, call) {
       const runner = byId(id)

@@ -157,6 +157,7 @@ onEmbeddedStorage('entries that cannot be are refused one by one', async (t, sto
       { account: { account_id: 'acc_nobody' } },
       { brand: { domain: 'acme.example' } },
       { account: { brand: { domain: 'acme.example' }, operator: 'agency.example' } },
+      { account: { account_id: 'acc_nobody' }, billing: 'operator' },
     ]),
     [
       {
@@ -164,9 +165,13 @@ onEmbeddedStorage('entries that cannot be are refused one by one', async (t, sto
         status: 'rejected',
         errors: [{ code: 'BILLING_NOT_SUPPORTED', field: 'accounts[0].billing' }],
       },
-      { action: 'failed', account_id: 'acc_nobody', errors: [{ code: 'ACCOUNT_NOT_FOUND' }] },
+      {
+        ...{ action: 'failed', account_id: 'acc_nobody' },
+        errors: [{ code: 'ACCOUNT_NOT_FOUND', recovery: 'terminal' }],
+      },
       { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'accounts[2].brand' }] },
       { action: 'failed', brand: { domain: 'acme.example' }, errors: [{ code: 'ACCOUNT_NOT_FOUND' }] },
+      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'accounts[4].billing' }] },
     ],
   )
 })
@@ -177,7 +182,10 @@ onEmbeddedStorage(
     const { sync, list } = await tasks(storage)
     const principal = { ...buyer, accounts: new Map([['acc_house', new Map()]]) }
     await sync([acme, { ...nova, sandbox: true }], {}, principal)
-    await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, principal)
+    t.match(
+      await sync([{ account: { account_id: 'acc_house' }, notification_configs: [config] }], {}, principal),
+      [{ action: 'updated', brand: { domain: /invalid$/ }, warnings: [/does not know the brand/] }],
+    )
     const bank = { legal_name: 'Acme', bank: { account_holder: 'Acme', iban: 'DE75512108001245126199' } }
     const [billed] = await sync([{ ...acme, billing_entity: bank }], {}, principal)
     t.same(billed?.billing_entity, { legal_name: 'Acme' }, 'bank details are not even kept')

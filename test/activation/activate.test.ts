@@ -40,6 +40,23 @@ test('who has no grant for a destination gets no key', async (t) => {
   t.notMatch(JSON.stringify(answer), /activation_key/)
 })
 
+test('nor does a task that is done tell it, in its result or its history', async (t) => {
+  const { store, activation } = await startWorld(t, { agents: ['northwind'] })
+  const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'secret' } }
+  const ask = { include_result: true, include_history: true }
+  for (const { id: caller } of [buyer, stranger]) {
+    const id = `task_${caller}`
+    await store.tasks.create({ id, caller, type: 'activate_signal', status: 'submitted', request: {} })
+    await store.tasks.progress(id, { status: 'completed', result: { deployments: [live] } })
+  }
+  const told = async (as: typeof buyer) =>
+    JSON.stringify(await activation.taskStatus({ ...ask, task_id: `task_${as.id}` }, as, soon()))
+  t.equal((await told(buyer)).match(/secret/g)?.length, 2)
+  const stranged = await told(stranger)
+  t.match(stranged, /"is_live":true/)
+  t.notMatch(stranged, /secret/)
+})
+
 test('a submitted activation is a task of ours until the upstream has done it', async (t) => {
   const world = await startWorld(t)
   const choice = first(world.choices('meridian'))
@@ -116,6 +133,36 @@ test('the upstream gets its own ids, the mapped account and the governance conte
   ])
   t.notMatch(JSON.stringify(seen), new RegExp(choice.signal), 'nothing of ours is sent')
   t.match(await world.activate({ ...request, idempotency_key: key(), account: { account_id: 'acc_no' } }), {
+    error: { code: 'ACCOUNT_NOT_FOUND', field: 'account' },
+  })
+})
+
+test('an upstream knows a declared account by its natural key, however the caller names it', async (t) => {
+  const seen: unknown[] = []
+  const world = await startWorld(t, {
+    agents: ['northwind'],
+    call: (call) => async (upstream, task, args, context) => {
+      seen.push(args.account)
+      return await call(upstream, task, args, context)
+    },
+  })
+  const natural = { brand: { domain: 'acme.example' }, operator: 'agency.example' }
+  const synced = await world.activation.syncAccounts(
+    { idempotency_key: key(), accounts: [{ ...natural, billing: 'operator' }] },
+    buyer,
+  )
+  if (synced.kind !== 'answer') return t.fail(synced.error.message)
+  const [{ account_id } = {}] = synced.fields.accounts as { account_id?: string }[]
+  const choice = first(world.choices('northwind'))
+  t.match(await world.activate(asks(choice, { account: natural })), { kind: 'answer' })
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  t.match(await world.activate({ ...off, account: { account_id } }), { kind: 'answer' })
+  t.same(seen, [natural, natural])
+  t.match(await world.store.ledger.query({}, 2), [
+    { action: 'deactivate', account: /acme\.example/, upstreamAccount: natural },
+    { action: 'activate', account: /acme\.example/, upstreamAccount: natural },
+  ])
+  t.match(await world.activate(asks(choice, { account: { ...natural, operator: 'other.example' } })), {
     error: { code: 'ACCOUNT_NOT_FOUND', field: 'account' },
   })
 })

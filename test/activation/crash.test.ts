@@ -1,82 +1,108 @@
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
-import { type Test, test } from 'tap'
+import { test } from 'tap'
 import { CHECKPOINTS, type Checkpoint } from '../../src/activation/delivery.js'
-import { embedded, onEveryStorage } from '../store/support/storages.js'
-import type { CrashOrder } from './support/crashing-process.js'
-import { buyer, soon, TRADE_DESK } from './support/parts.js'
-import { asks, first, key, losingAnswers, openLive, startWorld, urlsOf, type World } from './support/world.js'
+import { onEveryStorage } from '../store/support/storages.js'
+import { until } from '../support/upstream-world.js'
+import { activate, deactivate, findings, type Request, startGround } from './support/ground.js'
+import { TRADE_DESK } from './support/parts.js'
+import type { Fields } from './support/tributary-child.js'
+import { asks, first, key, losingAnswers, startWorld } from './support/world.js'
 
-const program = new URL('./support/crashing-process.js', import.meta.url)
+/** What each kill meets: requests at a checkpoint of ours, and others where only the outside sees them. */
+const DEATHS = [
+  ['said', 'planned'], // the caller has the answer
+  ['asked', 'intended'], // the upstream does not have it yet
+  ['acted', 'answered'], // the upstream did it, its answer is on the way
+  ['settled'],
+  ['concluded'],
+] as const
+const STARTS = DEATHS.length + 2 // the first, and one that dies while it recovers
+type Step = (typeof DEATHS)[number][number]
+const NOT_DONE: readonly Step[] = ['planned', 'asked', 'intended']
+const REPEATED_AT_ONCE = 4 // by a Tributary that recovers
 
-/** Sends the request to a process of its own, which dies at the step. */
-async function crash(t: Test, world: World, url: string, request: Record<string, unknown>, at: Checkpoint) {
-  const child = fork(program, { stdio: 'inherit' })
-  const order: CrashOrder = {
-    url,
-    hosts: { ...world.sandbox.hosts },
-    urls: urlsOf(world.sandbox),
-    request,
-    at,
-  }
-  child.send(order)
-  const [, signal] = await once(child, 'exit')
-  t.equal(signal, 'SIGKILL', `the process died at ${at}`)
-}
+const isCheckpoint = (step: Step): step is Step & Checkpoint =>
+  (CHECKPOINTS as readonly string[]).includes(step)
 
 onEveryStorage('a kill at any step neither loses an activation nor makes two', async (t, storage) => {
-  t.setTimeout(60_000) // each step starts a process
-  const store = await openLive(t, storage.url)
-  const world = await startWorld(t, { store, agents: ['northwind'] })
-  const { northwind } = world.sandbox.agents
-  const choices = world.choices('northwind')
-  // Each step on the embedded storage; on the shared one the worst of them.
-  const steps = storage.server ? (['answered'] as const) : CHECKPOINTS
-  for (const [index, at] of steps.entries()) {
-    const choice = choices[index]
-    if (!choice) throw new Error('the sandbox has too few signals')
-    const before = northwind.activations()
-    const request: Record<string, unknown> = asks(choice, { idempotency_key: key() })
-    await crash(t, world, storage.url, request, at)
-    await store.calls.endLeases() // the dead process's; where replicas share, time ends them
-    await world.activation.round()
+  t.setTimeout(60_000) // each kill starts a process
+  const ground = await startGround(t, storage, STARTS)
+  const { line, done } = ground
+  let child = ground.start()
+  await child.opened()
+  const found = await findings(child, 'northwind')
+  const pools = [0, 4].map((at) => ({ off: found.slice(at, at + 2), on: found.slice(at + 2, at + 4) }))
+  const send = (request: object, index: number): Promise<Fields> =>
+    child.call(index % 2 === 0 ? 'mcp' : 'a2a', 'activate_signal', request)
+  for (const { on } of pools) await Promise.all(on.map(activate).map(send))
+  const { status, task_id } = await send(activate(first(await findings(child, 'meridian'))), 0)
+  t.equal(status, 'submitted', 'this upstream works on it while we are killed')
 
-    const entries = await store.ledger.query({ caller: buyer.id, handle: choice.signal }, 10)
-    if (at === 'planned') t.same(entries, [], 'nothing was promised, nothing was done')
-    else t.match(entries, [{ outcome: 'completed', action: 'activate' }], `the ledger tells of it (${at})`)
-    t.equal(entries.length, at === 'planned' ? 0 : 1)
-    t.equal(northwind.activations() - before, entries.length, 'as often as the ledger says')
-
-    const answer = await world.activation.activate(request as never, buyer, soon())
-    t.match(answer, { kind: 'answer', fields: { deployments: [{ ...TRADE_DESK, is_live: true }] } })
-    t.equal(answer.kind === 'answer' && answer.replayed === true, at !== 'planned', 'a replay says so')
-    t.equal(northwind.activations() - before, 1, 'and once in all')
-    t.equal((await store.ledger.query({ caller: buyer.id, handle: choice.signal }, 10)).length, 1)
+  /** Sends the requests and resolves when all of them are at the step; `answers` are there when the process is not. */
+  async function bring(requests: readonly Request[], step: Step) {
+    if (isCheckpoint(step)) await child.hold(step)
+    if (step === 'asked' || step === 'acted') line.hold(step === 'asked' ? 'there' : 'back')
+    const answers = Promise.allSettled(requests.map(send))
+    if (isCheckpoint(step)) await child.held(requests.length)
+    else if (step === 'said') await answers
+    else await until('the line holds them', () => line.held() === requests.length)
+    line.hold(undefined)
+    return { step, requests, answers }
   }
+
+  for (const steps of DEATHS) {
+    const before = done()
+    const batches: Awaited<ReturnType<typeof bring>>[] = []
+    for (const [index, step] of steps.entries()) {
+      const { on, off } = pools[index] as (typeof pools)[number]
+      batches.push(await bring([...off.map(activate), ...on.map(deactivate)], step))
+      pools[index] = { on: off, off: on }
+    }
+    const requests = batches.flatMap((batch) => batch.requests)
+    const acted = batches.flatMap(({ step, requests: sent }) => (NOT_DONE.includes(step) ? [] : sent))
+    await child.kill()
+    t.equal(done() - before, acted.length, `it died at ${steps.join(' and ')}`)
+    await ground.afterDeath()
+    if (steps[0] === 'acted') {
+      const recovering = ground.start('answered')
+      await recovering.held(REPEATED_AT_ONCE)
+      await recovering.kill() // and once more while it recovers
+      await ground.afterDeath()
+    }
+
+    child = ground.start()
+    await child.opened()
+    for (const { step, requests: sent, answers } of batches) {
+      const promised = step === 'planned' ? 0 : sent.length
+      const entries = await ground.entriesOf(sent)
+      t.equal(entries.length, promised, `what was promised is in the ledger (${step})`)
+      t.ok(
+        entries.every(({ outcome }) => outcome === 'completed'),
+        'and done without being asked again',
+      )
+      const said = (await answers).map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
+      t.equal(said.filter(Boolean).length, step === 'said' ? sent.length : 0)
+      for (const [index, request] of sent.entries()) {
+        const isOn = request.action === 'activate'
+        const answer = await send(request, index + 1) // over the other transport: it is the same request
+        const live = [{ ...TRADE_DESK, is_live: isOn, ...(isOn && { activation_key: {} }) }]
+        t.match(answer, { status: 'completed', deployments: live })
+        t.equal(answer.replayed === true, promised > 0, 'a replay says so')
+        if (said[index]) t.same(answer.deployments, said[index].deployments, 'and says the same')
+      }
+    }
+    t.equal(done() - before, requests.length, 'each was done once')
+  }
+  const task = await child.call('a2a', 'get_task_status', { task_id, include_result: true })
+  t.match(task, { status: 'completed', result: { deployments: [{ ...TRADE_DESK, is_live: true }] } })
+  await child.kill()
+  const ledger = await ground.exported()
+  const count = (action: string) => ledger.filter((entry) => entry.action === action).length
+  t.ok(ledger.every(({ outcome }) => outcome === 'completed'))
+  t.same([count('activate'), count('deactivate')], ground.counts())
 })
 
-test('a kill in the middle of a deactivation leaves it done once', async (t) => {
-  const storage = await embedded(t)
-  t.setTimeout(60_000) // each step starts a process
-  const store = await openLive(t, storage.url)
-  const world = await startWorld(t, { store, agents: ['northwind'] })
-  const { northwind } = world.sandbox.agents
-  const choice = first(world.choices('northwind'))
-  for (const at of ['intended', 'answered'] satisfies Checkpoint[]) {
-    t.match(await world.activate(asks(choice)), { kind: 'answer' })
-    const before = northwind.deactivations()
-    const request = {
-      ...{ action: 'deactivate', idempotency_key: key(), destinations: [TRADE_DESK] },
-      signal_agent_segment_id: choice.signal,
-    }
-    await crash(t, world, storage.url, request, at)
-    await store.calls.endLeases()
-    await world.activation.round()
-    t.equal(northwind.deactivations() - before, 1)
-    t.match(await store.ledger.query({ caller: buyer.id, handle: choice.signal }, 1), [
-      { action: 'deactivate', outcome: 'completed' },
-    ])
-  }
+test('no checkpoint of the product is left out', async (t) => {
+  t.same(DEATHS.flat().filter(isCheckpoint), CHECKPOINTS)
 })
 
 test('an upstream that dies between request and answer is asked again at once', async (t) => {

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { until } from '../support/upstream-world.js'
-import { buyer, other, TRADE_DESK } from './support/parts.js'
-import { asks, first, losingAnswers, startWorld } from './support/world.js'
+import { buyer, other, rosterOf, soon, TRADE_DESK } from './support/parts.js'
+import { asks, first, key, losingAnswers, startWorld } from './support/world.js'
 
 test('stale, forged and foreign handles and options get the same bytes', async (t) => {
   const world = await startWorld(t)
@@ -43,7 +43,7 @@ test('stale, forged and foreign handles and options get the same bytes', async (
 
 test('every handle and option of the feed activates, by signal and by offer', async (t) => {
   const world = await startWorld(t)
-  const all = [...world.choices('northwind').slice(0, 12), ...world.choices('meridian').slice(0, 12)]
+  const all = [...world.choices('northwind'), ...world.choices('meridian')]
   for (const [index, choice] of all.entries()) {
     const handle = index % 2 ? choice.signal : choice.offer
     t.match(await world.activate(asks(choice, { signal_agent_segment_id: handle })), { kind: 'answer' })
@@ -75,6 +75,32 @@ test('what was activated can be switched off after it left the feed, by its call
   t.match(await world.store.ledger.query({ caller: buyer.id }, 1), [
     { action: 'deactivate', outcome: 'completed' },
   ])
+})
+
+test('what was activated can be switched off, and is billed, under the id that its upstream has now', async (t) => {
+  const world = await startWorld(t, { agents: ['northwind'] })
+  const { northwind } = world.sandbox.agents
+  const accounts = new Map([['acc_1', new Map()]])
+  const { signal, option } = first(world.choices('northwind'))
+  await world.activate(asks(first(world.choices('northwind'))))
+  const statics = [{ id: 'renamed', url: northwind.url }]
+  world.upstreams.reconfigure(rosterOf(statics))
+  const off = { action: 'deactivate', signal_agent_segment_id: signal, destinations: [TRADE_DESK] }
+  t.match(await world.activate(off), { kind: 'answer', fields: { deployments: [{ is_live: false }] } })
+  t.equal(northwind.deactivations(), 1)
+  t.match(await world.store.ledger.query({}, 1), [{ upstream: 'renamed', action: 'deactivate' }])
+  const usage = {
+    signal_agent_segment_id: signal,
+    pricing_option_id: option,
+    vendor_cost: 1,
+    currency: 'USD',
+  }
+  const report = {
+    ...{ idempotency_key: key(), usage: [{ ...usage, account: { account_id: 'acc_1' } }] },
+    reporting_period: { start: '2026-03-01T00:00:00Z', end: '2026-03-31T00:00:00Z' },
+  }
+  const answer = await world.activation.reportUsage(report as never, { ...buyer, accounts }, soon())
+  t.match(answer, { kind: 'answer', fields: { accepted: 1 } })
 })
 
 test('a signal activated at two upstreams is switched off at the one that is named', async (t) => {

@@ -95,9 +95,17 @@ async function livesThrough(t: Test, call: Call, choice: Choice) {
   if (answer.status === 'submitted') {
     for (let left = 200; left > 0 && !['completed', 'failed'].includes(answer.status); left -= 1) {
       await new Promise((resolve) => setTimeout(resolve, 50))
-      answer = await call('get_task_status', { task_id: taskId, include_result: true })
+      answer = await call('get_task_status', { task_id: taskId, include_result: true, include_history: true })
     }
     t.match(answer, { task_id: taskId, task_type: 'activate_signal', protocol: 'signals' })
+    const { signal_agent_segment_id, pricing_option_id } = asks(choice)
+    t.match(answer.history, [
+      { type: 'request', data: { action: 'activate', signal_agent_segment_id, pricing_option_id } },
+      { type: 'response', data: { status: 'submitted', task_id: taskId } },
+      { type: 'response', data: { status: 'completed', result: answer.result } },
+    ])
+    t.match(await call('list_tasks', { include_history: true }), { tasks: [{ history: answer.history }] })
+    t.notOk('history' in (await call('get_task_status', { task_id: taskId })), 'only when it is asked for')
     answer = { status: answer.status, ...answer.result }
   }
   const live = [{ ...TRADE_DESK, is_live: true, activation_key: { type: /./ } }]

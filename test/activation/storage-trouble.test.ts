@@ -1,9 +1,9 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { StorageUnavailable } from '../../src/store/unavailable.js'
+import { freezer, NO_FREEZING, NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
 import { embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
 import { buyer, soon } from './support/parts.js'
 import { asks, first, key, openLive, startWorld, type World } from './support/world.js'
@@ -32,22 +32,10 @@ async function rides(
   t.match(await world.store.ledger.query({}, 10), [{ outcome: 'completed' }])
 }
 
-/** A disk of one megabyte in memory; undefined where this user may not mount one. */
-function smallDisk(t: Parameters<typeof startWorld>[0]): string | undefined {
-  const folder = mkdtempSync(join(tmpdir(), 'tributary-disk-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', folder], { stdio: 'pipe' })
-  } catch {
-    return undefined // not root, or a system without tmpfs: the caller says so
-  }
-  t.teardown(() => void execFileSync('umount', ['-l', folder]))
-  return folder
-}
-
 test('a full disk', async (t) => {
-  const folder = smallDisk(t)
-  if (folder === undefined) return t.comment('skipped: this user may not mount a small disk')
+  const disk = smallDisk(t, 1)
+  if (!disk) return t.comment(NO_SMALL_DISK)
+  const { folder } = disk
   const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, `file:${folder}`) })
   const filler = join(folder, 'filler')
   await rides(t, world, {
@@ -55,6 +43,23 @@ test('a full disk', async (t) => {
       t.throws(() => writeFileSync(filler, Buffer.alloc(2 * 1024 * 1024)), { code: 'ENOSPC' }),
     end: async () => rmSync(filler),
   })
+})
+
+test('a folder that became read-only', async (t) => {
+  const { url } = await embedded(t)
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, url) })
+  const folder = url.slice('file:'.length)
+  const freezing = freezer(t, folder)
+  if (!freezing) return t.comment(NO_FREEZING)
+  await rides(t, world, {
+    async begin() {
+      freezing.freeze()
+      t.throws(() => writeFileSync(join(folder, 'blobs', 'new'), ''), { code: 'EPERM' })
+      await t.rejects(world.store.blobs.write('slice/x', [Buffer.from('rows')]), StorageUnavailable)
+    },
+    end: async () => freezing.thaw(),
+  })
+  await world.store.blobs.write('slice/x', [Buffer.from('rows')])
 })
 
 test('a read-only database', async (t) => {
@@ -92,7 +97,6 @@ test('an outcome that cannot be written down is known once it can, and the call 
   isFull = false
   await pragma('query_only = 0')
   t.match(await store.ledger.query({}, 10), [{ outcome: 'pending' }])
-  await store.calls.endLeases() // what time does
   t.match(await world.activation.activate(request as never, buyer, soon()), {
     kind: 'answer',
     replayed: true,

@@ -24,6 +24,9 @@ onEveryStorage('an open call is repeated only by who holds its lease', async (t,
   const claimed = await calls.claim('a', { owner: 'two', until: storage.clock.now + 1_000 })
   t.match(claimed, { upstreamKey: 'derived-a', attempts: 2, state: 'open', args: call('a').args })
   t.equal(await calls.claim('a', { owner: 'one', until: storage.clock.now + 1_000 }), undefined)
+  const until = storage.clock.now + 1_000
+  t.equal(await calls.claim('a', { owner: 'one', until }, true), undefined, 'it is not its own')
+  t.match(await calls.claim('a', { owner: 'two', until }, true), { attempts: 3 }, 'its own it may take again')
   await calls.endLeases()
   t.same(await calls.unclaimed(10), ['a'])
 })

@@ -1,4 +1,6 @@
+import type { Kysely, Migration } from 'kysely'
 import { test } from 'tap'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
 import { openStore } from '../../src/store/store.js'
 import { embedded, onEveryStorage } from './support/storages.js'
 
@@ -17,6 +19,24 @@ onEveryStorage('a storage of a newer release is refused and left as it is', asyn
   await steps.insertInto('kysely_migration').values({ name: '999_future', timestamp: at }).execute()
   await t.rejects(storage.open(), /999_future/)
 })
+
+onEveryStorage(
+  'a start that ends in the middle of a step leaves nothing of it behind',
+  async (t, storage) => {
+    const { db, shared } = await storage.open()
+    const known = shared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS
+    const step = (isCut: boolean): Migration => ({
+      async up(on: Kysely<unknown>) {
+        await on.schema.createTable('half').addColumn('id', 'text').execute()
+        if (isCut) throw new Error('cut off')
+      },
+    })
+    await t.rejects(migrate(db, { ...known, '900_half': step(true) }), /cut off/)
+    await migrate(db, { ...known, '900_half': step(false) })
+    const tables = db.withTables<{ half: { id: string } }>()
+    t.same(await tables.selectFrom('half').selectAll().execute(), [])
+  },
+)
 
 test('a url that names no storage is refused with what was expected', async (t) => {
   const open = (url: string) => openStore({ url, now: () => 0, onProblem: () => {} })

@@ -48,6 +48,10 @@ async function fill(store: Store) {
     status: 'active',
     notificationConfigs: [],
   })
+  const row = { upstream: 'northwind', agentUrl: 'https://n.example/mcp', scope: 'public', listing: '{}' }
+  await store.found.put(
+    Array.from({ length: 250 }, (_, index) => ({ ...row, handle: `sig_${index}`, segment: `nw_${index}` })),
+  )
   await store.blobs.write('slice/a', [new TextEncoder().encode('rows')])
 }
 
@@ -63,13 +67,17 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
     activations: 1,
     tasks: 1,
     accounts: 1,
+    found: 250,
     blobs: 1,
   })
-  for (const table of STATE_TABLES) {
-    const rows = (store: Store) => store.db.selectFrom(table).selectAll().orderBy('created_at').execute()
+  for (const table of Object.keys(STATE_TABLES) as (keyof typeof STATE_TABLES)[]) {
+    const rows = (store: Store) => store.db.selectFrom(table).selectAll().execute()
     const sorted = async (store: Store) => (await rows(store)).map((row) => JSON.stringify(row)).sort()
     t.same(await sorted(to), await sorted(from), table)
   }
+  const back = await (await embedded(t)).open()
+  t.same(await moveStore(to, back), await moveStore(from, await (await embedded(t)).open()), 'and back again')
+  t.same(await back.ledger.query({}, 10), await from.ledger.query({}, 10))
   t.same(Buffer.concat((await to.blobs.read('slice/a')) ?? []).toString(), 'rows')
   await t.rejects(moveStore(from, to), /already holds state/)
 })

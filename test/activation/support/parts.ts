@@ -9,7 +9,7 @@ import { systemClock } from '../../../src/net/clock.js'
 import { createEgress } from '../../../src/net/egress.js'
 import type { Sandbox } from '../../../src/sandbox/world.js'
 import type { Store } from '../../../src/store/store.js'
-import { createUpstreams } from '../../../src/upstreams/upstreams.js'
+import { createUpstreams, type UpstreamsConfig } from '../../../src/upstreams/upstreams.js'
 import { until } from '../../support/upstream-world.js'
 
 export type AgentId = 'northwind' | 'meridian' | 'harborlight'
@@ -18,6 +18,18 @@ export const TRADE_DESK: Destination = { type: 'platform', platform: 'the-trade-
 export const buyer: Principal = { id: 'buyer', destinations: [TRADE_DESK], accounts: new Map() }
 export const other: Principal = { id: 'other', destinations: [TRADE_DESK], accounts: new Map() }
 export const stranger: Principal = { id: 'stranger', destinations: [], accounts: new Map() }
+
+/** The configuration of a roster; who is in it is the test's business. */
+export const rosterOf = (statics: UpstreamsConfig['statics']): UpstreamsConfig => ({
+  registries: [],
+  statics,
+  policy: {},
+  account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
+  defaults: {
+    ...{ timeoutMs: 5_000, refreshMs: 3_600_000, staleAfterMs: 7_200_000, dropAfterMs: 86_400_000 },
+    ...{ pageSize: 100, concurrency: 16 },
+  },
+})
 
 export const soon = () => Date.now() + 20_000
 
@@ -44,16 +56,7 @@ export async function startParts(options: PartsOptions) {
   const { store, hosts, urls, comment } = options
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: [], hosts } })
   const upstreams = createUpstreams({
-    config: {
-      registries: [],
-      statics: (options.agents ?? ['northwind', 'meridian']).map((id) => ({ id, url: urls[id] })),
-      policy: {},
-      account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
-      defaults: {
-        ...{ timeoutMs: 5_000, refreshMs: 3_600_000, staleAfterMs: 7_200_000, dropAfterMs: 86_400_000 },
-        ...{ pageSize: 100, concurrency: 16 },
-      },
-    },
+    config: rosterOf((options.agents ?? ['northwind', 'meridian']).map((id) => ({ id, url: urls[id] }))),
     send: egress.send,
     blobs: store.blobs,
     clock: systemClock,
@@ -76,6 +79,7 @@ export async function startParts(options: PartsOptions) {
     clock: systemClock,
     newId: randomUUID,
     resolve: (handle) => feed.resolve(handle),
+    upstreamAt: (agentUrl) => upstreams.roster().entries.find((entry) => entry.agentUrl === agentUrl)?.id,
     call: options.call?.(call) ?? call,
     refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
     onProblem: comment,
