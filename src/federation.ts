@@ -257,7 +257,7 @@ async function composed(
         const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
         return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
       },
-      upstreamAt: (agentUrl) => upstreams.roster().entries.find((entry) => entry.agentUrl === agentUrl)?.id,
+      upstreamAt: upstreams.idOf,
       call(upstream, task, args, { deadline, caller }) {
         const auth = credentialOf(config, caller, upstream)
         return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })

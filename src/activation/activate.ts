@@ -37,7 +37,7 @@ export type ActivateOptions = {
   once: Once
   newId: () => string
   resolve: Resolve
-  upstreamAt: (agentUrl: string) => string | undefined
+  upstreamAt: (agentUrl: string) => string
 }
 
 function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
@@ -103,8 +103,8 @@ export function createActivate({ store, once, newId, resolve, upstreamAt }: Acti
     print: string,
   ): Plan {
     const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
-    const upstream = upstreamAt(to.agentUrl) ?? to.upstream // what the ledger calls it may be another id by now
-    const upstreamAccount = account ? account.at(upstream) : to.activatedAs?.account
+    const upstream = upstreamAt(to.agentUrl) // what the ledger calls it may be another id by now, or none
+    const upstreamAccount = account?.at(upstream) ?? to.activatedAs?.account
     const call: NewCall = {
       id: newId(),
       caller: principal.id,

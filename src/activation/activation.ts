@@ -29,8 +29,8 @@ export type ActivationOptions = {
   /** Unguessable. */
   newId: () => string
   resolve: Resolve
-  /** The id under which an agent (canonical url) is known now; an operator may give it another one. */
-  upstreamAt: (agentUrl: string) => string | undefined
+  /** What an agent (canonical url) is called by now: an operator may give it another id, or take it away. */
+  upstreamAt: (agentUrl: string) => string
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: UpstreamCall
   /** An upstream where something changed for a caller: what it offers should be read again soon. */

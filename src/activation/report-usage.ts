@@ -30,7 +30,7 @@ export type ReportUsageOptions = {
   once: Once
   newId: () => string
   resolve: Resolve
-  upstreamAt: (agentUrl: string) => string | undefined
+  upstreamAt: (agentUrl: string) => string
 }
 
 type Row = { row: number; to: Sold; args: Record<string, unknown> }
@@ -67,7 +67,7 @@ export function createReportUsage({ store, once, newId, resolve, upstreamAt }: R
       )
     }
     if (!sold) return notFound(rowField(row, 'signal_agent_segment_id')).error
-    const to = { ...sold, upstream: upstreamAt(sold.agentUrl) ?? sold.upstream }
+    const to = { ...sold, upstream: upstreamAt(sold.agentUrl) }
     return { row, to, args: upstreamRow(usage, to, found.account.at(to.upstream)) }
   }
 

@@ -101,7 +101,7 @@ export function createRunner(options: RunnerOptions) {
     sleep,
     signal: lifetime.signal,
     onBroken() {
-      if (!refreshing) schedule(backoffMs({ failures: 1, refreshMs, random }))
+      if (isOpen && !refreshing) schedule(backoffMs({ failures: 1, refreshMs, random }))
     },
   })
 

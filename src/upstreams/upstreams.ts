@@ -9,10 +9,17 @@ import type { Send } from '../net/send.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
 import type { Blobs } from './blobs.js'
 import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
+import { createGuests } from './guests.js'
 import { parseJson } from './json.js'
 import type { Held } from './mirror.js'
 import type { OverlayOutcome, Scope } from './overlay.js'
-import { makeRoster, type Roster, type RosterPolicy, type StaticUpstream } from './roster.js'
+import {
+  makeRoster,
+  type Roster,
+  type RosterEntry,
+  type RosterPolicy,
+  type StaticUpstream,
+} from './roster.js'
 import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
 import type { Slice } from './slice.js'
 import { createSliceStore } from './slice-store.js'
@@ -62,7 +69,9 @@ export type Upstreams = {
   slices(): readonly Slice[]
   /** Called after slices or provider domains changed. Returns how to stop being called. */
   onChange(listener: (upstream: string) => void): () => void
-  /** Calls a task of one upstream, once. Arguments are cut to what its dialect knows. */
+  /** The id of an agent (canonical url) in the roster; its url where it is not, or no longer, there. */
+  idOf(agentUrl: string): string
+  /** Calls a task of one upstream, by what `idOf` gives, once. Arguments are cut to what its dialect knows. */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
   /**
    * What one upstream offers to another account or credential; cached per scope, never mixed with `slices`.
@@ -126,6 +135,24 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     return roster.entries.flatMap(({ agentUrl }) => runners.get(agentUrl)?.runner ?? [])
   }
 
+  function runnerOf(entry: RosterEntry): Runner {
+    const { account, defaults } = config
+    return createRunner({
+      ...{ entry, account },
+      pace: defaults,
+      send,
+      slots: createSlots(total, defaults.concurrency),
+      store,
+      clock,
+      random,
+      referencesFor,
+      onTrouble,
+      onChange: () => changed(entry.id),
+    })
+  }
+
+  const guests = createGuests(runnerOf)
+
   function byId(id: string): Runner | undefined {
     return byUrl().find(({ entry }) => entry.id === id)
   }
@@ -153,18 +180,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     }
     for (const [agentUrl, entry] of wanted) {
       if (runners.has(agentUrl)) continue
-      const runner = createRunner({
-        ...{ entry, account },
-        pace: defaults,
-        send,
-        slots: createSlots(total, defaults.concurrency),
-        store,
-        clock,
-        random,
-        referencesFor,
-        onTrouble,
-        onChange: () => changed(entry.id),
-      })
+      const runner = runnerOf(entry)
       runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
       const predecessor = predecessors.get(agentUrl)
       work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
@@ -204,8 +220,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
         ? runner.overlay(scope, deadline, fresh)
         : callFailed('unknown_upstream', `no upstream ${id}`)
     },
+    idOf: (agentUrl) => runners.get(agentUrl)?.runner.entry.id ?? agentUrl,
     async call(id, task, args, call) {
-      const runner = byId(id)
+      const runner = byId(id) ?? runners.get(id)?.runner ?? guests.at(id, config.statics)
       if (!runner) return callFailed('unknown_upstream', `no upstream ${id}`)
       const outcome = await runner.call(task, args, call)
       if (outcome.kind !== 'answer') return outcome
@@ -225,6 +242,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     reconfigure(next) {
       makeRoster({ registries: [], statics: next.statics, policy: next.policy }) // throws before anything changed
       config = next
+      guests.clear()
       discovery.configure(next.registries)
       void applyRoster()
     },
@@ -232,6 +250,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       await discovery.close()
       const stopping = [...runners.values()].map(({ runner }) => runner.close())
       runners.clear()
+      guests.clear()
       await Promise.all(stopping)
       await store.close()
     },

@@ -103,6 +103,37 @@ test('what was activated can be switched off, and is billed, under the id that i
   t.match(answer, { kind: 'answer', fields: { accepted: 1 } })
 })
 
+test('what was activated can be switched off after its upstream left, or was excluded', async (t) => {
+  for (const whoIsLeft of [() => [], (url: string) => [{ url, exclude: true }]]) {
+    const world = await startWorld(t, { agents: ['northwind'] })
+    const { northwind } = world.sandbox.agents
+    const { signal, option } = first(world.choices('northwind'))
+    const account = { account_id: 'acc_1' }
+    const at = new Map([['northwind', { account_id: 'nw_77' }]])
+    const holder = { ...buyer, accounts: new Map([['acc_1', at]]) }
+    const on = { signal_agent_segment_id: signal, destinations: [TRADE_DESK], account }
+    t.match(await world.activate({ ...on, pricing_option_id: option }, holder), { kind: 'answer' })
+    world.upstreams.reconfigure(rosterOf(whoIsLeft(northwind.url)))
+    await until('it is gone', () => world.rows().length === 0)
+    const off = { ...on, action: 'deactivate' }
+    t.match(await world.activate(off, other), { error: { code: 'ACCOUNT_NOT_FOUND' } })
+    t.match(await world.activate(off, holder), {
+      kind: 'answer',
+      fields: { deployments: [{ is_live: false }] },
+    })
+    t.equal(northwind.deactivations(), 1)
+    t.match(await world.store.ledger.query({}, 1), [
+      {
+        action: 'deactivate',
+        outcome: 'completed',
+        upstream: northwind.url,
+        upstreamAccount: { account_id: 'nw_77' },
+      },
+    ])
+    t.equal(world.upstreams.statuses().length, 0, 'and nothing is read from it')
+  }
+})
+
 test('a signal activated at two upstreams is switched off at the one that is named', async (t) => {
   const world = await startWorld(t)
   const northwind = world.choices('northwind')

@@ -61,7 +61,7 @@ onEveryStorage('replicas that share a storage run one upstream call for one requ
     clock: systemClock,
     newId: () => crypto.randomUUID(),
     resolve: (handle) => world.feed.resolve(handle),
-    upstreamAt: () => undefined,
+    upstreamAt: world.upstreams.idOf,
     call: (upstream, task, args, { deadline }) => world.upstreams.call(upstream, task, args, { deadline }),
     refreshSoon: () => {},
     onProblem: (problem) => t.comment(problem),

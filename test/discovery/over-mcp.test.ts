@@ -16,7 +16,7 @@ test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
   const activation = await createActivation({
     ...{ store, clock: systemClock, newId: () => 'id', refreshSoon: () => {}, onProblem: () => {} },
     resolve: (handle) => feed.resolve(handle) ?? discovery.resolve(handle, buyer),
-    upstreamAt: () => undefined,
+    upstreamAt: upstreams.idOf,
     call: async () => ({ kind: 'failed', reason: 'unreachable', message: '' }),
   })
   t.teardown(() => activation.close())

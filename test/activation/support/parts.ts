@@ -79,7 +79,7 @@ export async function startParts(options: PartsOptions) {
     clock: systemClock,
     newId: randomUUID,
     resolve: (handle) => feed.resolve(handle),
-    upstreamAt: (agentUrl) => upstreams.roster().entries.find((entry) => entry.agentUrl === agentUrl)?.id,
+    upstreamAt: upstreams.idOf,
     call: options.call?.(call) ?? call,
     refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
     onProblem: comment,
