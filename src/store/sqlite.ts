@@ -2,6 +2,9 @@
  * The embedded database: SQLite (libsql) in one file, write-ahead log, synced at every commit, so that what was
  * answered survives a power cut. One connection a process; other processes (`tributary ledger`) may read beside it.
  */
+import { accessSync, constants, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { Kysely, SqliteAdapter, type SqliteDatabase, SqliteDialect } from 'kysely'
 import Database from 'libsql'
 import type { Tables } from './schema.js'
@@ -51,10 +54,27 @@ class Dialect extends SqliteDialect {
   }
 }
 
+/** A folder that nobody can write to, and in it a database that was closed: all it holds is in its one file. */
+function isAtRest(file: string): boolean {
+  try {
+    accessSync(dirname(file), constants.W_OK)
+    return false
+  } catch {
+    return (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0
+  }
+}
+
+/** A database at rest is opened as such: SQLite would want to write its log beside it before it reads. */
+function connected(file: string): Database.Database {
+  const name = isAtRest(file) ? `${pathToFileURL(file).href}?immutable=1` : file
+  const db = new Database(name, { timeout: BUSY_MS })
+  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
+  return db
+}
+
 /** Throws when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. */
 export function openSqlite(file: string): Kysely<Tables> {
-  const db = new Database(file, { timeout: BUSY_MS })
-  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
+  const db = connected(file)
   const found = db.prepare('PRAGMA integrity_check(1)').get() as { integrity_check?: string } | undefined
   if (found?.integrity_check !== 'ok') {
     db.close()
