@@ -49,7 +49,11 @@ async function follow(
     const said = JSON.stringify(line).replaceAll('$', '\\$')
     return line.endsWith('&') ? line : `${line}\nprintf '\\n::ended %s %s\\n' "$?" ${said}`
   })
-  const shell = spawn('bash', ['-c', script.join('\n')], { cwd: folder, detached: true })
+  // Without the test runner's hooks, as in support/node.ts.
+  const shell = spawn('env', ['-u', 'NODE_OPTIONS', 'bash', '-c', script.join('\n')], {
+    cwd: folder,
+    detached: true,
+  })
   t.teardown(() => {
     if (shell.pid && shell.exitCode === null) process.kill(-shell.pid, 'SIGKILL') // its server too
   })
