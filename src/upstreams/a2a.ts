@@ -4,6 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import { isRecord } from '../adcp/json.js'
 import {
   type Agent,
@@ -116,10 +117,6 @@ function isMiss(outcome: RpcOutcome): boolean {
   return outcome.kind === 'failed' && (outcome.reason === 'unreachable' || outcome.reason === 'server_error')
 }
 
-function wait(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms))
-}
-
 /** `endpoints`: as found by a probe; without them the card is looked for at the first call. */
 export function createA2aAgent({
   send,
@@ -155,7 +152,7 @@ export function createA2aAgent({
       if (Date.now() - startedAt + POLL_MS >= budget.timeoutMs) {
         return callFailed('timeout', 'the agent was still working when the time was up')
       }
-      await wait(POLL_MS)
+      await pause(POLL_MS, undefined, { signal: budget.signal }).catch(() => {}) // who aborts ends the question below
       const polled = await rpc({
         url: endpoint.url,
         headers: { ...credentials, ...dialect.headers },

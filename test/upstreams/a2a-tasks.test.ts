@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { createA2aAgent } from '../../src/upstreams/a2a.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
-import { loopbackEgress } from '../support/upstream-world.js'
+import { loopbackEgress, until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 type Poll = 'working' | 'done' | 503 | 'reset'
@@ -43,7 +43,8 @@ async function workingAgent(t: Test, polls: Poll[]) {
     endpoints: [{ url: server.url, version: '1.0' }],
   })
   return {
-    call: (timeoutMs: number) => agent.call('activate_signal', {}, { timeoutMs }),
+    call: (timeoutMs: number, signal?: AbortSignal) =>
+      agent.call('activate_signal', {}, { timeoutMs, ...(signal && { signal }) }),
     sent: () => sent,
     asked: () => asked,
   }
@@ -69,4 +70,19 @@ test('three failed questions in a row are the outcome', async (t) => {
   const { call, asked } = await workingAgent(t, [503])
   t.match(await call(8_000), { kind: 'failed', reason: 'server_error' })
   t.equal(asked(), 3)
+})
+
+test('whoever gives up does not wait for the next question', async (t) => {
+  const endless = await workingAgent(t, ['working'])
+  const patience = new AbortController()
+  const called = endless.call(5_000, patience.signal)
+  await until('the message was taken', () => endless.sent() === 1)
+  patience.abort()
+  let outcome: unknown
+  void called.then((ended) => {
+    outcome = ended
+  })
+  await until('it is over', () => outcome !== undefined, 400) // the next question would come after 500 ms
+  t.match(outcome, { kind: 'failed', reason: 'aborted' })
+  t.equal(endless.asked(), 0)
 })
