@@ -2,9 +2,9 @@
  * Inspects files without holding up the thread that serves requests: small ones in place, large ones in a worker
  * of their own, one at a time, with a bound on the memory their parsing may take.
  */
-import { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
 import { type Inspection, inspect } from './inspect.js'
+import { startThread } from './thread.js'
 
 const IN_PLACE_BYTES = 256 * 1024 // about 2 ms of scanning and parsing
 const PARSE_MEMORY_MB = 512 // what inspect.ts lets through stays below; should it not, only the worker ends
@@ -14,7 +14,7 @@ export type Examine = (body: Uint8Array) => Promise<{ inspection: Inspection; by
 
 function inWorker(bytes: Uint8Array): Promise<Inspection> {
   return new Promise((resolve, reject) => {
-    const worker = new Worker(new URL('./inspect-worker.js', import.meta.url), {
+    const worker = startThread(new URL('./inspect-worker.js', import.meta.url), {
       workerData: bytes,
       resourceLimits: { maxOldGenerationSizeMb: PARSE_MEMORY_MB },
     })

@@ -3,9 +3,10 @@
  * their bytes are shared memory, so posting costs nothing that grows with them. A snapshot comes back as plain data over
  * the same memory.
  */
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import type { PolicySettings } from '../authz/policy.js'
 import type { ProviderState } from '../authz/state.js'
+import { startThread } from '../authz/thread.js'
 import type { Slice } from '../upstreams/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import type { Snapshot } from './snapshot.js'
@@ -80,7 +81,7 @@ function createBook() {
 export function createBuilderHost() {
   type Desk = { worker: Worker; book: ReturnType<typeof createBook> }
   const open = (): Desk => ({
-    worker: new Worker(new URL('./build-worker.js', import.meta.url)),
+    worker: startThread(new URL('./build-worker.js', import.meta.url)),
     book: createBook(),
   })
   let desk: Desk | undefined = open() // loads its code while slices are read back

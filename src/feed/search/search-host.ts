@@ -1,5 +1,6 @@
 /** Keeps a thread that indexes snapshots, and what is searched now. Serving goes on meanwhile on the index before. */
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
+import { startThread } from '../../authz/thread.js'
 import type { Snapshot } from '../snapshot.js'
 import { createSearcher, type Searcher } from './search.js'
 import type { SearchIndex } from './search-index.js'
@@ -24,7 +25,7 @@ export function createSearchHost(file: SynonymFile) {
   function build({ count, rows }: Snapshot): Promise<SearchIndex> {
     const thread =
       worker ??
-      new Worker(new URL('./search-worker.js', import.meta.url), {
+      startThread(new URL('./search-worker.js', import.meta.url), {
         resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
       })
     worker = thread
