@@ -9,6 +9,7 @@ import { TASK_KEEP_MS } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { createActivate } from './activate.js'
 import { activationCalls } from './activation-calls.js'
+import { createAddressOf } from './address.js'
 import { createDelivery, type Reached, type UpstreamCall } from './delivery.js'
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
@@ -44,14 +45,15 @@ export type ActivationOptions = {
 export async function createActivation(options: ActivationOptions) {
   const { store, clock, newId, resolve, upstreamAt, call, refreshSoon, onProblem } = options
   const { reached = () => {} } = options
+  const addressOf = createAddressOf(store.ledger, upstreamAt)
   const delivery = createDelivery({
-    ...{ store, clock, call, reached },
+    ...{ store, clock, call, addressOf, reached },
     kinds: { activate_signal: activationCalls(() => `task_${newId()}`), report_usage: usageCalls },
     owner: newId(),
     onChanged: refreshSoon,
   })
   const once = createOnce({ store, clock, delivery, reached })
-  const progress = createTaskProgress({ store, clock, call, onChanged: refreshSoon })
+  const progress = createTaskProgress({ store, clock, call, addressOf, onChanged: refreshSoon })
   const activate = createActivate({ store, once, newId, resolve, upstreamAt })
   const reportUsage = createReportUsage({ store, once, newId, resolve, upstreamAt })
   const tasks = createTaskList({ store, progress })

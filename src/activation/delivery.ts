@@ -9,6 +9,7 @@ import type { Clock } from '../net/clock.js'
 import type { Call, Lease, NewCall } from '../store/calls.js'
 import type { Repositories, Store } from '../store/store.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
+import type { AddressOf } from './address.js'
 import { type Understood, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
@@ -51,6 +52,7 @@ export type DeliveryOptions = {
   store: Store
   clock: Clock
   call: UpstreamCall
+  addressOf: AddressOf
   kinds: Readonly<Record<Call['task'], CallKind>>
   /** Names this process in leases. */
   owner: string
@@ -63,7 +65,7 @@ export type DeliveryOptions = {
 export type Delivered = { call: Call; retryAfter?: number }
 
 export function createDelivery(options: DeliveryOptions) {
-  const { store, clock, kinds, owner, onChanged, reached } = options
+  const { store, clock, addressOf, kinds, owner, onChanged, reached } = options
   const stranded = new Set<string>() // calls whose outcome could not be kept; each leaves when it is repeated
   const places = new LRUCache<string, LimitFunction>({ max: MAX_UPSTREAMS }) // by upstream
 
@@ -141,7 +143,7 @@ export function createDelivery(options: DeliveryOptions) {
     if (later.some((other) => kinds[call.task].undoes(call, other))) {
       return { call: await end(call, 'superseded') }
     }
-    return await make(call, deadline)
+    return await make({ ...call, upstream: await addressOf(call.upstream, call.id) }, deadline)
   }
 
   /** Repeats an open call; undefined when it is not open or somebody else is at it. */

@@ -10,6 +10,7 @@ import type { Store } from '../store/store.js'
 import { isFinal, type StoredTask, type TaskProgress } from '../store/tasks.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import type { Activated } from './activation-calls.js'
+import type { AddressOf } from './address.js'
 import type { UpstreamCall } from './delivery.js'
 import { notLiveYet, readDeployments, visibleDeployments } from './destination.js'
 import { understand } from './upstream-answer.js'
@@ -32,6 +33,7 @@ export type TaskProgressOptions = {
   store: Store
   clock: Clock
   call: UpstreamCall
+  addressOf: AddressOf
   onChanged: (upstream: string, caller: string) => void
 }
 
@@ -72,7 +74,7 @@ function settlement({ status, result, error }: TaskProgress): Settlement | undef
   return { outcome: error === FORGOTTEN.error ? 'unknown' : 'failed', error }
 }
 
-export function createTaskProgress({ store, clock, call, onChanged }: TaskProgressOptions) {
+export function createTaskProgress({ store, clock, call, addressOf, onChanged }: TaskProgressOptions) {
   async function record(task: StoredTask, progress: TaskProgress): Promise<void> {
     const changed = await store.write(async (repositories) => {
       if (!(await repositories.tasks.progress(task.id, progress))) return false
@@ -85,14 +87,15 @@ export function createTaskProgress({ store, clock, call, onChanged }: TaskProgre
 
   /** Asks the upstream, unless someone did moments ago. What cannot be learnt now is learnt another time. */
   async function advance(task: StoredTask, deadline: number): Promise<void> {
-    const { upstream, upstreamTaskId, caller } = task
-    if (isFinal(task.status) || upstream === undefined || upstreamTaskId === undefined) return
+    const { upstreamTaskId, caller } = task
+    if (isFinal(task.status) || task.upstream === undefined || upstreamTaskId === undefined) return
     if (clock.now() - task.createdAt > GIVE_UP_MS) return await record(task, FORGOTTEN)
     if (!(await store.tasks.claimPoll(task.id, clock.now() - POLL_EVERY_MS))) return
     const args = { task_id: upstreamTaskId, include_result: true }
+    const upstream = await addressOf(task.upstream, task.callId)
     const outcome = await call(upstream, 'get_task_status', args, { deadline, caller })
     const progress = readProgress(task, upstream, outcome)
-    if (progress && progress.status !== task.status) await record(task, progress)
+    if (progress && progress.status !== task.status) await record({ ...task, upstream }, progress)
   }
 
   /** Asks about tasks that nobody asked about for a while; each gets `budgetMs`. */

@@ -103,6 +103,32 @@ test('what was activated can be switched off, and is billed, under the id that i
   t.match(answer, { kind: 'answer', fields: { accepted: 1 } })
 })
 
+test('what is under way goes on under the id that its upstream has now, or without any', async (t) => {
+  for (const isRenamed of [true, false]) {
+    const { lost, call } = losingAnswers()
+    const world = await startWorld(t, { call })
+    const { northwind, meridian } = world.sandbox.agents
+    lost.next = 2
+    const open = await world.activate(asks(first(world.choices('northwind'))))
+    t.match(open, { error: { code: 'SERVICE_UNAVAILABLE' } })
+    const submitted = await world.activate(asks(first(world.choices('meridian'))))
+    if (submitted.kind !== 'answer') return t.fail('it was not submitted')
+    const { task_id } = submitted.fields as { task_id: string }
+    const renamed = [northwind, meridian].map(({ url }, at) => ({ id: `new-${at}`, url }))
+    world.upstreams.reconfigure(rosterOf(isRenamed ? renamed : []))
+    await world.activation.round()
+    t.equal(northwind.activations(), 1)
+    let status = ''
+    await until('the task is done', () => {
+      void world.activation.taskStatus({ task_id }, buyer, soon()).then((told) => {
+        if (told.kind === 'answer') status = told.status ?? ''
+      })
+      return status === 'completed'
+    })
+    t.match(await world.store.ledger.query({}, 10), [{ outcome: 'completed' }, { outcome: 'completed' }])
+  }
+})
+
 test('what was activated can be switched off after its upstream left, or was excluded', async (t) => {
   for (const whoIsLeft of [() => [], (url: string) => [{ url, exclude: true }]]) {
     const world = await startWorld(t, { agents: ['northwind'] })
