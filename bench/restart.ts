@@ -72,23 +72,12 @@ async function freePort(): Promise<number> {
 async function isReady(url: string, signals: number): Promise<boolean> {
   const answer = await fetch(`${url}/readyz`).catch(() => undefined)
   if (answer?.status !== 200) return false
-  const body = {
-    jsonrpc: '2.0',
-    id: 1,
-    method: 'tools/call',
-    params: {
-      name: 'get_signals',
-      arguments: { discovery_mode: 'wholesale', pagination: { max_results: 1 } },
-    },
-  }
+  const page = { discovery_mode: 'wholesale', pagination: { max_results: 1 } }
+  const params = { name: 'get_signals', arguments: page }
   const reply = await fetch(`${url}/mcp`, {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      accept: 'application/json',
-      'mcp-protocol-version': '2025-06-18',
-    },
-    body: JSON.stringify(body),
+    headers: { 'content-type': 'application/json', accept: 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params }),
   })
   return (await reply.text()).includes(`"total_count":${signals}`)
 }
