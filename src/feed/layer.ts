@@ -58,6 +58,8 @@ function hold(snapshot: Snapshot): Held {
   }
 
   function* seeing(criteria: Criteria, reader: Reader): Steps<Sight> {
+    const known = seen(criteria, reader)
+    if (known) return known
     const key = viewKey(criteria, reader)
     const view = views.get(key) ?? (yield* viewOf(snapshot, criteria, reader.visibility === 'full'))
     views.set(key, view)
@@ -68,7 +70,7 @@ function hold(snapshot: Snapshot): Held {
   }
 
   const see = (criteria: Criteria, reader: Reader) =>
-    seen(criteria, reader) ?? drained(seeing(criteria, reader))
+    seen(criteria, reader) ?? drained(seeing(criteria, reader)) // what was seen needs no generator
 
   return { snapshot, see, seeing }
 }

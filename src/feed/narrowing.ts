@@ -53,11 +53,21 @@ function factsIn(row: Row): NarrowedFacts {
   return { coverage, lowestCpm, lowestPercent, core, pricing, deployments }
 }
 
+/** Each request asks several times, and the same countries are asked for again and again. */
+const flagsOf = new WeakMap<Snapshot, LRUCache<string, Uint8Array>>()
+
 /** One flag for each set of countries: whether it allows one of the asked. No set: no bound. */
-export function countryFlags({ facts }: Snapshot, asked: readonly string[]): Uint8Array {
-  return Uint8Array.from(facts.countrySets, (set) =>
-    set === '' || set.split(',').some((country) => asked.includes(country)) ? 1 : 0,
-  )
+export function countryFlags(snapshot: Snapshot, asked: readonly string[]): Uint8Array {
+  const made = flagsOf.get(snapshot) ?? new LRUCache<string, Uint8Array>({ max: 256 })
+  flagsOf.set(snapshot, made)
+  const key = asked.join()
+  const flags =
+    made.get(key) ??
+    Uint8Array.from(snapshot.facts.countrySets, (set) =>
+      set === '' || set.split(',').some((country) => asked.includes(country)) ? 1 : 0,
+    )
+  made.set(key, flags)
+  return flags
 }
 
 export function createNarrowing(snapshot: Snapshot, countries: readonly string[] | undefined): Narrowing {
