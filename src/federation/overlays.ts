@@ -7,7 +7,6 @@ import type { Auth } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import type { OverlayOutcome } from '../upstreams/overlay.js'
 import type { Slice } from '../upstreams/slice.js'
-import type { UpstreamFailure } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type Coalescer, createCoalescer } from './coalesce.js'
 
@@ -37,8 +36,7 @@ export type OverlaysOptions = {
 
 export type Overlays = ReturnType<typeof createOverlays>
 
-const RETRY_MS = 5_000 // an upstream that could not be read
-const LOOK_MS = 250 // one that is not in the roster yet: looking costs nothing, and its account waits
+const RETRY_MS = 5_000 // an upstream that could not be read, or was never met
 
 /** The public slices with an account's own in their place. */
 function replaced(open: readonly Slice[], own: ReadonlyMap<string, Slice>): Slice[] {
@@ -56,6 +54,7 @@ export function createOverlays({
 }: OverlaysOptions) {
   const slices = new Map<string, ReadonlyMap<string, Slice>>()
   const again = new Map<string, Coalescer>() // by account and upstream; one each
+  const unmet = new Map<string, Set<OverlayAccount>>() // by upstream that was not in the roster when it was asked
   let cancel = () => {}
   let closed = false
 
@@ -70,14 +69,18 @@ export function createOverlays({
   }
 
   async function readOne(
-    { name, upstreams: wanted }: OverlayAccount,
+    account: OverlayAccount,
     id: string,
     fresh: boolean,
-  ): Promise<{ changed: boolean; failure?: UpstreamFailure }> {
+  ): Promise<{ changed: boolean; failed: boolean }> {
+    const { name, upstreams: wanted } = account
     const scope = { scope: name, ...wanted.get(id) }
     const outcome = await upstreams.overlay(id, scope, clock.now() + timeoutMs, fresh)
     const changed = take(name, id, outcome)
-    return { changed, ...(outcome.kind === 'failed' && { failure: outcome.reason }) }
+    if (outcome.kind === 'failed' && outcome.reason === 'unknown_upstream') {
+      unmet.set(id, (unmet.get(id) ?? new Set()).add(account))
+    }
+    return { changed, failed: outcome.kind === 'failed' }
   }
 
   async function readAll(): Promise<void> {
@@ -86,12 +89,8 @@ export function createOverlays({
     )
     if (closed) return
     if (readings.some(({ changed }) => changed)) onChange()
-    const failures = readings.flatMap(({ failure }) => failure ?? [])
-    const retryMs = failures.every((reason) => reason === 'unknown_upstream') ? LOOK_MS : RETRY_MS
-    cancel = clock.after(
-      failures.length === 0 ? refreshMs : Math.min(refreshMs, retryMs),
-      () => void readAll(),
-    )
+    const pause = readings.some(({ failed }) => failed) ? Math.min(refreshMs, RETRY_MS) : refreshMs
+    cancel = clock.after(pause, () => void readAll())
   }
 
   function readingAgain(account: OverlayAccount, id: string): Coalescer {
@@ -106,6 +105,14 @@ export function createOverlays({
     return coalescer
   }
 
+  /** Its own slice has come, so it is in the roster now. */
+  function meet(id: string): void {
+    const waiting = unmet.get(id) ?? []
+    unmet.delete(id)
+    for (const account of waiting) void readingAgain(account, id).request()
+  }
+
+  const stopMeeting = upstreams.onChange(meet)
   if (accounts.length > 0) void readAll()
 
   return {
@@ -129,6 +136,7 @@ export function createOverlays({
     },
     close() {
       closed = true
+      stopMeeting()
       cancel()
       for (const coalescer of again.values()) void coalescer.close()
     },
