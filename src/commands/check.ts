@@ -3,6 +3,7 @@
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../operations/check.js'
+import { problemText, whyNotMore } from '../operations/why-not-more.js'
 import { CommandFailure, EXIT } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -23,23 +24,9 @@ const OUTCOMES: Readonly<Record<CheckReport['outcome'], string>> = {
   nothing: 'Nothing would be federated.',
 }
 
-function counts(of: Readonly<Record<string, number>>, word: string): string[] {
-  return Object.entries(of).map(([reason, count]) => `${count} ${word}${reason}`)
-}
-
-function why({ problem, withheld, hint, dropped }: CheckedUpstream): string {
-  return [
-    ...(problem ? [`${problem.reason}: ${problem.message}`] : []),
-    ...counts(withheld, ''),
-    ...(hint ? [hint] : []),
-    ...counts(dropped, 'dropped: '),
-  ].join('; ')
-}
-
 function render(report: CheckReport, width: number): string {
   const { registries, upstreams, excluded, providers, warnings, signals } = report
-  const said = (problem: { reason: string; message: string } | undefined) =>
-    problem ? `${problem.reason}: ${problem.message}` : 'ok'
+  const said = (problem: CheckedUpstream['problem']) => (problem ? problemText(problem) : 'ok')
   const tables = [
     {
       header: ['registry', 'agents', 'state'],
@@ -54,7 +41,7 @@ function render(report: CheckReport, width: number): string {
           u.state,
           String(u.rows),
           String(u.published),
-          why(u),
+          whyNotMore({ ...u, withheld: Object.entries(u.withheld) }),
         ]),
         ...excluded.map(({ url, reason }) => [url, '', 'left out', '', '', reason]),
       ],

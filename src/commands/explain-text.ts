@@ -3,6 +3,7 @@
 import type { OfferExplanation, SignalExplanation } from '../feed/explain.js'
 import type { Explanation } from '../operations/explain.js'
 import type { UpstreamExplanation } from '../operations/explain-upstream.js'
+import { problemText } from '../operations/why-not-more.js'
 import { renderTable } from './table.js'
 
 function counted(of: Readonly<Record<string, number>>): string {
@@ -43,7 +44,7 @@ function signalLines(signal: SignalExplanation, width: number): string[] {
 
 function upstreamRow(upstream: UpstreamExplanation): string[] {
   const { id, state, problem, rows, published, reasons, dropped, hint, confirmed_at: fresh } = upstream
-  const why = [problem && `${problem.reason}: ${problem.message}`, counted(reasons), hint]
+  const why = [problem && problemText(problem), counted(reasons), hint]
   const refused = Object.keys(dropped).length > 0 ? `dropped: ${counted(dropped)}` : undefined
   return [
     id,

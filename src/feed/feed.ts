@@ -283,8 +283,8 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
    * its end, the answer takes no longer than any other. Undefined when there is nothing to do.
    */
   function preparing(query: Selection, reader: Reader): Steps<void> | undefined {
+    if (!query.countries) return undefined
     const criteria = criteriaOf(query)
-    if (!criteria.countries) return undefined
     const layers = [publicLayer.current(), overlayOf(reader.account)?.current()]
     return (function* () {
       for (const held of layers) if (held) yield* held.seeing(criteria, reader)

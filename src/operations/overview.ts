@@ -6,6 +6,7 @@ import type { Overview } from '../server/console.js'
 import type { RegistryStatus } from '../upstreams/discovery.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
+import { problemText } from './why-not-more.js'
 
 const MOST_ROWS = 500 // of one table: a page that people read
 
@@ -20,8 +21,8 @@ export type Seen = {
 }
 
 const moment = (ms: number | undefined) => (ms === undefined ? '' : new Date(ms).toISOString())
-const words = (problem: { reason: string; message: string } | undefined) =>
-  problem ? `${problem.reason}: ${problem.message}` : ''
+const words = (problem: Parameters<typeof problemText>[0] | undefined) =>
+  problem ? problemText(problem) : ''
 
 function section(title: string, header: readonly string[], rows: readonly string[][]) {
   const left = rows.length - MOST_ROWS

@@ -1,6 +1,7 @@
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
 import type { Contribution } from '../feed/contributions.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
+import { whyNotMore } from './why-not-more.js'
 
 export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 
@@ -11,13 +12,8 @@ export function upstreamTable(
 ): string[][] {
   const given = new Map(contributions.map((each) => [each.upstream, each]))
   return statuses.map(({ id, state, listings, problem, dropped }) => {
-    const contribution = given.get(id)
-    const why = [
-      ...(problem ? [`${problem.reason}: ${problem.message}`] : []),
-      ...[...(contribution?.reasons ?? [])].map(([reason, count]) => `${count} ${reason}`),
-      ...(contribution?.hint ? [contribution.hint] : []),
-      ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason}`),
-    ]
-    return [id, state, String(listings), String(contribution?.published ?? 0), why.join('; ')]
+    const { published = 0, reasons = [], hint } = given.get(id) ?? {}
+    const why = whyNotMore({ problem, withheld: reasons, hint, dropped })
+    return [id, state, String(listings), String(published), why]
   })
 }

@@ -3,13 +3,10 @@
  * socket as they are: joining them first costs two thirds of the throughput of a page (SCOUTING, MCP server).
  */
 import type { FastifyReply } from 'fastify'
+import { bufferOf } from '../upstreams/json.js'
 import type { Payload } from './payload.js'
 
 export type Chunk = string | Uint8Array
-
-function view(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}
 
 /** A payload between what a transport writes before and after it. */
 export function wrapped(before: string, payload: Payload, after: string): Chunk[] {
@@ -27,13 +24,13 @@ export function quoted(payload: Payload): Chunk[] {
   const open = JSON.stringify(head).slice(0, -1)
   if (rows.length === 0) return [`${open}${JSON.stringify(tail).slice(1)}`]
   const escaped = (row: Uint8Array) =>
-    Buffer.from(JSON.stringify(view(row).toString('latin1')).slice(1, -1), 'latin1')
+    Buffer.from(JSON.stringify(bufferOf(row).toString('latin1')).slice(1, -1), 'latin1')
   return [open, ...rows.map(escaped), JSON.stringify(tail).slice(1)]
 }
 
 /** All chunks as one text, for the paths that are not hot. */
 export function textOf(chunks: readonly Chunk[]): string {
-  return chunks.map((chunk) => (typeof chunk === 'string' ? chunk : view(chunk).toString())).join('')
+  return chunks.map((chunk) => (typeof chunk === 'string' ? chunk : bufferOf(chunk).toString())).join('')
 }
 
 function byteLength(chunk: Chunk): number {

@@ -17,7 +17,7 @@ import {
 } from './agent.js'
 import { type Found, objectIn, readAnswer, unwrapped } from './answer.js'
 import { boundedText } from './json.js'
-import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
+import { createRpc, errorOfRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
 import { within } from './within.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
@@ -118,11 +118,7 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
     await send({
       url,
       method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        ...headers,
-      },
+      headers: { ...RPC_HEADERS, ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', method: 'notifications/initialized' }),
       timeoutMs: Math.min(budget.timeoutMs, ANNOUNCING_MS),
       maxBytes: 64 * 1024,

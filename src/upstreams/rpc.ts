@@ -15,6 +15,12 @@ import { type Skimmed, skim } from './skim.js'
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
 
+/** Of every message that is posted: some agents refuse an `accept` without both (FACTS 8). */
+export const RPC_HEADERS = {
+  'content-type': 'application/json',
+  accept: 'application/json, text/event-stream',
+}
+
 export type RpcRequest = {
   url: string
   headers: Record<string, string>
@@ -132,11 +138,7 @@ export function createRpc(send: Send) {
     const reply = await send({
       url,
       method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        ...headers,
-      },
+      headers: { ...RPC_HEADERS, ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', id, method, ...(params !== undefined && { params }) }),
       timeoutMs: budget.timeoutMs,
       maxBytes: MAX_ANSWER_BYTES,

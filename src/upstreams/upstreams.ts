@@ -154,7 +154,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const guests = createGuests(runnerOf)
 
   function byId(id: string): Runner | undefined {
-    return byUrl().find(({ entry }) => entry.id === id)
+    const entry = roster.entries.find((one) => one.id === id)
+    return entry && runners.get(entry.agentUrl)?.runner
   }
 
   /** Brings the runners in line with registries and configuration; those that did not change are left alone. */

@@ -1,14 +1,14 @@
 /** An A2A agent for tests, on the official server SDK: 1.0, 0.3, or both. */
 import { randomUUID } from 'node:crypto'
-import { type AgentCard, type Task, TaskState } from '@a2a-js/sdk'
+import { type AgentCard, TaskState } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'
 import {
   AgentEvent,
   type AgentExecutor,
   DefaultRequestHandler,
+  InMemoryTaskStore,
   JsonRpcTransportHandler,
   ServerCallContext,
-  type TaskStore,
 } from '@a2a-js/sdk/server'
 import { type RunningAgent, readJson, startHttp, type TaskHandler } from './upstream-agent.js'
 
@@ -33,22 +33,6 @@ function cardOf(url: string, versions: A2aVersions): AgentCard {
     defaultOutputModes: ['application/json'],
     skills: [],
     signatures: [],
-  }
-}
-
-function store(): TaskStore {
-  const tasks = new Map<string, Task>()
-  return {
-    async save(task) {
-      tasks.set(task.id, task)
-    },
-    load: async (id) => tasks.get(id),
-    list: async () => ({
-      tasks: [...tasks.values()],
-      nextPageToken: '',
-      pageSize: 100,
-      totalSize: tasks.size,
-    }),
   }
 }
 
@@ -114,7 +98,7 @@ export async function startA2aAgent(handler: TaskHandler, versions: A2aVersions)
   card = legacyOnly
     ? { ...plain, supportedInterfaces: undefined, url: running.url, protocolVersion: '0.3.0' }
     : { ...plain, url: running.url, protocolVersion: '0.3.0' }
-  const requests = new DefaultRequestHandler(plain, store(), executor(handler))
+  const requests = new DefaultRequestHandler(plain, new InMemoryTaskStore(), executor(handler))
   const current = new JsonRpcTransportHandler(requests)
   const legacy = new LegacyJsonRpcTransportHandler(requests)
   answer = async (version, body) => {
