@@ -204,7 +204,7 @@ async function composed(
   const readOverlays = () =>
     createOverlays({
       ...{ upstreams, clock },
-      accounts: overlayAccounts(config),
+      accounts: [...overlayAccounts(config).values()],
       refreshMs: config.defaults.refreshMs,
       timeoutMs: config.defaults.timeoutMs,
       onChange: republish,
@@ -309,10 +309,9 @@ async function composed(
       follow(before)
       throw error
     }
-    const gone = overlayAccounts(before).map(({ name }) => name)
     overlays.close()
     overlays = readOverlays()
-    for (const name of gone) feed.withdraw(name)
+    for (const name of overlayAccounts(before).keys()) feed.withdraw(name)
     republish()
     return settledAtStart(before, next)
   }

@@ -56,8 +56,7 @@ export function admissionSettings({ callers }: Config, send: Send, { now }: Cloc
   return { callers, rateLimit, ...(jwt && { jwt: { ...jwt, send, now } }) }
 }
 
-/** Every account of every caller, with what is sent upstream in its name. */
-export function overlayAccounts({ callers }: Config): OverlayAccount[] {
+function accountsIn({ callers }: Config): OverlayAccount[] {
   return callers.keys.flatMap(({ id, accounts, credentials }) =>
     Object.entries(accounts).map(([account, references]) => {
       const upstreams = new Map<string, OverlayCredential>()
@@ -71,11 +70,20 @@ export function overlayAccounts({ callers }: Config): OverlayAccount[] {
   )
 }
 
+/** A question asks for an account once for each upstream: a configuration's accounts are put together once. */
+const accountsOf = new WeakMap<Config, ReadonlyMap<string, OverlayAccount>>()
+
+/** Every account of every caller, by name, with what is sent upstream in its name. */
+export function overlayAccounts(config: Config): ReadonlyMap<string, OverlayAccount> {
+  const known = accountsOf.get(config) ?? new Map(accountsIn(config).map((one) => [one.name, one]))
+  accountsOf.set(config, known)
+  return known
+}
+
 /** What is sent to an upstream in the name of a reader's account; nothing but our own for everybody else. */
 export function accessOf(config: Config, { account }: Reader, upstream: string) {
   if (account === undefined) return undefined
-  const own = overlayAccounts(config).find(({ name }) => name === account)
-  const credential = own?.upstreams.get(upstream)
+  const credential = overlayAccounts(config).get(account)?.upstreams.get(upstream)
   return credential && { scope: account, ...credential }
 }
 
