@@ -3,11 +3,11 @@
  * then gives. Bars: 50,000 signals and 500 entries under 150 ms; at least 1,000,000 verdicts/s.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { compileProvider, decide } from '../src/authz/decide.js'
-import { definitionOf } from '../src/authz/definition.js'
 import { inspect } from '../src/authz/inspect.js'
-import { createInspector } from '../src/authz/inspector.js'
-import { compileRules } from '../src/authz/rules.js'
+import { createInspector } from '../src/authz/provider/inspector.js'
+import { compileProvider, decide } from '../src/authz/rules/decide.js'
+import { definitionOf } from '../src/authz/rules/definition.js'
+import { compileRules } from '../src/authz/rules/rules.js'
 
 const SIGNALS = 50_000
 const ENTRIES = 500

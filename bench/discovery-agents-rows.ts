@@ -1,6 +1,6 @@
 /** Rows of the sandbox's market as the upstreams of the brief benchmark tell them. */
 import { createMarket } from '../src/sandbox/market.js'
-import type { Listing } from '../src/upstreams/slice.js'
+import type { Listing } from '../src/upstreams/rows/slice.js'
 
 export const FEED_SIGNALS = 20_000
 

@@ -1,8 +1,8 @@
 /** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
 import { hash } from 'node:crypto'
-import type { Judge } from '../src/feed/judge.js'
-import { createSlabWriter } from '../src/upstreams/slab.js'
-import type { Listing, Slice } from '../src/upstreams/slice.js'
+import type { Judge } from '../src/snapshot/judge.js'
+import { createSlabWriter } from '../src/upstreams/rows/slab.js'
+import type { Listing, Slice } from '../src/upstreams/rows/slice.js'
 
 const PLATFORMS = ['the-trade-desk', 'dv360', 'xandr', 'amazon-dsp', 'yahoo-dsp', 'index-exchange']
 const WORDS =

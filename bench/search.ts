@@ -5,12 +5,12 @@
  */
 import { performance } from 'node:perf_hooks'
 import Database from 'libsql'
-import { readSynonyms } from '../src/discovery/synonym-file.js'
-import { createSearcher } from '../src/feed/search/search.js'
-import { createSearchIndexBuilder, type SearchIndex } from '../src/feed/search/search-index.js'
-import { compileSynonyms, type Synonyms } from '../src/feed/search/synonyms.js'
-import type { TermTable } from '../src/feed/search/term-table.js'
+import { readSynonyms } from '../src/briefs/synonym-file.js'
 import { createMarket, type Market } from '../src/sandbox/market.js'
+import { createSearcher } from '../src/search/search.js'
+import { createSearchIndexBuilder, type SearchIndex } from '../src/search/search-index.js'
+import { compileSynonyms, type Synonyms } from '../src/search/synonyms.js'
+import type { TermTable } from '../src/search/term-table.js'
 import { grade, JUDGED_BRIEFS, ndcg, recall } from '../test/support/judged-briefs.js'
 
 const ROUNDS = 20

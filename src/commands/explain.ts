@@ -1,7 +1,7 @@
 /** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */
 import type { Config } from '../config/values.js'
-import type { Explanation } from '../operations/explain.js'
-import { explanationText } from './explain-text.js'
+import type { Explanation } from '../explain/explain.js'
+import { explanationText } from '../explain/text.js'
 import { CommandFailure, EXIT } from './failure.js'
 import { tableWidth } from './table.js'
 

@@ -1,9 +1,9 @@
 /** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
 import { readFile } from 'node:fs/promises'
 import { type DestinationStream, pino } from 'pino'
-import { loadConfig } from '../config.js'
-import { createReload } from '../federation/reload.js'
-import { type Federation, startFederation } from '../federation.js'
+import { type Federation, startFederation } from '../composition/federation.js'
+import { createReload } from '../composition/reload.js'
+import { loadConfig } from '../config/load.js'
 import { systemClock } from '../net/clock.js'
 import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
 import { StorageUnavailable } from '../store/unavailable.js'

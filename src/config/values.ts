@@ -2,8 +2,8 @@
 import type { KeyObject } from 'node:crypto'
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
-import type { PolicySettings } from '../authz/policy.js'
-import type { RosterPolicy } from '../upstreams/roster.js'
+import type { PolicySettings } from '../authz/rules/policy.js'
+import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { readSigningKey } from './rules.js'
 import type { AuthEntry, ConfigFile } from './schema.js'
 

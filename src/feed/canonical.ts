@@ -5,7 +5,7 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
-import { digestText } from './digest.js'
+import { digestText } from '../snapshot/digest.js'
 import type { Filters, Selection } from './query.js'
 
 /** What of a selection chooses rows. Absent: does not restrict. */

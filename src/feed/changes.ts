@@ -3,8 +3,8 @@
  * sorted columns; rows are parsed only where digests differ.
  */
 import type { SignalRef } from '../adcp/reference.js'
-import { compareKeys, WORDS } from './keys.js'
-import { handleAt, rowAt, type Snapshot } from './snapshot.js'
+import { compareKeys, WORDS } from '../snapshot/keys.js'
+import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 
 type Named = { readonly handle: string; readonly ref: SignalRef }
 

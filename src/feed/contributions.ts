@@ -1,9 +1,9 @@
 /** What each upstream gave to a snapshot and what of it is not shown, with the reason: for the start table and explain. */
 import type { Verdict } from '../authz/verdict.js'
 import { identityOf } from '../merge/identity.js'
-import { sliceListing } from '../upstreams/slice.js'
-import type { Judge } from './judge.js'
-import type { Snapshot } from './snapshot.js'
+import type { Judge } from '../snapshot/judge.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { sliceListing } from '../upstreams/rows/slice.js'
 
 const LOOKED_AT = 1_000 // withheld listings that are read again for their reason, an upstream; the rest is only counted
 

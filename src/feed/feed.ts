@@ -5,11 +5,12 @@
  */
 import { LRUCache } from 'lru-cache'
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
-import { BAD_CURSOR } from '../adcp/get-signals.js'
+import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
+import { digestText } from '../snapshot/digest.js'
+import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors } from './cursor.js'
-import { digestText } from './digest.js'
-import { compareKeys, countBelow, keyAt } from './keys.js'
 import { createLayer, type Retention, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages } from './page.js'
@@ -23,7 +24,6 @@ import type {
   WholesaleAnswer,
   WholesaleQuery,
 } from './query.js'
-import type { Snapshot } from './snapshot.js'
 import type { Steps } from './steps.js'
 import type { View } from './view.js'
 

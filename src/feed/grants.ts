@@ -5,11 +5,11 @@
 import type { ActivationKey } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
+import { digestText } from '../snapshot/digest.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
-import { digestText } from './digest.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import type { Snapshot } from './snapshot.js'
 import type { Steps } from './steps.js'
 import { destinationFlags, shownDeployments } from './view.js'
 

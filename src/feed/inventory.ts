@@ -1,6 +1,6 @@
 /** What kinds of signals a snapshot shows: for get_adcp_capabilities. Withheld signals do not count. */
 import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
-import type { Snapshot } from './snapshot.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 
 export type Inventory = {
   /** Sorted. */

@@ -3,10 +3,10 @@
  * time and count, those whose page walks are still under way (DESIGN 5.5).
  */
 import { LRUCache } from 'lru-cache'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createGrants, type Grants } from './grants.js'
 import type { Reader } from './query.js'
-import type { Snapshot } from './snapshot.js'
 import { drained, type Steps } from './steps.js'
 import { type View, viewOf } from './view.js'
 

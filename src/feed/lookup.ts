@@ -16,8 +16,8 @@ import {
   signalPart,
 } from '../merge/identity.js'
 import { mergePricing } from '../merge/pricing.js'
-import { findKey, putKey, WORDS } from './keys.js'
-import { handleAt, rowAt, type Snapshot, standingListings } from './snapshot.js'
+import { findKey, putKey, WORDS } from '../snapshot/keys.js'
+import { handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 /** One way to activate a signal: at which upstream, under which names. */
 export type ResolvedOffer = {

@@ -6,9 +6,9 @@
 import { LRUCache } from 'lru-cache'
 import { narrowRow, type PublishedRow } from '../merge/narrow.js'
 import type { Row } from '../merge/row.js'
-import { WORDS } from './keys.js'
-import { keyWords, rowWords, type Words } from './row-words.js'
-import { type IndexedSlice, rowAt, type Snapshot, standingListings } from './snapshot.js'
+import { WORDS } from '../snapshot/keys.js'
+import { keyWords, rowWords, type Words } from '../snapshot/row-words.js'
+import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 /** Of a narrowed row what columns keep of the others: all that filters and versions ask. */
 export type NarrowedFacts = Pick<Row, 'coverage' | 'lowestCpm' | 'lowestPercent'> & {

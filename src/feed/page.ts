@@ -9,10 +9,10 @@ import { destinationKey, matchesDestination, mergeDeployments } from '../merge/d
 import type { Provenance } from '../merge/provenance.js'
 import { published } from '../merge/published.js'
 import type { Row } from '../merge/row.js'
+import { handleAt, headBytes, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
-import { handleAt, headBytes, rowAt, type Snapshot, standingListings } from './snapshot.js'
 import { destinationFlags } from './view.js'
 
 type PublishedRow = {

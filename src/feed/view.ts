@@ -5,13 +5,13 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { matchesDestination } from '../merge/deployments.js'
+import { createColumn, u32 } from '../snapshot/columns.js'
+import { digestText } from '../snapshot/digest.js'
+import { WORDS } from '../snapshot/keys.js'
+import { pushWords } from '../snapshot/row-words.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
-import { createColumn, u32 } from './columns.js'
-import { digestText } from './digest.js'
-import { WORDS } from './keys.js'
 import { countryFlags, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
-import { pushWords } from './row-words.js'
-import type { Snapshot } from './snapshot.js'
 import type { Steps } from './steps.js'
 
 export type View = {

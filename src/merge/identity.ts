@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
-import type { Listing } from '../upstreams/slice.js'
+import type { Listing } from '../upstreams/rows/slice.js'
 
 /** `kind` names which rule of DESIGN 5.1 gave the identity. */
 export type Identity =

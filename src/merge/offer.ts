@@ -1,6 +1,6 @@
 /** A listing plus its verdict: one way to buy a signal (DESIGN 2). */
 import type { Verdict } from '../authz/verdict.js'
-import type { Listing, SliceMode } from '../upstreams/slice.js'
+import type { Listing, SliceMode } from '../upstreams/rows/slice.js'
 
 export type Offer = {
   /** Upstream id, for people; `agentUrl` (canonical) is what identity and order rest on. */

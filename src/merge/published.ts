@@ -6,7 +6,7 @@
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { type Check, createChecks } from '../adcp/checks.js'
 import { SignalRef } from '../adcp/reference.js'
-import { definitionSchemas as defined } from '../authz/definition-schema.js'
+import { definitionSchemas as defined } from '../authz/rules/definition-schema.js'
 
 const closed = { additionalProperties: false }
 const words = (...values: string[]) => Type.Union(values.map((value) => Type.Literal(value)))

@@ -3,7 +3,7 @@
  * function writes the row of all offers and the row of those that a reader's countries leave (merge/narrow.ts).
  */
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
-import type { Listing } from '../upstreams/slice.js'
+import type { Listing } from '../upstreams/rows/slice.js'
 import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'

@@ -4,7 +4,7 @@
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { SignalType } from '../adcp/signal.js'
-import { publishable } from '../authz/policy.js'
+import { publishable } from '../authz/rules/policy.js'
 import type { Policy } from '../authz/verdict.js'
 import { countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'

@@ -6,9 +6,9 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { ProviderState } from '../authz/state.js'
 import type { Contribution } from '../feed/contributions.js'
-import type { Snapshot } from '../feed/snapshot.js'
-import type { RegistryStatus } from '../upstreams/discovery.js'
-import type { RosterEntry } from '../upstreams/roster.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { RegistryStatus } from '../upstreams/roster/registries.js'
+import type { RosterEntry } from '../upstreams/roster/roster.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { createUpstreamMeter, type UpstreamMeter } from './upstream-calls.js'
 

@@ -1,9 +1,9 @@
 /** What an operator sees at a glance: the feed, what each upstream gives, what registries and providers say. */
 import type { ProviderState } from '../authz/state.js'
 import type { Contribution } from '../feed/contributions.js'
-import type { Snapshot } from '../feed/snapshot.js'
 import type { Overview } from '../server/console.js'
-import type { RegistryStatus } from '../upstreams/discovery.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
 import { problemText } from './why-not-more.js'

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import type { Send, SendOutcome } from '../net/send.js'
-import type { RosterEntry } from '../upstreams/roster.js'
+import type { RosterEntry } from '../upstreams/roster/roster.js'
 
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const MAX_URLS = 10_000

@@ -3,7 +3,7 @@
  * made anew each time; all of its words may come from strangers.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Door } from './door.js'
+import type { Door } from './door/door.js'
 
 export type Section = {
   title: string

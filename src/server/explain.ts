@@ -5,12 +5,12 @@
 
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
-import { GetSignalsRequest, selectionOf } from '../adcp/get-signals.js'
+import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
-import { tryParseJson } from '../upstreams/json.js'
-import type { Door } from './door.js'
-import { refusePlainly } from './plain-refusal.js'
+import { tryParseJson } from '../upstreams/rows/json.js'
+import type { Door } from './door/door.js'
+import { refusePlainly } from './door/plain-refusal.js'
 
 const MAX_REF = 4_096
 

@@ -4,9 +4,9 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
-import type { Observed } from './dispatcher.js'
-import type { Door } from './door.js'
-import type { Overload } from './overload.js'
+import type { Observed } from './answer/dispatcher.js'
+import type { Door } from './door/door.js'
+import type { Overload } from './door/overload.js'
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
 

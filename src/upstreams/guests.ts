@@ -4,8 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import { canonicalUrl } from '../adcp/url.js'
-import type { RosterEntry, StaticUpstream } from './roster.js'
-import type { Runner } from './runner.js'
+import type { Runner } from './mirror/runner.js'
+import type { RosterEntry, StaticUpstream } from './roster/roster.js'
 
 const MOST_GUESTS = 64
 

@@ -6,24 +6,24 @@ import pLimit from 'p-limit'
 import type { SignalRef } from '../adcp/reference.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
-import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent.js'
+import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
+import { createSlots } from './agent/slots.js'
 import type { Blobs } from './blobs.js'
-import { createDiscovery, type RegistryConfig, type RegistryStatus } from './discovery.js'
 import { createGuests } from './guests.js'
-import { parseJson } from './json.js'
-import type { Held } from './mirror.js'
-import type { OverlayOutcome, Scope } from './overlay.js'
+import type { Held } from './mirror/mirror.js'
+import type { OverlayOutcome, Scope } from './mirror/overlay.js'
+import { createRunner, type Pace, type Runner, type UpstreamCall } from './mirror/runner.js'
+import { createSliceStore } from './mirror/slice-store.js'
+import { createRegistries, type RegistryConfig, type RegistryStatus } from './roster/registries.js'
 import {
   makeRoster,
   type Roster,
   type RosterEntry,
   type RosterPolicy,
   type StaticUpstream,
-} from './roster.js'
-import { createRunner, type Pace, type Runner, type UpstreamCall } from './runner.js'
-import type { Slice } from './slice.js'
-import { createSliceStore } from './slice-store.js'
-import { createSlots } from './slots.js'
+} from './roster/roster.js'
+import { parseJson } from './rows/json.js'
+import type { Slice } from './rows/slice.js'
 import type { UpstreamStatus } from './status.js'
 
 const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
@@ -105,7 +105,7 @@ function parseRows(rows: readonly Uint8Array[]): unknown[] | undefined {
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const { send, blobs, clock, random, referencesFor, onTrouble } = options
   const store = createSliceStore({ blobs, clock, onTrouble })
-  const discovery = createDiscovery({
+  const registered = createRegistries({
     send,
     blobs,
     clock,
@@ -161,7 +161,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   /** Brings the runners in line with registries and configuration; those that did not change are left alone. */
   function applyRoster(): Promise<void> {
     const { statics, policy, account, defaults } = config
-    roster = makeRoster({ registries: discovery.records(), statics, policy })
+    roster = makeRoster({ registries: registered.records(), statics, policy })
     const wanted = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
     const fingerprints = new Map(
       roster.entries.map(({ online, verified, member, ...entry }) => [
@@ -186,7 +186,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       const predecessor = predecessors.get(agentUrl)
       work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
     }
-    if (!swept && started && discovery.isComplete()) {
+    if (!swept && started && registered.isComplete()) {
       swept = true
       work.push(store.sweep((agentUrl) => wanted.has(agentUrl)))
     }
@@ -200,12 +200,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async start() {
       if (started) throw new Error('upstreams: started twice')
       started = true
-      await Promise.all([store.restore(), discovery.restore()])
-      discovery.configure(config.registries)
+      await Promise.all([store.restore(), registered.restore()])
+      registered.configure(config.registries)
       await applyRoster()
     },
     roster: () => roster,
-    registries: discovery.statuses,
+    registries: registered.statuses,
     statuses: () => byUrl().map((runner) => runner.status()),
     slices() {
       slices ??= byUrl().flatMap((runner) => runner.held()?.slice ?? [])
@@ -244,11 +244,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       makeRoster({ registries: [], statics: next.statics, policy: next.policy }) // throws before anything changed
       config = next
       guests.clear()
-      discovery.configure(next.registries)
+      registered.configure(next.registries)
       void applyRoster()
     },
     async close() {
-      await discovery.close()
+      await registered.close()
       const stopping = [...runners.values()].map(({ runner }) => runner.close())
       runners.clear()
       guests.clear()

@@ -1,6 +1,7 @@
 /** A document, given as a value, in the form that verdicts are asked of. */
-import { type CompiledProvider, compileProvider } from '../../src/authz/decide.js'
+
 import { inspect } from '../../src/authz/inspect.js'
+import { type CompiledProvider, compileProvider } from '../../src/authz/rules/decide.js'
 import type { ProviderState } from '../../src/authz/state.js'
 
 export const NOW = Date.parse('2026-03-01T00:00:00Z')

@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { definitionOf, diagnoseDefinition } from '../../src/authz/definition.js'
-import type { Rules } from '../../src/authz/rules.js'
+import { definitionOf, diagnoseDefinition } from '../../src/authz/rules/definition.js'
+import type { Rules } from '../../src/authz/rules/rules.js'
 import { compiled } from './compiled.js'
 
 const base = { id: 's', name: 'Signal', value_type: 'binary' }

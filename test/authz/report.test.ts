@@ -1,8 +1,8 @@
 import { test } from 'tap'
-import { compileProvider, decide } from '../../src/authz/decide.js'
-import { evidenceOf } from '../../src/authz/evidence.js'
-import { entryFor, reportProvider } from '../../src/authz/report.js'
-import { renderReport } from '../../src/authz/report-text.js'
+import { evidenceOf } from '../../src/authz/report/evidence.js'
+import { entryFor, reportProvider } from '../../src/authz/report/report.js'
+import { renderReport } from '../../src/authz/report/report-text.js'
+import { compileProvider, decide } from '../../src/authz/rules/decide.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 
 const AGENT = 'https://agent.example/mcp'

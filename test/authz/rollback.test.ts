@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { compileProvider, decide } from '../../src/authz/decide.js'
+import { compileProvider, decide } from '../../src/authz/rules/decide.js'
 import { AGENT, createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`

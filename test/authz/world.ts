@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createProviders, type ProvidersOptions } from '../../src/authz/providers.js'
+import { createProviders, type ProvidersOptions } from '../../src/authz/provider/providers.js'
 import type { Clock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import type { Send } from '../../src/net/send.js'

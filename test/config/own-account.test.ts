@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { parseConfig } from '../../src/config.js'
-import { upstreamsSettings } from '../../src/federation/settings.js'
+import { upstreamsSettings } from '../../src/composition/settings.js'
+import { parseConfig } from '../../src/config/load.js'
 
 test('to upstreams that ask for an account we are the host of our public url, where that is a public name', (t) => {
   const domainOf = (listen: object) =>

@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
-import { parseConfig } from '../../src/config.js'
 
 const messageOf = (text: string, environment: Record<string, string> = {}): string => {
   try {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
-import { loadConfig } from '../../src/config.js'
+import { loadConfig } from '../../src/config/load.js'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../../..')
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createBrief } from '../../src/discovery/brief.js'
+import { createBrief } from '../../src/briefs/brief.js'
 import type { Reader } from '../../src/feed/query.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createFanout } from '../../src/upstreams/fanout.js'

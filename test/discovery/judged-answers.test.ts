@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { rowAt } from '../../src/feed/snapshot.js'
 import { createMarket } from '../../src/sandbox/market.js'
+import { rowAt } from '../../src/snapshot/snapshot.js'
 import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
 import { type Row, readAnswer, startWorld } from './support/world.js'
 

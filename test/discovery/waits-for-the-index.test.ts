@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { buildSnapshot } from '../../src/feed/builder.js'
 import { startSandbox } from '../../src/sandbox/world.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { openWorld, readAnswer, temporaryFolder, until } from './support/world.js'
 
 const seconds = (interval: number) => ({ interval, unit: 'seconds' }) as const

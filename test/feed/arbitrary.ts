@@ -1,9 +1,9 @@
 /** Random small worlds for property tests: few names, so that everything collides with everything. */
 import fc from 'fast-check'
 import type { Verdict } from '../../src/authz/verdict.js'
-import type { Judge } from '../../src/feed/judge.js'
 import type { Definition } from '../../src/merge/definition.js'
-import type { Listing, Slice } from '../../src/upstreams/slice.js'
+import type { Judge } from '../../src/snapshot/judge.js'
+import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { AUTHORIZED, agentUrl, judgeThat, listing, sliceOf, UNAUTHORIZED, UNVERIFIABLE } from './world.js'
 
 const UPSTREAMS = ['alpha', 'beta', 'gamma'] as const

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { buildSnapshot } from '../../src/feed/builder.js'
 import { changesBetween } from '../../src/feed/changes.js'
-import { rowAt, type Snapshot } from '../../src/feed/snapshot.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
 import { anyWorld, proven } from './arbitrary.js'
 import { judgeThat, listing, sliceOf } from './world.js'
 

@@ -1,5 +1,5 @@
 /** Whole snapshots as text, to be compared. */
-import { rowBytes, type Snapshot } from '../../src/feed/snapshot.js'
+import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'
 
 /** A column or a list as text that is quick to compare. */
 function spelled(value: unknown): unknown {

@@ -1,9 +1,10 @@
 /** A feed that serves one world, for tests that read. */
-import { buildSnapshot } from '../../src/feed/builder.js'
+
 import { createFeed, type Feed } from '../../src/feed/feed.js'
-import type { Judge } from '../../src/feed/judge.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
-import type { Listing, Slice } from '../../src/upstreams/slice.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import type { Judge } from '../../src/snapshot/judge.js'
+import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { pageOf, type Row, rowsOf } from './reader.js'
 import { buyer, judgeThat, sliceOf } from './world.js'
 

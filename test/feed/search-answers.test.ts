@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createSearcher } from '../../src/feed/search/search.js'
-import { createSearchIndexBuilder, type SearchableRow } from '../../src/feed/search/search-index.js'
-import { compileSynonyms } from '../../src/feed/search/synonyms.js'
+import { createSearcher } from '../../src/search/search.js'
+import { createSearchIndexBuilder, type SearchableRow } from '../../src/search/search-index.js'
+import { compileSynonyms } from '../../src/search/synonyms.js'
 
 const synonyms = compileSynonyms({
   filler: 'audience, segment, signal, show, available, people',

@@ -2,10 +2,10 @@ import { readFile } from 'node:fs/promises'
 import Database from 'libsql'
 import { test } from 'tap'
 import { parse } from 'yaml'
-import { createSearcher } from '../../src/feed/search/search.js'
-import { createSearchIndexBuilder, type SearchableRow } from '../../src/feed/search/search-index.js'
-import { compileSynonyms, type SynonymFile } from '../../src/feed/search/synonyms.js'
 import { createMarket, type MarketSignal } from '../../src/sandbox/market.js'
+import { createSearcher } from '../../src/search/search.js'
+import { createSearchIndexBuilder, type SearchableRow } from '../../src/search/search-index.js'
+import { compileSynonyms, type SynonymFile } from '../../src/search/synonyms.js'
 import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
 
 const market = createMarket({ size: 2_400, seed: 1 })

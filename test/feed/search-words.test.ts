@@ -1,7 +1,7 @@
 import { test } from 'tap'
-import { overlap, parseIntervalTerm } from '../../src/feed/search/interval.js'
-import { editDistance } from '../../src/feed/search/typo.js'
-import { termOf, tokens } from '../../src/feed/search/words.js'
+import { overlap, parseIntervalTerm } from '../../src/search/interval.js'
+import { editDistance } from '../../src/search/typo.js'
+import { termOf, tokens } from '../../src/search/words.js'
 
 test('text is folded: case, accents, possessives and punctuation do not matter', async (t) => {
   t.same(tokens("CAFÉ-goers, Kid’s toys & mother's day"), ['cafe', 'goers', 'kid', 'toys', 'mother', 'day'])

@@ -1,6 +1,7 @@
 /** Run as a child process: builds the world of the test in another order and prints its versions. */
-import { buildSnapshot } from '../../src/feed/builder.js'
+
 import { createFeed } from '../../src/feed/feed.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { buyer, judgeThat, listing, sliceOf } from './world.js'
 
 /** Versions of a world whose slices and rows come in one order or the other, by way of another world or straight. */

@@ -1,9 +1,9 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
 import type { ProviderState } from '../../src/authz/state.js'
-import { type BuildRequest, createBuilderHost } from '../../src/feed/builder-host.js'
 import { resolveHandle } from '../../src/feed/lookup.js'
-import { rowBytes, type Snapshot } from '../../src/feed/snapshot.js'
+import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'
+import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'
 import { agentUrl, listing, sliceOf } from './world.js'
 
 const DAY = 86_400_000

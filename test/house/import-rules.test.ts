@@ -6,24 +6,28 @@ import { test } from 'tap'
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../../..')
 const src = join(root, 'src')
 
-/** Data travels one way: a room imports only itself and the rooms to its left (DESIGN 3). */
+/** Data travels one way: a room imports only itself and the rooms to its left (docs/house.md). */
 const ROOMS = [
   'adcp',
+  'threads',
   'net',
   'upstreams',
   'authz',
   'merge',
+  'snapshot',
   'feed',
+  'search',
   'store',
   'activation',
-  'discovery',
+  'events',
+  'briefs',
   'server',
   'sandbox',
 ] as const
 const ONLY: Record<string, readonly string[]> = { sandbox: ['adcp'] }
 /** What puts the rooms together, and may know them all; no room knows it. */
-const COMPOSITION = ['top', 'commands', 'config', 'federation', 'operations']
-const PURE = ['merge', 'feed']
+const COMPOSITION = ['top', 'commands', 'config', 'composition', 'explain', 'operations']
+const PURE = ['merge', 'snapshot', 'feed', 'search']
 /** What a pure room may take from Node: computing, and the thread that computes. */
 const PURE_MODULES = ['node:crypto', 'node:zlib', 'node:worker_threads', 'node:buffer', 'node:url']
 const CLOCKS =
@@ -64,7 +68,7 @@ test('every room imports only itself and the rooms to its left', async (t) => {
   t.same(wrong, [])
 })
 
-test('merge and feed do no I/O and read no clock', async (t) => {
+test('merge, snapshot, feed and search do no I/O and read no clock', async (t) => {
   const files = (await sources()).filter((file) => PURE.includes(roomOf(file)))
   t.ok(files.length > 0)
   for (const file of files) {

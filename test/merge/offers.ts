@@ -4,7 +4,7 @@ import type { Definition } from '../../src/merge/definition.js'
 import type { Identity } from '../../src/merge/identity.js'
 import type { Offer } from '../../src/merge/offer.js'
 import { type MergedSignal, mergeSignal } from '../../src/merge/signal.js'
-import type { Listing } from '../../src/upstreams/slice.js'
+import type { Listing } from '../../src/upstreams/rows/slice.js'
 import type { Row } from '../feed/reader.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
 

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { Federation } from '../../src/federation.js'
+import type { Federation } from '../../src/composition/federation.js'
 import { startSandbox } from '../../src/sandbox/world.js'
 import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
 

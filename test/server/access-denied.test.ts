@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { createDispatcher } from '../../src/server/dispatcher.js'
-import { createRateLimiter } from '../../src/server/rate-limit.js'
+import { createDispatcher } from '../../src/server/answer/dispatcher.js'
+import { createRateLimiter } from '../../src/server/door/rate-limit.js'
 import { getSignals } from '../../src/server/tasks/get-signals.js'
 import { onlyLookups } from '../support/only-lookups.js'
 import { plainFeed } from '../support/server-feed.js'

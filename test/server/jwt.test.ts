@@ -3,8 +3,8 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { type Test, test } from 'tap'
 import type { Send } from '../../src/net/send.js'
-import { createCallers } from '../../src/server/callers.js'
-import { createJwtVerifier } from '../../src/server/jwt.js'
+import { createCallers } from '../../src/server/door/callers.js'
+import { createJwtVerifier } from '../../src/server/door/jwt.js'
 
 type Pair = Awaited<ReturnType<typeof generateKeyPair>>
 const START = Date.UTC(2026, 0, 1)

@@ -1,8 +1,8 @@
 import Fastify from 'fastify'
 import { test } from 'tap'
-import { createCallers } from '../../src/server/callers.js'
-import { createDoor, turnAway } from '../../src/server/door.js'
-import { createOverload } from '../../src/server/overload.js'
+import { createCallers } from '../../src/server/door/callers.js'
+import { createDoor, turnAway } from '../../src/server/door/door.js'
+import { createOverload } from '../../src/server/door/overload.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
   const overload = createOverload({ maxPending: 2 })

@@ -6,8 +6,8 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { parseConfig } from '../../src/config.js'
-import { type Federation, startFederation } from '../../src/federation.js'
+import { type Federation, startFederation } from '../../src/composition/federation.js'
+import { parseConfig } from '../../src/config/load.js'
 import { type Clock, systemClock } from '../../src/net/clock.js'
 
 type Test = { teardown(task: () => unknown): void }

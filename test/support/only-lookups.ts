@@ -1,8 +1,8 @@
-/** Discovery for tests and benches that do not search: real lookups in the feed, and no upstream to ask. */
+/** Briefs for tests and benches that do not search: real lookups in the feed, and no upstream to ask. */
 import { adcpError } from '../../src/adcp/error.js'
-import { createAnswerPages } from '../../src/discovery/answer-pages.js'
-import { createKept } from '../../src/discovery/kept.js'
-import { createLookup } from '../../src/discovery/lookup.js'
+import { createAnswerPages } from '../../src/briefs/answer-pages.js'
+import { createKept } from '../../src/briefs/kept.js'
+import { createLookup } from '../../src/briefs/lookup.js'
 import type { Feed } from '../../src/feed/feed.js'
 import type { SignalsDiscovery } from '../../src/server/tasks/get-signals.js'
 import { judge } from './server-feed.js'

@@ -1,11 +1,11 @@
 /** A real feed over listings that the test names: slices, verdicts and layers as the product builds them. */
 import { hash } from 'node:crypto'
 import type { Destination } from '../../src/adcp/signal.js'
-import { buildSnapshot } from '../../src/feed/builder.js'
 import { createFeed } from '../../src/feed/feed.js'
-import type { Judge } from '../../src/feed/judge.js'
-import { createSlabWriter } from '../../src/upstreams/slab.js'
-import type { Listing, Slice } from '../../src/upstreams/slice.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import type { Judge } from '../../src/snapshot/judge.js'
+import { createSlabWriter } from '../../src/upstreams/rows/slab.js'
+import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 
 /** Everything is authorized: what is published is the tests' of other rooms. */
 export const judge: Judge = () => ({

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import { openBlobFiles } from '../../src/store/blob-files.js'
-import type { StaticUpstream } from '../../src/upstreams/roster.js'
+import type { StaticUpstream } from '../../src/upstreams/roster/roster.js'
 import {
   createUpstreams,
   type UpstreamsConfig,

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { locateA2a } from '../../src/upstreams/a2a.js'
-import { readAnswer } from '../../src/upstreams/answer.js'
-import { locateMcp } from '../../src/upstreams/mcp.js'
-import { skim } from '../../src/upstreams/skim.js'
+import { locateA2a } from '../../src/upstreams/agent/a2a.js'
+import { readAnswer } from '../../src/upstreams/agent/answer.js'
+import { locateMcp } from '../../src/upstreams/agent/mcp.js'
+import { skim } from '../../src/upstreams/rows/skim.js'
 
 const SEED = 20261120
 const words = [

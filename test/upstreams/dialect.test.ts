@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import type { AgentOutcome } from '../../src/upstreams/agent.js'
-import { argumentsFor, dialectOf } from '../../src/upstreams/dialect.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
+import { argumentsFor, dialectOf } from '../../src/upstreams/agent/dialect.js'
 
 const answer = (payload: Record<string, unknown>): AgentOutcome => ({ kind: 'answer', payload, rows: [] })
 const error = (code: string): AgentOutcome => ({ kind: 'error', error: { code, message: 'm' } })

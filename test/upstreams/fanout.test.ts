@@ -2,7 +2,7 @@ import { test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
 import { type Asked, createFanout } from '../../src/upstreams/fanout.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
-import { row, until } from './../support/upstream-world.js'
+import { row, until } from '../support/upstream-world.js'
 
 type Call = { id: string; aborted: () => boolean; answer: (outcome: CallOutcome) => void }
 

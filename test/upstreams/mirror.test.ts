@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { sliceListing } from '../../src/upstreams/slice.js'
+import { sliceListing } from '../../src/upstreams/rows/slice.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'

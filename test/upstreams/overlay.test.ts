@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { sliceListing } from '../../src/upstreams/slice.js'
+import { sliceListing } from '../../src/upstreams/rows/slice.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
-import { readListing } from '../../src/upstreams/registry.js'
+import { readListing } from '../../src/upstreams/roster/registry.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, rows, tempFolder, until } from '../support/upstream-world.js'

@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import type { RegistryRecord } from '../../src/upstreams/registry.js'
-import { makeRoster, type RosterPolicy } from '../../src/upstreams/roster.js'
+import type { RegistryRecord } from '../../src/upstreams/roster/registry.js'
+import { makeRoster, type RosterPolicy } from '../../src/upstreams/roster/roster.js'
 
 const record = (url: string, more: Partial<RegistryRecord> = {}): RegistryRecord => ({
   url,

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { readRow } from '../../src/upstreams/listing.js'
+import { readRow } from '../../src/upstreams/rows/listing.js'
 import { row } from '../support/upstream-world.js'
 
 const read = (value: unknown) =>

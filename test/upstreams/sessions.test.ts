@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { createMcpAgent } from '../../src/upstreams/mcp.js'
-import { retryAfter } from '../../src/upstreams/rpc.js'
+import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
+import { retryAfter } from '../../src/upstreams/agent/rpc.js'
 import type { RunningAgent } from '../support/upstream-agent.js'
 import { readJson, startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'

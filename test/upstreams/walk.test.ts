@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import type { AgentOutcome } from '../../src/upstreams/agent.js'
-import { type WalkOptions, walkFeed } from '../../src/upstreams/walk.js'
+import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
+import { type WalkOptions, walkFeed } from '../../src/upstreams/mirror/walk.js'
 import { row } from '../support/upstream-world.js'
 
 type Page = Record<string, unknown> & { from?: number; to?: number }

@@ -4,9 +4,9 @@
  * when there is a key: a claim needs `identity.brand_json_url`, where its keys are found (schema, `required_when`), and a
  * Tributary has no brand.json.
  */
-import { CapabilitiesRequest } from '../../adcp/capabilities.js'
+import { CapabilitiesRequest } from '../../adcp/requests/capabilities.js'
 import { MAJOR, RELEASES } from '../../adcp/version.js'
-import type { Task } from '../task.js'
+import type { Task } from '../answer/task.js'
 
 const MAX_DOMAINS = 10_000
 

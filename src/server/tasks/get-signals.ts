@@ -3,17 +3,23 @@
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
 import type { AdcpError, Issue } from '../../adcp/error.js'
-import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../../adcp/get-signals.js'
+import {
+  cursorOf,
+  GetSignalsRequest,
+  pageSizeOf,
+  refsOf,
+  selectionOf,
+} from '../../adcp/requests/get-signals.js'
 import { invalidRequest } from '../../adcp/validation.js'
-import type { AnswerPage } from '../../discovery/answer-pages.js'
-import type { Lookup } from '../../discovery/lookup.js'
-import { staleWarnings } from '../../discovery/stale-warning.js'
+import type { AnswerPage } from '../../briefs/answer-pages.js'
+import type { Lookup } from '../../briefs/lookup.js'
+import { staleWarnings } from '../../briefs/stale-warning.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
 import type { UpstreamStatus } from '../../upstreams/status.js'
-import { type AccountFound, type DeclaredAccounts, findAccount } from '../accounts.js'
-import { inTurns } from '../in-turns.js'
-import { incompleteOf } from '../incomplete.js'
-import type { CallContext, Task, TaskAnswer } from '../task.js'
+import { inTurns } from '../answer/in-turns.js'
+import { incompleteOf } from '../answer/incomplete.js'
+import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
+import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const

@@ -1,7 +1,7 @@
 /** get_task_status: how a request that was answered `submitted` goes on (specification, "get_task_status"). */
 import type { Activation } from '../../activation/activation.js'
-import { GetTaskStatusRequest } from '../../adcp/task-requests.js'
-import type { AnswerStatus, Task } from '../task.js'
+import { GetTaskStatusRequest } from '../../adcp/requests/task-requests.js'
+import type { AnswerStatus, Task } from '../answer/task.js'
 
 export function getTaskStatus({
   taskStatus,

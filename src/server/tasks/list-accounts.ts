@@ -1,7 +1,7 @@
 /** list_accounts: the accounts a caller may name in other requests (schema account/list-accounts-request). */
 import type { Activation } from '../../activation/activation.js'
-import { ListAccountsRequest } from '../../adcp/account-requests.js'
-import type { Task } from '../task.js'
+import { ListAccountsRequest } from '../../adcp/requests/account-requests.js'
+import type { Task } from '../answer/task.js'
 
 export function listAccounts({
   listAccounts: list,

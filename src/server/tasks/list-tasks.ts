@@ -1,7 +1,7 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
 import type { Activation } from '../../activation/activation.js'
-import { ListTasksRequest } from '../../adcp/task-requests.js'
-import type { Task } from '../task.js'
+import { ListTasksRequest } from '../../adcp/requests/task-requests.js'
+import type { Task } from '../answer/task.js'
 
 export function listTasks({ listTasks: list }: Pick<Activation, 'listTasks'>): Task<typeof ListTasksRequest> {
   return {

@@ -1,7 +1,7 @@
 /** report_usage: tells each upstream how the signals it sold were used (schema account/report-usage-request). */
 import type { Activation } from '../../activation/activation.js'
-import { ReportUsageRequest } from '../../adcp/report-usage.js'
-import type { Task } from '../task.js'
+import { ReportUsageRequest } from '../../adcp/requests/report-usage.js'
+import type { Task } from '../answer/task.js'
 
 export function reportUsage({
   reportUsage: report,

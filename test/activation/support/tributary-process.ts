@@ -4,8 +4,8 @@
  */
 import { pino } from 'pino'
 import type { Checkpoint } from '../../../src/activation/delivery.js'
-import { parseConfig } from '../../../src/config.js'
-import { startFederation } from '../../../src/federation.js'
+import { startFederation } from '../../../src/composition/federation.js'
+import { parseConfig } from '../../../src/config/load.js'
 import { systemClock } from '../../../src/net/clock.js'
 
 /** `run`: the configuration file's text. `hold`: from now on, whatever comes to this step goes no further. */

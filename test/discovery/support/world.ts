@@ -4,19 +4,19 @@ import { randomUUID } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { GetSignalsRequest } from '../../../src/adcp/get-signals.js'
-import { createProviders } from '../../../src/authz/providers.js'
-import { createDiscovery, type DiscoveryOptions } from '../../../src/discovery/discovery.js'
-import { readSynonyms } from '../../../src/discovery/synonym-file.js'
-import { createVerdicts } from '../../../src/federation/verdicts.js'
-import { buildSnapshot } from '../../../src/feed/builder.js'
+import type { GetSignalsRequest } from '../../../src/adcp/requests/get-signals.js'
+import { createProviders } from '../../../src/authz/provider/providers.js'
+import { type BriefsOptions, createBriefs } from '../../../src/briefs/briefs.js'
+import { readSynonyms } from '../../../src/briefs/synonym-file.js'
+import { createVerdicts } from '../../../src/composition/verdicts.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
 import { systemClock } from '../../../src/net/clock.js'
 import { createEgress, type EgressPolicy } from '../../../src/net/egress.js'
 import { startSandbox } from '../../../src/sandbox/world.js'
+import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import { openStore } from '../../../src/store/store.js'
-import type { Slice } from '../../../src/upstreams/slice.js'
+import type { Slice } from '../../../src/upstreams/rows/slice.js'
 import { createUpstreams } from '../../../src/upstreams/upstreams.js'
 
 type Test = { teardown(task: () => unknown): void }
@@ -50,7 +50,7 @@ export async function openWorld(
   hosts: Readonly<Record<string, string>>,
   registryUrl: string,
   folder: string,
-  more: Partial<DiscoveryOptions> = {},
+  more: Partial<BriefsOptions> = {},
 ) {
   const policy: EgressPolicy = { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts }
   const egress = createEgress({ policy })
@@ -80,7 +80,7 @@ export async function openWorld(
   })
   const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { count: 2, ms: 60_000 } })
   const { judge } = createVerdicts({ providers, clock, policy: () => ({ policy: 'strict', providers: {} }) })
-  const discovery = createDiscovery({
+  const discovery = createBriefs({
     ...{ feed, upstreams, judge, store, send, clock },
     synonyms: await readSynonyms('config/synonyms.yaml'),
     egressPolicy: () => policy,
@@ -119,7 +119,7 @@ export async function openWorld(
 }
 
 /** A world of its own sandbox. */
-export async function startWorld(t: Test, signals: number, more: Partial<DiscoveryOptions> = {}) {
+export async function startWorld(t: Test, signals: number, more: Partial<BriefsOptions> = {}) {
   const sandbox = await startSandbox({ signals })
   const world = await openWorld(sandbox.hosts, sandbox.registryUrl, await temporaryFolder(t), more)
   t.teardown(async () => {

@@ -1,0 +1,168 @@
+/** The request of get_signals (specification, "Operation `get_signals`"; schema signals/get-signals-request). */
+import { type Static, Type } from '@sinclair/typebox'
+import { AccountReference } from '../account.js'
+import { Duration } from '../duration.js'
+import { requestEnvelope } from '../envelope.js'
+import { type AdcpError, adcpError } from '../error.js'
+import { refFromLegacy, SignalId, SignalRef } from '../reference.js'
+import { destinationsOf, RequestedDestination, SIGNAL_TYPES } from '../signal.js'
+
+/** The specification sets no maximum for arrays; a request that exceeds ours is not a discovery request. */
+const MAX_REFS = 500
+/** Signals on a page (specification, "Limits"). */
+const DEFAULT_PAGE = 50
+const MAX_PAGE = 100
+const several = { minItems: 1, maxItems: MAX_REFS }
+
+/** Fields that a caller may ask for by name (schema `fields`). */
+export const PROJECTABLE = [
+  'signal_ref',
+  'signal_id',
+  'signal_agent_segment_id',
+  'name',
+  'description',
+  'value_type',
+  'categories',
+  'range',
+  'signal_type',
+  'data_provider',
+  'coverage_percentage',
+  'coverage_forecast',
+  'deployments',
+  'pricing_options',
+  'taxonomy',
+  'data_sources',
+  'methodology',
+  'segmentation_criteria',
+  'criteria_url',
+  'refresh_cadence',
+  'lookback_window',
+  'onboarder',
+  'modeling',
+  'audience_expansion',
+  'device_expansion',
+  'countries',
+  'consent_basis',
+  'restricted_attributes',
+  'policy_categories',
+  'art9_basis',
+  'data_subject_rights',
+  'last_updated',
+] as const
+
+const Filters = Type.Object(
+  {
+    catalog_types: Type.Optional(
+      Type.Array(Type.Union(SIGNAL_TYPES.map((value) => Type.Literal(value))), several),
+    ),
+    data_providers: Type.Optional(Type.Array(Type.String({ maxLength: 512 }), several)),
+    max_cpm: Type.Optional(Type.Number({ minimum: 0 })),
+    max_percent: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
+    min_coverage_percentage: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
+    ext: Type.Optional(Type.Object({})),
+  },
+  { description: 'Narrows the answer. max_cpm drops a signal only when all its CPM prices exceed it.' },
+)
+
+export const GetSignalsRequest = Type.Object({
+  ...requestEnvelope,
+  discovery_mode: Type.Optional(
+    Type.Union([Type.Literal('brief'), Type.Literal('wholesale')], {
+      description: 'wholesale: walk the whole priced feed page by page. brief (default): look signals up.',
+    }),
+  ),
+  signal_spec: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 10_000,
+      description: 'What you want to reach, in plain words. Brief mode only.',
+    }),
+  ),
+  signal_refs: Type.Optional(
+    Type.Array(SignalRef, { ...several, description: 'Exact lookup. Brief mode only.' }),
+  ),
+  signal_ids: Type.Optional(
+    Type.Array(SignalId, { ...several, description: 'Deprecated form of signal_refs.', deprecated: true }),
+  ),
+  account: Type.Optional(AccountReference),
+  destinations: Type.Optional(
+    Type.Array(RequestedDestination, {
+      ...several,
+      description: 'Only signals that can be activated on at least one of these.',
+    }),
+  ),
+  countries: Type.Optional(Type.Array(Type.String({ pattern: '^[A-Z]{2}$' }), several)),
+  filters: Type.Optional(Filters),
+  fields: Type.Optional(
+    Type.Array(Type.Union(PROJECTABLE.map((value) => Type.Literal(value))), {
+      minItems: 1,
+      uniqueItems: true,
+      description: 'Optional and definition fields to include; identity and deployments always are.',
+    }),
+  ),
+  if_wholesale_feed_version: Type.Optional(
+    Type.String({
+      maxLength: 512,
+      description: 'wholesale_feed_version of your copy: an unchanged feed answers without rows.',
+    }),
+  ),
+  if_pricing_version: Type.Optional(
+    Type.String({ maxLength: 512, description: 'pricing_version of your copy; only with the token above.' }),
+  ),
+  time_budget: Type.Optional(Duration),
+  max_results: Type.Optional(
+    Type.Integer({ minimum: 1, deprecated: true, description: 'Use pagination.max_results.' }),
+  ),
+  pagination: Type.Optional(
+    Type.Object(
+      {
+        max_results: Type.Optional(
+          Type.Integer({ minimum: 1, default: DEFAULT_PAGE, description: `At most ${MAX_PAGE}.` }),
+        ),
+        cursor: Type.Optional(
+          Type.Union([Type.String({ maxLength: 4_096 }), Type.Null()], {
+            description: 'pagination.cursor of the page before; absent or null for the first page.',
+          }),
+        ),
+      },
+      { description: 'Send it in wholesale mode; walk until has_more is false.' },
+    ),
+  ),
+  push_notification_config: Type.Optional(Type.Object({ url: Type.String({ maxLength: 2_048 }) })),
+})
+export type GetSignalsRequest = Static<typeof GetSignalsRequest>
+
+type Selecting = Pick<GetSignalsRequest, 'filters' | 'destinations' | 'countries' | 'fields'>
+
+/** The parts of a request that choose and shape rows. */
+export function selectionOf({ filters, destinations, countries, fields }: Selecting) {
+  // Spreads stand last: with properties after them each object would get a hidden class of its own (call-context.ts).
+  return {
+    ...(filters && { filters }),
+    ...(destinations && { destinations: destinationsOf(destinations) }),
+    ...(countries && { countries }),
+    ...(fields && { fields }),
+  }
+}
+
+/** The signals that a request names, in its order; the deprecated form last. */
+export function refsOf({ signal_refs = [], signal_ids = [] }: GetSignalsRequest): SignalRef[] {
+  return [...signal_refs, ...signal_ids.map(refFromLegacy)]
+}
+
+/** How many signals the page may have. */
+export function pageSizeOf({ pagination, max_results: deprecated }: GetSignalsRequest): number {
+  return Math.min(MAX_PAGE, pagination?.max_results ?? deprecated ?? DEFAULT_PAGE)
+}
+
+/** Undefined for the first page: a walk "restarts from `cursor: null`" (specification, Wholesale conditional-fetch rules). */
+export function cursorOf({ pagination }: GetSignalsRequest): string | undefined {
+  return pagination?.cursor ?? undefined
+}
+
+/** For any cursor that was not given for this query, whether forged, foreign or too old (DESIGN 5.5). */
+export const BAD_CURSOR: AdcpError = adcpError(
+  'INVALID_REQUEST',
+  'The cursor is not one that this query was given, or it is too old.',
+  { field: 'pagination.cursor', suggestion: 'Restart from the first page, without a cursor.' },
+)

@@ -1,0 +1,87 @@
+/**
+ * Provider records that outlive the process: the caps, the pointer hold and the rollback refusal would mean little
+ * if a restart reset them (FACTS 7). Documents are stored by digest, so that providers that share one store it once.
+ */
+import type { Blobs } from '../../upstreams/blobs.js'
+import { HARD_CAP_MS, type HeldDocument } from '../state.js'
+import type { ProviderRecord } from './record.js'
+
+const RECORDS = 'provider/'
+const DOCUMENTS = 'provider-document/'
+const VERSION = 1
+
+type Stored = { version: number; record: ProviderRecord & { document?: Omit<HeldDocument, 'bytes'> } }
+
+function shared(bytes: Uint8Array): Uint8Array {
+  if (bytes.buffer instanceof SharedArrayBuffer) return bytes
+  const copy = new Uint8Array(new SharedArrayBuffer(bytes.byteLength))
+  copy.set(bytes)
+  return copy
+}
+
+/** Instants from before a clock was set back must not reach into the future: that would stretch every cap. */
+function clamped(record: ProviderRecord, now: number): ProviderRecord {
+  const { document, confirmedAt, adopted, pending, problem } = record
+  return {
+    ...record,
+    ...(document && { document: { ...document, fetchedAt: Math.min(document.fetchedAt, now) } }),
+    ...(confirmedAt !== undefined && { confirmedAt: Math.min(confirmedAt, now) }),
+    ...(adopted && { adopted: { ...adopted, at: Math.min(adopted.at, now) } }),
+    ...(pending && { pending: { ...pending, since: Math.min(pending.since, now) } }),
+    ...(problem && { problem: { ...problem, since: Math.min(problem.since, now) } }),
+  }
+}
+
+export function createArchive(blobs: Blobs, now: () => number) {
+  /** Digests known to be on disk. */
+  const stored = new Set<string>()
+
+  async function readRecord(domain: string): Promise<Stored['record'] | undefined> {
+    const parts = await blobs.read(`${RECORDS}${domain}`)
+    if (!parts?.[0]) return undefined
+    const { version, record } = JSON.parse(Buffer.from(parts[0]).toString()) as Stored
+    return version === VERSION && record.domain === domain ? record : undefined
+  }
+
+  async function load(domain: string): Promise<ProviderRecord | undefined> {
+    const record = await readRecord(domain)
+    if (!record) return undefined
+    const { document, confirmedAt, ...rest } = record
+    const parts = document && (await blobs.read(`${DOCUMENTS}${document.digest}`))
+    if (!document || !parts?.[0]) return clamped(rest, now())
+    stored.add(document.digest)
+    return clamped({ ...rest, document: { ...document, bytes: shared(parts[0]) }, confirmedAt }, now())
+  }
+
+  /** The document first: a record never names one that is not there. */
+  async function save(record: ProviderRecord): Promise<void> {
+    const { document, ...rest } = record
+    if (document && !stored.has(document.digest)) {
+      await blobs.write(`${DOCUMENTS}${document.digest}`, [document.bytes])
+      stored.add(document.digest)
+    }
+    const { bytes, ...described } = document ?? {}
+    const value = { version: VERSION, record: { ...rest, ...(document && { document: described }) } }
+    await blobs.write(`${RECORDS}${record.domain}`, [Buffer.from(JSON.stringify(value))])
+  }
+
+  /** Removes records that nobody wants and that hold nothing any more, and documents that no record names. */
+  async function sweep(wanted: (domain: string) => boolean, inUse: ReadonlySet<string>): Promise<void> {
+    const named = new Set(inUse)
+    for (const name of await blobs.list(RECORDS)) {
+      const domain = name.slice(RECORDS.length)
+      const record = await readRecord(domain)
+      const over = !record?.adopted || now() >= record.adopted.at + HARD_CAP_MS
+      if (over && !wanted(domain)) await blobs.remove(name)
+      else if (record?.document) named.add(record.document.digest)
+    }
+    for (const name of await blobs.list(DOCUMENTS)) {
+      const digest = name.slice(DOCUMENTS.length)
+      if (named.has(digest)) continue
+      stored.delete(digest)
+      await blobs.remove(name)
+    }
+  }
+
+  return { load, save, sweep }
+}

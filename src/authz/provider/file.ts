@@ -1,0 +1,123 @@
+/**
+ * One GET of one adagents.json: its budgets, its conditions and its outcome as a value (FACTS 7, fetch duties).
+ * A validator is only ever sent to, and believed from, the url it came from.
+ */
+import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
+import type { HeldDocument } from '../state.js'
+import type { Unverifiable } from '../verdict.js'
+import { speaksFor } from './domain.js'
+import type { Examine } from './inspector.js'
+
+const MEGABYTE = 1024 * 1024
+const WELL_KNOWN_BYTES = 5 * MEGABYTE
+const AUTHORITATIVE_BYTES = 20 * MEGABYTE
+const TIMEOUT_MS = 10_000
+
+export type Failure = { reason: Unverifiable; message: string; passing: boolean }
+
+/** What a url last answered with: enough to ask whether it still does. */
+export type Answered = { readonly url: string; readonly etag?: string; readonly lastModified?: string }
+
+export type FileOutcome =
+  | { kind: 'document'; document: HeldDocument }
+  | { kind: 'pointer'; target: string; answered: Answered }
+  | { kind: 'unchanged' }
+  | ({ kind: 'failed' } & Failure)
+
+export type FileOptions = { send: Send; examine: Examine; now: () => number; signal: AbortSignal }
+
+/** Failures of the way there pass; a refusal or an answer is definite. */
+const SEND_FAILURES: Record<SendFailure, Omit<Failure, 'message'>> = {
+  refused: { reason: 'unreachable', passing: false },
+  unresolvable: { reason: 'unreachable', passing: true },
+  unreachable: { reason: 'unreachable', passing: true },
+  timeout: { reason: 'unreachable', passing: true },
+  broken_body: { reason: 'unreachable', passing: true },
+  aborted: { reason: 'unreachable', passing: true },
+  too_large: { reason: 'too_large', passing: false },
+  bad_redirect: { reason: 'bad_redirect', passing: false },
+}
+
+function failed(reason: Unverifiable, message: string, passing = false): FileOutcome {
+  return { kind: 'failed', reason, message, passing }
+}
+
+function failedStatus(status: number): FileOutcome {
+  if (status === 404 || status === 410) return failed('no_file', `the server answered ${status}`)
+  if (status >= 300 && status < 400 && status !== 304)
+    return failed('bad_redirect', `the server answered ${status}`)
+  const passing = status >= 500 || status === 408 || status === 429
+  return failed('unreachable', `the server answered ${status}`, passing)
+}
+
+function conditions(known: Answered | undefined): Record<string, string> {
+  return {
+    ...(known?.etag && { 'if-none-match': known.etag }),
+    ...(known?.lastModified && { 'if-modified-since': known.lastModified }),
+  }
+}
+
+function answeredBy({ url, headers }: Reply): Answered {
+  return {
+    url,
+    ...(headers.etag && { etag: headers.etag }),
+    ...(headers['last-modified'] && { lastModified: headers['last-modified'] }),
+  }
+}
+
+async function get(
+  options: FileOptions,
+  request: Pick<Outbound, 'url' | 'maxBytes' | 'redirects'>,
+  known: Answered | undefined,
+  owns: (url: string) => boolean,
+): Promise<FileOutcome> {
+  const headers = conditions(known)
+  const outcome = await options.send({
+    ...request,
+    headers: { accept: 'application/json', ...headers },
+    timeoutMs: TIMEOUT_MS,
+    signal: options.signal,
+  })
+  if (outcome.kind === 'failed') {
+    return { kind: 'failed', ...SEND_FAILURES[outcome.reason], message: outcome.message }
+  }
+  if (!owns(outcome.url)) return failed('bad_redirect', 'the answer came from outside the provider')
+  if (outcome.status === 304 && Object.keys(headers).length > 0) {
+    // Another url's "unchanged" says nothing about what we hold: ask it without conditions.
+    return outcome.url === known?.url ? { kind: 'unchanged' } : get(options, request, undefined, owns)
+  }
+  if (outcome.status !== 200) return failedStatus(outcome.status)
+  const { inspection, bytes } = await options.examine(outcome.body)
+  if (inspection.kind === 'invalid') return failed('invalid_file', inspection.message)
+  if (inspection.kind === 'bad_pointer') return failed('bad_pointer', inspection.message)
+  const answered = answeredBy(outcome)
+  if (inspection.kind === 'pointer') return { kind: 'pointer', target: inspection.target, answered }
+  const { digest, lastUpdated, catalogEtag } = inspection
+  const fetchedAt = options.now()
+  return { kind: 'document', document: { ...answered, lastUpdated, catalogEtag, fetchedAt, digest, bytes } }
+}
+
+/** The domain's well-known file: redirects inside its registrable domain, 5 MB. */
+export function getWellKnown(
+  options: FileOptions,
+  domain: string,
+  url: string,
+  known: Answered | undefined,
+): Promise<FileOutcome> {
+  const owns = (from: string) => speaksFor(from, domain)
+  return get(options, { url, maxBytes: WELL_KNOWN_BYTES, redirects: 'same-site' }, known, owns)
+}
+
+/** The file that a pointer names: no redirect, 20 MB, and it must not point on. */
+export async function getAuthoritative(
+  options: FileOptions,
+  url: string,
+  known: Answered | undefined,
+): Promise<FileOutcome> {
+  const outcome = await get(options, { url, maxBytes: AUTHORITATIVE_BYTES }, known, (from) => from === url)
+  if (outcome.kind === 'pointer') return failed('bad_pointer', 'the file it points to points on')
+  if (outcome.kind === 'failed' && outcome.reason === 'bad_redirect') {
+    return failed('bad_pointer', 'the file it points to redirects')
+  }
+  return outcome
+}

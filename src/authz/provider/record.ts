@@ -1,0 +1,127 @@
+/**
+ * Everything remembered about one provider, and how each outcome changes it: the stale and hard caps, the rollback
+ * refusal and the pointer hold of FACTS 7 as pure steps in time. What was adopted last is remembered longer than
+ * the document itself, so that no detour over a failure lets an older file or another pointer in.
+ */
+
+import { expiryOf, HARD_CAP_MS, type HeldDocument, POINTER_HOLD_MS, type ProviderState } from '../state.js'
+import type { Answered, Failure } from './file.js'
+
+export type ProviderRecord = {
+  readonly domain: string
+  readonly document?: HeldDocument
+  /** Last time the document was fetched or confirmed, ms. */
+  readonly confirmedAt?: number
+  /** What was last believed: where it came from (undefined: the well-known url itself) and how new it said it was. */
+  readonly adopted?: { readonly location?: string; readonly lastUpdated?: number; readonly at: number }
+  /** The well-known file as last answered, when it is a pointer. */
+  readonly front?: Answered & { readonly target: string }
+  readonly pending?: { readonly url: string; readonly since: number }
+  readonly problem?: ProviderState['problem']
+  readonly checkedAt?: number
+}
+
+/** What is still remembered of the last adoption: as long as the document could have been in force. */
+function memory({ adopted }: ProviderRecord, now: number): ProviderRecord['adopted'] {
+  return adopted && now < adopted.at + HARD_CAP_MS ? adopted : undefined
+}
+
+/** Where the provider now says its file is; `follow` tells whether that may be believed yet. */
+export function pointed(
+  record: ProviderRecord,
+  location: string | undefined,
+  now: number,
+  confirmed: boolean,
+): { record: ProviderRecord; follow: boolean } {
+  const { pending, ...rest } = record
+  const adopted = memory(record, now)
+  // A file at the well-known url itself is the domain speaking, and how a delegation is revoked: never held.
+  if (location === undefined || !adopted || adopted.location === location)
+    return { record: rest, follow: true }
+  const watched = pending?.url === location ? pending : { url: location, since: now }
+  const follow = confirmed || now >= watched.since + POINTER_HOLD_MS
+  return { record: { ...record, pending: watched }, follow }
+}
+
+/** A document came or was confirmed unchanged. Older than the last one believed, it is refused (FACTS 7). */
+export function received(
+  record: ProviderRecord,
+  document: HeldDocument,
+  location: string | undefined,
+  now: number,
+): ProviderRecord {
+  const floor = memory(record, now)?.lastUpdated
+  if (document.lastUpdated !== undefined && floor !== undefined && document.lastUpdated < floor) {
+    const message = 'last_updated is older than that of the file last held'
+    return failing(record, { reason: 'rollback', message, passing: true }, now)
+  }
+  const same = record.document?.digest === document.digest && record.document.url === document.url
+  const { problem, pending, ...rest } = record
+  return {
+    ...rest,
+    ...(pending && pending.url !== location && { pending }),
+    document: same ? { ...document, fetchedAt: record.document.fetchedAt } : document,
+    confirmedAt: now,
+    // A file dated in the future must not lock out its own correction: it counts as written now.
+    adopted: { location, lastUpdated: latest(floor, document.lastUpdated, now), at: now },
+    checkedAt: now,
+  }
+}
+
+function latest(floor: number | undefined, lastUpdated: number | undefined, now: number): number | undefined {
+  return lastUpdated === undefined ? floor : Math.min(lastUpdated, now)
+}
+
+/** A refresh failed: a passing failure keeps the document for its stale cap, a definite one ends it. */
+export function failing(record: ProviderRecord, failure: Failure, now: number): ProviderRecord {
+  const since = failure.passing && record.problem?.passing ? record.problem.since : now
+  const problem = { ...failure, since }
+  if (failure.passing) return { ...record, problem, checkedAt: now }
+  const { document, confirmedAt, ...rest } = record
+  return { ...rest, problem, checkedAt: now }
+}
+
+/** The well-known url answered with something that is no pointer: a watched one has not stayed the same. */
+export function withdrawn(record: ProviderRecord, failure: Failure): ProviderRecord {
+  if (failure.passing) return record
+  const { pending, ...rest } = record
+  return rest
+}
+
+/** A changed pointer is on hold and its target was not asked for: whatever is held goes on. */
+export function holding(record: ProviderRecord, now: number): ProviderRecord {
+  if (record.document) return { ...record, checkedAt: now }
+  const message = 'a changed pointer is on hold, and no earlier file is held'
+  return failing(record, { reason: 'held_pointer', message, passing: false }, now)
+}
+
+/** The record without what time has voided. */
+export function expired(record: ProviderRecord, now: number): ProviderRecord {
+  const { document, confirmedAt, adopted, ...rest } = record
+  const kept = memory(record, now)
+  if (document && confirmedAt !== undefined && now < confirmedAt + HARD_CAP_MS) {
+    return { ...rest, document, confirmedAt, ...(kept && { adopted: kept }) }
+  }
+  const ended = {
+    reason: 'expired',
+    message: 'the last good file passed its hard cap',
+    since: now,
+    passing: false,
+  } as const
+  const problem = rest.problem ?? (document && ended)
+  return { ...rest, ...(problem && { problem }), ...(kept && { adopted: kept }) }
+}
+
+/** What other threads and people get to see. */
+export function stateOf(record: ProviderRecord, nextAttemptAt: number | undefined): ProviderState {
+  const { domain, document, confirmedAt, pending, problem, checkedAt } = record
+  return {
+    domain,
+    ...(document && confirmedAt !== undefined && { document, confirmedAt }),
+    ...(confirmedAt !== undefined && { expiresAt: expiryOf(confirmedAt, problem) }),
+    ...(pending && { heldPointer: { ...pending, adoptAt: pending.since + POINTER_HOLD_MS } }),
+    ...(problem && { problem }),
+    ...(checkedAt !== undefined && { checkedAt }),
+    ...(nextAttemptAt !== undefined && { nextAttemptAt }),
+  }
+}

@@ -1,0 +1,153 @@
+/**
+ * A provider's file as Tributary reads it, for the provider and for the operator of an agent (`tributary authz`):
+ * signals, grants, coverage per agent, diagnostics, and the entry that would authorize an agent.
+ */
+import { canonicalUrl } from '../../adcp/url.js'
+import type { Diagnostic } from '../diagnostic.js'
+import { type CompiledProvider, decide } from '../rules/decide.js'
+import { diagnoseDefinition } from '../rules/definition.js'
+import { nearMiss } from '../rules/hint.js'
+import type { Rules } from '../rules/rules.js'
+import type { ProviderState } from '../state.js'
+import type { Unverifiable } from '../verdict.js'
+import { type GrantEvidence, grantEvidence, type ProviderEvidence, providerEvidence } from './evidence.js'
+
+const MAX_AGENTS = 100 // each is checked against every signal
+const MAX_DIAGNOSTICS = 500
+
+export type ReportedGrant = GrantEvidence & {
+  agent: string
+  by: 'signal_ids' | 'signal_tags'
+  names: readonly string[]
+}
+
+export type Coverage = {
+  agent: string
+  listed: boolean
+  /** Signals that the agent may sell now, of all that are published. */
+  authorized: number
+  published: number
+  hint?: string
+}
+
+export type ProviderReport = ProviderEvidence & {
+  /** Why the file proves nothing at this time; absent when it does. */
+  unverifiable?: Unverifiable
+  signals: readonly { id: string; name?: string; valueType?: string; tags: readonly string[] }[]
+  grants: readonly ReportedGrant[]
+  coverage: readonly Coverage[]
+  diagnostics: readonly Diagnostic[]
+  /** Diagnostics and agents beyond what is listed. */
+  more: { diagnostics: number; agents: number }
+}
+
+/** What a provider adds to `authorized_agents[]`. */
+export type AgentEntry = { url: string; authorized_for: string } & (
+  | { authorization_type: 'signal_ids'; signal_ids: readonly string[] }
+  | { authorization_type: 'signal_tags'; signal_tags: readonly string[] }
+)
+
+function reportGrants(rules: Rules): ReportedGrant[] {
+  const byEntry = new Map<number, ReportedGrant & { names: string[] }>()
+  for (const [agent, { byId, byTag }] of rules.agents) {
+    for (const [by, table] of [['signal_ids', byId] as const, ['signal_tags', byTag] as const]) {
+      for (const [name, grants] of table) {
+        for (const grant of grants) {
+          const known = byEntry.get(grant.entry)
+          if (known) known.names.push(name)
+          else byEntry.set(grant.entry, { ...grantEvidence(grant), agent, by, names: [name] })
+        }
+      }
+    }
+  }
+  return [...byEntry].sort(([a], [b]) => a - b).map(([, grant]) => grant)
+}
+
+function reportCoverage(compiled: CompiledProvider, rules: Rules, agent: string, nowMs: number): Coverage {
+  let authorized = 0
+  for (const id of rules.signals.keys()) {
+    if (decide(compiled, id, agent, nowMs).outcome === 'authorized') authorized += 1
+  }
+  const listed = rules.agents.has(agent)
+  const hint = listed ? undefined : nearMiss(rules, agent)
+  return { agent, listed, authorized, published: rules.signals.size, ...(hint && { hint }) }
+}
+
+/** Names that no published signal answers to: the grant is void, usually by a slip of the pen. */
+function danglingNames(rules: Rules, grants: readonly ReportedGrant[]): Diagnostic[] {
+  const tags = new Set([...rules.signals.values()].flatMap((signal) => signal.tags))
+  return grants.flatMap(({ at, by, names }) => {
+    const known = by === 'signal_ids' ? rules.signals : tags
+    const dangling = names.filter((name) => !known.has(name)).length
+    const message = `${dangling} of ${names.length} ${by} match no published signal`
+    return dangling > 0 ? [{ at, effect: 'noted' as const, message }] : []
+  })
+}
+
+function describeSignals(rules: Rules): ProviderReport['signals'] {
+  return [...rules.signals.values()].map(({ id, tags, row }) => ({
+    id,
+    tags,
+    ...(typeof row.name === 'string' && { name: row.name }),
+    ...(typeof row.value_type === 'string' && { valueType: row.value_type }),
+  }))
+}
+
+/** The provider as it is read at `nowMs`; `agents` are looked at besides those that the file lists. */
+export function reportProvider(
+  state: ProviderState,
+  compiled: CompiledProvider,
+  nowMs: number,
+  agents: readonly string[] = [],
+): ProviderReport {
+  const { rules, expiresAt, reason } = compiled
+  const unverifiable = rules && nowMs < expiresAt ? undefined : { unverifiable: reason }
+  const base = { ...providerEvidence(state), ...unverifiable }
+  if (!rules) {
+    return {
+      ...base,
+      signals: [],
+      grants: [],
+      coverage: [],
+      diagnostics: [],
+      more: { diagnostics: 0, agents: 0 },
+    }
+  }
+  const grants = reportGrants(rules)
+  const every = [...new Set([...agents, ...rules.agents.keys()])]
+  const diagnostics = [
+    ...rules.diagnostics,
+    ...danglingNames(rules, grants),
+    ...[...rules.signals.values()].flatMap(diagnoseDefinition),
+  ]
+  return {
+    ...base,
+    signals: describeSignals(rules),
+    grants,
+    coverage: every.slice(0, MAX_AGENTS).map((agent) => reportCoverage(compiled, rules, agent, nowMs)),
+    diagnostics: diagnostics.slice(0, MAX_DIAGNOSTICS),
+    more: {
+      diagnostics: rules.moreDiagnostics + Math.max(0, diagnostics.length - MAX_DIAGNOSTICS),
+      agents: Math.max(0, every.length - MAX_AGENTS),
+    },
+  }
+}
+
+/**
+ * The entry that authorizes the agent for signals by id or by tag. Throws a RangeError when the url is not an http
+ * or https url, or no name is given: an entry without names is invalid and grants nothing.
+ */
+export function entryFor(
+  agentUrl: string,
+  grant: { ids: readonly string[] } | { tags: readonly string[] },
+  label: string,
+): AgentEntry {
+  const url = canonicalUrl(agentUrl)
+  if (!url) throw new RangeError('expected the http or https url of an agent')
+  const names = 'ids' in grant ? grant.ids : grant.tags
+  if (names.length === 0) throw new RangeError('expected at least one signal id or tag')
+  const base = { url, authorized_for: label }
+  return 'ids' in grant
+    ? { ...base, authorization_type: 'signal_ids', signal_ids: names }
+    : { ...base, authorization_type: 'signal_tags', signal_tags: names }
+}

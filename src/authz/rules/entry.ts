@@ -1,0 +1,63 @@
+/**
+ * One element of `authorized_agents[]` as it bears on signals (FACTS 7; schema adagents.json, the signal_ids and
+ * signal_tags variants). Whatever narrows a grant and cannot be understood voids the whole entry: dropping a
+ * malformed limit would widen what the provider wrote. `authorized_for` is a label and grants or limits nothing.
+ */
+import { isRecord } from '../../adcp/json.js'
+import { canonicalUrl } from '../../adcp/url.js'
+import { instantOf } from '../instant.js'
+
+const MAX_URL = 2048
+const ID = /^[a-zA-Z0-9_-]+$/
+const TAG = /^[a-z0-9_-]+$/
+const COUNTRY = /^[A-Z]{2}$/
+
+/** When and where a grant holds. `from` is included, `until` is not; ms since the epoch. */
+export type Limits = { readonly from: number; readonly until: number; readonly countries?: readonly string[] }
+
+export type Entry =
+  /** The agent is listed, but not for signals: property types grant nothing here. */
+  | { kind: 'other'; url: string }
+  | { kind: 'ids' | 'tags'; url: string; names: readonly string[]; limits: Limits; labelled: boolean }
+  | { kind: 'bad'; message: string }
+
+function listOf(value: unknown, pattern: RegExp): readonly string[] | undefined {
+  if (!Array.isArray(value) || value.length === 0) return undefined
+  return value.every((item) => typeof item === 'string' && pattern.test(item)) ? value : undefined
+}
+
+/** The instant, `otherwise` when the field is absent, undefined when it is there and no date-time. */
+function bound(value: unknown, otherwise: number): number | undefined {
+  return value === undefined ? otherwise : instantOf(value)
+}
+
+function readLimits(entry: Record<string, unknown>): Limits | string {
+  const from = bound(entry.effective_from, Number.NEGATIVE_INFINITY)
+  const until = bound(entry.effective_until, Number.POSITIVE_INFINITY)
+  if (from === undefined) return 'effective_from is not a date-time'
+  if (until === undefined) return 'effective_until is not a date-time'
+  if (from >= until) return 'effective_from is not before effective_until'
+  if (entry.countries === undefined) return { from, until }
+  const countries = listOf(entry.countries, COUNTRY)
+  if (!countries) return 'countries is not a list of upper-case country codes'
+  return { from, until, countries: [...new Set(countries)].sort() }
+}
+
+/** The entry in our terms, or why it is skipped. Total: any JSON value is an argument. */
+export function readEntry(value: unknown): Entry {
+  if (!isRecord(value)) return { kind: 'bad', message: 'the entry is not an object' }
+  const url =
+    typeof value.url === 'string' && value.url.length <= MAX_URL ? canonicalUrl(value.url) : undefined
+  if (!url) return { kind: 'bad', message: 'url is not an http or https url' }
+  const type = value.authorization_type
+  if (type !== 'signal_ids' && type !== 'signal_tags') {
+    if (typeof type === 'string') return { kind: 'other', url }
+    return { kind: 'bad', message: 'authorization_type is missing' }
+  }
+  const names = listOf(value[type], type === 'signal_ids' ? ID : TAG)
+  if (!names) return { kind: 'bad', message: `${type} is not a list of well-formed names` }
+  const limits = readLimits(value)
+  if (typeof limits === 'string') return { kind: 'bad', message: limits }
+  const labelled = typeof value.authorized_for === 'string' && value.authorized_for !== ''
+  return { kind: type === 'signal_ids' ? 'ids' : 'tags', url, names, limits, labelled }
+}

@@ -1,0 +1,119 @@
+/**
+ * Pages of an answer in an order of its own, brief discovery's and exact lookup's alike (specification, "Limits"). The
+ * first page keeps the order for the others; each shows its rows as the reader sees them when it is asked for.
+ */
+import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
+import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
+import type { Feed } from '../feed/feed.js'
+import type { Reader } from '../feed/query.js'
+import { WORDS } from '../snapshot/keys.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { questionKey } from './brief.js'
+import { type Ground, hitOf, keyOf } from './hits.js'
+import type { Kept, KeptAnswer } from './kept.js'
+import { createGate, createRowPieces } from './page.js'
+import { staleWarnings } from './stale-warning.js'
+
+export type AnswerPagesOptions = {
+  feed: Pick<Feed, 'see'>
+  kept: Kept
+  upstreams: { statuses(): readonly UpstreamStatus[] }
+}
+
+export type AnswerPage = {
+  kind: 'page'
+  /** Signals on the page, and in the whole answer. */
+  count: number
+  total: number
+  /** The first signal of the page. */
+  first?: Record<string, unknown>
+  fields: Readonly<Record<string, unknown>>
+  rows: { field: 'signals'; parts: readonly Uint8Array[] }
+  warnings: readonly AdcpWarning[]
+}
+export type Refused = { kind: 'refused'; error: AdcpError }
+
+/** The feed has no snapshot yet. */
+export const NOT_READY: Refused = {
+  kind: 'refused',
+  error: adcpError('SERVICE_UNAVAILABLE', 'The feed is being read for the first time.', { retry_after: 2 }),
+}
+
+/** Cursors work for this caller and this question. */
+function bindingOf(input: GetSignalsRequest, reader: Reader): string {
+  return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
+}
+
+function keysOf(ground: Ground, hits: readonly number[]): Uint32Array {
+  const keys = new Uint32Array(hits.length * WORDS)
+  hits.forEach((hit, at) => {
+    keys.set(keyOf(ground, hit), at * WORDS)
+  })
+  return keys
+}
+
+export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions) {
+  /** Rows of an answer from `from` on. `keep` gives the name that its cursors hold. */
+  function page(
+    { beside, keys }: KeptAnswer,
+    from: number,
+    keep: () => string,
+    input: GetSignalsRequest,
+    reader: Reader,
+  ): AnswerPage | Refused {
+    const selection = selectionOf(input)
+    const seen = feed.see(selection, reader)
+    if (!seen) return NOT_READY
+    const ground: Ground = { feed: seen.snapshot, ...(beside && { beside }) }
+    const sight = { criteria: seen.criteria, reader, ...(selection.fields && { fields: selection.fields }) }
+    const passes = createGate(ground, seen.entries, sight)
+    const size = pageSizeOf(input)
+    const total = keys.length / WORDS
+    const hits: number[] = []
+    let next = from
+    for (; next < total && hits.length < size; next += 1) {
+      const hit = hitOf(ground, keys.subarray(next * WORDS, (next + 1) * WORDS))
+      if (hit >= 0 && passes(hit)) hits.push(hit)
+    }
+    const pieces = createRowPieces(ground, sight)
+    const more = next < total
+    const [first] = hits
+    const { cacheScope, feedVersion, pricingVersion } = seen.versions
+    return {
+      kind: 'page',
+      count: hits.length,
+      total,
+      ...(first !== undefined && { first: pieces.row(first) }),
+      fields: {
+        cache_scope: cacheScope,
+        wholesale_feed_version: feedVersion,
+        pricing_version: pricingVersion,
+        pagination: {
+          has_more: more,
+          cursor: more ? kept.cursor(keep(), next, bindingOf(input, reader)) : undefined,
+          total_count: total,
+        },
+      },
+      rows: { field: 'signals', parts: pieces.rows(hits) },
+      warnings: [...seen.warnings, ...pieces.warnings(hits), ...staleWarnings(upstreams.statuses())],
+    }
+  }
+
+  /** The first page of an answer; it is kept when there are others. */
+  function first(ground: Ground, hits: readonly number[], input: GetSignalsRequest, reader: Reader) {
+    const { beside } = ground
+    const answer: KeptAnswer = { keys: keysOf(ground, hits), ...(beside && { beside }) }
+    return page(answer, 0, () => kept.keep(reader.caller, answer), input, reader)
+  }
+
+  /** The page that a cursor of an earlier one leads to. */
+  function further(cursor: string, input: GetSignalsRequest, reader: Reader): AnswerPage | Refused {
+    const found = kept.find(cursor, bindingOf(input, reader))
+    if (!found) return { kind: 'refused', error: BAD_CURSOR }
+    return page(found.answer, found.from, () => found.id, input, reader)
+  }
+
+  return { first, further }
+}
+
+export type AnswerPages = ReturnType<typeof createAnswerPages>

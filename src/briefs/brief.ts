@@ -1,0 +1,192 @@
+/**
+ * One brief question: the mirrored feed is searched at once, the upstreams are asked meanwhile, and both become one
+ * order (DESIGN 5.7; specification, "Operation by combination of `signal_spec` and `signal_refs`").
+ */
+import type { AccountReference } from '../adcp/account.js'
+import type { SignalRef } from '../adcp/reference.js'
+import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
+import { canonicalUrl } from '../adcp/url.js'
+import { criteriaOf } from '../feed/canonical.js'
+import type { Feed, Seen } from '../feed/feed.js'
+import type { Reader } from '../feed/query.js'
+import { fuse } from '../search/fusion.js'
+import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/refinement.js'
+import type { Judge } from '../snapshot/judge.js'
+import type { FoundRow } from '../store/found.js'
+import type { Auth } from '../upstreams/agent/agent.js'
+import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { gatherFindings } from './findings.js'
+import { anchorsOf, type Ground } from './hits.js'
+import type { Local, LocalHits } from './local.js'
+import { createGate, createRowPieces, type Sight } from './page.js'
+import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
+
+/** Longer answers are for the wholesale feed. */
+const MOST_HITS = 1_000
+/** Rows whose wishes are measured: they must be taken apart for it. */
+const MOST_MEASURED = 400
+/** Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not known. */
+const LOCAL_WEIGHT = 2
+const UPSTREAM_WEIGHT = 0.5
+/** The share of the best fit that a signal needs to be another one of the kind. */
+const SIMILAR = 0.25
+const NOTHING: LocalHits = { hits: [], fits: [] }
+const ASKED_ROWS = 50
+
+/** How an upstream is asked on behalf of a reader; by default with the configured credential and no account. */
+export type Access = { scope: string; account?: AccountReference; auth?: Auth }
+
+export type BriefOptions = {
+  feed: Pick<Feed, 'see'>
+  local: Local
+  fanout: Fanout
+  upstreams: { statuses(): readonly UpstreamStatus[] }
+  /** What providers say at this moment. */
+  judge(): Judge
+  access?(reader: Reader, upstream: string): Access | undefined
+}
+
+export type Ranked = {
+  ground: Ground
+  /** What stands beside the feed. */
+  rows: readonly FoundRow[]
+  seen: Seen
+  sight: Sight
+  /** Best first. */
+  hits: readonly number[]
+  reports: readonly UpstreamReport[]
+  missing: readonly Missing[]
+}
+
+export type Inquiry = {
+  /** Whom the question went to, with what each has said so far. */
+  answers(): ReadonlyMap<string, UpstreamAnswer>
+  /** When all have spoken or the time is over. */
+  settled(until?: number): Promise<void>
+  /** The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first feed. */
+  rank(late?: ReadonlyMap<string, Slice>): Ranked | undefined
+  asked: readonly Asked[]
+}
+
+/** Equal for equal questions; what the asked upstreams would be sent, and for whom. */
+export function questionKey(input: GetSignalsRequest, reader: Reader): string {
+  const { tuple } = criteriaOf(selectionOf(input))
+  return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
+}
+
+/** How an upstream is asked for this reader. */
+export function accessOf(reader: Reader, upstream: string, access: BriefOptions['access']): Access {
+  return access?.(reader, upstream) ?? { scope: 'public' }
+}
+
+/** Worth asking: it answers, or it can be asked only (FACTS 8: brief-only agents). */
+export function isAskable({ state, problem }: UpstreamStatus): boolean {
+  return state !== 'absent' || problem?.reason === 'not_enumerable'
+}
+
+/** References that mean something there: a provider's everywhere, a source's at the source. */
+function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
+  return refs.filter(
+    (ref) =>
+      ref.scope === 'data_provider' ||
+      (ref.scope === 'signal_source' && canonicalUrl(ref.signal_source_url) === agentUrl),
+  )
+}
+
+const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
+
+export function createBrief({ feed, local, fanout, upstreams, judge, access }: BriefOptions) {
+  function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
+    const refs = refsOf(input)
+    const { signal_spec: spec } = input
+    const { filters, destinations, countries } = selectionOf(input)
+    return upstreams
+      .statuses()
+      .filter(isAskable)
+      .flatMap(({ id, url, mode, problem }): Asked[] => {
+        const agentUrl = canonicalUrl(url) ?? url
+        const own = refsFor(refs, agentUrl)
+        if (spec === undefined && own.length === 0) return []
+        const { scope, account, auth } = accessOf(reader, id, access)
+        const args = {
+          discovery_mode: 'brief',
+          ...(spec !== undefined && { signal_spec: spec }),
+          ...(own.length > 0 && { signal_refs: own }),
+          ...(filters && { filters }),
+          ...(destinations && { destinations }),
+          ...(countries && { countries }),
+          ...(account && { account }),
+          pagination: { max_results: ASKED_ROWS },
+        }
+        const briefOnly = mode === 'enumerated' || problem?.reason === 'not_enumerable'
+        return [{ id, agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
+      })
+  }
+
+  function ask(input: GetSignalsRequest, reader: Reader, deadline: number, signal?: AbortSignal): Inquiry {
+    const asked = askedOf(input, reader)
+    const { answers, settled } = fanout.ask({ key: questionKey(input, reader), asked, deadline }, signal)
+
+    function rank(late: ReadonlyMap<string, Slice> = new Map()): Ranked | undefined {
+      const selection = selectionOf(input)
+      const seen = feed.see(selection, reader)
+      if (!seen) return undefined
+      const absent = upstreams.statuses().filter((status) => !isAskable(status))
+      const said = [...answers(), ...absent.map(({ id }) => [id, ABSENT] as const)].map(
+        ([id, answer]): [string, UpstreamAnswer] => {
+          const slice = late.get(id)
+          return [id, slice && answer.kind !== 'answered' ? { kind: 'answered', slice, tookMs: 0 } : answer]
+        },
+      )
+      const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
+      const { ground, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
+      const { criteria } = seen
+      const sight: Sight = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
+      const passes = createGate(ground, seen.entries, sight)
+
+      const anchors = anchorsOf(ground, refsOf(input)).filter(passes)
+      // Wishes measure what the reader is shown: prices and offers that it is not must not show in the choice.
+      const shown = createRowPieces(ground, { criteria, reader })
+      const rowOf = (hit: number) => shown.row(hit) as RefinableRow
+      const named = anchors.map(rowOf)
+      const refinement = readWishes(input.signal_spec ?? '')
+      const wishes = named.length > 0 ? refinement.wishes : []
+      const text = named.length > 0 ? refinedQuestion(refinement, named) : (input.signal_spec ?? '')
+      const own = input.signal_spec === undefined ? NOTHING : local(text, ground, MOST_HITS, passes)
+      const found = input.signal_spec === undefined ? [] : lists.map((ids) => ids.filter(passes))
+      const fused = fuse([
+        { ids: own.hits, fits: own.fits, weight: LOCAL_WEIGHT },
+        ...found.map((ids) => ({ ids, weight: UPSTREAM_WEIGHT })),
+      ]).filter((hit) => !anchors.includes(hit))
+      const similar = new Set(own.hits.filter((_, at) => (own.fits[at] as number) >= SIMILAR))
+      const wished =
+        wishes.length === 0
+          ? fused
+          : fused
+              .filter((hit) => similar.has(hit)) // "cheaper" alone asks for the same thing, cheaper
+              .slice(0, MOST_MEASURED)
+              .filter((hit) => fulfils(wishes, rowOf(hit), named))
+
+      let list = 0
+      return {
+        ground,
+        rows,
+        seen,
+        sight,
+        hits: [...anchors, ...wished].slice(0, MOST_HITS),
+        reports: said.map(([id, answer]) =>
+          reportOf(id, answer, answer.kind === 'answered' ? (lists[list++]?.length ?? 0) : 0),
+        ),
+        missing: said.flatMap(([id, answer]) => missingOf(id, answer) ?? []),
+      }
+    }
+
+    return { answers, settled, rank, asked }
+  }
+
+  return { ask }
+}
+
+export type Brief = ReturnType<typeof createBrief>

@@ -1,0 +1,128 @@
+/** Brief discovery as one part: what the composition root makes and the server asks. */
+
+import { createWebhook } from '../events/webhook.js'
+import { createSigner, type WebhookKey } from '../events/webhook-signature.js'
+import { createTargetCheck } from '../events/webhook-target.js'
+import { type Resolved, resolveHandle } from '../feed/lookup.js'
+import type { Reader } from '../feed/query.js'
+import { signalPart } from '../merge/identity.js'
+import type { Clock } from '../net/clock.js'
+import type { EgressPolicy } from '../net/egress.js'
+import { pause } from '../net/pause.js'
+import type { Send } from '../net/send.js'
+import { createSearchHost } from '../search/search-host.js'
+import { compileSynonyms, type SynonymFile } from '../search/synonyms.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Store } from '../store/store.js'
+import { createFanout } from '../upstreams/fanout.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
+import { createAnswerPages } from './answer-pages.js'
+import { accessOf, type BriefOptions, createBrief, isAskable } from './brief.js'
+import { createDiscover, type DiscoverAnswer } from './discover.js'
+import { gatherFindings, rowKeys } from './findings.js'
+import { createKept } from './kept.js'
+import { createLater } from './later.js'
+import { createLearned } from './learned.js'
+import { createLocal } from './local.js'
+import { createLookup } from './lookup.js'
+
+export type BriefsOptions = {
+  feed: BriefOptions['feed']
+  upstreams: Pick<Upstreams, 'call' | 'statuses'>
+  judge: BriefOptions['judge']
+  access?: BriefOptions['access']
+  synonyms: SynonymFile
+  store: Pick<Store, 'tasks' | 'blobs' | 'found' | 'shared'>
+  send: Send
+  /** The policy that `send` follows now. */
+  egressPolicy(): EgressPolicy
+  /** Absent: only webhooks with legacy `authentication` are accepted. */
+  webhookKey?: WebhookKey
+  clock: Clock
+  /** Unguessable. */
+  newId(): string
+  onTrouble(message: string): void
+}
+
+export function createBriefs(options: BriefsOptions) {
+  const { feed, upstreams, judge, access, synonyms, store, send, clock, newId, onTrouble, webhookKey } =
+    options
+  const call: Upstreams['call'] = (...args) => upstreams.call(...args)
+  const search = createSearchHost(synonyms)
+  const local = createLocal({ search, synonyms: compileSynonyms(synonyms) })
+  const fanout = createFanout({ call, clock, prepare: rowKeys })
+  const kept = createKept(clock.now)
+  const learned = createLearned({
+    found: store.found,
+    scopeOf(reader, upstream) {
+      const status = upstreams.statuses().find(({ id }) => id === upstream)
+      return status && isAskable(status) ? accessOf(reader, upstream, access).scope : undefined
+    },
+    onTrouble,
+  })
+  const brief = createBrief({ feed, local, fanout, upstreams, judge, ...(access && { access }) })
+  const webhook = createWebhook({
+    send,
+    now: clock.now,
+    ...(webhookKey && { signer: createSigner(webhookKey) }),
+  })
+  const later = createLater({
+    ...{ brief, store, call, webhook, clock, newId, onTrouble },
+    firstPage: (...args): DiscoverAnswer => answers.firstPage(...args),
+    pushRules: { signs: webhookKey !== undefined, unreachable: createTargetCheck(options.egressPolicy) },
+  })
+
+  /** Whether what was published when it was asked is searched; waits for that, but not for what is published since. */
+  async function searchable(until: number, signal: AbortSignal): Promise<boolean> {
+    const asked = Math.max(1, search.newest())
+    if (search.covers(asked)) return true
+    const ended = new AbortController()
+    let isOver = false
+    const over = pause(clock, until - clock.now(), AbortSignal.any([signal, ended.signal])).then(() => {
+      isOver = true
+    })
+    while (!search.covers(asked) && !isOver) await Promise.race([search.change(), over])
+    ended.abort()
+    return search.covers(asked)
+  }
+
+  const pages = createAnswerPages({ feed, kept, upstreams })
+  const answers = createDiscover({ brief, pages, learned, searchable, later })
+
+  async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
+    const slices = await learned.rowsOf([signalPart(handle)], reader)
+    const seen = slices.length > 0 ? feed.see({}, reader) : undefined
+    const { beside } = seen ? gatherFindings(seen.snapshot, slices, judge()).ground : {}
+    return beside && resolveHandle(beside, handle)
+  }
+
+  /** Where a handle leads that only answers know, for whoever activates it; ask the feed first. */
+  async function resolve(handle: string, reader: Reader): Promise<Resolved | undefined> {
+    const { account, ...open } = reader
+    const own = await resolveAs(handle, reader)
+    // Found without an account, activated with one: like the feed's, the public layer comes second.
+    return own ?? (account === undefined ? undefined : await resolveAs(handle, open))
+  }
+
+  return {
+    /** The server's `discover`. */
+    discover: answers.discover,
+    /** The server's `lookup`. */
+    lookup: createLookup({ feed, pages, learned, judge }),
+    resolve,
+    /** Indexes the public snapshot, off this thread. Call it with each that is published. */
+    publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
+    /** Takes up tasks of an earlier process; once the feed is published and the upstreams are known. */
+    resume: later.resume,
+    /** Before the upstreams and the store are closed. */
+    async close(): Promise<void> {
+      fanout.close()
+      await later.close()
+      await learned.close()
+      kept.close()
+      await search.close()
+    },
+  }
+}
+
+export type Briefs = ReturnType<typeof createBriefs>

@@ -1,0 +1,156 @@
+/**
+ * Brief discovery as a task answer: within its time one ranked, paged answer that says what is missing; or `submitted`,
+ * when the caller would rather have all of it later (specification, "Response body", "Errors").
+ */
+import { durationMs, durationOf } from '../adcp/duration.js'
+import type { AdcpError, AdcpWarning } from '../adcp/error.js'
+import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
+import type { Reader } from '../feed/query.js'
+import { type AnswerPages, NOT_READY } from './answer-pages.js'
+import type { Brief, Inquiry, Ranked } from './brief.js'
+import type { Learned } from './learned.js'
+import { briefMessage } from './message.js'
+import type { Missing } from './upstream-report.js'
+
+const DEFAULT_BUDGET_MS = 10_000
+const MIN_BUDGET_MS = 1_000
+const MAX_BUDGET_MS = 120_000 // FACTS 2
+/** Kept back for merging and writing, so that the answer leaves by its deadline. */
+const ANSWER_MS = 60
+
+/** The mirrored feed itself is searched by an index, which is made anew with each of its states. */
+const UNSEARCHED: Missing = {
+  scope: 'signals',
+  description: 'The newest state of the feed cannot be searched yet; signals that are new in it are missing.',
+  estimated_wait: durationOf(5_000),
+}
+
+/** What is known of the request beside its fields; the server's call context has it. */
+export type DiscoverContext = { now: number; deadline: number; signal: AbortSignal; contextId: string }
+
+export type DiscoverAnswer =
+  | {
+      kind: 'answer'
+      status?: 'completed' | 'submitted'
+      message: string
+      fields: Readonly<Record<string, unknown>>
+      rows?: { field: string; parts: readonly Uint8Array[] }
+      warnings?: readonly AdcpWarning[]
+    }
+  | { kind: 'refused'; error: AdcpError }
+
+/** Takes over questions that outlive their request. */
+export type Later = {
+  /** Undefined when the caller's notification settings can be honoured, or it sent none. */
+  refusal(input: GetSignalsRequest, reader: Reader): Promise<AdcpError | undefined>
+  /** Gives the task's id once it is durable. */
+  submit(
+    inquiry: Inquiry,
+    input: GetSignalsRequest,
+    reader: Reader,
+    contextId: string,
+  ): Promise<string | AdcpError>
+}
+
+export type DiscoverOptions = {
+  brief: Brief
+  pages: AnswerPages
+  learned: Pick<Learned, 'learn'>
+  /** Whether the feed of this moment can be searched; waits for it, until `until` (ms since the epoch) at the latest. */
+  searchable(until: number, signal: AbortSignal): Promise<boolean>
+  /** Absent: nothing is ever answered later. */
+  later?: Later
+}
+
+/** How long this question may take, ms. */
+export function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>): number {
+  if (!asked) return DEFAULT_BUDGET_MS
+  return Math.min(MAX_BUDGET_MS, Math.max(MIN_BUDGET_MS, durationMs(asked)))
+}
+
+export function createDiscover({ brief, pages, learned, searchable, later }: DiscoverOptions) {
+  function furtherPage(cursor: string, input: GetSignalsRequest, reader: Reader): DiscoverAnswer {
+    const page = pages.further(cursor, input, reader)
+    if (page.kind === 'refused') return page
+    const { count, total, fields, rows, warnings } = page
+    return { kind: 'answer', message: `${count} of ${total} matching signals.`, fields, rows, warnings }
+  }
+
+  /** The first page of a ranked answer; `isSearched`: our own search took part in it. */
+  function firstPage(
+    ranked: Ranked,
+    input: GetSignalsRequest,
+    reader: Reader,
+    isSearched = true,
+  ): DiscoverAnswer {
+    const { ground, hits, reports } = ranked
+    const missing = isSearched ? ranked.missing : [UNSEARCHED, ...ranked.missing]
+    learned.learn(ranked.rows)
+    const page = pages.first(ground, hits, input, reader)
+    if (page.kind === 'refused') return page
+    const { count, total, fields, rows, warnings } = page
+    const message = briefMessage({
+      best: page.first as Parameters<typeof briefMessage>[0]['best'],
+      ...{ count, total },
+      missing: ranked.missing.length,
+      isSearched,
+      seesPrices: reader.visibility === 'full',
+    })
+    return {
+      kind: 'answer',
+      message,
+      fields: {
+        ...fields,
+        incomplete: missing.length > 0 ? missing : undefined,
+        ext: { tributary: { upstreams: reports } },
+      },
+      rows,
+      warnings,
+    }
+  }
+
+  async function submitted(
+    inquiry: Inquiry,
+    input: GetSignalsRequest,
+    reader: Reader,
+    { contextId }: DiscoverContext,
+  ) {
+    const taskId = await later?.submit(inquiry, input, reader, contextId)
+    if (taskId === undefined) return undefined
+    if (typeof taskId !== 'string') return { kind: 'refused', error: taskId } as const
+    const message = 'Upstreams are still working on it. Ask get_task_status for the result.'
+    return { kind: 'answer', status: 'submitted', message, fields: { task_id: taskId } } as const
+  }
+
+  /** The answer of get_signals in brief mode. The request's own rules and its account are settled before. */
+  async function discover(
+    input: GetSignalsRequest,
+    reader: Reader,
+    context: DiscoverContext,
+  ): Promise<DiscoverAnswer> {
+    const cursor = cursorOf(input)
+    if (cursor !== undefined) return furtherPage(cursor, input, reader)
+    const refusal = await later?.refusal(input, reader)
+    if (refusal) return { kind: 'refused', error: refusal }
+    const deadline = Math.min(context.deadline, context.now + budgetMs(input)) - ANSWER_MS
+    const inquiry = brief.ask(input, reader, deadline, context.signal)
+    const [isSearched] = await Promise.all([
+      input.signal_spec === undefined || searchable(deadline, context.signal),
+      inquiry.settled(deadline),
+    ])
+    const ranked = inquiry.rank()
+    if (!ranked) return NOT_READY
+    const outstanding = [...inquiry.answers().values()].filter(
+      ({ kind }) => kind === 'pending' || kind === 'submitted',
+    )
+    // A caller without a name has no task that is its own.
+    const rather = input.push_notification_config !== undefined || ranked.hits.length === 0
+    if (outstanding.length > 0 && rather && reader.visibility === 'full') {
+      const answer = await submitted(inquiry, input, reader, context)
+      if (answer) return answer
+    }
+    return firstPage(ranked, input, reader, isSearched)
+  }
+
+  return { discover, firstPage }
+}

@@ -1,0 +1,118 @@
+/**
+ * What upstreams found, made part of the feed's world: rows that the feed has are its entries; the rest is merged and
+ * authorized like the feed is (DESIGN 5.3, 5.4), together with what the feed knows of the same signals.
+ */
+
+import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import { buildSnapshot } from '../snapshot/builder.js'
+import type { Judge } from '../snapshot/judge.js'
+import { findKey, putKey, WORDS } from '../snapshot/keys.js'
+import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
+import type { FoundRow } from '../store/found.js'
+import { packSlab, slabRow } from '../upstreams/rows/slab.js'
+import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
+import { type Ground, hitOf } from './hits.js'
+
+export type Findings = {
+  ground: Ground
+  /** One list a slice, in the order of the slices given: hits in the upstream's own order. */
+  lists: readonly (readonly number[])[]
+  /** The rows that are shown beside the feed and not mirrored, for those who come back for them. */
+  rows: readonly FoundRow[]
+}
+
+const decoder = new TextDecoder()
+
+type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
+type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
+
+/** Answers are shared between questions, and ranked again when they are paged: their keys are worked out once. */
+const keysOfSlice = new WeakMap<Slice, readonly (Uint32Array | undefined)[]>()
+
+function rowKey(slice: Slice, row: number): Uint32Array | undefined {
+  const identity = identityOf(sliceListing(slice, row), slice.agentUrl)
+  const bytes = identity && handleKey(signalHandle(identityKey(identity)))
+  if (!bytes) return undefined
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  return key
+}
+
+/** The key of each row of an answer. */
+export function rowKeys(slice: Slice): readonly (Uint32Array | undefined)[] {
+  const known = keysOfSlice.get(slice)
+  if (known) return known
+  const keys = Array.from({ length: slice.rows.count }, (_, row) => rowKey(slice, row))
+  keysOfSlice.set(slice, keys)
+  return keys
+}
+
+/** The mirrored listings of a feed entry, withheld ones included: an unauthorized offer must stay one. */
+function mirrored({ offers, slices }: Snapshot, entry: number): { slice: Slice; row: number }[] {
+  const found: { slice: Slice; row: number }[] = []
+  for (let at = offers.at[entry] as number; at < (offers.at[entry + 1] as number); at += 1) {
+    const slice = slices[offers.slice[at] as number]?.slice
+    if (slice) found.push({ slice, row: offers.row[at] as number })
+  }
+  return found
+}
+
+function cutOut({ slice, rows }: Part): Slice {
+  const digests = new BigUint64Array(new SharedArrayBuffer(rows.length * 8))
+  rows.forEach(({ from, row }, at) => {
+    digests[at] = from.digests[row] as bigint
+  })
+  return { ...slice, rows: packSlab(rows.map(({ from, row }) => slabRow(from.rows, row))), digests }
+}
+
+/** The found rows as they are remembered; those that are withheld are nobody's to come back for. */
+function remembered(ground: Ground, found: readonly FoundPlace[]): FoundRow[] {
+  const { beside, feed } = ground
+  if (!beside) return []
+  return found.flatMap(({ slice, row, key }): FoundRow[] => {
+    const hit = hitOf(ground, key)
+    if (hit < feed.count) return []
+    const { upstream, agentUrl, scope, rows } = slice
+    return [
+      {
+        ...{ handle: handleAt(beside, hit - feed.count), upstream, agentUrl, scope },
+        segment: sliceListing(slice, row).signal_agent_segment_id,
+        listing: decoder.decode(slabRow(rows, row)),
+      },
+    ]
+  })
+}
+
+/** The same findings for the same slices, in whatever order they came. */
+export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: Judge): Findings {
+  const parts = new Map<string, Part>() // agent url -> what is merged beside the feed
+  const carried = new Set<string>()
+  const found: FoundPlace[] = []
+  const put = (slice: Slice, from: Slice, row: number) => {
+    const part = parts.get(slice.agentUrl) ?? { slice, rows: [] }
+    part.rows.push({ from, row })
+    parts.set(slice.agentUrl, part)
+  }
+  const keys = slices.map(rowKeys)
+  for (const [at, slice] of slices.entries()) {
+    for (const [row, key] of (keys[at] ?? []).entries()) {
+      if (!key) continue
+      const entry = findKey(feed.keys, feed.count, key)
+      const held = entry < 0 ? [] : mirrored(feed, entry)
+      // The mirror has the upstream's whole row; its answer to a question may be a part of it.
+      if (held.some((offer) => offer.slice.agentUrl === slice.agentUrl)) continue
+      put(slice, slice, row)
+      found.push({ slice, row, key })
+      if (carried.has(key.join())) continue
+      carried.add(key.join())
+      for (const offer of held) put(offer.slice, offer.slice, offer.row)
+    }
+  }
+  const beside =
+    parts.size > 0 ? buildSnapshot({ slices: [...parts.values()].map(cutOut), judge }) : undefined
+  const ground: Ground = beside ? { feed, beside } : { feed }
+  const lists = keys.map((list) => [
+    ...new Set(list.map((key) => (key ? hitOf(ground, key) : -1)).filter((hit) => hit >= 0)),
+  ])
+  return { ground, lists, rows: remembered(ground, found) }
+}

@@ -1,0 +1,67 @@
+/**
+ * Numbers for signals while one question is answered. A hit is an entry of the reader's snapshot or, counted on behind
+ * it, an entry of the small snapshot of what upstreams found and the feed does not have.
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import { entryOfRef } from '../feed/lookup.js'
+import { findKey, WORDS } from '../snapshot/keys.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+
+export type Ground = {
+  /** The feed as the reader sees it. */
+  readonly feed: Snapshot
+  /** What was found beside it. */
+  readonly beside?: Snapshot
+}
+
+/** Where a hit lies. */
+export function placeOf({ feed, beside }: Ground, hit: number): { snapshot: Snapshot; entry: number } {
+  if (hit < feed.count || !beside) return { snapshot: feed, entry: hit }
+  return { snapshot: beside, entry: hit - feed.count }
+}
+
+/** The key of the signal, which is the same in every snapshot. */
+export function keyOf(ground: Ground, hit: number): Uint32Array {
+  const { snapshot, entry } = placeOf(ground, hit)
+  return snapshot.keys.subarray(entry * WORDS, (entry + 1) * WORDS)
+}
+
+function shownEntry(snapshot: Snapshot, key: Uint32Array): number {
+  const entry = findKey(snapshot.keys, snapshot.count, key)
+  return entry >= 0 && snapshot.rows.length[entry] !== 0 ? entry : -1
+}
+
+/** The hit of a key, -1 when no row of it is shown. What was found beside the feed holds all offers of its signals. */
+export function hitOf({ feed, beside }: Ground, key: Uint32Array): number {
+  const found = beside ? shownEntry(beside, key) : -1
+  return found >= 0 ? feed.count + found : shownEntry(feed, key)
+}
+
+/** The hits that references name, each once, in their order. */
+export function anchorsOf({ feed, beside }: Ground, refs: readonly SignalRef[]): number[] {
+  const named = refs.map((ref) => {
+    const found = beside ? entryOfRef(beside, ref) : -1
+    return found >= 0 ? feed.count + found : entryOfRef(feed, ref)
+  })
+  return [...new Set(named.filter((hit) => hit >= 0))]
+}
+
+/** For each entry of one snapshot, the entry of the same signal in the other; -1 when it is not shown there. */
+export function createTranslations() {
+  const known = new WeakMap<Snapshot, WeakMap<Snapshot, Int32Array>>()
+
+  function translated(from: Snapshot, to: Snapshot): Int32Array {
+    return Int32Array.from({ length: from.count }, (_, entry) =>
+      shownEntry(to, from.keys.subarray(entry * WORDS, (entry + 1) * WORDS)),
+    )
+  }
+
+  return (from: Snapshot, to: Snapshot): Int32Array | undefined => {
+    if (from === to || from.id === to.id) return undefined // equal content, equal entries
+    const targets = known.get(from) ?? new WeakMap<Snapshot, Int32Array>()
+    known.set(from, targets)
+    const entries = targets.get(to) ?? translated(from, to)
+    targets.set(to, entries)
+    return entries
+  }
+}

@@ -1,0 +1,97 @@
+/**
+ * What answers taught us beside the feed: the rows behind handles that we gave and that no mirrored slice has, for
+ * activation and exact lookup (DESIGN 5.2). Kept in memory at once and in the storage soon after; merged and authorized
+ * anew whenever they are used, so that they never say more than today's feed would.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Reader } from '../feed/query.js'
+import { handleKey } from '../merge/identity.js'
+import type { Found, FoundRow } from '../store/found.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { foundSlice } from '../upstreams/fanout.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+
+const MOST_SIGNALS = 10_000 // in memory: what was found a moment ago, and what the storage need not be told again
+const MOST_UNWRITTEN = 10_000
+
+export type LearnedOptions = {
+  found: Found
+  /** The scope in which a reader is answered by an upstream; undefined when it is not asked any more. */
+  scopeOf(reader: Reader, upstream: string): string | undefined
+  onTrouble(message: string): void
+}
+
+const nameOf = ({ upstream, scope, segment }: FoundRow) => JSON.stringify([upstream, scope, segment])
+
+function slicesOf(rows: readonly FoundRow[]): Slice[] {
+  const byUpstream = new Map<string, FoundRow[]>()
+  for (const row of rows) byUpstream.set(row.agentUrl, [...(byUpstream.get(row.agentUrl) ?? []), row])
+  return [...byUpstream.values()].map((own) => {
+    const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
+    const listings = own.map(({ listing }) => JSON.parse(listing) as unknown)
+    return foundSlice({ id, agentUrl, scope }, listings, 0)
+  })
+}
+
+export function createLearned({ found, scopeOf, onTrouble }: LearnedOptions) {
+  const recent = new LRUCache<string, Map<string, FoundRow>>({ max: MOST_SIGNALS }) // by handle, then by name
+  const unwritten = new Map<string, FoundRow>()
+  let writing: Promise<void> | undefined
+
+  async function write(): Promise<void> {
+    while (unwritten.size > 0) {
+      const rows = [...unwritten]
+      unwritten.clear()
+      try {
+        await found.put(rows.map(([, row]) => row))
+      } catch (error) {
+        onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
+        for (const [name, row] of rows) if (!unwritten.has(name)) unwritten.set(name, row)
+        return // tried again with the next answer
+      }
+    }
+  }
+
+  /** Remembers rows; returns at once. */
+  function learn(rows: readonly FoundRow[]): void {
+    for (const row of rows) {
+      const known = recent.get(row.handle) ?? new Map<string, FoundRow>()
+      recent.set(row.handle, known)
+      if (known.get(nameOf(row))?.listing === row.listing) continue
+      known.set(nameOf(row), row)
+      if (unwritten.size < MOST_UNWRITTEN) unwritten.set(row.handle + nameOf(row), row)
+    }
+    writing ??= write().finally(() => {
+      writing = undefined
+    })
+  }
+
+  async function stored(handles: readonly string[]): Promise<FoundRow[]> {
+    try {
+      return await found.read(handles)
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error
+      return [] // the feed is served without its storage too: what is in memory has to do
+    }
+  }
+
+  /** The rows of these signals as the reader's upstreams gave them; what another account was given is not among them. */
+  async function rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> {
+    const ours = handles.filter((handle) => handleKey(handle) !== undefined)
+    const rows = new Map<string, FoundRow>()
+    for (const row of await stored(ours)) rows.set(row.handle + nameOf(row), row)
+    for (const handle of ours) {
+      for (const row of recent.get(handle)?.values() ?? []) rows.set(handle + nameOf(row), row)
+    }
+    return slicesOf([...rows.values()].filter(({ upstream, scope }) => scopeOf(reader, upstream) === scope))
+  }
+
+  return {
+    learn,
+    rowsOf,
+    /** Resolves when what was learned is written, or could not be. */
+    close: async () => void (await writing),
+  }
+}
+
+export type Learned = ReturnType<typeof createLearned>

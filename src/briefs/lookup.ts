@@ -1,0 +1,62 @@
+/**
+ * The named signals, in the order asked (specification, "Operation by combination of `signal_spec` and `signal_refs`":
+ * exact lookup): the feed's, and those that only answers know. What is not there or filtered out is left out, and is no
+ * error.
+ */
+
+import type { SignalRef } from '../adcp/reference.js'
+import { cursorOf, type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { Feed } from '../feed/feed.js'
+import { entryOfRef } from '../feed/lookup.js'
+import type { Reader } from '../feed/query.js'
+import { identityKey, signalHandle } from '../merge/identity.js'
+import type { Judge } from '../snapshot/judge.js'
+import { type AnswerPage, type AnswerPages, NOT_READY, type Refused } from './answer-pages.js'
+import { gatherFindings } from './findings.js'
+import { anchorsOf } from './hits.js'
+import type { Learned } from './learned.js'
+import { createGate } from './page.js'
+
+export type LookupOptions = {
+  feed: Pick<Feed, 'see'>
+  pages: AnswerPages
+  learned: Pick<Learned, 'rowsOf'>
+  /** What providers say at this moment. */
+  judge(): Judge
+}
+
+/** The handles that a reference may stand for (DESIGN 5.1, as feed/lookup.ts reads references). */
+function handlesOf(ref: SignalRef): string[] {
+  if (ref.scope === 'product') return []
+  if (ref.scope === 'data_provider') {
+    const { data_provider_domain: domain, signal_id: id } = ref
+    return [signalHandle(identityKey({ kind: 'provider', domain, id }))]
+  }
+  const agentUrl = canonicalUrl(ref.signal_source_url)
+  if (agentUrl === undefined) return []
+  // A row without any id of its own goes by our handle.
+  return [signalHandle(identityKey({ kind: 'source', agentUrl, id: ref.signal_id })), ref.signal_id]
+}
+
+export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
+  return async function lookup(input: GetSignalsRequest, reader: Reader): Promise<AnswerPage | Refused> {
+    const cursor = cursorOf(input)
+    if (cursor !== undefined) return pages.further(cursor, input, reader)
+    const refs = refsOf(input)
+    const before = feed.see({}, reader)
+    if (!before) return NOT_READY
+    const elsewhere = refs.filter((ref) => entryOfRef(before.snapshot, ref) < 0)
+    const handles = elsewhere.flatMap(handlesOf)
+    const slices = handles.length > 0 ? await learned.rowsOf(handles, reader) : []
+
+    const selection = selectionOf(input)
+    const seen = feed.see(selection, reader)
+    if (!seen) return NOT_READY
+    const { ground } = gatherFindings(seen.snapshot, slices, judge())
+    const passes = createGate(ground, seen.entries, { criteria: seen.criteria, reader })
+    return pages.first(ground, anchorsOf(ground, refs).filter(passes), input, reader)
+  }
+}
+
+export type Lookup = ReturnType<typeof createLookup>

@@ -1,0 +1,56 @@
+/** One page of an answer: rows as this reader may see them, in the answer's order. */
+import type { Criteria } from '../feed/canonical.js'
+import { createGrants } from '../feed/grants.js'
+import { createPages } from '../feed/page.js'
+import type { Reader } from '../feed/query.js'
+import { drained } from '../feed/steps.js'
+import { viewOf } from '../feed/view.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { type Ground, placeOf } from './hits.js'
+
+const COMMA = new TextEncoder().encode(',')
+
+export type Sight = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
+
+function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
+  const flags = new Uint8Array(snapshot.count)
+  for (const entry of entries) flags[entry] = 1
+  return flags
+}
+
+/** Whether a hit passes the criteria. `entries`: the feed's entries that do, from `feed.see`. */
+export function createGate(ground: Ground, entries: Uint32Array, { criteria, reader }: Sight) {
+  const inFeed = flagsOf(ground.feed, entries)
+  const inBeside =
+    ground.beside &&
+    flagsOf(ground.beside, drained(viewOf(ground.beside, criteria, reader.visibility === 'full')).entries)
+  return (hit: number): boolean =>
+    (hit < ground.feed.count ? inFeed[hit] : inBeside?.[hit - ground.feed.count]) === 1
+}
+
+/** The rows of some hits, as pieces to be written in order, commas included. */
+export function createRowPieces(ground: Ground, { criteria, reader, fields }: Sight) {
+  const pagesOf = (snapshot: Snapshot) =>
+    createPages(snapshot, {
+      criteria,
+      seesPrices: reader.visibility === 'full',
+      grants: createGrants(snapshot, reader, criteria),
+      ...(fields && { fields }),
+    })
+  const feedPages = pagesOf(ground.feed)
+  const besidePages = ground.beside && pagesOf(ground.beside)
+
+  function rowPieces(hit: number): Uint8Array[] {
+    const { snapshot, entry } = placeOf(ground, hit)
+    const pages = snapshot === ground.feed ? feedPages : (besidePages ?? feedPages)
+    return pages.rows(Uint32Array.of(entry))
+  }
+
+  return {
+    rows: (hits: readonly number[]) =>
+      hits.flatMap((hit, at) => (at === 0 ? rowPieces(hit) : [COMMA, ...rowPieces(hit)])),
+    row: (hit: number) => JSON.parse(Buffer.concat(rowPieces(hit)).toString()) as Record<string, unknown>,
+    warnings: (hits: readonly number[]) =>
+      feedPages.partialCoverage(Uint32Array.from(hits.filter((hit) => hit < ground.feed.count))),
+  }
+}

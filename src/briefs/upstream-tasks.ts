@@ -1,0 +1,47 @@
+/** Waits for upstreams that answered `submitted`, by asking each about its task now and then. */
+import type { Clock } from '../net/clock.js'
+import { pause } from '../net/pause.js'
+import { type Asked, answerSlice } from '../upstreams/fanout.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
+
+const FIRST_MS = 500
+const LONGEST_MS = 15_000
+const CALL_MS = 30_000
+
+export type UpstreamTask = { asked: Asked; taskId: string }
+export type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
+
+function resultRows(payload: Readonly<Record<string, unknown>>): unknown {
+  const { result } = payload
+  const inner = result && typeof result === 'object' ? (result as Record<string, unknown>).signals : undefined
+  return inner ?? payload.signals
+}
+
+export function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
+  /** The rows once the task is done; undefined when it failed, or when `until` (ms since the epoch) comes first. */
+  async function wait(
+    { asked, taskId }: UpstreamTask,
+    until: number,
+    signal: AbortSignal,
+  ): Promise<Slice | undefined> {
+    const args = { task_id: taskId, include_result: true }
+    for (let between = FIRST_MS; clock.now() < until && !signal.aborted; ) {
+      const outcome = await call(asked.id, 'get_task_status', args, {
+        deadline: Math.min(until, clock.now() + CALL_MS),
+        signal,
+        ...(asked.auth && { auth: asked.auth }),
+      })
+      if (outcome.kind === 'answer') {
+        const { status } = outcome.payload
+        if (status === 'completed') return answerSlice(asked, resultRows(outcome.payload), clock.now())
+        if (status !== 'submitted' && status !== 'working') return undefined
+      } else if (outcome.kind === 'error' && outcome.error.recovery !== 'transient') return undefined
+      await pause(clock, Math.min(between, until - clock.now()), signal)
+      between = Math.min(LONGEST_MS, between * 2)
+    }
+    return undefined
+  }
+
+  return { wait }
+}

@@ -1,0 +1,326 @@
+/**
+ * The composition root: a configuration becomes running parts. The only file that knows every room.
+ * `listings -> verdicts -> offers -> signals -> snapshot`, again whenever an upstream or a provider changes.
+ */
+import { randomBytes, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { type AddressInfo, createServer as createNetServer } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
+import { type ActivationOptions, createActivation } from '../activation/activation.js'
+import { createProviders } from '../authz/provider/providers.js'
+import { createBriefs } from '../briefs/briefs.js'
+import { readSynonyms } from '../briefs/synonym-file.js'
+import type { Config } from '../config/values.js'
+import type { Contribution } from '../feed/contributions.js'
+import { createFeed, type Feed } from '../feed/feed.js'
+import { inventoryOf } from '../feed/inventory.js'
+import type { Reader } from '../feed/query.js'
+import type { Clock } from '../net/clock.js'
+import { createEgress } from '../net/egress.js'
+import { createOperations, type ObservedParts } from '../operations/operations.js'
+import { traceRequests } from '../operations/tracing.js'
+import { createServer } from '../server/app.js'
+import { createAdmission } from '../server/door/admission.js'
+import { overlayName } from '../server/door/callers.js'
+import { activateSignal } from '../server/tasks/activate-signal.js'
+import { getTaskStatus } from '../server/tasks/get-task-status.js'
+import { listAccounts } from '../server/tasks/list-accounts.js'
+import { listTasks } from '../server/tasks/list-tasks.js'
+import { reportUsage } from '../server/tasks/report-usage.js'
+import { syncAccounts } from '../server/tasks/sync-accounts.js'
+import { createBuilderHost } from '../snapshot/builder-host.js'
+import { REPLAY_TTL_MS } from '../store/idempotency.js'
+import { openStore } from '../store/store.js'
+import type { Blobs } from '../upstreams/blobs.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import { createUpstreams } from '../upstreams/upstreams.js'
+import { opening } from './opening.js'
+import { createOverlays } from './overlays.js'
+import { createProviderQuestions } from './provider-questions.js'
+import { createPublisher } from './publisher.js'
+import type { ReloadState } from './reload.js'
+import { createSavedFeed } from './saved-feed.js'
+import {
+  accessOf,
+  admissionSettings,
+  credentialOf,
+  overlayAccounts,
+  providerSettings,
+  SANDBOX_SIGNALS,
+  settledAtStart,
+  upstreamsSettings,
+} from './settings.js'
+import { createVerdicts } from './verdicts.js'
+
+const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
+const SECRET_NAME = 'cursor-secret'
+const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
+
+export type FederationOptions = {
+  config: Config
+  sandboxSignals?: number
+  /** What /readyz says of the configuration file. */
+  configuration?: () => ReloadState
+  version: string
+  clock: Clock
+  random: () => number
+  log: Logger
+  /** Told of each step of an activation: a crash test kills the whole process there. */
+  reached?: ActivationOptions['reached']
+}
+
+export type Federation = {
+  app: FastifyInstance
+  /** Where the server listens. */
+  url: string
+  /** Resolves when the first snapshot is published and can be searched. */
+  ready: Promise<void>
+  feed: Feed
+  statuses(): readonly UpstreamStatus[]
+  contributions(): readonly Contribution[]
+  /**
+   * Makes another configuration the running one, without dropping a request or a slice; gives the settings that change
+   * only at the next start. Throws when it contradicts itself; then nothing has changed.
+   */
+  apply(config: Config): readonly string[]
+  /** Finishes what is in flight, then stops everything in the opposite order of its start. */
+  close(): Promise<void>
+}
+
+/** What was started, to be stopped in the opposite order. */
+function createStack() {
+  const closers: (() => void | Promise<void>)[] = []
+  return {
+    add<T extends { close(): unknown }>(part: T): T {
+      closers.push(async () => void (await part.close()))
+      return part
+    },
+    async close(): Promise<void> {
+      for (const close of closers.splice(0).reverse()) await close()
+    },
+  }
+}
+
+/** The sandbox is a development tool: its server libraries are loaded only when it is asked for. */
+async function sandboxHosts(
+  { config, sandboxSignals = SANDBOX_SIGNALS }: FederationOptions,
+  add: ReturnType<typeof createStack>['add'],
+): Promise<Readonly<Record<string, string>>> {
+  if (!config.sandbox) return {}
+  const { startSandbox } = await import('../sandbox/world.js')
+  return add(await startSandbox({ signals: sandboxSignals })).hosts
+}
+
+/** The same for all replicas that share a storage, and after every restart: cursors outlive both. */
+async function cursorSecret(blobs: Blobs): Promise<Uint8Array> {
+  const [known] = (await blobs.read(SECRET_NAME)) ?? []
+  if (known) return known
+  const fresh = randomBytes(32)
+  await blobs.write(SECRET_NAME, [fresh])
+  return (await blobs.read(SECRET_NAME))?.[0] ?? fresh
+}
+
+/** The agent card names our port before the server listens: a free one is looked up when the configuration says 0. */
+async function portOf({ host, port }: Config['listen']): Promise<number> {
+  if (port !== 0) return port
+  const probe = createNetServer().listen(0, host)
+  await once(probe, 'listening')
+  const { port: free } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return free
+}
+
+function factsOf({ callers }: Config, feed: Feed) {
+  const snapshot = feed.current()
+  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
+  return {
+    providerDomains,
+    servesOwned: types?.has('owned') ?? false,
+    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
+  }
+}
+
+/** Starts everything. Throws when the storage cannot be opened or the address cannot be listened on. */
+export async function startFederation(options: FederationOptions): Promise<Federation> {
+  const stack = createStack()
+  try {
+    return await composed(options, stack)
+  } catch (error) {
+    await stack.close()
+    throw error
+  }
+}
+
+async function composed(
+  options: FederationOptions,
+  stack: ReturnType<typeof createStack>,
+): Promise<Federation> {
+  const { version, clock, random, log, configuration, reached } = options
+  let { config } = options
+  const hosts = await sandboxHosts(options, stack.add)
+  const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
+  const egress = stack.add(createEgress({ policy: egressPolicy() }))
+  const { send } = egress
+  const store = stack.add(
+    await openStore({
+      url: config.storage.url,
+      now: clock.now,
+      onProblem: (problem) => log.warn({ problem }, 'storage'),
+    }),
+  )
+  const { blobs } = store
+
+  const operations = stack.add(
+    createOperations({
+      ...{ send, clock },
+      config: () => config,
+      parts: (): ObservedParts => ({ upstreams, providers, verdicts, feed }),
+    }),
+  )
+  const providers = stack.add(
+    createProviders({
+      ...{ send, blobs, clock, log },
+      ...providerSettings(() => config),
+    }),
+  )
+  const policy = () => config.authorization
+  const verdicts = createVerdicts({ providers, policy, clock })
+  const questions = createProviderQuestions(verdicts)
+  const upstreams = stack.add(
+    createUpstreams({
+      ...{ blobs, clock, random },
+      send: operations.send,
+      config: upstreamsSettings(config),
+      referencesFor: questions.referencesFor,
+      onTrouble: (message) => log.warn({ message }, 'upstreams'),
+    }),
+  )
+
+  stack.add(questions) // upstreams wait for its answers: it ends before they do
+  const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
+  const readOverlays = () =>
+    createOverlays({
+      ...{ upstreams, clock },
+      accounts: [...overlayAccounts(config).values()],
+      refreshMs: config.defaults.refreshMs,
+      timeoutMs: config.defaults.timeoutMs,
+      onChange: republish,
+    })
+  let overlays = readOverlays()
+  stack.add({ close: () => overlays.close() })
+  const builder = stack.add(createBuilderHost())
+  const savedFeed = stack.add(
+    createSavedFeed({ blobs, clock, onTrouble: (message) => log.warn({ message }, 'feed') }),
+  )
+  const discovery = stack.add(
+    createBriefs({
+      ...{ feed, upstreams, store, send, egressPolicy, clock },
+      judge: verdicts.judge,
+      access: (reader, upstream) => accessOf(config, reader, upstream),
+      synonyms: await readSynonyms(SYNONYMS),
+      newId: randomUUID,
+      onTrouble: (message) => log.warn({ message }, 'discovery'),
+      ...(config.webhookKey && { webhookKey: config.webhookKey }),
+    }),
+  )
+  const publisher = stack.add(
+    createPublisher({
+      ...{ upstreams, providers, policy, builder, feed, clock, log },
+      overlays: () => overlays,
+      onPublished(before, snapshot, seconds) {
+        operations.published(before, snapshot, seconds)
+        savedFeed.keep(snapshot)
+        discovery
+          .publish(snapshot)
+          .catch((err: unknown) =>
+            log.error({ err }, 'a snapshot could not be indexed; the last index stays'),
+          )
+      },
+      onFailure: operations.buildFailed,
+    }),
+  )
+  /** Once the feed is open; until then `opening` says when. */
+  function republish(): void {
+    if (feed.current()) void publisher.request()
+  }
+  questions.connect(upstreams, providers, republish)
+
+  const activation = stack.add(
+    await createActivation({
+      ...{ store, clock },
+      newId: randomUUID,
+      resolve(handle, caller, account) {
+        const layer = account && overlayName(caller, account)
+        const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
+        return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
+      },
+      upstreamAt: upstreams.idOf,
+      call(upstream, task, args, { deadline, caller }) {
+        const auth = credentialOf(config, caller, upstream)
+        return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
+      },
+      refreshSoon(upstream, caller) {
+        upstreams.refreshSoon(upstream)
+        overlays.refreshSoon(upstream, caller)
+      },
+      onProblem: (problem) => log.warn({ problem }, 'activation'),
+      ...(reached && { reached }),
+    }),
+  )
+  const admission = createAdmission(admissionSettings(config, send, clock))
+  const { host } = config.listen
+  const port = await portOf(config.listen)
+  const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
+  const app = stack.add(
+    createServer({
+      ...{ publicUrl, version, feed, upstreams, discovery, log },
+      facts: () => factsOf(config, feed),
+      admission,
+      declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
+      ...(configuration && { configuration }),
+      tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
+        task(activation),
+      ),
+      replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+      ...operations.shown,
+    }),
+  )
+  traceRequests(app)
+  const url = await app.listen({ host, port })
+  const [lastFeed] = await Promise.all([savedFeed.load(), upstreams.start()])
+  if (lastFeed) builder.restore(lastFeed)
+  void questions.open(upstreams, providers)
+  activation.start()
+
+  function apply(next: Config): readonly string[] {
+    const before = config
+    const follow = (wanted: Config) => {
+      config = wanted
+      egress.reconfigure(egressPolicy())
+      admission.reconfigure(admissionSettings(wanted, send, clock))
+      upstreams.reconfigure(upstreamsSettings(wanted))
+    }
+    try {
+      follow(next)
+    } catch (error) {
+      follow(before)
+      throw error
+    }
+    overlays.close()
+    overlays = readOverlays()
+    for (const name of overlayAccounts(before).keys()) feed.withdraw(name)
+    republish()
+    return settledAtStart(before, next)
+  }
+
+  return {
+    ...{ app, url, feed, apply },
+    ready: opening({ upstreams, providers, clock }).then(publisher.request).then(discovery.resume),
+    statuses: upstreams.statuses,
+    contributions: operations.contributions,
+    close: stack.close,
+  }
+}

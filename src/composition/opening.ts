@@ -1,0 +1,39 @@
+/**
+ * When the feed opens after a start. With saved slices at once: what was good before the restart is good now. Else when
+ * every upstream has answered and everything that follows from the answers was read, but not for ever: then with
+ * what is there, the rest named in `incomplete[]`.
+ */
+import type { Providers } from '../authz/provider/providers.js'
+import type { Clock } from '../net/clock.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
+
+const OPEN_AFTER_MS = 5_000
+const POLL_MS = 20
+
+export type OpeningOptions = { upstreams: Upstreams; providers: Providers; clock: Clock }
+
+/** While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead. */
+export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): boolean {
+  return nextAttemptAt > now
+}
+
+/** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
+export async function opening({ upstreams, providers, clock }: OpeningOptions): Promise<void> {
+  const until = clock.now() + OPEN_AFTER_MS
+  const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve))
+  async function poll(holds: () => boolean): Promise<void> {
+    while (!holds() && clock.now() < until) await pause(POLL_MS)
+  }
+  const upstreamsSettled = () =>
+    poll(() => upstreams.statuses().every((status) => isSettled(status, clock.now())))
+  const providersSettled = () => Promise.race([providers.settled(), pause(until - clock.now())])
+
+  if (upstreams.slices().length === 0) {
+    await poll(() => upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt ?? problem))
+    await upstreamsSettled()
+    await providersSettled()
+    await upstreamsSettled()
+  }
+  await providersSettled()
+}

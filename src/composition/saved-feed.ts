@@ -1,0 +1,96 @@
+/**
+ * Keeps the merged feed on disk, so that a restart takes it up instead of merging everything again. It is written behind:
+ * a copy that is some minutes old only leaves a little more to merge.
+ */
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Clock } from '../net/clock.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
+import type { Blobs } from '../upstreams/blobs.js'
+
+const NAME = 'feed'
+const SAVE_AFTER_MS = 2 * 60_000
+
+/** Rooms whose code decides what stands in a merged row. */
+const MAKERS = ['adcp', 'authz', 'merge', 'snapshot', 'feed']
+
+/** Names the code that runs: what other code merged could differ from what this one would. */
+async function maker(): Promise<string> {
+  const digest = createHash('sha256')
+  for (const room of MAKERS) {
+    const folder = fileURLToPath(new URL(`../${room}/`, import.meta.url))
+    const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.js')).sort()
+    for (const code of await Promise.all(names.map((name) => readFile(join(folder, name)))))
+      digest.update(code)
+  }
+  return digest.digest('hex')
+}
+
+/** Equal marks: a build that stands on the one finds as little to do as one that stands on the other. */
+function markOf({ id, stamps, slices }: Snapshot): string {
+  const digest = createHash('sha256').update(JSON.stringify([id, ...stamps]))
+  for (const { slice } of slices) digest.update(slice.agentUrl).update(slice.digests)
+  return digest.digest('hex')
+}
+
+export type SavedFeedOptions = {
+  blobs: Blobs
+  clock: Clock
+  /** Told in words of what could not be read or written: then the next start merges everything. */
+  onTrouble(message: string): void
+}
+
+export type SavedFeed = ReturnType<typeof createSavedFeed>
+
+export function createSavedFeed({ blobs, clock, onTrouble }: SavedFeedOptions) {
+  let made: Promise<string> | undefined
+  let saved: string | undefined
+  let latest: Snapshot | undefined
+  let cancel: (() => void) | undefined
+  let saving: Promise<void> = Promise.resolve()
+
+  async function write(): Promise<void> {
+    cancel?.()
+    cancel = undefined
+    const mark = latest && markOf(latest)
+    if (!latest || mark === saved) return
+    made ??= maker()
+    await blobs.write(NAME, snapshotParts(latest, await made))
+    saved = mark
+  }
+
+  function save(): void {
+    saving = saving
+      .then(write)
+      .catch((error: Error) => onTrouble(`the feed could not be saved: ${error.message}`))
+  }
+
+  return {
+    /** What an earlier process saved; undefined when there is nothing that this code made. */
+    async load(): Promise<Snapshot | undefined> {
+      try {
+        made ??= maker()
+        const parts = await blobs.read(NAME)
+        const snapshot = parts && snapshotFrom(parts, await made)
+        saved = snapshot && markOf(snapshot)
+        return snapshot
+      } catch (error) {
+        onTrouble(`the saved feed could not be read: ${(error as Error).message}`)
+        return undefined
+      }
+    },
+    /** The public snapshot in use: saved when it has stood for a while, or at the end. */
+    keep(snapshot: Snapshot): void {
+      latest = snapshot
+      cancel ??= clock.after(SAVE_AFTER_MS, save)
+    },
+    /** Saves what is not saved yet. */
+    async close(): Promise<void> {
+      save()
+      await saving
+    },
+  }
+}

@@ -1,0 +1,105 @@
+/**
+ * Loads the configuration (DESIGN 6): YAML or JSON, `${NAME}` from the environment, every problem named at once with
+ * its path and line, durations turned into milliseconds and defaults filled in.
+ */
+import { hash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import type { ErrorObject } from 'ajv'
+import { isNode, LineCounter, parseDocument } from 'yaml'
+import { createChecks } from '../adcp/checks.js'
+import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './problem.js'
+import { brokenRules, type Steps } from './rules.js'
+import { ConfigFile } from './schema.js'
+import { type Config, toConfig } from './values.js'
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
+
+const { conforms, errors } = createChecks({ allErrors: true, verbose: true })<ConfigFile>(ConfigFile)
+
+function interpolate(value: unknown, environment: Environment, missing: (name: string, at: Steps) => void) {
+  const walk = (node: unknown, at: Steps): unknown => {
+    if (typeof node === 'string') {
+      return node.replace(VARIABLE, (whole, name: string) => {
+        const found = environment[name]
+        if (found === undefined) missing(name, at)
+        return found ?? whole
+      })
+    }
+    if (Array.isArray(node)) return node.map((item, index) => walk(item, [...at, index]))
+    if (node && typeof node === 'object') {
+      return Object.fromEntries(Object.entries(node).map(([key, item]) => [key, walk(item, [...at, key])]))
+    }
+    return node
+  }
+  return walk(value, [])
+}
+
+function stepsOf(error: ErrorObject, value: unknown): Steps {
+  const steps: (string | number)[] = []
+  let node = value
+  for (const part of error.instancePath.split('/').slice(1)) {
+    const step = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    steps.push(Array.isArray(node) ? Number(step) : step)
+    node = (node as Record<string, unknown>)[step]
+  }
+  const extra = error.params.additionalProperty ?? error.params.missingProperty
+  return typeof extra === 'string' ? [...steps, extra] : steps
+}
+
+function valueAt(file: unknown, steps: Steps): unknown {
+  return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
+}
+
+/** The configuration in a text. Throws `ConfigError`, which names every problem. */
+export function parseConfig(path: string, text: string, environment: Environment): Config {
+  const lines = new LineCounter()
+  const document = parseDocument(text, { lineCounter: lines })
+  const lineOf = (steps: Steps): number | undefined => {
+    for (let depth = steps.length; depth > 0; depth -= 1) {
+      const node = document.getIn(steps.slice(0, depth), true)
+      if (isNode(node) && node.range) return lines.linePos(node.range[0]).line
+    }
+    return undefined
+  }
+  const problems: ConfigProblem[] = document.errors.map(({ message, linePos }) => ({
+    path: 'the file',
+    line: linePos?.[0].line,
+    expected: 'YAML or JSON',
+    got: message.split('\n')[0] ?? 'something else',
+  }))
+  if (problems.length > 0) throw new ConfigError(path, problems)
+
+  const problem = (steps: Steps, expected: string, got: string) =>
+    problems.push({ path: pathText(steps), line: lineOf(steps), expected, got })
+  const file = interpolate(document.toJS() ?? {}, environment, (name, at) =>
+    problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
+  )
+  if (conforms(file)) {
+    for (const [steps, expected] of brokenRules(file)) {
+      problem(steps, expected, shownValue(pathText(steps), valueAt(file, steps)))
+    }
+  } else {
+    for (const error of errors()) {
+      const steps = stepsOf(error, file)
+      const got = error.keyword === 'required' ? 'nothing' : shownValue(pathText(steps), error.data)
+      problem(steps, expectation(error), got)
+    }
+  }
+  if (problems.length > 0) throw new ConfigError(path, problems)
+  const revision = hash('sha256', JSON.stringify(file), 'hex').slice(0, 12)
+  return toConfig(path, revision, file as ConfigFile)
+}
+
+/** Reads and parses the file. Throws `ConfigError`, also when it cannot be read. */
+export async function loadConfig(path: string, environment: Environment): Promise<Config> {
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'an error'
+    throw new ConfigError(path, [{ path: 'the file', expected: 'a readable file', got: code }])
+  }
+  return parseConfig(path, text, environment)
+}

@@ -1,0 +1,84 @@
+/**
+ * Why a signal that no slice lists is not there. The evidence is looked at from the surest to the faintest: a row that was
+ * refused, a signal that was there before, a provider that publishes it, and last that nothing is known.
+ */
+import { type CompiledProvider, decide } from '../authz/rules/decide.js'
+import type { Identity } from '../merge/identity.js'
+import type { Roster } from '../upstreams/roster/roster.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+import type { Departure } from './departures.js'
+import type { Why } from './reasons.js'
+
+/** `detail` is a closed word; `agentUrls` are the upstreams it is about. */
+export type Absence = { why: Why; detail?: string; agentUrls: readonly string[] }
+
+export type AbsenceInput = {
+  /** As the person wrote it. */
+  ref: string
+  identity?: Identity
+  departure?: Departure
+  /** The provider of the identity, when it is held. */
+  provider?: CompiledProvider
+  slices: readonly Slice[]
+  roster: Roster
+  statuses: readonly UpstreamStatus[]
+  canonical(url: string): string | undefined
+  now: number
+}
+
+function refusedRow({ ref, identity, slices }: AbsenceInput): Absence | undefined {
+  const names = new Set([ref])
+  if (identity?.kind === 'provider') names.add(`${identity.domain}/${identity.id}`)
+  if (identity?.kind === 'source') names.add(`${identity.agentUrl}#${identity.id}`)
+  for (const { agentUrl, refused = [] } of slices) {
+    const row = refused.find(({ segment = '', signal = '' }) => names.has(segment) || names.has(signal))
+    if (row) return { why: 'refused_row', detail: row.reason, agentUrls: [agentUrl] }
+  }
+  return undefined
+}
+
+/** What keeps an upstream's rows away now; undefined when it is read. */
+function away(agentUrl: string, { roster, statuses, canonical }: AbsenceInput): Absence | undefined {
+  const agentUrls = [agentUrl]
+  const entry = roster.entries.find((each) => each.agentUrl === agentUrl)
+  if (!entry) {
+    const out = roster.excluded.find(({ url }) => canonical(url) === agentUrl)
+    return out
+      ? { why: 'upstream_excluded', detail: out.reason, agentUrls }
+      : { why: 'upstream_left', agentUrls }
+  }
+  const status = statuses.find(({ id }) => id === entry.id)
+  if (!status || status.state === 'starting') return { why: 'upstream_starting', agentUrls }
+  if (status.state !== 'absent') return undefined
+  return {
+    why: 'upstream_absent',
+    ...(status.problem && { detail: status.problem.reason }),
+    agentUrls,
+  }
+}
+
+function departed(input: AbsenceInput): Absence | undefined {
+  const { departure } = input
+  if (!departure) return undefined
+  const { agentUrls } = departure
+  const causes = agentUrls.flatMap((agentUrl) => away(agentUrl, input) ?? [])
+  return causes[0] ?? { why: 'withdrawn', agentUrls }
+}
+
+/** The provider knows the signal: whoever it authorizes should offer it. */
+function published(input: AbsenceInput): Absence | undefined {
+  const { provider, identity, roster, canonical, now } = input
+  if (identity?.kind !== 'provider' || !provider?.rules?.signals.has(identity.id)) return undefined
+  const agents = [
+    ...roster.entries.map(({ agentUrl }) => agentUrl),
+    ...roster.excluded.flatMap(({ url }) => canonical(url) ?? []),
+  ]
+  const entitled = agents.filter((url) => decide(provider, identity.id, url, now).outcome === 'authorized')
+  const causes = entitled.flatMap((agentUrl) => away(agentUrl, input) ?? [])
+  return causes[0] ?? { why: 'not_offered', agentUrls: entitled }
+}
+
+export function explainAbsence(input: AbsenceInput): Absence {
+  return refusedRow(input) ?? departed(input) ?? published(input) ?? { why: 'unknown', agentUrls: [] }
+}

@@ -1,0 +1,199 @@
+/**
+ * Why a signal is, or is not, in the feed: for the operator who is asked in the morning. One question, one answer with a
+ * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`).
+ */
+import { canonicalUrl } from '../adcp/url.js'
+import { evidenceOf, type ProviderEvidence, providerEvidence } from '../authz/report/evidence.js'
+import type { CompiledProvider } from '../authz/rules/decide.js'
+import type { ProviderState } from '../authz/state.js'
+import type { Verdict } from '../authz/verdict.js'
+import type { Feed } from '../feed/feed.js'
+import type { Selection } from '../feed/query.js'
+import { handleKey } from '../merge/identity.js'
+import type { Judge } from '../snapshot/judge.js'
+import { putKey, WORDS } from '../snapshot/keys.js'
+import { explainAbsence } from './absence.js'
+import type { Departures } from './departures.js'
+import { explainSignal, type OfferExplanation, type SignalExplanation } from './offers-of-signal.js'
+import { WHY, type Why } from './reasons.js'
+import { isPinnedTo, type Meaning, meaningOf } from './ref.js'
+import { handleOfSegment } from './segment.js'
+import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
+import { explainView, readerOf, type ViewCallers, type ViewExplanation } from './view.js'
+
+export type Explanation = {
+  ref: string
+  kind: 'signal' | 'upstream' | 'unknown'
+  reason: Why
+  /** The closed word behind the reason: of a verdict, a refused row, an upstream's failure. */
+  detail?: string
+  explanation: string
+  hint?: string
+  signal?: SignalExplanation
+  /** The upstream asked for, those that offer the signal, or those that explain why nobody does. */
+  upstreams: UpstreamExplanation[]
+  /** The provider of the signal, as it is held now. */
+  provider?: ProviderEvidence
+  /** When the signal left the feed. */
+  left_at?: string
+  snapshot?: { published_at: string; signals: number }
+  view?: ViewExplanation
+}
+
+/** What a person asks. `caller` and the selection: whose request the signal is missing from. */
+export type Question = Selection & { ref: string; caller?: string }
+
+export type Explained =
+  | { kind: 'explained'; explanation: Explanation }
+  | { kind: 'no_caller'; caller: string }
+
+export type ExplainSources = UpstreamSources & {
+  feed: Pick<Feed, 'current' | 'lookup'>
+  publishedAt(): number | undefined
+  judge(): Judge
+  provider(domain: string): CompiledProvider
+  providerState(domain: string): ProviderState | undefined
+  departures: Departures
+  callers(): ViewCallers
+  now(): number
+}
+
+type Told = Omit<Explanation, 'ref' | 'explanation' | 'upstreams'> & { agentUrls: readonly string[] }
+
+function keyOf(handle: string): Uint32Array | undefined {
+  const bytes = handleKey(handle)
+  if (!bytes) return undefined
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  return key
+}
+
+/** One word for all offers when they agree; the first near miss in words. */
+function verdictOf({ offers }: SignalExplanation): { detail?: string; hint?: string } {
+  const reasons = new Set(offers.flatMap(({ evidence }) => evidence?.reason ?? []))
+  const [detail] = reasons.size === 1 ? reasons : []
+  const hint = offers.find(({ evidence }) => evidence?.hint)?.evidence?.hint
+  return { ...(detail && { detail }), ...(hint && { hint }) }
+}
+
+export function createExplainer(sources: ExplainSources) {
+  const { feed, departures, now } = sources
+
+  function signalAt(handle: string): SignalExplanation | undefined {
+    const snapshot = feed.current()
+    const key = keyOf(handle)
+    if (!snapshot || !key) return undefined
+    const evidence = (domain: string, agentUrl: string, verdict: Verdict) => {
+      const state = sources.providerState(domain)
+      return state && evidenceOf(state, sources.provider(domain), agentUrl, verdict)
+    }
+    return explainSignal({ snapshot, key, judge: sources.judge(), evidence })
+  }
+
+  function aboutUpstream(agentUrl: string): Told {
+    const found = explainUpstream(agentUrl, sources)
+    const agentUrls = [agentUrl]
+    if (!found) {
+      const out = sources.roster().excluded.find(({ url }) => canonicalUrl(url) === agentUrl)
+      return out
+        ? { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
+        : { kind: 'unknown', reason: 'unknown', agentUrls }
+    }
+    const { state, problem, rows, published, hint } = found
+    const detail = problem && { detail: problem.reason }
+    const told = { kind: 'upstream' as const, agentUrls, ...(hint && { hint }) }
+    if (state === 'starting') return { ...told, reason: 'upstream_starting', ...detail }
+    if (state === 'absent') return { ...told, reason: 'upstream_absent', ...detail }
+    if (rows > 0 && published === 0) return { ...told, reason: 'nothing_published', ...detail }
+    return { ...told, reason: 'present', ...(detail ?? (state === 'stale' && { detail: 'stale' })) }
+  }
+
+  /** Of one offer, where the reference names one: by a handle of ours, or by the upstream's own segment id. */
+  function aboutOffers(signal: SignalExplanation, { ref }: Question, meaning: Meaning): Told {
+    const isMeant = ({ handle, segment_id }: OfferExplanation) =>
+      meaning.kind === 'signal'
+        ? meaning.pins === undefined || isPinnedTo(meaning.pins, handle)
+        : segment_id === ref
+    const offers = signal.offers.filter(isMeant)
+    const agentUrls = [...new Set(offers.map(({ agent_url }) => agent_url))]
+    const told = { kind: 'signal' as const, signal, agentUrls }
+    if (offers.length === 0) return { ...told, reason: 'offer_unknown' }
+    if (offers.some(({ fate }) => fate === 'stands')) return { ...told, reason: 'present' }
+    const fates = offers.map(({ fate }) => fate)
+    const reason = (['no_country_left', 'outranked'] as const).find((fate) => fates.includes(fate))
+    return { ...told, reason: reason ?? 'not_authorized', ...(!reason && verdictOf({ ...signal, offers })) }
+  }
+
+  function aboutAbsent(ref: string, meaning: Meaning): Told {
+    const { handle, identity } =
+      meaning.kind === 'signal' ? meaning : { handle: undefined, identity: undefined }
+    const departure = handle === undefined ? undefined : departures.of(handle)
+    const provider = identity?.kind === 'provider' ? sources.provider(identity.domain) : undefined
+    const { why, detail, agentUrls } = explainAbsence({
+      ref,
+      ...(identity && { identity }),
+      ...(departure && { departure }),
+      ...(provider && { provider }),
+      slices: sources.slices(),
+      roster: sources.roster(),
+      statuses: sources.statuses(),
+      canonical: canonicalUrl,
+      now: now(),
+    })
+    const state = identity?.kind === 'provider' ? sources.providerState(identity.domain) : undefined
+    return {
+      kind: why === 'unknown' ? 'unknown' : 'signal',
+      reason: why,
+      agentUrls,
+      ...(detail && { detail }),
+      ...(departure && { left_at: iso(departure.at) }),
+      ...(state && { provider: providerEvidence(state) }),
+    }
+  }
+
+  async function tell(question: Question): Promise<Told> {
+    const { ref } = question
+    const meaning = meaningOf(ref, sources.roster())
+    if (meaning.kind === 'upstream') return aboutUpstream(meaning.agentUrl)
+    if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
+    const handle = meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(), ref)
+    const signal = handle === undefined ? undefined : signalAt(handle)
+    if (!signal) return aboutAbsent(ref, meaning)
+    return aboutOffers(signal, question, meaning)
+  }
+
+  /** The same, as one caller's request would see it. */
+  function seen(told: Told, { caller, ref: _, ...selection }: Question): Told | undefined {
+    if (caller === undefined || told.reason !== 'present' || !told.signal) return told
+    const { anonymous } = sources.callers()
+    const reader = readerOf(caller, sources.callers())
+    if (!reader) return undefined
+    const view = explainView({ feed, signal: told.signal, reader, anonymous, selection })
+    if (view.access === 'none') return { ...told, reason: 'hidden_from_caller', view }
+    const [first] = view.filtered_by
+    if (first) return { ...told, reason: 'filtered_out', detail: first, view }
+    return { ...told, view, ...(view.prices === 'hidden' && { detail: 'prices_hidden' }) }
+  }
+
+  return {
+    async explain(question: Question): Promise<Explained> {
+      const told = seen(await tell(question), question)
+      if (!told) return { kind: 'no_caller', caller: question.caller ?? '' }
+      const { agentUrls, ...rest } = told
+      const snapshot = feed.current()
+      const at = sources.publishedAt()
+      return {
+        kind: 'explained',
+        explanation: {
+          ref: question.ref,
+          ...rest,
+          explanation: WHY[told.reason],
+          upstreams: agentUrls.flatMap((agentUrl) => explainUpstream(agentUrl, sources) ?? []),
+          ...(snapshot && at && { snapshot: { published_at: iso(at), signals: snapshot.shown.length } }),
+        },
+      }
+    },
+  }
+}
+
+export type Explainer = ReturnType<typeof createExplainer>

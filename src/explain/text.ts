@@ -1,0 +1,102 @@
+/** An explanation as lines for a terminal: the reason first, then what it rests on. */
+
+import { renderTable } from '../commands/table.js'
+import { problemText } from '../operations/why-not-more.js'
+import type { Explanation } from './explain.js'
+import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
+import type { UpstreamExplanation } from './upstream.js'
+
+function counted(of: Readonly<Record<string, number>>): string {
+  return Object.entries(of)
+    .map(([reason, count]) => `${count} ${reason}`)
+    .join(', ')
+}
+
+function verdict({ verdict: outcome, evidence }: OfferExplanation): string {
+  const grants = evidence?.grants.map(({ at }) => at).join(', ')
+  return [outcome, evidence?.reason, evidence?.hint, grants].filter(Boolean).join(': ')
+}
+
+function signalLines(signal: SignalExplanation, width: number): string[] {
+  const { handle, name, policy, defined_by_provider: defined, offers, deployments, conflicts } = signal
+  const rows = offers.map((offer) => [
+    offer.upstream,
+    offer.fate,
+    verdict(offer),
+    String(offer.pricing_options),
+    offer.segment_id,
+    offer.handle,
+  ])
+  return [
+    `${name}  ${handle}${policy ? `  policy ${policy}` : ''}${defined ? '  defined by its provider' : ''}`,
+    '',
+    renderTable(['offer of', 'fate', 'verdict', 'prices', 'its segment', 'handle'], rows, width),
+    ...(deployments.length > 0 ? [''] : []),
+    ...deployments.map(
+      ({ key, taken_from, is_live }) => `${key}: ${is_live ? 'live' : 'not live'}, from ${taken_from}`,
+    ),
+    ...conflicts.map(
+      ({ field, taken_from, differing }) =>
+        `${field}: from ${taken_from}; ${differing.join(', ')} say otherwise`,
+    ),
+  ]
+}
+
+function upstreamRow(upstream: UpstreamExplanation): string[] {
+  const { id, state, problem, rows, published, reasons, dropped, hint, confirmed_at: fresh } = upstream
+  const why = [problem && problemText(problem), counted(reasons), hint]
+  const refused = Object.keys(dropped).length > 0 ? `dropped: ${counted(dropped)}` : undefined
+  return [
+    id,
+    state,
+    String(rows),
+    String(published),
+    fresh ?? '-',
+    [...why, refused].filter(Boolean).join('; '),
+  ]
+}
+
+function providerLines({ provider, signal }: Explanation): string[] {
+  const files = [provider, ...(signal?.offers.map(({ evidence }) => evidence) ?? [])]
+  const [file] = files.filter((each) => each !== undefined)
+  if (!file) return []
+  const { document, problem, heldPointer } = file
+  return [
+    `provider ${file.provider}${document ? `: ${document.url}, confirmed ${document.confirmedAt}, good until ${document.expiresAt}` : ': no file'}`,
+    ...(problem ? [`  problem since ${problem.since}: ${problem.reason}, ${problem.message}`] : []),
+    ...(heldPointer
+      ? [`  a changed pointer to ${heldPointer.url} is on hold until ${heldPointer.adoptAt}`]
+      : []),
+  ]
+}
+
+function viewLines({ view }: Explanation): string[] {
+  if (!view) return []
+  const { caller, access, prices, filtered_by, activation_keys } = view
+  const keys = activation_keys.map(
+    ({ destination, shown }) => `${destination} ${shown ? 'shown' : 'not shown'}`,
+  )
+  return [
+    `caller ${caller}: access ${access}, prices ${prices}`,
+    ...(filtered_by.length > 0 ? [`  left out by ${filtered_by.join(', ')}`] : []),
+    ...(keys.length > 0 ? [`  activation keys: ${keys.join('; ')}`] : []),
+  ]
+}
+
+export function explanationText(told: Explanation, width: number): string {
+  const { ref, reason, detail, explanation, hint, signal, upstreams, snapshot, left_at } = told
+  const header = ['upstream', 'state', 'rows', 'published', 'confirmed', 'why not more']
+  const blocks = [
+    [`${ref}: ${reason}${detail ? ` (${detail})` : ''}`, explanation, ...(hint ? [hint] : [])],
+    left_at ? [`it left the feed at ${left_at}`] : [],
+    signal ? signalLines(signal, width) : [],
+    viewLines(told),
+    providerLines(told),
+    upstreams.length > 0 ? [renderTable(header, upstreams.map(upstreamRow), width)] : [],
+    snapshot ? [`snapshot of ${snapshot.published_at}, ${snapshot.signals} signals`] : [],
+  ]
+  return blocks
+    .filter((lines) => lines.length > 0)
+    .map((lines) => lines.join('\n'))
+    .join('\n\n')
+}

@@ -1,0 +1,77 @@
+/** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
+import type { Contribution } from '../feed/contributions.js'
+import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
+import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
+import type { UpstreamStatus } from '../upstreams/status.js'
+
+const MAX_REFUSED = 20
+
+export type UpstreamExplanation = {
+  id: string
+  agent_url: string
+  name: string
+  /** `static`, or the registry that lists it. */
+  source: string
+  /** Whether it is called with a credential of ours. */
+  has_credential: boolean
+  protocol?: string
+  mode?: string
+  state: UpstreamStatus['state']
+  problem?: { reason: string; message: string }
+  walked_at?: string
+  confirmed_at?: string
+  next_attempt_at?: string
+  rows: number
+  published: number
+  withheld: number
+  /** Withheld offers by verdict. */
+  reasons: Readonly<Record<string, number>>
+  hint?: string
+  /** Rows that were read and not kept. */
+  dropped: Readonly<Record<string, number>>
+  refused: readonly RefusedRow[]
+}
+
+export type UpstreamSources = {
+  roster(): Roster
+  statuses(): readonly UpstreamStatus[]
+  slices(): readonly Slice[]
+  contributions(): readonly Contribution[]
+}
+
+export const iso = (ms: number) => new Date(ms).toISOString()
+
+function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplanation {
+  const { id, agentUrl, name, source, auth } = entry
+  const status = sources.statuses().find((each) => each.id === id)
+  const slice = sources.slices().find((each) => each.agentUrl === agentUrl)
+  const given = sources.contributions().find((each) => each.upstream === id)
+  const { protocol, mode, problem, walkedAt, confirmedAt, nextAttemptAt } = status ?? {}
+  return {
+    id,
+    agent_url: agentUrl,
+    name,
+    source,
+    has_credential: auth.type !== 'none',
+    ...(protocol && { protocol }),
+    ...(mode && { mode }),
+    state: status?.state ?? 'starting',
+    ...(problem && { problem }),
+    ...(walkedAt && { walked_at: iso(walkedAt) }),
+    ...(confirmedAt && { confirmed_at: iso(confirmedAt) }),
+    ...(nextAttemptAt && { next_attempt_at: iso(nextAttemptAt) }),
+    rows: status?.listings ?? 0,
+    published: given?.published ?? 0,
+    withheld: given?.withheld ?? 0,
+    reasons: Object.fromEntries(given?.reasons ?? []),
+    ...(given?.hint && { hint: given.hint }),
+    dropped: status?.dropped ?? {},
+    refused: (slice?.refused ?? []).slice(0, MAX_REFUSED),
+  }
+}
+
+/** The upstream of a canonical url; undefined when it is not in the roster. */
+export function explainUpstream(agentUrl: string, sources: UpstreamSources): UpstreamExplanation | undefined {
+  const entry = sources.roster().entries.find((each) => each.agentUrl === agentUrl)
+  return entry && describe(entry, sources)
+}

@@ -1,0 +1,80 @@
+/**
+ * What one caller sees of a signal that is in the feed (DESIGN 5.6): the same rules that answer its requests are asked, one
+ * criterion at a time, so that the one that leaves the signal out has a name.
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import type { Destination } from '../adcp/signal.js'
+import type { Feed } from '../feed/feed.js'
+import type { Reader, Selection } from '../feed/query.js'
+import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import type { SignalExplanation } from './offers-of-signal.js'
+
+export const ANONYMOUS = 'anonymous'
+
+export type ViewCallers = {
+  anonymous: 'deny' | 'metadata'
+  keys: readonly { id: string; destinations: readonly Destination[] }[]
+}
+
+export type ViewExplanation = {
+  caller: string
+  access: 'none' | 'without_prices' | 'full'
+  /** Criteria of the request that, each alone, leave the signal out. */
+  filtered_by: readonly string[]
+  prices: 'shown' | 'hidden' | 'none'
+  /** Live deployments, and whether this caller gets their activation keys. */
+  activation_keys: readonly { destination: string; shown: boolean }[]
+}
+
+/** The caller as a reader of the feed; undefined when nobody goes by that name. */
+export function readerOf(caller: string, callers: ViewCallers): Reader | undefined {
+  if (caller === ANONYMOUS) return { caller, visibility: 'metadata', grants: [] }
+  const key = callers.keys.find(({ id }) => id === caller)
+  return key && { caller, visibility: 'full', grants: key.destinations }
+}
+
+/** Each criterion of a request by itself. */
+function criteria({ filters = {}, destinations, countries }: Selection): [name: string, Selection][] {
+  return [
+    ...Object.entries(filters).map(([name, value]): [string, Selection] => [
+      `filters.${name}`,
+      { filters: { [name]: value } },
+    ]),
+    ...(destinations ? [['destinations', { destinations }] as [string, Selection]] : []),
+    ...(countries ? [['countries', { countries }] as [string, Selection]] : []),
+  ]
+}
+
+export type ViewInput = {
+  feed: Pick<Feed, 'lookup'>
+  signal: SignalExplanation
+  reader: Reader
+  anonymous: ViewCallers['anonymous']
+  selection: Selection
+}
+
+export function explainView({ feed, signal, reader, anonymous, selection }: ViewInput): ViewExplanation {
+  const refs = [signal.ref as SignalRef]
+  const isThere = (asked: Selection) => {
+    const page = feed.lookup({ ...asked, refs }, reader)
+    return page.kind === 'page' && page.count > 0
+  }
+  const isDenied = reader.caller === ANONYMOUS && anonymous === 'deny'
+  const seesPrices = reader.visibility === 'full'
+  const priced = signal.offers.some(({ fate, pricing_options }) => fate === 'stands' && pricing_options > 0)
+  const granted = reader.grants.flatMap((grant) => destinationKey(grant) ?? [])
+  return {
+    caller: reader.caller,
+    access: isDenied ? 'none' : seesPrices ? 'full' : 'without_prices',
+    filtered_by: criteria(selection)
+      .filter(([, asked]) => !isThere(asked))
+      .map(([name]) => name),
+    prices: priced ? (seesPrices ? 'shown' : 'hidden') : 'none',
+    activation_keys: signal.deployments
+      .filter(({ is_live }) => is_live)
+      .map(({ key }) => ({
+        destination: key,
+        shown: granted.some((grant) => matchesDestination(key, grant)),
+      })),
+  }
+}

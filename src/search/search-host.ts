@@ -1,0 +1,96 @@
+/** Keeps a thread that indexes snapshots, and what is searched now. Serving goes on meanwhile on the index before. */
+import type { Worker } from 'node:worker_threads'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { startThread } from '../threads/start-thread.js'
+import { createSearcher, type Searcher } from './search.js'
+import type { SearchIndex } from './search-index.js'
+import type { SearchBuild } from './search-worker.js'
+import { compileSynonyms, type SynonymFile } from './synonyms.js'
+
+/** An index and the snapshot whose entries its rows are. */
+export type Searchable = { snapshot: Snapshot; searcher: Searcher }
+
+const HEAP_MB = 4_096 // words of a million signals while they are gathered
+
+export function createSearchHost(file: SynonymFile) {
+  const synonyms = compileSynonyms(file)
+  let worker: Worker | undefined
+  let current: Searchable | undefined
+  let next: { snapshot: Snapshot; number: number } | undefined
+  let work: Promise<void> | undefined
+  let published = 0
+  let indexed = 0
+  const waiting: (() => void)[] = []
+
+  function build({ count, rows }: Snapshot): Promise<SearchIndex> {
+    const thread =
+      worker ??
+      startThread(new URL('./search-worker.js', import.meta.url), {
+        resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+      })
+    worker = thread
+    return new Promise((resolve, reject) => {
+      const onExit = () => reject(new Error('the search worker ended'))
+      thread.once('exit', onExit)
+      thread.once('error', reject)
+      thread.once('message', (index: SearchIndex) => {
+        thread.unref() // an idle thread keeps no process alive
+        thread.off('exit', onExit)
+        thread.off('error', reject)
+        resolve(index)
+      })
+      thread.ref()
+      thread.postMessage({ synonyms: file, snapshot: { count, rows } } satisfies SearchBuild)
+    })
+  }
+
+  let closed = false
+
+  async function follow(): Promise<void> {
+    while (next) {
+      const { snapshot, number } = next
+      next = undefined
+      try {
+        if (snapshot.id !== current?.snapshot.id) {
+          current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
+        }
+        indexed = number
+      } catch (error) {
+        worker = undefined // a thread that died is replaced with the next snapshot
+        if (!closed) throw error
+      } finally {
+        for (const proceed of waiting.splice(0)) proceed()
+      }
+    }
+  }
+
+  return {
+    /** Indexes a snapshot soon; only the newest that waits is. Rejects when the index could not be built. */
+    publish(snapshot: Snapshot): Promise<void> {
+      published += 1
+      next = { snapshot, number: published }
+      work ??= follow().finally(() => {
+        work = undefined
+      })
+      return work
+    },
+    /** The number of the newest snapshot that was published; 0 before the first. */
+    newest: () => published,
+    /** Whether that snapshot, or a newer one, is what is searched. */
+    covers: (number: number) => number > 0 && indexed >= number,
+    /** When a snapshot was indexed, or could not be. */
+    change: () =>
+      new Promise<void>((resolve) => {
+        waiting.push(resolve)
+      }),
+    /** What is searched now; undefined until the first index stands. */
+    current: () => current,
+    async close(): Promise<void> {
+      closed = true // a build under way ends with its thread, and nobody waits for it any more
+      next = undefined
+      await worker?.terminate()
+    },
+  }
+}
+
+export type SearchHost = ReturnType<typeof createSearchHost>

@@ -1,0 +1,27 @@
+/** Builds the search index in a thread of its own: shared memory in, shared memory out (SCOUTING, Engine). */
+import { parentPort } from 'node:worker_threads'
+import type { Rows, Snapshot } from '../snapshot/snapshot.js'
+import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'
+import { compileSynonyms, type SynonymFile } from './synonyms.js'
+
+export type SearchBuild = { synonyms: SynonymFile; snapshot: Pick<Snapshot, 'count' | 'rows'> }
+
+const decoder = new TextDecoder()
+
+function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): SearchableRow {
+  const from = start[entry] as number
+  const chunk = chunks[chunkOf[entry] as number] as Uint8Array
+  return JSON.parse(decoder.decode(chunk.subarray(from, from + (length[entry] as number)))) as SearchableRow
+}
+
+/** Row `i` of the index is entry `i` of the snapshot; what the feed withholds has no words. */
+export function indexSnapshot({ synonyms, snapshot }: SearchBuild): SearchIndex {
+  const builder = createSearchIndexBuilder(compileSynonyms(synonyms))
+  for (let entry = 0; entry < snapshot.count; entry += 1) {
+    if (snapshot.rows.length[entry] === 0) builder.skip()
+    else builder.add(rowOf(snapshot.rows, entry))
+  }
+  return builder.finish()
+}
+
+parentPort?.on('message', (build: SearchBuild) => parentPort?.postMessage(indexSnapshot(build)))

@@ -1,0 +1,81 @@
+/**
+ * The A2A tasks that callers may ask for again, each visible to its owner only. The SDK's own store never forgets and
+ * clones whole pages (SCOUTING, A2A); this one is bounded in count, bytes and time, and keeps prepared rows as they are.
+ */
+import { Task as A2aTask } from '@a2a-js/sdk'
+import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
+import { LRUCache } from 'lru-cache'
+import { textOf, wrapped } from '../answer/chunks.js'
+import type { Payload } from '../answer/payload.js'
+
+const MAX_TASKS = 2_000
+const MAX_BYTES = 64 * 1024 * 1024
+const KEEP_MS = 10 * 60_000
+const LISTED = 100 // newest tasks of an owner that a listing can reach; each may hold a page
+
+export type KeptTask = {
+  id: string
+  contextId: string
+  /** ISO 8601. */
+  timestamp: string
+  payload: Payload
+}
+
+function bytesOf({ payload }: KeptTask): number {
+  return payload.rows.reduce((sum, row) => sum + row.byteLength, payload.head.length + payload.tail.length)
+}
+
+/** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
+export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
+  // An AdCP task that was submitted is an A2A task that is completed (FACTS 4).
+  if (dialect === '1.0') return payload.error ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
+  return payload.error ? 'failed' : 'completed'
+}
+
+function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
+  const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
+  const status = { state: stateOf(payload, '1.0'), timestamp }
+  const parts = [{ text: payload.message }, { data }]
+  return A2aTask.fromJSON({ id, contextId, status, artifacts: [{ artifactId: `${id}-result`, parts }] })
+}
+
+export function createA2aTasks(now: () => number) {
+  const kept = new LRUCache<string, { owner: string; task: KeptTask }>({
+    max: MAX_TASKS,
+    maxSize: MAX_BYTES,
+    sizeCalculation: ({ task }) => bytesOf(task) + 512,
+    ttl: KEEP_MS,
+    perf: { now },
+  })
+  const nameOf = (owner: string, id: string) => `${owner} ${id}`
+  const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
+
+  /** Anonymous callers own nothing: two of them cannot be told apart. */
+  function keep(owner: string | undefined, task: KeptTask): void {
+    if (owner !== undefined) kept.set(nameOf(owner, task.id), { owner, task })
+  }
+
+  async function load(id: string, context: ServerCallContext): Promise<A2aTask | undefined> {
+    const found = kept.get(nameOf(ownerOf(context), id))
+    return found && revived(found.task)
+  }
+
+  const store: TaskStore = {
+    load,
+    async list(params, context) {
+      const owner = ownerOf(context)
+      const newest = [...kept.values()].filter((entry) => entry.owner === owner).slice(0, LISTED)
+      // Filters and page tokens are the library's; it sees the owner's tasks for one listing and is dropped.
+      const listing = new InMemoryTaskStore()
+      for (const { task } of newest) await listing.save(revived(task), context)
+      return listing.list(params, context)
+    },
+    async save() {
+      // Every task is kept by `keep` in its terminal state; the SDK has nothing to add to it.
+    },
+  }
+
+  return { keep, store, size: () => kept.size }
+}
+
+export type A2aTasks = ReturnType<typeof createA2aTasks>

@@ -1,0 +1,197 @@
+/**
+ * A2A over JSON-RPC at POST /a2a, 1.0 and 0.3 on one route (FACTS 4). A message that names a skill is answered here
+ * from the same payload as over MCP; the rest goes to the official handlers.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { adcpError } from '../../adcp/error.js'
+import { type Chunk, sendChunks, wrapped } from '../answer/chunks.js'
+import type { Call, Dispatcher } from '../answer/dispatcher.js'
+import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
+import { INVALID_MESSAGE, INVALID_PARAMS, type RpcRequest, readBody, rpcError } from '../answer/json-rpc.js'
+import type { Payload } from '../answer/payload.js'
+import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
+import { hangUpSignal } from '../door/hang-up.js'
+import type { Overload } from '../door/overload.js'
+import type { RateLimiter } from '../door/rate-limit.js'
+import type { A2aCold } from './a2a-cold.js'
+import { readSkill, type SkillCall } from './a2a-message.js'
+import { type A2aTasks, type KeptTask, stateOf } from './a2a-tasks.js'
+import type { AgentCardDocument } from './agent-card.js'
+
+const JSON_HEADERS = { 'content-type': 'application/json', vary: 'A2A-Version, Accept-Encoding' }
+const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
+const SSE_HEADERS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache', vary: 'A2A-Version' }
+const VERSION_NOT_SUPPORTED = -32_009
+const UNSUPPORTED_OPERATION = -32_004
+const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
+
+type Dialect = '1.0' | '0.3'
+
+/** The methods that send a message: what dialect their answers are in, and whether these are a stream. */
+const SENDS = new Map<string, { dialect: Dialect; isStream: boolean }>([
+  ['SendMessage', { dialect: '1.0', isStream: false }],
+  ['SendStreamingMessage', { dialect: '1.0', isStream: true }],
+  ['message/send', { dialect: '0.3', isStream: false }],
+  ['message/stream', { dialect: '0.3', isStream: true }],
+])
+
+export type A2aOptions = {
+  door: Door
+  dispatcher: Dispatcher
+  cold: A2aCold
+  tasks: A2aTasks
+  card: AgentCardDocument
+  limiter: RateLimiter
+  overload: Overload
+  gzip: GzipPages
+  now: () => number
+  newTaskId: () => string
+}
+
+/** Undefined for a version that we do not speak. No header means 0.3 (A2A 1.0, "Versioning"). */
+function dialectOf({ headers }: FastifyRequest): Dialect | undefined {
+  const version = headers['a2a-version']
+  if (version === undefined || version === '' || version === '0.3') return '0.3'
+  return version === '1.0' ? '1.0' : undefined
+}
+
+/** Whose tasks a caller may see again; anonymous callers cannot be told apart. */
+function ownerOf(who: Entered): string | undefined {
+  return who.kind === 'caller' && who.caller.role !== 'anonymous' ? who.caller.id : undefined
+}
+
+/** The response that carries a task: one artifact, a text part and a data part with the flat payload (FACTS 4). */
+function taskResponse(
+  id: string,
+  { id: taskId, contextId, timestamp, payload }: KeptTask,
+  dialect: Dialect,
+): Chunk[] {
+  const isCurrent = dialect === '1.0'
+  const status = `{"state":"${stateOf(payload, dialect)}","timestamp":"${timestamp}"}`
+  const text = JSON.stringify(payload.message)
+  const task = `"id":"${taskId}","contextId":${JSON.stringify(contextId)},"status":${status},"artifacts":[{"artifactId":"${taskId}-result","name":"result","parts":[`
+  const parts = isCurrent
+    ? `{"text":${text}},{"data":`
+    : `{"kind":"text","text":${text}},{"kind":"data","data":`
+  const before = `{"jsonrpc":"2.0","id":${id},"result":${isCurrent ? '{"task":{' : '{"kind":"task",'}`
+  return wrapped(before + task + parts, payload, `}]}]}${isCurrent ? '}}' : '}'}`)
+}
+
+/** One event of a stream. Line breaks can stand only between the tokens of an echoed context: a space does as well. */
+function asEvent(chunks: readonly Chunk[]): Chunk[] {
+  const lines = chunks.map((chunk) => (typeof chunk === 'string' ? chunk.replaceAll(/[\r\n]+/g, ' ') : chunk))
+  return ['data: ', ...lines, '\n\n']
+}
+
+export function addA2a(app: FastifyInstance, options: A2aOptions): void {
+  const { door, dispatcher, cold, tasks, limiter, overload, gzip, now, newTaskId } = options
+
+  function callOf(
+    { skill, input, rawContext, contextId }: SkillCall,
+    who: Entered,
+    reply: FastifyReply,
+  ): Call {
+    return {
+      task: skill,
+      arguments: input,
+      rawContext,
+      contextId,
+      who,
+      transport: 'a2a',
+      requestId: reply.request.id,
+      signal: () => hangUpSignal(reply),
+    }
+  }
+
+  function unknownSkill(call: Call): Payload {
+    const error = adcpError('INVALID_REQUEST', 'The message names no skill of this agent.', {
+      field: 'skill',
+      suggestion: 'Send a data part {"skill": ..., "input": {...}}; the skills are in the agent card.',
+    })
+    return dispatcher.refuse(call, error)
+  }
+
+  function run(call: Call): Payload | Promise<Payload> {
+    if (!dispatcher.has(call.task)) return unknownSkill(call)
+    const payload = dispatcher.run(call)
+    return payload instanceof Promise ? overload.track(payload) : payload
+  }
+
+  function sendMessage(
+    request: RpcRequest,
+    how: { dialect: Dialect; isStream: boolean },
+    who: Entered,
+    reply: FastifyReply,
+  ): void | Promise<void> {
+    const read = readSkill(request)
+    const fault = (code: number, reason: string) =>
+      sendChunks(reply, 200, JSON_HEADERS, [rpcError(request.id, code, reason)])
+    if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
+    if (read.kind === 'continues') return fault(UNSUPPORTED_OPERATION, 'Every task of this agent is finished')
+    const finish = (payload: Payload) => {
+      const task = {
+        id: newTaskId(),
+        contextId: payload.contextId,
+        timestamp: new Date(now()).toISOString(),
+        payload,
+      }
+      tasks.keep(ownerOf(who), task)
+      const chunks = taskResponse(request.id, task, how.dialect)
+      if (how.isStream) return sendChunks(reply, 200, SSE_HEADERS, asEvent(chunks))
+      const packed = takesGzip(reply.request.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+      if (packed) return sendChunks(reply, 200, GZIP_HEADERS, packed)
+      return sendChunks(reply, 200, JSON_HEADERS, chunks)
+    }
+    const payload = run(callOf(read.call, who, reply))
+    return payload instanceof Promise ? payload.then(finish) : finish(payload)
+  }
+
+  async function callCold({ id, message }: RpcRequest, dialect: Dialect, who: Entered, reply: FastifyReply) {
+    const answer = await cold.answer(message, dialect, ownerOf(who))
+    const withId = (response: object) => {
+      const { id: _, ...rest } = response as Record<string, unknown>
+      return `{"id":${id},${JSON.stringify(rest).slice(1)}`
+    }
+    if (answer.kind === 'one') return sendChunks(reply, 200, JSON_HEADERS, [withId(answer.response)])
+    const events = answer.responses.flatMap((response) => asEvent([withId(response)]))
+    sendChunks(reply, 200, SSE_HEADERS, events)
+  }
+
+  function serve(who: Entered, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    const body = readBody(request.body)
+    const fault = (status: number, id: string, code: number, reason: string) =>
+      sendChunks(reply, status, JSON_HEADERS, [rpcError(id, code, reason)])
+    if (body.kind === 'broken') return fault(400, 'null', body.code, body.reason)
+    if (body.kind === 'batch') return fault(400, 'null', INVALID_MESSAGE, 'A2A has no batches')
+    const { message } = body
+    if (message.kind === 'invalid') return fault(400, message.id, INVALID_MESSAGE, message.reason)
+    if (message.kind !== 'request') return fault(400, 'null', INVALID_MESSAGE, 'A message must be a request')
+    const dialect = dialectOf(request)
+    if (!dialect) {
+      return fault(
+        200,
+        message.id,
+        VERSION_NOT_SUPPORTED,
+        'This A2A version is not supported; 1.0 and 0.3 are',
+      )
+    }
+    const send = SENDS.get(message.method)
+    if (send) return sendMessage(message, send, who, reply)
+    const wait = limiter.take(who.bucket, now())
+    return wait > 0 ? turnAway(reply, limited(wait)) : callCold(message, dialect, who, reply)
+  }
+
+  app.post('/a2a', (request, reply) => {
+    const enter = (who: Entered | TurnedAway) =>
+      who.kind === 'turned_away' ? turnAway(reply, who) : serve(who, request, reply)
+    const who = door.enter(request)
+    return who instanceof Promise ? who.then(enter) : enter(who)
+  })
+
+  const card = JSON.stringify(options.card)
+  for (const path of [...CARD_PATHS, ...CARD_PATHS.map((one) => `/a2a${one}`)]) {
+    app.get(path, (_request, reply) =>
+      reply.header('cache-control', 'public, max-age=300').type('application/json').send(card),
+    )
+  }
+}

@@ -1,0 +1,64 @@
+/**
+ * Writes an answer that is made of text and prepared bytes. The reply is hijacked and the pieces are handed to the
+ * socket as they are: joining them first costs two thirds of the throughput of a page (SCOUTING, MCP server).
+ */
+import type { FastifyReply } from 'fastify'
+import { bufferOf } from '../../upstreams/rows/json.js'
+import type { Payload } from './payload.js'
+
+export type Chunk = string | Uint8Array
+
+/** A payload between what a transport writes before and after it. */
+export function wrapped(before: string, payload: Payload, after: string): Chunk[] {
+  const { head, rows, tail } = payload
+  if (rows.length === 0) return [before + head + tail + after]
+  return [before + head, ...rows, tail + after]
+}
+
+/**
+ * The payload as the inside of a JSON string, quotes included. Rows are JSON already, so only quotes and backslashes
+ * can need an escape, and those are single bytes in UTF-8: Latin-1 carries all other bytes through unchanged.
+ */
+export function quoted(payload: Payload): Chunk[] {
+  const { head, rows, tail } = payload
+  const open = JSON.stringify(head).slice(0, -1)
+  if (rows.length === 0) return [`${open}${JSON.stringify(tail).slice(1)}`]
+  const escaped = (row: Uint8Array) =>
+    Buffer.from(JSON.stringify(bufferOf(row).toString('latin1')).slice(1, -1), 'latin1')
+  return [open, ...rows.map(escaped), JSON.stringify(tail).slice(1)]
+}
+
+/** All chunks as one text, for the paths that are not hot. */
+export function textOf(chunks: readonly Chunk[]): string {
+  return chunks.map((chunk) => (typeof chunk === 'string' ? chunk : bufferOf(chunk).toString())).join('')
+}
+
+function byteLength(chunk: Chunk): number {
+  return typeof chunk === 'string' ? Buffer.byteLength(chunk) : chunk.byteLength
+}
+
+/**
+ * Sends the chunks as one response with its length declared. Text stays text until the socket: what Node writes
+ * with the header in one piece costs one system call less than a buffer beside it.
+ */
+export function sendChunks(
+  reply: FastifyReply,
+  status: number,
+  headers: Record<string, string>,
+  chunks: readonly Chunk[],
+) {
+  let length = 0
+  for (const chunk of chunks) length += byteLength(chunk)
+  reply.hijack()
+  const { raw } = reply
+  // A server that closes finishes this answer, and must not wait for another request on the same connection.
+  if (!reply.server.server.listening) raw.shouldKeepAlive = false
+  raw.writeHead(status, { 'content-length': length, 'x-request-id': reply.request.id, ...headers })
+  const last = chunks.length - 1
+  if (last > 0) {
+    raw.cork()
+    for (let at = 0; at < last; at++) raw.write(chunks[at])
+    raw.end(chunks[last])
+    raw.uncork()
+  } else raw.end(chunks[0])
+}

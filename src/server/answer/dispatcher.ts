@@ -1,0 +1,179 @@
+/**
+ * From a task's name and arguments to its payload: version, limits, access, request schema, handler, envelope, in
+ * this order, once for both transports (FACTS 1, 2). A caller's mistake is an answer; an exception here is a bug.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import { adcpError } from '../../adcp/error.js'
+import { isRecord } from '../../adcp/json.js'
+import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
+import { negotiate, type VersionPin } from '../../adcp/version.js'
+import type { Identified } from '../door/callers.js'
+import { CALL_MS } from '../door/hang-up.js'
+import type { RateLimiter } from '../door/rate-limit.js'
+import { type CallOrigin, Context } from './call-context.js'
+import { type Envelope, type Payload, payloadOf } from './payload.js'
+import type { CallContext, Task, TaskAnswer } from './task.js'
+
+const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
+
+export type Call = CallOrigin & {
+  task: string
+  arguments: unknown
+  /** The JSON text of `arguments.context`; asked for only when there is one. */
+  rawContext: () => string | undefined
+  /** The transport's own conversation id, when it has one. */
+  contextId: string | undefined
+  who: Extract<Identified, { kind: 'caller' | 'denied' }>
+}
+
+export type Observed = {
+  task: string
+  transport: 'mcp' | 'a2a'
+  /** `completed` and its like, or the error's code. */
+  outcome: string
+  ms: number
+}
+
+export type DispatcherOptions = {
+  tasks: readonly Task[]
+  limiter: RateLimiter
+  now: () => number
+  /** The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes. */
+  contextIdOf: (bucket: string) => string
+  observe: (observed: Observed) => void
+  /** Told of every exception a task threw. */
+  onBug: (error: unknown, call: Call) => void
+}
+
+type Entry = { task: Task; check: (value: unknown) => Checked<TSchema> }
+
+/** The pins that are well formed; the others are for the request schema to refuse. */
+function pinsOf(input: Record<string, unknown>): VersionPin {
+  const { adcp_version: version, adcp_major_version: major } = input
+  const pin: VersionPin = {}
+  if (typeof version === 'string' && /^\d+\.\d+(-[a-zA-Z0-9.-]+)?$/.test(version)) pin.adcp_version = version
+  if (typeof major === 'number') pin.adcp_major_version = major
+  return pin
+}
+
+function refusal(...parts: Parameters<typeof adcpError>): TaskAnswer {
+  return { kind: 'refused', error: adcpError(...parts) }
+}
+
+export function createDispatcher(options: DispatcherOptions) {
+  const { limiter, now, observe, onBug } = options
+  const entries = new Map<string, Entry>()
+  for (const task of options.tasks) {
+    const entry = { task, check: compileCheck(task.request) }
+    for (const name of [task.name, ...(task.aliases ?? [])]) {
+      if (entries.has(name)) throw new Error(`Two tasks are named ${name}`)
+      entries.set(name, entry)
+    }
+  }
+
+  function contextIdFor(call: Call): string {
+    const asked = isRecord(call.arguments) ? call.arguments.context_id : undefined
+    const given = asked ?? call.contextId
+    return typeof given === 'string' && CONTEXT_ID.test(given) ? given : options.contextIdOf(call.who.bucket)
+  }
+
+  function envelopeOf(call: Call): Envelope {
+    const envelope: Envelope = { release: '3.1', contextId: contextIdFor(call) }
+    const context = isRecord(call.arguments) && isRecord(call.arguments.context) && call.rawContext()
+    if (context) envelope.context = context
+    return envelope
+  }
+
+  function contextOf(call: Call, { contextId, release }: Envelope, arrived: number): CallContext {
+    if (call.who.kind !== 'caller') throw new Error('A denied caller reached a task')
+    return new Context(call.who.caller, release, arrived, arrived + CALL_MS, contextId, call)
+  }
+
+  /** Everything before the handler; undefined when the call may go on. */
+  function gate(call: Call, input: unknown, arrived: number): TaskAnswer | undefined {
+    const { who } = call
+    if (who.kind === 'denied') {
+      return refusal('AGENT_ACCESS_DENIED', 'These credentials do not give access to this signals agent.', {
+        suggestion: 'Ask the operator of this agent to let your principal in.',
+      })
+    }
+    const wait = limiter.take(who.bucket, arrived)
+    if (wait > 0) {
+      return refusal('RATE_LIMITED', 'Too many requests.', {
+        retry_after: wait,
+        suggestion: 'Wait for retry_after seconds, then repeat the request.',
+      })
+    }
+    if (!isRecord(input)) {
+      return {
+        kind: 'refused',
+        error: invalidRequest([{ pointer: '', message: 'must be an object', keyword: 'type' }]),
+      }
+    }
+    return undefined
+  }
+
+  function guarded(
+    run: () => TaskAnswer | Promise<TaskAnswer>,
+    call: Call,
+  ): TaskAnswer | Promise<TaskAnswer> {
+    const bug = (error: unknown): TaskAnswer => {
+      onBug(error, call)
+      return refusal('SERVICE_UNAVAILABLE', 'Something went wrong on our side.', { retry_after: 5 })
+    }
+    try {
+      const answer = run()
+      return answer instanceof Promise ? answer.catch(bug) : answer
+    } catch (error) {
+      return bug(error)
+    }
+  }
+
+  function answer(
+    { task, check }: Entry,
+    call: Call,
+    envelope: Envelope,
+    arrived: number,
+  ): TaskAnswer | Promise<TaskAnswer> {
+    const input = call.arguments === undefined ? {} : call.arguments
+    const stopped = gate(call, input, arrived)
+    if (stopped) return stopped
+    const release = negotiate(pinsOf(input as Record<string, unknown>))
+    if (typeof release !== 'string') return { kind: 'refused', error: release }
+    envelope.release = release
+    const context = contextOf(call, envelope, arrived)
+    if (task.mutating && context.caller.role === 'anonymous') {
+      return refusal('AUTH_REQUIRED', 'This task needs credentials.', {
+        suggestion: 'Send Authorization: Bearer with a key of this agent.',
+      })
+    }
+    const checked = check(input)
+    if (!checked.ok) return { kind: 'refused', error: invalidRequest(checked.issues) }
+    return guarded(() => task.handle(checked.value, context), call)
+  }
+
+  /** The payload of one call; synchronous when the task is. Throws when there is no such task. */
+  function run(call: Call): Payload | Promise<Payload> {
+    const entry = entries.get(call.task)
+    if (!entry) throw new Error(`No task is named ${call.task}`)
+    const arrived = now()
+    const envelope = envelopeOf(call)
+    const finish = (said: TaskAnswer): Payload => {
+      const payload = payloadOf(said, envelope)
+      const outcome = payload.error?.code ?? payload.status
+      observe({ task: entry.task.name, transport: call.transport, outcome, ms: now() - arrived })
+      return payload
+    }
+    const said = answer(entry, call, envelope, arrived)
+    return said instanceof Promise ? said.then(finish) : finish(said)
+  }
+
+  /** A failure of a call that names no task of ours, in the envelope a task would have. */
+  function refuse(call: Call, error: ReturnType<typeof adcpError>): Payload {
+    return payloadOf({ kind: 'refused', error }, envelopeOf(call))
+  }
+
+  return { tasks: options.tasks, has: (name: string) => entries.has(name), run, refuse }
+}
+
+export type Dispatcher = ReturnType<typeof createDispatcher>

@@ -1,0 +1,95 @@
+/**
+ * JSON-RPC 2.0 as both transports read it: from body bytes to messages, or to the error that the bytes deserve.
+ * An id is kept as the JSON text it came in, so that it goes back exactly: a long integer would lose digits.
+ */
+import { isDeeperThan, rawValue } from '../../adcp/raw-json.js'
+
+const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
+const MAX_BATCH = 50
+
+export const PARSE_ERROR = -32_700
+export const INVALID_MESSAGE = -32_600
+export const METHOD_NOT_FOUND = -32_601
+export const INVALID_PARAMS = -32_602
+
+export type RpcRequest = {
+  kind: 'request'
+  /** JSON text. */
+  id: string
+  method: string
+  params: unknown
+  message: Record<string, unknown>
+  /** JSON text of the value at a path inside the message. */
+  raw: (path: readonly (string | number)[]) => string | undefined
+}
+
+export type RpcMessage =
+  | RpcRequest
+  | { kind: 'notification' }
+  /** An answer to something we never asked. */
+  | { kind: 'response' }
+  | { kind: 'invalid'; id: string; reason: string }
+
+export type RpcBody =
+  | { kind: 'single'; message: RpcMessage }
+  | { kind: 'batch'; messages: RpcMessage[] }
+  | { kind: 'broken'; code: number; reason: string }
+
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+function idText(id: unknown, raw: () => string | undefined): string | undefined {
+  if (typeof id === 'string') return JSON.stringify(id)
+  if (typeof id !== 'number') return undefined
+  return Number.isSafeInteger(id) ? String(id) : raw()
+}
+
+function readMessage(value: unknown, text: string, path: readonly (string | number)[]): RpcMessage {
+  const invalid = (id: string, reason: string): RpcMessage => ({ kind: 'invalid', id, reason })
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return invalid('null', 'A message must be an object')
+  }
+  const message = value as Record<string, unknown>
+  const raw = (inner: readonly (string | number)[]) => rawValue(text, [...path, ...inner])
+  const id = idText(message.id, () => raw(['id']))
+  if (message.jsonrpc !== '2.0') return invalid(id ?? 'null', 'jsonrpc must be "2.0"')
+  if (typeof message.method !== 'string') {
+    return 'result' in message || 'error' in message
+      ? { kind: 'response' }
+      : invalid(id ?? 'null', 'method must be a string')
+  }
+  if (message.id === undefined) return { kind: 'notification' }
+  if (id === undefined) return invalid('null', 'id must be a string or a number')
+  const { method, params } = message
+  if (params !== undefined && (typeof params !== 'object' || params === null)) {
+    return invalid(id, 'params must be an object')
+  }
+  return { kind: 'request', id, method, params, message, raw }
+}
+
+/** The messages of a request body. */
+export function readBody(body: unknown): RpcBody {
+  let text: string
+  let value: unknown
+  try {
+    text = decoder.decode(body instanceof Uint8Array ? body : new Uint8Array())
+    value = JSON.parse(text)
+  } catch {
+    // Whatever is wrong with the bytes, JSON-RPC has one word for it.
+    return { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
+  }
+  if (isDeeperThan(text, MAX_DEPTH)) {
+    return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }
+  }
+  if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, text, []) }
+  if (value.length === 0 || value.length > MAX_BATCH) {
+    const reason = `A batch must have 1 to ${MAX_BATCH} messages`
+    return { kind: 'broken', code: INVALID_MESSAGE, reason }
+  }
+  return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
+}
+
+/** The JSON text of an error response. */
+export function rpcError(id: string, code: number, message: string, data?: unknown): string {
+  const more = data === undefined ? '' : `,"data":${JSON.stringify(data)}`
+  return `{"jsonrpc":"2.0","id":${id},"error":{"code":${code},"message":${JSON.stringify(message)}${more}}}`
+}

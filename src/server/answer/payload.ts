@@ -1,0 +1,74 @@
+/**
+ * The flat answer of a task as bytes: envelope and task fields side by side (specification, "Response body"; FACTS 2).
+ * Both transports write the same payload. Prepared rows stay the bytes they are: parsing and serialising a page
+ * again would cost fourteen times its delivery (SCOUTING, MCP server).
+ */
+import type { AdcpError } from '../../adcp/error.js'
+import type { Release } from '../../adcp/version.js'
+import type { TaskAnswer } from './task.js'
+
+export type Envelope = {
+  release: Release
+  contextId: string
+  /** The JSON text of the caller's `context`, echoed byte for byte. */
+  context?: string
+}
+
+export type Payload = {
+  /** Present when the task failed. */
+  error?: AdcpError
+  status: string
+  message: string
+  contextId: string
+  /** JSON text up to the rows, the rows, and the rest; without rows all of it is in `head`. */
+  head: string
+  rows: readonly Uint8Array[]
+  tail: string
+}
+
+type Answer = Extract<TaskAnswer, { kind: 'answer' }>
+
+/** The members of an object as JSON, each with a comma before it. */
+function members(fields: Readonly<Record<string, unknown>>): string {
+  let text = ''
+  for (const name in fields) {
+    const value = fields[name]
+    if (value !== undefined) text += `,${JSON.stringify(name)}:${JSON.stringify(value)}`
+  }
+  return text
+}
+
+function opening(status: string, message: string, { release, contextId }: Envelope): string {
+  // A 3.0 client does not know the field (FACTS 1).
+  const version = release === '3.0' ? '' : `,"adcp_version":"${release}"`
+  const names = `"message":${JSON.stringify(message)},"context_id":${JSON.stringify(contextId)}`
+  return `{"status":"${status}",${names}${version}`
+}
+
+function closing({ context }: Envelope): string {
+  return context === undefined ? '}' : `,"context":${context}}`
+}
+
+function answered(answer: Answer, envelope: Envelope): Payload {
+  const { status = 'completed', message, rows } = answer
+  const { contextId } = envelope
+  const before = opening(status, message, envelope) + members(answer.fields)
+  const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
+  const after = (answer.replayed ? ',"replayed":true' : '') + errors + closing(envelope)
+  if (!rows) return { status, message, contextId, head: before + after, rows: [], tail: '' }
+  const head = `${before},${JSON.stringify(rows.field)}:[`
+  return { status, message, contextId, head, rows: rows.parts, tail: `]${after}` }
+}
+
+function refused(error: AdcpError, envelope: Envelope): Payload {
+  const { message } = error
+  const json = JSON.stringify(error)
+  const errors = `,"adcp_error":${json},"errors":[${json}]`
+  const head = opening('failed', message, envelope) + errors + closing(envelope)
+  return { error, status: 'failed', message, contextId: envelope.contextId, head, rows: [], tail: '' }
+}
+
+/** The payload of an answer; a refusal carries its error twice, as FACTS 2 wants it. */
+export function payloadOf(answer: TaskAnswer, envelope: Envelope): Payload {
+  return answer.kind === 'answer' ? answered(answer, envelope) : refused(answer.error, envelope)
+}

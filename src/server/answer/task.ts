@@ -1,0 +1,60 @@
+/**
+ * The contract of a task: what the dispatcher needs to offer it over MCP and A2A alike.
+ * A task's file in `tasks/` reads as the specification's section: request schema, rules, handler, message.
+ */
+import type { Static, TSchema } from '@sinclair/typebox'
+import type { AdcpError, AdcpWarning } from '../../adcp/error.js'
+import type { Release } from '../../adcp/version.js'
+import type { Caller } from '../door/caller.js'
+
+export type CallContext = {
+  readonly caller: Caller
+  /** The release that is served: the highest of ours that is not above the caller's pin (FACTS 1). */
+  readonly release: Release
+  /** When the request arrived, ms since the epoch. */
+  readonly now: number
+  /** When the answer has to leave, ms since the epoch (DESIGN 5.7). */
+  readonly deadline: number
+  /** Goes off at the deadline and when the caller hangs up. */
+  readonly signal: AbortSignal
+  readonly contextId: string
+  readonly transport: 'mcp' | 'a2a'
+  /** For log lines. */
+  readonly requestId: string
+}
+
+export type AnswerStatus = 'completed' | 'submitted' | 'working' | 'input-required' | 'rejected' | 'canceled'
+
+/** What a task says. The envelope (status, message, context, context_id, adcp_version, errors) is added around it. */
+export type TaskAnswer =
+  | {
+      kind: 'answer'
+      /** Default: `completed`. */
+      status?: AnswerStatus
+      /** One or two sentences for people and language models; no untrusted text in it (FACTS 2). */
+      message: string
+      /** The task's own fields, as JSON values. Fields with the value undefined are left out. */
+      fields: Readonly<Record<string, unknown>>
+      /** A field whose value is an array of prepared JSON rows, written as the bytes they are. */
+      rows?: { field: string; parts: readonly Uint8Array[] }
+      /** Written to `errors[]` with `severity: "warning"`. */
+      warnings?: readonly AdcpWarning[]
+      /** Only on the replay of a request whose idempotency key was seen before. */
+      replayed?: boolean
+    }
+  | { kind: 'refused'; error: AdcpError }
+
+export type Task<S extends TSchema = TSchema> = {
+  readonly name: string
+  /** Other names a caller may use; they are offered as tools and skills too. */
+  readonly aliases?: readonly string[]
+  readonly title: string
+  /** Written for a language model that chooses among tools: what it gives, when to use it, what to send. */
+  readonly description: string
+  /** Validated before `handle` runs. It spreads `requestEnvelope` (adcp/envelope.ts) and tolerates unknown fields. */
+  readonly request: S
+  /** Changes state: anonymous callers are refused before `handle` runs. */
+  readonly mutating: boolean
+  /** Never throws for a caller's mistake. What it throws is a bug: logged, answered as SERVICE_UNAVAILABLE. */
+  handle(input: Static<S>, context: CallContext): TaskAnswer | Promise<TaskAnswer>
+}

@@ -1,0 +1,48 @@
+/**
+ * Whether an account that a request names is the caller's. An account that does not exist and one of somebody else
+ * get the same answer, byte for byte (DESIGN 5.6; FACTS 2).
+ */
+import type { AccountReference } from '../../adcp/account.js'
+import { type AdcpError, adcpError } from '../../adcp/error.js'
+import type { Caller } from './caller.js'
+import { overlayName } from './callers.js'
+
+export type AccountFound =
+  /** `overlay`: the layer of the feed that may hold prices of its own; without one the rate card is the account's. */
+  { kind: 'account'; overlay?: string } | { kind: 'refused'; error: AdcpError }
+
+/** Whether the caller declared this account id to us, with sync_accounts. */
+export type DeclaredAccounts = (callerId: string, accountId: string) => Promise<boolean>
+
+const NEEDS_CREDENTIALS: AccountFound = {
+  kind: 'refused',
+  error: adcpError('AUTH_REQUIRED', 'Account prices need credentials.', {
+    field: 'account',
+    suggestion: 'Send Authorization: Bearer with a key of this agent, or leave account out.',
+  }),
+}
+
+const NOT_FOUND: AccountFound = {
+  kind: 'refused',
+  error: adcpError('ACCOUNT_NOT_FOUND', 'There is no such account.', {
+    field: 'account',
+    suggestion: 'Use an account_id from list_accounts, or leave account out for the rate card.',
+  }),
+}
+
+/**
+ * The account of a read. A natural key (brand, operator) is the caller's own word for itself: no prices are configured
+ * for it, so it reads the rate card, as an account declared to us does.
+ */
+export function findAccount(
+  caller: Caller,
+  reference: AccountReference,
+  declared: DeclaredAccounts | undefined,
+): AccountFound | Promise<AccountFound> {
+  if (caller.role === 'anonymous') return NEEDS_CREDENTIALS
+  if (!('account_id' in reference)) return { kind: 'account' }
+  const { account_id: id } = reference
+  if (caller.accounts.has(id)) return { kind: 'account', overlay: overlayName(caller.id, id) }
+  if (!declared) return NOT_FOUND
+  return declared(caller.id, id).then((isOwn) => (isOwn ? { kind: 'account' } : NOT_FOUND))
+}

@@ -1,0 +1,17 @@
+/** Who is asking, once the credentials are checked (DESIGN 5.6). Nothing here is a secret. */
+import type { AccountReference } from '../../adcp/account.js'
+import type { Destination } from '../../adcp/signal.js'
+
+export type Role = 'anonymous' | 'buyer' | 'operator'
+
+export type Caller = {
+  /** Keys of the caller's own state: idempotency, ledger, tasks, accounts, cursors, limits. Never published. */
+  readonly id: string
+  readonly role: Role
+  /** `metadata`: no prices, no keys. */
+  readonly visibility: 'full' | 'metadata'
+  /** Destinations whose activation keys the caller may see. */
+  readonly destinations: readonly Destination[]
+  /** The caller's account -> upstream id -> the account reference that upstream knows it by. */
+  readonly accounts: ReadonlyMap<string, ReadonlyMap<string, AccountReference>>
+}

@@ -1,0 +1,131 @@
+/**
+ * From credentials to a caller (specification, "Authentication"; DESIGN 5.6). Keys are held as SHA-256 digests, so
+ * the configuration holds nothing that opens a door; a digest is compared in constant time.
+ */
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { AccountReference } from '../../adcp/account.js'
+import type { Destination } from '../../adcp/signal.js'
+import type { Caller } from './caller.js'
+import type { JwtVerifier } from './jwt.js'
+
+const MAX_TOKEN = 8_192 // a header longer than this is no credential of ours
+
+export type CallerConfig = {
+  id: string
+  /** Hex. Absent: the caller comes with a JWT whose `sub` is this id. */
+  tokenSha256?: string
+  role: 'buyer' | 'operator'
+  destinations?: readonly Destination[]
+  /** The caller's account id -> upstream id -> that upstream's reference. */
+  accounts?: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
+}
+
+export type CallersOptions = {
+  anonymous: 'deny' | 'metadata'
+  keys: readonly CallerConfig[]
+  jwt?: JwtVerifier
+}
+
+export type Credentials = {
+  authorization: string | undefined
+  adcpAuth?: string | undefined
+  address: string
+}
+
+export type Identified =
+  /** `bucket` names whose rate limit counts: the caller's, or the address of an anonymous one. */
+  | { kind: 'caller'; caller: Caller; bucket: string }
+  /** Genuine credentials of a principal that has no access here: AGENT_ACCESS_DENIED. */
+  | { kind: 'denied'; bucket: string }
+  | { kind: 'unauthenticated'; reason: 'missing' | 'invalid' }
+  /** The key set of the token's issuer cannot be read now. */
+  | { kind: 'unavailable' }
+
+export type Callers = { identify(credentials: Credentials): Identified | Promise<Identified> }
+
+const ANONYMOUS: Caller = {
+  id: 'anonymous',
+  role: 'anonymous',
+  visibility: 'metadata',
+  destinations: [],
+  accounts: new Map(),
+}
+
+function callerOf({ id, role, destinations = [], accounts = {} }: CallerConfig): Caller {
+  return {
+    id,
+    role,
+    visibility: 'full',
+    destinations,
+    accounts: new Map(Object.entries(accounts).map(([name, map]) => [name, new Map(Object.entries(map))])),
+  }
+}
+
+/** The bearer token; null when a credential is there that is none. `x-adcp-auth` is read where FACTS 3 saw it. */
+function tokenOf({ authorization, adcpAuth }: Credentials): string | null | undefined {
+  if (authorization !== undefined) {
+    const match = /^Bearer +([^\s]+) *$/i.exec(authorization)
+    return match?.[1] ?? null
+  }
+  return adcpAuth
+}
+
+function isJwt(token: string): boolean {
+  return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)
+}
+
+/**
+ * The layer of the feed that an account of a caller is read from. Account ids are the caller's own words: two
+ * callers may use one word for different accounts, so the layer's name holds both.
+ */
+export function overlayName(callerId: string, accountId: string): string {
+  return JSON.stringify([callerId, accountId])
+}
+
+/** Throws when two callers share an id or a key: the second would silently be the first. */
+export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers {
+  const byDigest = new Map<string, { digest: Buffer; caller: Caller }>()
+  const byId = new Map<string, Caller>()
+  for (const key of keys) {
+    const caller = callerOf(key)
+    if (byId.has(key.id) || key.id === ANONYMOUS.id) throw new Error(`Two callers have the id ${key.id}`)
+    byId.set(key.id, caller)
+    if (key.tokenSha256 === undefined) continue
+    const digest = key.tokenSha256.toLowerCase()
+    if (!/^[0-9a-f]{64}$/.test(digest)) {
+      throw new Error(`token_sha256 of caller ${key.id} is not 64 hex digits`)
+    }
+    if (byDigest.has(digest)) throw new Error(`Caller ${key.id} has the key of another caller`)
+    byDigest.set(digest, { digest: Buffer.from(digest, 'hex'), caller })
+  }
+
+  function byKey(token: string): Caller | undefined {
+    const digest = hash('sha256', token, 'hex')
+    const found = byDigest.get(digest)
+    return found && timingSafeEqual(found.digest, Buffer.from(digest, 'hex')) ? found.caller : undefined
+  }
+
+  async function byJwt(verifier: JwtVerifier, token: string): Promise<Identified> {
+    const verified = await verifier.verify(token)
+    if (verified.kind === 'unavailable') return verified
+    if (verified.kind === 'invalid') return { kind: 'unauthenticated', reason: 'invalid' }
+    const caller = byId.get(verified.subject)
+    return caller
+      ? { kind: 'caller', caller, bucket: caller.id }
+      : { kind: 'denied', bucket: `jwt ${verified.subject}` }
+  }
+
+  function identify(credentials: Credentials): Identified | Promise<Identified> {
+    const token = tokenOf(credentials)
+    if (token === undefined) {
+      if (anonymous === 'deny') return { kind: 'unauthenticated', reason: 'missing' }
+      return { kind: 'caller', caller: ANONYMOUS, bucket: `address ${credentials.address}` }
+    }
+    if (token === null || token.length > MAX_TOKEN) return { kind: 'unauthenticated', reason: 'invalid' }
+    const caller = byKey(token)
+    if (caller) return { kind: 'caller', caller, bucket: caller.id }
+    return jwt && isJwt(token) ? byJwt(jwt, token) : { kind: 'unauthenticated', reason: 'invalid' }
+  }
+
+  return { identify }
+}

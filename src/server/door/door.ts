@@ -1,0 +1,125 @@
+/**
+ * What stands before both transports: overload, where a browser comes from, and who is asking. A request that does
+ * not get in is answered in the words of HTTP, with the protocol's error inside (FACTS 2, 3, 4).
+ */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type AdcpError, adcpError } from '../../adcp/error.js'
+import { sendChunks } from '../answer/chunks.js'
+import { rpcError } from '../answer/json-rpc.js'
+import type { Callers, Identified } from './callers.js'
+import type { Overload } from './overload.js'
+
+const SERVER_ERROR = -32_000
+const UNAUTHENTICATED = -32_001
+const RETRY_SECONDS = 2
+const MAX_HOSTS = 100 // spellings of this machine that need no second look
+
+export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
+export type TurnedAway = {
+  kind: 'turned_away'
+  status: number
+  code: number
+  message: string
+  error?: AdcpError
+  headers?: Record<string, string>
+}
+
+export type DoorOptions = {
+  callers: Callers
+  overload: Overload
+  /** The url that callers know us by; its origin and host are always welcome. */
+  publicUrl: string
+}
+
+function turnedAway(status: number, code: number, message: string): TurnedAway {
+  return { kind: 'turned_away', status, code, message }
+}
+
+function isLocalName(host: string): boolean {
+  return host === 'localhost' || host.endsWith('.localhost') || /^[\d.]+$/.test(host) || host.startsWith('[')
+}
+
+function hostOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).hostname : undefined
+}
+
+/** 503 with Retry-After. */
+export function busy(message: string): TurnedAway {
+  const error = adcpError('SERVICE_UNAVAILABLE', message, { retry_after: RETRY_SECONDS })
+  const headers = { 'retry-after': String(RETRY_SECONDS) }
+  return { ...turnedAway(503, SERVER_ERROR, message), error, headers }
+}
+
+/** 429 with Retry-After, for requests that call no task; a task answers RATE_LIMITED in its own envelope. */
+export function limited(seconds: number): TurnedAway {
+  const error = adcpError('RATE_LIMITED', 'Too many requests.', { retry_after: seconds })
+  const headers = { 'retry-after': String(seconds) }
+  return { ...turnedAway(429, SERVER_ERROR, 'Too many requests'), error, headers }
+}
+
+function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
+  const message = reason === 'missing' ? 'Credentials are required' : 'These credentials are not valid'
+  const challenge = `Bearer realm="tributary"${reason === 'invalid' ? ', error="invalid_token"' : ''}`
+  const error = adcpError('AUTH_REQUIRED', `${message}.`, {
+    suggestion: 'Send Authorization: Bearer with a key of this agent.',
+  })
+  return {
+    ...turnedAway(401, UNAUTHENTICATED, message),
+    error,
+    headers: { 'www-authenticate': challenge },
+  }
+}
+
+/** Sends the HTTP answer of a request that did not get in. */
+export function turnAway(reply: FastifyReply, { status, code, message, error, headers }: TurnedAway): void {
+  const data = error && { status: 'failed', adcp_error: error, errors: [error] }
+  const body = rpcError('null', code, message, data)
+  sendChunks(reply, status, { 'content-type': 'application/json; charset=utf-8', ...headers }, [body])
+}
+
+export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
+  const own = new URL(publicUrl)
+  const welcomeOrigins = new Set<string | undefined>([undefined, own.origin])
+  const localHosts = new Set<string | undefined>([own.host])
+
+  /**
+   * A web page must not reach an agent on its visitor's machine by rebinding a name of its own to it (MCP transport,
+   * "Security Warning"): its Origin is foreign, and its Host is no name for this machine.
+   */
+  function isForeign({ headers, socket }: FastifyRequest): boolean {
+    const { origin, host } = headers
+    if (!welcomeOrigins.has(origin)) {
+      const from = origin === undefined ? undefined : hostOf(origin)
+      if (from === undefined || !isLocalName(from)) return true
+    }
+    if (localHosts.has(host)) return false
+    const name = hostOf(`http://${host}`)
+    if (name === undefined || !(isLocalName(name) || name === own.hostname)) {
+      return /^(::ffff:)?127\.|^::1$/.test(socket.localAddress ?? '')
+    }
+    if (localHosts.size < MAX_HOSTS) localHosts.add(host)
+    return false
+  }
+
+  function settle(who: Identified): Entered | TurnedAway {
+    if (who.kind === 'unauthenticated') return unauthenticated(who.reason)
+    if (who.kind === 'unavailable') return busy('Credentials cannot be checked now.')
+    return who
+  }
+
+  function enter(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+    if (overload.isOverloaded()) return busy('Too much is going on.')
+    if (isForeign(request)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
+    const { authorization, 'x-adcp-auth': adcpAuth } = request.headers
+    const who = callers.identify({
+      authorization,
+      adcpAuth: typeof adcpAuth === 'string' ? adcpAuth : undefined,
+      address: request.ip,
+    })
+    return who instanceof Promise ? who.then(settle) : settle(who)
+  }
+
+  return { enter }
+}
+
+export type Door = ReturnType<typeof createDoor>

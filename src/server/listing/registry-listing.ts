@@ -1,0 +1,155 @@
+/**
+ * GET /api/registry/agents: the federated listing (specification, "Registry listing"). Signals agents are the upstreams
+ * of the roster, with health that we measured; agents of other types are passed through from the registries. Another
+ * Tributary that names us as its registry federates the same upstreams.
+ */
+import { hash } from 'node:crypto'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { ToolSurvey } from '../../upstreams/agent/tool-survey.js'
+import type { Roster } from '../../upstreams/roster/roster.js'
+import type { UpstreamStatus } from '../../upstreams/status.js'
+import { type Door, type Entered, limited, type TurnedAway } from '../door/door.js'
+import { refusePlainly } from '../door/plain-refusal.js'
+import type { RateLimiter } from '../door/rate-limit.js'
+import {
+  isBadgeQuery,
+  isMeasurementQuery,
+  type ListingQuery,
+  readListingQuery,
+  typesOf,
+} from './registry-listing-query.js'
+import {
+  type AgentRecord,
+  holdsBadge,
+  type Listed,
+  measures,
+  shownRecord,
+  upstreamRecord,
+} from './registry-listing-record.js'
+import type { RegistrySource } from './registry-listing-source.js'
+
+const SURVEY_MS = 2_000 // tools that are not known by then come with the next request
+
+export type RegistryListingOptions = {
+  roster(): Roster
+  statuses(): readonly UpstreamStatus[]
+  /** The last answer that each agent (canonical url) gave to anything. */
+  lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
+  source: RegistrySource
+  survey: ToolSurvey
+  pause(ms: number): Promise<void>
+}
+
+type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: string }[] }
+
+/** The question passed on to registries: only words from closed sets. */
+function questionOf(query: ListingQuery): URLSearchParams {
+  const question = new URLSearchParams()
+  const [type] = typesOf(query) ?? []
+  // What is unknown to us may have a name of its own there.
+  if (type && type !== 'unknown') question.set('type', type)
+  const flags = new Set(query.flags)
+  if (isMeasurementQuery(query)) flags.add('capabilities')
+  if (isBadgeQuery(query)) flags.add('compliance')
+  for (const flag of [...flags].sort()) question.set(flag, 'true')
+  for (const axis of [...query.axes].sort()) question.append('verification_mode', axis)
+  if (query.verified) question.set('verified', 'true')
+  return question
+}
+
+/** The first registry to list an agent describes it; one agent may stand there once a type. */
+function deduplicated(listed: readonly Listed[]): Map<string, Listed> {
+  const byAgent = new Map<string, Listed>()
+  for (const each of listed) {
+    const key = `${each.record.type} ${each.agentUrl}`
+    if (!byAgent.has(key)) byAgent.set(key, each)
+  }
+  return byAgent
+}
+
+export function createRegistryListing(options: RegistryListingOptions) {
+  const { roster, statuses, lastAnswer, source, survey, pause } = options
+
+  async function surveyed(): Promise<void> {
+    const known = new Map(statuses().map(({ id, protocol }) => [id, protocol]))
+    const updates = roster().entries.map((entry) => {
+      const protocol = known.get(entry.id)
+      return protocol ? survey.update(entry, protocol) : undefined
+    })
+    await Promise.race([Promise.all(updates), pause(SURVEY_MS)])
+  }
+
+  function upstreams(listed: ReadonlyMap<string, Listed>): AgentRecord[] {
+    const byId = new Map(statuses().map((status) => [status.id, status]))
+    return roster().entries.map((entry) => {
+      const status = byId.get(entry.id)
+      const answered = lastAnswer(entry.agentUrl)
+      const tools = survey.tools(entry.agentUrl)
+      const measured = { ...(status && { status }), ...(answered && { answered }), ...(tools && { tools }) }
+      return upstreamRecord(entry, measured, listed.get(`signals ${entry.agentUrl}`)?.record)
+    })
+  }
+
+  /** The answer to a query. `via` is the asker's header of that name. */
+  return async function list(query: ListingQuery, via: string): Promise<Body> {
+    const types = typesOf(query)
+    const wantsSignals = !types || types.includes('signals')
+    const needsTools = query.flags.has('health') || query.flags.has('capabilities')
+    const [{ listed, silent }] = await Promise.all([
+      types?.length === 0 ? { listed: [], silent: 0 } : source.find(questionOf(query), via),
+      wantsSignals && needsTools ? surveyed() : undefined,
+    ])
+    const found = deduplicated(listed)
+    const others = [...found.values()]
+      .map(({ record }) => record)
+      .filter(({ type }) => type !== 'signals' && (!types || types.includes(type)))
+    const agents = [...(wantsSignals ? upstreams(found) : []), ...others]
+      .filter(
+        (record) => (!isMeasurementQuery(query) || measures(record, query)) && holdsBadge(record, query),
+      )
+      .map((record) => shownRecord(record, query.flags))
+    // How many, not which: their addresses are the operator's business.
+    const description = `Registries behind this one that have not answered lately: ${silent}`
+    return { agents, count: agents.length, ...(silent > 0 && { incomplete: [{ description }] }) }
+  }
+}
+
+function matches(condition: string | undefined, etag: string): boolean {
+  if (condition === undefined) return false
+  const bare = (tag: string) => tag.trim().replace(/^W\//, '')
+  return condition.trim() === '*' || condition.split(',').some((tag) => bare(tag) === bare(etag))
+}
+
+export type ListingRouteOptions = {
+  door: Door
+  limiter: RateLimiter
+  now(): number
+  list: ReturnType<typeof createRegistryListing>
+}
+
+/** Whoever may call this agent may read the listing: `callers.anonymous` decides for callers without a key. */
+export function addRegistryListing(
+  app: FastifyInstance,
+  { door, limiter, now, list }: ListingRouteOptions,
+): void {
+  function objection(who: Entered | TurnedAway): TurnedAway | undefined {
+    if (who.kind === 'turned_away') return who
+    const wait = limiter.take(who.bucket, now())
+    if (wait > 0) return limited(wait)
+    if (who.kind === 'caller') return undefined
+    return { kind: 'turned_away', status: 403, code: 0, message: 'These credentials give no access here' }
+  }
+
+  app.get('/api/registry/agents', async (request: FastifyRequest, reply) => {
+    const refused = objection(await door.enter(request))
+    if (refused) return refusePlainly(reply, refused)
+    const read = readListingQuery(new URL(request.url, 'http://localhost').searchParams)
+    if (read.kind === 'bad') return reply.code(400).header('cache-control', 'no-store').send(read.problem)
+    const { via = '', 'if-none-match': condition } = request.headers
+    const body = JSON.stringify(await list(read.query, String(via)))
+    const etag = `W/"${hash('sha256', body, 'base64url').slice(0, 27)}"`
+    reply.headers({ etag, 'cache-control': 'no-cache', vary: 'authorization' })
+    if (matches(condition, etag)) return reply.code(304).send()
+    return reply.type('application/json; charset=utf-8').send(body)
+  })
+}

@@ -1,0 +1,193 @@
+/**
+ * MCP Streamable HTTP at POST /mcp, stateless (FACTS 3). Tool calls are answered here from prepared bytes; the rest
+ * goes to the official server. The HTTP duties of the transport (Accept, protocol version, batches) are kept here for
+ * both, so that they are one set of rules.
+ */
+import {
+  DEFAULT_NEGOTIATED_PROTOCOL_VERSION,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/sdk/types.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Chunk, quoted, sendChunks, wrapped } from '../answer/chunks.js'
+import type { Call, Dispatcher } from '../answer/dispatcher.js'
+import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
+import {
+  INVALID_MESSAGE,
+  INVALID_PARAMS,
+  type RpcMessage,
+  type RpcRequest,
+  readBody,
+  rpcError,
+} from '../answer/json-rpc.js'
+import type { Payload } from '../answer/payload.js'
+import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
+import { hangUpSignal } from '../door/hang-up.js'
+import type { Overload } from '../door/overload.js'
+import type { RateLimiter } from '../door/rate-limit.js'
+import type { McpCold } from './mcp-cold.js'
+
+const JSON_HEADERS = { 'content-type': 'application/json', vary: 'Accept-Encoding' }
+const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
+/** From this revision on, a client reads structuredContent, and a batch is no message (FACTS 3). */
+const STRUCTURED_SINCE = '2025-06-18'
+
+export type McpOptions = {
+  door: Door
+  dispatcher: Dispatcher
+  cold: McpCold
+  limiter: RateLimiter
+  overload: Overload
+  gzip: GzipPages
+  now: () => number
+}
+
+type Session = { who: Entered; revision: string; request: FastifyRequest; reply: FastifyReply }
+
+function accepts(accept: string | undefined): boolean {
+  return accept === undefined || /application\/json|\*\/\*|application\/\*/i.test(accept)
+}
+
+function revisionOf({ headers }: FastifyRequest): string | undefined {
+  const header = headers['mcp-protocol-version']
+  return typeof header === 'string' ? header : undefined
+}
+
+function isInitialize(message: RpcMessage): boolean {
+  return message.kind === 'request' && message.method === 'initialize'
+}
+
+/** What is wrong with the request as HTTP; `initialize` negotiates its revision in the body. */
+function httpFault(request: FastifyRequest, messages: readonly RpcMessage[]): TurnedAway | undefined {
+  const revision = revisionOf(request)
+  const isKnown = revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)
+  if (!isKnown && !messages.some(isInitialize)) {
+    const message = `This MCP-Protocol-Version is not supported; these are: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')}`
+    return { kind: 'turned_away', status: 400, code: -32_000, message }
+  }
+  if (messages.length > 1 && revision !== undefined && revision >= STRUCTURED_SINCE) {
+    const message = `Revision ${STRUCTURED_SINCE} and later have no batches`
+    return { kind: 'turned_away', status: 400, code: INVALID_MESSAGE, message }
+  }
+  return undefined
+}
+
+/** A tool result. Older clients read the text, so theirs holds the payload as JSON (FACTS 3). */
+function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
+  const { error } = payload
+  const before = `{"jsonrpc":"2.0","id":${id},"result":{${error ? '"isError":true,' : ''}"content":[{"type":"text","text":`
+  const between = '}],"structuredContent":'
+  if (revision < STRUCTURED_SINCE) {
+    return [before, ...quoted(payload), ...wrapped(between, payload, '}}')]
+  }
+  const text = error ? JSON.stringify({ adcp_error: error }) : payload.message
+  return wrapped(before + JSON.stringify(text) + between, payload, '}}')
+}
+
+function callOf({ raw, params }: RpcRequest, session: Session): Call | undefined {
+  const { name, arguments: input } = (params ?? {}) as Record<string, unknown>
+  if (typeof name !== 'string') return undefined
+  return {
+    task: name,
+    arguments: input,
+    rawContext: () => raw(['params', 'arguments', 'context']),
+    contextId: undefined,
+    who: session.who,
+    transport: 'mcp',
+    requestId: session.request.id,
+    signal: () => hangUpSignal(session.reply),
+  }
+}
+
+function joined(answers: readonly Chunk[][]): Chunk[] {
+  return ['[', ...answers.flatMap((answer, at) => (at === 0 ? answer : [',', ...answer])), ']']
+}
+
+export function addMcp(app: FastifyInstance, options: McpOptions): void {
+  const { door, dispatcher, cold, limiter, overload, gzip, now } = options
+
+  function callTool(request: RpcRequest, session: Session): Chunk[] | Promise<Chunk[]> {
+    const call = callOf(request, session)
+    if (!call || !dispatcher.has(call.task)) {
+      return [rpcError(request.id, INVALID_PARAMS, 'params.name is not the name of a tool of this agent')]
+    }
+    const payload = dispatcher.run(call)
+    const result = (done: Payload) => toolResult(request.id, done, session.revision)
+    return payload instanceof Promise ? overload.track(payload).then(result) : result(payload)
+  }
+
+  async function callCold({ id, message }: RpcRequest): Promise<Chunk[]> {
+    // The official server correlates by id in a Map: any id does, and the caller's own text goes back.
+    const answer = await cold.answer({ ...message, id: 0 })
+    if (!answer) return [rpcError(id, INVALID_PARAMS, 'params are not what the method takes')]
+    const { id: _, ...rest } = answer as Record<string, unknown>
+    return [`{"id":${id},${JSON.stringify(rest).slice(1)}`]
+  }
+
+  /** Undefined for what has no answer: notifications, and answers to questions we did not ask. */
+  function answer(message: RpcMessage, session: Session): Chunk[] | Promise<Chunk[]> | undefined {
+    if (message.kind === 'invalid') return [rpcError(message.id, INVALID_MESSAGE, message.reason)]
+    if (message.kind !== 'request') return undefined
+    return message.method === 'tools/call' ? callTool(message, session) : callCold(message)
+  }
+
+  async function answerBatch(
+    messages: readonly RpcMessage[],
+    session: Session,
+  ): Promise<Chunk[] | undefined> {
+    const answers = await Promise.all(messages.map((message) => answer(message, session)))
+    const given = answers.filter((one) => one !== undefined)
+    return given.length > 0 ? joined(given) : undefined
+  }
+
+  function isTaskCall(message: RpcMessage): boolean {
+    return message.kind === 'request' && message.method === 'tools/call'
+  }
+
+  function send(reply: FastifyReply, chunks: Chunk[] | undefined, status = 200): void {
+    if (!chunks) {
+      reply.code(202).send()
+      return
+    }
+    const packed = takesGzip(reply.request.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+    if (packed) sendChunks(reply, status, GZIP_HEADERS, packed)
+    else sendChunks(reply, status, JSON_HEADERS, chunks)
+  }
+
+  function serve(who: Entered, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
+    const body = readBody(request.body)
+    if (body.kind === 'broken') return send(reply, [rpcError('null', body.code, body.reason)], 400)
+    const messages = body.kind === 'batch' ? body.messages : [body.message]
+    const fault = httpFault(request, messages)
+    if (fault) return turnAway(reply, fault)
+    if (!messages.every(isTaskCall)) {
+      const wait = limiter.take(who.bucket, now())
+      if (wait > 0) return turnAway(reply, limited(wait))
+    }
+    const revision = revisionOf(request) ?? DEFAULT_NEGOTIATED_PROTOCOL_VERSION
+    const session = { who, revision, request, reply }
+    if (body.kind === 'batch') return answerBatch(messages, session).then((chunks) => send(reply, chunks))
+    const status = body.message.kind === 'invalid' ? 400 : 200
+    const chunks = answer(body.message, session)
+    return chunks instanceof Promise
+      ? chunks.then((done) => send(reply, done, status))
+      : send(reply, chunks, status)
+  }
+
+  app.post('/mcp', (request, reply) => {
+    if (!accepts(request.headers.accept)) {
+      const message = 'Accept must allow application/json'
+      return turnAway(reply, { kind: 'turned_away', status: 406, code: -32_000, message })
+    }
+    const enter = (who: Entered | TurnedAway) =>
+      who.kind === 'turned_away' ? turnAway(reply, who) : serve(who, request, reply)
+    const who = door.enter(request)
+    return who instanceof Promise ? who.then(enter) : enter(who)
+  })
+
+  app.route({
+    method: ['GET', 'DELETE'],
+    url: '/mcp',
+    // No server-initiated stream and no session to end (FACTS 3: 405 is right).
+    handler: (_request, reply) => reply.code(405).header('allow', 'POST').send({ error: 'Use POST' }),
+  })
+}

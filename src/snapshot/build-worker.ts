@@ -1,0 +1,107 @@
+/**
+ * The thread where feeds are merged, so that serving never stalls (SCOUTING, Engine: inline stalls it for seconds).
+ * It keeps what builds have in common: slices and provider files as they were posted, and each layer's last snapshot.
+ */
+import { parentPort } from 'node:worker_threads'
+import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'
+import type { PolicySettings } from '../authz/rules/policy.js'
+import type { ProviderState } from '../authz/state.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+import { buildSnapshot } from './builder.js'
+import { judgeAt, nextVerdictAt } from './judge.js'
+import type { IndexedSlice, Snapshot } from './snapshot.js'
+
+export type BuildOrder = {
+  kind: 'build'
+  layer: string
+  /** By number, in any order; the slice itself the first time. */
+  slices: { number: number; slice?: Slice }[]
+  /** New or changed since the last order, and domains no longer held. */
+  providers: readonly ProviderState[]
+  forgotten: readonly string[]
+  policy: PolicySettings
+  now: number
+}
+
+/** The public layer of an earlier process: what the first build here stands on. */
+export type RestoreOrder = { kind: 'restore'; snapshot: Snapshot }
+
+export type ForgetOrder = { kind: 'forget'; layer: string }
+
+export type BuildReply =
+  | {
+      kind: 'built'
+      snapshot: Omit<Snapshot, 'slices'>
+      slices: { number: number; keys: IndexedSlice['keys'] }[]
+      rebuildAt?: number
+    }
+  | { kind: 'failed'; error: unknown }
+
+const PUBLIC = ''
+
+function createDesk() {
+  const slices = new Map<number, Slice>()
+  const states = new Map<string, ProviderState>()
+  const layers = new Map<string, Snapshot>()
+  let compiled: ReadonlyMap<string, CompiledProvider> = new Map()
+
+  /** Slices that no layer's snapshot rests on are not ordered again: the host keeps the same book. */
+  function releaseSlices(): void {
+    const used = new Set(
+      [...layers.values()].flatMap((snapshot) => snapshot.slices.map(({ slice }) => slice)),
+    )
+    for (const [number, slice] of slices) if (!used.has(slice)) slices.delete(number)
+  }
+
+  function build(order: BuildOrder): BuildReply {
+    for (const { number, slice } of order.slices) if (slice) slices.set(number, slice)
+    for (const state of order.providers) states.set(state.domain, state)
+    for (const domain of order.forgotten) states.delete(domain)
+    if (order.providers.length > 0 || order.forgotten.length > 0) {
+      compiled = compileProviders([...states.values()], compiled)
+    }
+    const previous = layers.get(order.layer) ?? layers.get(PUBLIC)
+    const used = order.slices.map(({ number }) => slices.get(number) as Slice)
+    const built = buildSnapshot({
+      ...(previous ? { previous } : {}),
+      slices: used,
+      judge: judgeAt(compiled, order.policy, order.now),
+    })
+    layers.set(order.layer, built)
+    const numberOf = new Map(order.slices.map(({ number }) => [slices.get(number), number]))
+    releaseSlices()
+    const { slices: indexed, ...snapshot } = built
+    const rebuildAt = nextVerdictAt(compiled, built.facts.domains, order.now)
+    return {
+      kind: 'built',
+      snapshot,
+      slices: indexed.map(({ slice, keys }) => ({ number: numberOf.get(slice) as number, keys })),
+      ...(rebuildAt === undefined ? {} : { rebuildAt }),
+    }
+  }
+
+  function forget(layer: string): void {
+    layers.delete(layer)
+    releaseSlices()
+  }
+
+  function restore(snapshot: Snapshot): void {
+    layers.set(PUBLIC, snapshot)
+  }
+
+  return { build, restore, forget }
+}
+
+const port = parentPort
+if (port) {
+  const desk = createDesk()
+  port.on('message', (order: BuildOrder | RestoreOrder | ForgetOrder) => {
+    if (order.kind === 'forget') return desk.forget(order.layer)
+    if (order.kind === 'restore') return desk.restore(order.snapshot)
+    try {
+      port.postMessage(desk.build(order))
+    } catch (error) {
+      port.postMessage({ kind: 'failed', error } satisfies BuildReply)
+    }
+  })
+}

@@ -1,0 +1,159 @@
+/**
+ * Builds snapshots in a worker thread, one after another. Slices and provider states are posted once, by object identity;
+ * their bytes are shared memory, so posting costs nothing that grows with them. A snapshot comes back as plain data over
+ * the same memory.
+ */
+import type { Worker } from 'node:worker_threads'
+import type { PolicySettings } from '../authz/rules/policy.js'
+import type { ProviderState } from '../authz/state.js'
+import { startThread } from '../threads/start-thread.js'
+import type { Slice } from '../upstreams/rows/slice.js'
+import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
+import type { Snapshot } from './snapshot.js'
+
+export type BuildRequest = {
+  /** The account whose overlay this is; absent for the public layer. */
+  account?: string
+  /** One a upstream: for an account, its own slices in the place of the public ones. */
+  slices: readonly Slice[]
+  providers: readonly ProviderState[]
+  policy: PolicySettings
+  /** The moment verdicts are for, ms. */
+  now: number
+}
+
+export type Built = {
+  snapshot: Snapshot
+  /** When verdicts change by time alone, ms: build again then. */
+  rebuildAt?: number
+}
+
+export type BuilderHost = ReturnType<typeof createBuilderHost>
+
+/** What one worker already has. A worker that died takes its book with it. */
+function createBook() {
+  const numbers = new WeakMap<Slice, number>()
+  const posted = new Set<number>()
+  const layers = new Map<string, readonly number[]>()
+  const states = new Map<string, ProviderState>()
+  let last = 0
+
+  function numberOf(slice: Slice): number {
+    const known = numbers.get(slice)
+    if (known !== undefined) return known
+    last += 1
+    numbers.set(slice, last)
+    return last
+  }
+
+  function release(): void {
+    const used = new Set([...layers.values()].flat())
+    for (const number of posted) if (!used.has(number)) posted.delete(number)
+  }
+
+  function order({ account = '', slices, providers, policy, now }: BuildRequest): BuildOrder {
+    const wanted = new Set(providers.map(({ domain }) => domain))
+    const forgotten = [...states.keys()].filter((domain) => !wanted.has(domain))
+    const changed = providers.filter((state) => states.get(state.domain) !== state)
+    for (const domain of forgotten) states.delete(domain)
+    for (const state of changed) states.set(state.domain, state)
+    const named = slices.map((slice) => {
+      const number = numberOf(slice)
+      const isNew = !posted.has(number)
+      posted.add(number)
+      return isNew ? { number, slice } : { number }
+    })
+    layers.set(
+      account,
+      named.map(({ number }) => number),
+    )
+    return { kind: 'build', layer: account, slices: named, providers: changed, forgotten, policy, now }
+  }
+
+  function forget(layer: string): void {
+    layers.delete(layer)
+    release()
+  }
+
+  return { order, release, forget, numberOf }
+}
+
+export function createBuilderHost() {
+  type Desk = { worker: Worker; book: ReturnType<typeof createBook> }
+  const open = (): Desk => ({
+    worker: startThread(new URL('./build-worker.js', import.meta.url)),
+    book: createBook(),
+  })
+  let desk: Desk | undefined = open() // loads its code while slices are read back
+  let queue: Promise<unknown> = Promise.resolve()
+  let closed = false
+
+  /** The worker's next message; rejects when it dies first, and the next build starts another. */
+  function reply(from: Desk): Promise<BuildReply> {
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void) => {
+        from.worker.off('message', onMessage).off('error', onError).off('exit', onExit)
+        act()
+      }
+      const lost = (error: Error) => {
+        if (desk === from) desk = undefined
+        settle(() => reject(error))
+      }
+      const onMessage = (message: BuildReply) => settle(() => resolve(message))
+      const onError = (error: Error) => lost(error)
+      const onExit = (code: number) => lost(new Error(`the build worker ended with code ${code}`))
+      from.worker.on('message', onMessage).on('error', onError).on('exit', onExit)
+    })
+  }
+
+  async function run(request: BuildRequest): Promise<Built> {
+    if (closed) throw new Error('the builder is closed')
+    desk ??= open()
+    const from = desk
+    const { book, worker } = from
+    const answered = reply(from)
+    worker.postMessage(book.order(request))
+    const answer = await answered
+    if (answer.kind === 'failed') {
+      // The build is a bug's victim and its books may differ: start over with a new worker.
+      desk = undefined
+      await worker.terminate()
+      throw answer.error
+    }
+    book.release()
+    const byNumber = new Map(request.slices.map((slice) => [book.numberOf(slice), slice]))
+    const slices = answer.slices.map(({ number, keys }) => ({ slice: byNumber.get(number) as Slice, keys }))
+    const built = { snapshot: { ...answer.snapshot, slices } }
+    return answer.rebuildAt === undefined ? built : { ...built, rebuildAt: answer.rebuildAt }
+  }
+
+  /** Builds run in the order in which they were asked for. Rejects when the build fails, which is a bug, or after close. */
+  function build(request: BuildRequest): Promise<Built> {
+    const built = queue.then(() => run(request))
+    queue = built.catch(() => {}) // whoever asked hears of it; the next build goes on
+    return built
+  }
+
+  /** Gives the first build the public snapshot of an earlier process to stand on. */
+  function restore(snapshot: Snapshot): void {
+    desk?.worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
+  }
+
+  /** Lets go of an account's last snapshot. */
+  function forget(account: string): Promise<void> {
+    const done = queue.then(() => {
+      desk?.book.forget(account)
+      desk?.worker.postMessage({ kind: 'forget', layer: account } satisfies ForgetOrder)
+    })
+    queue = done
+    return done
+  }
+
+  /** Ends the worker; a build under way rejects. */
+  async function close(): Promise<void> {
+    closed = true
+    await desk?.worker.terminate()
+  }
+
+  return { build, restore, forget, close }
+}

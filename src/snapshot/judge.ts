@@ -1,0 +1,48 @@
+/** What the builder asks about a provider, and the judge that answers from the providers' files at one moment. */
+import { type CompiledProvider, nextBoundary } from '../authz/rules/decide.js'
+import { type PolicySettings, policyFor } from '../authz/rules/policy.js'
+import { viewProvider } from '../authz/rules/view.js'
+import type { Policy, Verdict } from '../authz/verdict.js'
+import type { Definition } from '../merge/definition.js'
+
+/** One provider's word at one moment. */
+export type ProviderView = {
+  /** Equal stamps, equal answers below: what lets a build leave a provider's signals alone. */
+  readonly stamp: string
+  readonly policy: Policy
+  decide(signalId: string, agentUrl: string): Verdict
+  definition(signalId: string): Definition | undefined
+}
+
+export type Judge = (domain: string) => ProviderView
+
+export type Providers = ReadonlyMap<string, CompiledProvider>
+
+/** A domain that nobody has asked about yet proves nothing. */
+export function pending(domain: string): CompiledProvider {
+  return { domain, expiresAt: 0, reason: 'pending' }
+}
+
+/** `now` in ms: verdicts hold at that moment. */
+export function judgeAt(providers: Pick<Providers, 'get'>, settings: PolicySettings, now: number): Judge {
+  return (domain) => {
+    const view = viewProvider(providers.get(domain) ?? pending(domain), now)
+    const policy = policyFor(settings, domain)
+    return { ...view, policy, stamp: `${policy} ${view.stamp}` }
+  }
+}
+
+/** When one of these providers' verdicts may change by time alone, ms; undefined when none will. */
+export function nextVerdictAt(
+  providers: Providers,
+  domains: readonly string[],
+  now: number,
+): number | undefined {
+  let next: number | undefined
+  for (const domain of domains) {
+    const provider = providers.get(domain)
+    const at = provider && nextBoundary(provider, now)
+    if (at !== undefined && (next === undefined || at < next)) next = at
+  }
+  return next
+}

@@ -1,0 +1,161 @@
+/**
+ * Which signal each row of a slice speaks of, and what moved since the slice before it: a row with known bytes is not
+ * parsed again (SCOUTING, Engine).
+ */
+import type { SignalRef } from '../adcp/reference.js'
+import { type Identity, identityOf } from '../merge/identity.js'
+import { slabRow } from '../upstreams/rows/slab.js'
+import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
+import { u32 } from './columns.js'
+import { putIdentity, sortedPositions, WORDS } from './keys.js'
+import type { IndexedSlice } from './snapshot.js'
+
+/** Where the rows of an earlier slice went: `moved[row]` is the row's new place, -1 when it is gone. */
+export type Move = { to: number; moved?: Int32Array }
+
+export type SliceIndex = {
+  readonly slices: readonly IndexedSlice[]
+  /** One for each slice before; undefined when the upstream left. */
+  readonly moves: readonly (Move | undefined)[]
+  /** Rows that no earlier slice had, in key order. */
+  readonly fresh: { readonly keys: Uint32Array; readonly slice: Uint16Array; readonly row: Uint32Array }
+}
+
+const REF = Buffer.from('{"signal_ref":{')
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const CLOSE = 0x7d
+
+/**
+ * The reference of a row that begins with it, without parsing the rest: a first member cannot be a nested one, and a
+ * reference holds nothing but strings. Undefined when the row does not begin so.
+ */
+function leadingRef(row: Uint8Array): SignalRef | undefined {
+  for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return undefined
+  let inString = false
+  for (let at = REF.length; at < row.length; at += 1) {
+    const byte = row[at]
+    if (inString && byte === BACKSLASH) at += 1
+    else if (byte === QUOTE) inString = !inString
+    else if (byte === CLOSE && !inString) {
+      const text = Buffer.from(row.buffer, row.byteOffset, at + 1).toString('utf8', REF.length - 1)
+      return JSON.parse(text) as SignalRef
+    }
+  }
+  return undefined
+}
+
+function identityAt(slice: Slice, row: number): Identity | undefined {
+  const ref = leadingRef(slabRow(slice.rows, row))
+  const listing = ref ? ({ signal_ref: ref } as Listing) : sliceListing(slice, row)
+  return identityOf(listing, slice.agentUrl)
+}
+
+function words(digests: BigUint64Array): Uint32Array {
+  return new Uint32Array(digests.buffer, digests.byteOffset, digests.length * 2)
+}
+
+/** Finds rows by digest: open addressing over the digests themselves, which are as good as random. Each row once. */
+function createFinder(digests: Uint32Array) {
+  const count = digests.length / 2
+  const mask = 2 ** Math.ceil(Math.log2(Math.max(2, count * 2))) - 1
+  const slots = new Int32Array(mask + 1) // row + 1
+  for (let row = 0; row < count; row += 1) {
+    let slot = (digests[row * 2] as number) & mask
+    while (slots[slot] !== 0) slot = (slot + 1) & mask
+    slots[slot] = row + 1
+  }
+  const taken = new Uint8Array(count)
+
+  return (low: number, high: number): number => {
+    for (let slot = low & mask; slots[slot] !== 0; slot = (slot + 1) & mask) {
+      const row = (slots[slot] as number) - 1
+      if (digests[row * 2] === low && digests[row * 2 + 1] === high && !taken[row]) {
+        taken[row] = 1
+        return row
+      }
+    }
+    return -1
+  }
+}
+
+function indexed(slice: Slice, before: IndexedSlice | undefined) {
+  const count = slice.rows.count
+  const keys = u32(count * WORDS)
+  const freshRows: number[] = []
+  const moved = before && new Int32Array(before.slice.rows.count).fill(-1)
+  const find = before && createFinder(words(before.slice.digests))
+  const digests = words(slice.digests)
+  for (let row = 0; row < count; row += 1) {
+    const old = find ? find(digests[row * 2] as number, digests[row * 2 + 1] as number) : -1
+    if (before && moved && old >= 0) {
+      moved[old] = row
+      keys.set(before.keys.subarray(old * WORDS, (old + 1) * WORDS), row * WORDS)
+      continue
+    }
+    const identity = identityAt(slice, row)
+    if (!identity) continue
+    putIdentity(keys, row, identity)
+    freshRows.push(row)
+  }
+  return { keys, freshRows, moved }
+}
+
+type FreshRows = { slice: number; rows: readonly number[]; keys: Uint32Array }
+
+/** The same key's rows stay in slice order, which is upstream order. */
+function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
+  const count = parts.reduce((sum, { rows }) => sum + rows.length, 0)
+  const gathered = new Uint32Array(count * WORDS)
+  const sliceOf = new Uint16Array(count)
+  const rowOf = new Uint32Array(count)
+  let at = 0
+  for (const { slice, rows, keys } of parts) {
+    for (const row of rows) {
+      for (let word = 0; word < WORDS; word += 1) {
+        gathered[at * WORDS + word] = keys[row * WORDS + word] as number
+      }
+      sliceOf[at] = slice
+      rowOf[at] = row
+      at += 1
+    }
+  }
+  const order = sortedPositions(gathered)
+  const fresh = {
+    keys: new Uint32Array(count * WORDS),
+    slice: new Uint16Array(count),
+    row: new Uint32Array(count),
+  }
+  order.forEach((from, to) => {
+    for (let word = 0; word < WORDS; word += 1) {
+      fresh.keys[to * WORDS + word] = gathered[from * WORDS + word] as number
+    }
+    fresh.slice[to] = sliceOf[from] as number
+    fresh.row[to] = rowOf[from] as number
+  })
+  return fresh
+}
+
+const place = ({ upstream, agentUrl, mode }: Slice) => JSON.stringify([agentUrl, upstream, mode])
+
+/** Slices in upstream order: what decides whose word comes first (DESIGN 5.4). */
+export function indexSlices(slices: readonly Slice[], before: readonly IndexedSlice[]): SliceIndex {
+  const ordered = [...slices].sort((a, b) => (place(a) < place(b) ? -1 : 1))
+  const earlier = new Map(before.map((one, at) => [place(one.slice), { one, at }]))
+  const moves: (Move | undefined)[] = before.map(() => undefined)
+  const freshOf: FreshRows[] = []
+  const result = ordered.map((slice, to): IndexedSlice => {
+    const known = earlier.get(place(slice))
+    if (known) earlier.delete(place(slice))
+    // Also one that was saved and read again: digests tell rows apart.
+    if (known && sameDigests(known.one.slice.digests, slice.digests)) {
+      moves[known.at] = { to }
+      return { slice, keys: known.one.keys }
+    }
+    const { keys, freshRows, moved } = indexed(slice, known?.one)
+    if (known && moved) moves[known.at] = { to, moved }
+    freshOf.push({ slice: to, rows: freshRows, keys })
+    return { slice, keys }
+  })
+  return { slices: result, moves, fresh: inKeyOrder(freshOf) }
+}

@@ -1,0 +1,124 @@
+/**
+ * The line to one upstream: which agent speaks for which credential, how often a read is repeated, and when calling
+ * is pointless for now (DESIGN 5.7).
+ */
+import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { Send } from '../../net/send.js'
+import type { RosterEntry } from '../roster/roster.js'
+import type { Protocol, UpstreamFailure } from '../status.js'
+import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from './agent.js'
+import { probe } from './probe.js'
+import type { Slots } from './slots.js'
+
+const RETRY_MS = 200
+const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business
+const MAX_AGENTS = 64 // credentials of callers, each with a session of its own
+const BROKEN_AFTER = 3 // failures in a row that make further calls pointless
+
+/** Failures that say the upstream, not the request, is in trouble. */
+const TROUBLE: ReadonlySet<UpstreamFailure> = new Set([
+  'refused',
+  'unresolvable',
+  'unreachable',
+  'timeout',
+  'server_error',
+  'not_an_agent',
+])
+/** How often a read that is safe to repeat is tried, by what went wrong: one bad page must not cost a long walk. */
+const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
+  unreachable: 3,
+  server_error: 3,
+  rate_limited: 3,
+  timeout: 2,
+  protocol_error: 2,
+}
+
+export type LinkOptions = {
+  entry: RosterEntry
+  send: Send
+  slots: Slots
+  timeoutMs: number
+  random(): number
+  sleep(ms: number): Promise<void>
+  /** Ends reads under way. */
+  signal: AbortSignal
+  /** Calls have become pointless: somebody should probe soon. */
+  onBroken(): void
+}
+
+/** Names a credential without telling it. */
+export function credentialName(auth: Auth): string {
+  return auth.type === 'none' ? 'none' : hash('sha256', JSON.stringify(auth)).slice(0, 16)
+}
+
+export function createLink(options: LinkOptions) {
+  const { entry, send, slots, timeoutMs, random, sleep, signal, onBroken } = options
+  const agents = new LRUCache<string, Agent>({ max: MAX_AGENTS })
+  let troubles = 0
+
+  function protocol(): Protocol | undefined {
+    return entry.protocol ?? agents.peek(credentialName(entry.auth))?.protocol
+  }
+
+  async function agentFor(
+    auth: Auth,
+    budget: Budget,
+  ): Promise<{ kind: 'found'; agent: Agent } | CallFailure> {
+    const name = credentialName(auth)
+    const agent = agents.get(name)
+    if (agent) return { kind: 'found', agent }
+    const found = await probe({ send, url: entry.url, auth }, protocol(), budget)
+    if (found.kind === 'found') agents.set(name, found.agent)
+    return found
+  }
+
+  /** A caller's short deadline is no evidence against the upstream: only our own timeouts count. */
+  function note(outcome: AgentOutcome, isOurs: boolean): void {
+    if (outcome.kind !== 'failed') troubles = 0
+    else if (TROUBLE.has(outcome.reason) && (isOurs || outcome.reason !== 'timeout')) {
+      troubles += 1
+      if (troubles === BROKEN_AFTER) onBroken()
+    }
+  }
+
+  async function deliver(task: string, args: Arguments, auth: Auth, budget: Budget): Promise<AgentOutcome> {
+    const outcome = await slots(budget, async (left) => {
+      const startedAt = Date.now()
+      const found = await agentFor(auth, left)
+      if (found.kind === 'failed') return found
+      return found.agent.call(task, args, { ...left, timeoutMs: left.timeoutMs - (Date.now() - startedAt) })
+    })
+    // What answers there may speak something else now: the next call probes again.
+    if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') agents.delete(credentialName(auth))
+    return outcome
+  }
+
+  return {
+    protocol,
+    /** Failures in a row, when they are so many that calling is pointless. */
+    broken: (): number | undefined => (troubles >= BROKEN_AFTER ? troubles : undefined),
+    /** Probes the transport again at the next call. */
+    forget(): void {
+      agents.delete(credentialName(entry.auth))
+    },
+    /** A call, sent once. */
+    async call(task: string, args: Arguments, auth: Auth, budget: Budget): Promise<AgentOutcome> {
+      const outcome = await deliver(task, args, auth, budget)
+      note(outcome, false)
+      return outcome
+    },
+    /** A read, repeated while that may help. An upstream that did not answer last time gets a single probe first. */
+    async read(task: string, args: Arguments, auth: Auth): Promise<AgentOutcome> {
+      const isProbe = troubles > 0
+      for (let attempt = 1; ; attempt++) {
+        const outcome = await deliver(task, args, auth, { timeoutMs, signal })
+        note(outcome, true)
+        if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
+        const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())
+        if (wait > LONGEST_RETRY_AFTER_MS || signal.aborted) return outcome
+        await sleep(wait)
+      }
+    },
+  }
+}

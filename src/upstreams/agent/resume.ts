@@ -1,0 +1,66 @@
+/**
+ * Fetches a response whose event stream ended before it came (MCP 2025-03-26 to 2025-11-25, "Resumability and
+ * Redelivery"). Servers may close such a stream on purpose and expect to be asked again. The request is not repeated:
+ * it may have had its effect, and what was sent once has no other way to its answer.
+ */
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Failed, Send, SendFailure } from '../../net/send.js'
+import type { Skimmed } from '../rows/skim.js'
+import { type Budget, remaining } from './agent.js'
+import { type EventStream, isEventStream } from './event-stream.js'
+
+const RETRY_MS = 500 // when the server does not say how long to wait
+const MAX_STREAMS = 100 // at half a second each they outlast the usual deadline; without a wait they are a loop
+const MAX_MISSES = 3 // connections in a row that bring nothing
+const MISSES: ReadonlySet<SendFailure> = new Set(['unreachable', 'broken_body'])
+const UNAVAILABLE = new Set([408, 429, 500, 502, 503, 504])
+
+export type Broken = {
+  send: Send
+  url: string
+  /** Those of the request, with the session that its answer may have opened. */
+  headers: Record<string, string>
+  events: EventStream
+  /** The request's own, begun at `startedAt`. */
+  budget: Budget
+  startedAt: number
+  maxBytes: number
+}
+
+/** Undefined when the response cannot be had this way: how the first stream ended is then the outcome. */
+export async function resume(
+  broken: Broken,
+): Promise<{ kind: 'response'; skimmed: Skimmed } | Failed | undefined> {
+  const { send, url, headers, events, budget, startedAt, maxBytes } = broken
+  const timeLeft = () => remaining(budget, startedAt, Date.now()).timeoutMs
+  let misses = 0
+  for (let streams = 0; streams < MAX_STREAMS && misses < MAX_MISSES; streams++) {
+    const id = events.lastEventId()
+    if (id === undefined) return undefined
+    const waitMs = events.retryMs() ?? RETRY_MS
+    if (waitMs >= timeLeft()) {
+      return {
+        kind: 'failed',
+        reason: 'timeout',
+        message: 'the agent wants to be asked again after the time is up',
+      }
+    }
+    await pause(waitMs, undefined, { signal: budget.signal }).catch(() => {}) // who aborts ends the request below
+    const reply = await send({
+      url,
+      headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
+      timeoutMs: timeLeft(),
+      maxBytes,
+      redirects: 'same-site',
+      ...(budget.signal && { signal: budget.signal }),
+      enough: (answer) => (isEventStream(answer) ? events.begin() : undefined),
+    })
+    const skimmed = events.end()
+    if (skimmed) return { kind: 'response', skimmed }
+    if (reply.kind === 'failed' && !MISSES.has(reply.reason)) return reply
+    const isOpen = reply.kind === 'reply' && reply.status === 200 && isEventStream(reply.headers)
+    if (reply.kind === 'reply' && !isOpen && !UNAVAILABLE.has(reply.status)) return undefined
+    misses = isOpen || events.lastEventId() !== id ? 0 : misses + 1
+  }
+  return undefined
+}

@@ -1,0 +1,70 @@
+/**
+ * Which tools (MCP) or skills (A2A) each upstream offers, for the registry listing: asked seldom, a few at a time, and
+ * only when somebody wants to know. What failed is asked again after a while; nothing else rests on it.
+ */
+
+import { LRUCache } from 'lru-cache'
+import pLimit from 'p-limit'
+import { isRecord } from '../../adcp/json.js'
+import type { Send } from '../../net/send.js'
+import type { RosterEntry } from '../roster/roster.js'
+import { boundedText } from '../rows/json.js'
+import type { Protocol } from '../status.js'
+import { findCard } from './card.js'
+import { createMcpAgent } from './mcp.js'
+
+const FRESH_MS = 60 * 60_000
+const TIMEOUT_MS = 10_000
+const CONCURRENCY = 4
+const MAX_AGENTS = 10_000
+const MAX_TOOLS = 200
+const MAX_NAME = 100
+const MAX_DESCRIPTION = 500
+
+export type Tool = { name: string; description: string }
+
+/** Tools as MCP lists them, or skills, whose `id` is the name that a call uses (FACTS 4). */
+export function readTools(list: unknown): Tool[] | undefined {
+  if (!Array.isArray(list)) return undefined
+  return list
+    .filter(isRecord)
+    .slice(0, MAX_TOOLS)
+    .flatMap((raw) => {
+      const name = boundedText(raw.id ?? raw.name, MAX_NAME)
+      return name ? [{ name, description: boundedText(raw.description, MAX_DESCRIPTION) ?? '' }] : []
+    })
+}
+
+export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
+  const known = new LRUCache<string, { tools: readonly Tool[] | undefined; at: number }>({ max: MAX_AGENTS })
+  const asking = new Map<string, Promise<void>>()
+  const limit = pLimit(CONCURRENCY)
+
+  async function ask({ url, auth }: RosterEntry, protocol: Protocol): Promise<Tool[] | undefined> {
+    const budget = { timeoutMs: TIMEOUT_MS }
+    if (protocol === 'mcp') return readTools(await createMcpAgent({ send, url, auth }).tools(budget))
+    const card = await findCard(send, url, budget)
+    return card.kind === 'card' ? readTools(card.skills) : undefined
+  }
+
+  async function refresh(entry: RosterEntry, protocol: Protocol): Promise<void> {
+    const tools = (await ask(entry, protocol)) ?? known.get(entry.agentUrl)?.tools
+    known.set(entry.agentUrl, { tools, at: now() })
+  }
+
+  return {
+    /** Resolves when the tools of the upstream are as fresh as they will be; `tools` then gives them. */
+    async update(entry: RosterEntry, protocol: Protocol): Promise<void> {
+      const held = known.get(entry.agentUrl)
+      if (held && now() - held.at < FRESH_MS) return
+      const under =
+        asking.get(entry.agentUrl) ??
+        limit(() => refresh(entry, protocol)).finally(() => asking.delete(entry.agentUrl))
+      asking.set(entry.agentUrl, under)
+      await under
+    },
+    tools: (agentUrl: string) => known.get(agentUrl)?.tools,
+  }
+}
+
+export type ToolSurvey = ReturnType<typeof createToolSurvey>

@@ -1,0 +1,131 @@
+/**
+ * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers
+ * published and authorized for it, in batches, and the operator's seed questions (DESIGN 6, `seeds`;
+ * specification, `signal_refs`).
+ */
+import { isRecord } from '../../adcp/json.js'
+import type { SignalRef } from '../../adcp/reference.js'
+import {
+  type AgentOutcome,
+  type Arguments,
+  type CallFailure,
+  callFailed,
+  type Payload,
+} from '../agent/agent.js'
+import { encodeRows } from '../agent/answer.js'
+import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes } from '../agent/dialect.js'
+import { type Collected, type Collector, createCollector } from '../rows/collect.js'
+
+const BATCH = 50 // references in one question: a request of some 10 KB
+const MAX_PAGES = 20 // of one question
+const MAX_POLLS = 30
+const POLL_MS = 2_000
+
+export type EnumerateOptions = {
+  dialect: Dialect
+  refs: readonly SignalRef[]
+  seeds: readonly string[]
+  pageSize: number
+  ask(task: string, args: Arguments): Promise<AgentOutcome>
+  /** Waits; given as an argument so that tests need not. */
+  sleep(ms: number): Promise<void>
+}
+
+export type EnumerateOutcome = ({ kind: 'complete' } & Collected) | CallFailure
+
+/** One question, in the shapes that the agent may understand it in. */
+type Question = { kind: 'lookup' | 'brief'; shapes: readonly Arguments[] }
+
+function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
+  return Array.from({ length: Math.ceil(refs.length / BATCH) }, (_, at) =>
+    refs.slice(at * BATCH, (at + 1) * BATCH),
+  )
+}
+
+function questionsOf({ dialect, refs, seeds }: EnumerateOptions): Question[] {
+  const lookups = batches(refs).map((batch) => ({
+    kind: 'lookup' as const,
+    shapes: lookupShapes(dialect, batch),
+  }))
+  const briefs = seeds.map((seed) => ({ kind: 'brief' as const, shapes: briefShapes(dialect, seed) }))
+  return [...lookups, ...briefs].filter(({ shapes }) => shapes.length > 0)
+}
+
+function cursorOf(payload: Payload): string | undefined {
+  const { pagination } = payload
+  if (!isRecord(pagination) || pagination.has_more !== true) return undefined
+  return typeof pagination.cursor === 'string' ? pagination.cursor : undefined
+}
+
+function failureOf(outcome: Exclude<AgentOutcome, { kind: 'answer' }>): CallFailure {
+  if (outcome.kind === 'failed') return outcome
+  const reason = isCredentialError(outcome.error) ? 'unauthorized' : 'agent_error'
+  return callFailed(reason, `${outcome.error.code}: ${outcome.error.message}`, outcome.error.retryAfterMs)
+}
+
+/** An agent may work on a brief question: its task is polled a bounded number of times. */
+async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): Promise<AgentOutcome> {
+  let outcome = first
+  for (let polls = 0; polls < MAX_POLLS; polls++) {
+    if (outcome.kind !== 'answer') return outcome
+    const { status, task_id: taskId, result } = outcome.payload
+    if (isRecord(result)) return { kind: 'answer', payload: result, rows: encodeRows(result.signals) }
+    if ((status !== 'submitted' && status !== 'working') || typeof taskId !== 'string') return outcome
+    await sleep(POLL_MS)
+    const polled = await ask('get_task_status', { task_id: taskId, include_result: true })
+    outcome =
+      polled.kind === 'answer' ? { ...polled, payload: { task_id: taskId, ...polled.payload } } : polled
+  }
+  return callFailed('timeout', 'the agent did not finish its discovery task')
+}
+
+/** Asks one question to its last page; undefined when all went well. */
+async function askWhole(
+  question: Arguments,
+  options: EnumerateOptions,
+  collector: Collector,
+): Promise<Exclude<AgentOutcome, { kind: 'answer' }> | undefined> {
+  const seen = new Set<string>()
+  let cursor: string | undefined
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const sizes = { max_results: options.pageSize, ...(cursor && { cursor }) }
+    const outcome = await settled(
+      await options.ask('get_signals', { ...question, pagination: sizes }),
+      options,
+    )
+    if (outcome.kind !== 'answer') return outcome
+    await collector.take(outcome.rows)
+    cursor = cursorOf(outcome.payload)
+    if (!cursor || seen.has(cursor)) return undefined
+    seen.add(cursor)
+  }
+  return undefined
+}
+
+function isAboutShape(trouble: AgentOutcome): boolean {
+  return trouble.kind === 'error' && !isTransient(trouble.error) && !isCredentialError(trouble.error)
+}
+
+/**
+ * Every question must be answered for the outcome to be complete: half an enumeration would lose good rows.
+ * Rows that nobody asked for are kept: agents that ignore the reference answer with everything they have (FACTS 8).
+ */
+export async function enumerate(options: EnumerateOptions): Promise<EnumerateOutcome> {
+  const questions = questionsOf(options)
+  if (questions.length === 0) {
+    return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
+  }
+  const collector = createCollector()
+  const understood = { lookup: 0, brief: 0 } // shapes before these were refused
+  for (const { kind, shapes } of questions) {
+    for (;;) {
+      const shape = shapes[understood[kind]] as Arguments
+      const trouble = await askWhole(shape, options, collector)
+      if (!trouble) break
+      const isLast = understood[kind] === shapes.length - 1
+      if (isLast || !isAboutShape(trouble)) return failureOf(trouble)
+      understood[kind] += 1
+    }
+  }
+  return { kind: 'complete', ...collector.finish() }
+}

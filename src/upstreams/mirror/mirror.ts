@@ -1,0 +1,169 @@
+/**
+ * Keeps one upstream's slice for one credential scope. A slice is replaced only by a complete walk or enumeration;
+ * `unchanged` moves the freshness and nothing else (specification, "Wholesale conditional-fetch rules").
+ */
+import type { SignalRef } from '../../adcp/reference.js'
+import {
+  type AgentError,
+  type AgentOutcome,
+  type Arguments,
+  type CallFailure,
+  callFailed,
+} from '../agent/agent.js'
+import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from '../agent/dialect.js'
+import type { Collected } from '../rows/collect.js'
+import { type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
+import { enumerate } from './enumerate.js'
+import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
+
+/** A token that matches proves little: one agent hashes its first 500 rows only (FACTS 8). */
+const FULL_WALK_MS = 24 * 60 * 60 * 1_000
+
+/** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
+const MAX_PAGE_SIZE = 100
+
+/** A slice and what its upstream's keeper needs to know beside it. */
+export type Held = {
+  slice: Slice
+  /** Provider domains named in its rows. */
+  domains: readonly string[]
+  /** Last time the upstream said, or showed, that the slice is current; ms since the epoch. */
+  confirmedAt: number
+  cacheScope?: string
+}
+
+export type MirrorOutcome =
+  | { kind: 'unchanged'; held: Held }
+  | { kind: 'replaced'; held: Held }
+  /** The account has no overlay: its rate card is the public one. Only where `account` is sent. */
+  | { kind: 'public' }
+  | CallFailure
+
+export type MirrorOptions = {
+  upstream: string
+  agentUrl: string
+  scope: string
+  /** Sent with every read of this scope: its account, or nothing. */
+  account?: Arguments
+  pageSize: number
+  seeds: readonly string[]
+  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
+  ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
+  sleep(ms: number): Promise<void>
+  now(): number
+}
+
+function conditions(held: Held | undefined, now: number): Arguments {
+  const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
+  if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
+  return {
+    if_wholesale_feed_version: feedVersion,
+    ...(pricingVersion && { if_pricing_version: pricingVersion }),
+  }
+}
+
+function errorFailure(error: AgentError): CallFailure {
+  const message = `${error.code}: ${error.message}`
+  if (isCredentialError(error)) return callFailed('unauthorized', message)
+  const reason = error.code === 'RATE_LIMITED' ? 'rate_limited' : 'agent_error'
+  return callFailed(reason, message, error.retryAfterMs)
+}
+
+export function createMirror(options: MirrorOptions) {
+  const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
+  const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
+  let takesFields = true // until it turns out that the agent refuses the question
+
+  /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
+  function settle(held: Held | undefined, mode: SliceMode, found: Collected & Tokens): MirrorOutcome {
+    const { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
+    const walkedAt = now()
+    const about = {
+      upstream,
+      agentUrl,
+      scope,
+      mode,
+      dropped,
+      refused,
+      walkedAt,
+      ...(feedVersion && { feedVersion }),
+      ...(pricingVersion && { pricingVersion }),
+    }
+    const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
+    const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
+    if (!same) return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
+    // The old bytes stay, so that whoever holds them holds what is current.
+    const { rows: oldRows, digests: oldDigests } = held.slice
+    return { kind: 'unchanged', held: { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state } }
+  }
+
+  async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
+    const asksFields = dialect.release === 'current' && takesFields
+    const fields = asksFields ? { fields: LISTING_FIELDS } : {}
+    const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
+    const isRefused =
+      outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
+    if (!asksFields || !isRefused) return outcome
+    // Its list of fields may be a shorter one: without the question, the answer tells.
+    const plain = await ask('get_signals', args, undefined)
+    if (plain.kind === 'answer') takesFields = false
+    return plain
+  }
+
+  function walk(held: Held | undefined, dialect: Dialect): Promise<WalkOutcome> {
+    const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
+    const common = {
+      discovery_mode: 'wholesale',
+      ...(dialect.pin && { adcp_version: dialect.pin }),
+      ...(dialect.account && { account: dialect.account }),
+      ...(account && { account }),
+    }
+    return walkFeed({
+      conditional: Object.keys(tokens).length > 0,
+      overlay: account !== undefined,
+      page: (cursor) => {
+        const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
+        return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
+      },
+    })
+  }
+
+  async function question(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+    const outcome = await enumerate({
+      dialect,
+      refs: await referencesFor(agentUrl),
+      seeds,
+      pageSize,
+      sleep,
+      ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
+    })
+    if (outcome.kind === 'failed') return outcome
+    if (outcome.rows.count === 0 && !held) {
+      return callFailed('not_enumerable', 'none of the questions found a signal')
+    }
+    return settle(held, 'enumerated', outcome)
+  }
+
+  /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */
+  async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+    const outcome = await walk(held, dialect)
+    if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
+    if (outcome.kind === 'failed' || outcome.kind === 'public') return outcome
+    if (outcome.kind === 'unchanged') {
+      if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
+      return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }
+    }
+    // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
+    const { error } = outcome
+    const hasFeed = dialect.declaresWholesale || held?.slice.mode === 'wholesale'
+    if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return errorFailure(error)
+    // A handler that breaks on every wholesale request says that it is unavailable: only a question tells the two apart.
+    const asked = await question(held, dialect)
+    return asked.kind === 'failed' && isTransient(error) ? errorFailure(error) : asked
+  }
+
+  return { refresh }
+}
+
+export type Mirror = ReturnType<typeof createMirror>

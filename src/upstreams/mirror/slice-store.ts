@@ -1,0 +1,148 @@
+/**
+ * Slices outlive the process: one blob a slice, written whole after each walk, and one small blob of confirmations so
+ * that an `unchanged` poll need not write a slice again.
+ */
+import type { Clock } from '../../net/clock.js'
+import type { Blobs } from '../blobs.js'
+import { bytesOf, sharedBytes } from '../rows/shared-bytes.js'
+import type { Slab } from '../rows/slab.js'
+import type { Slice } from '../rows/slice.js'
+import type { Held } from './mirror.js'
+
+const FORMAT = 1
+const PREFIX = 'slice/'
+const CONFIRMATIONS = 'confirmations'
+const CONFIRM_EVERY_MS = 30_000
+
+type Header = Omit<Slice, 'rows' | 'digests'> & {
+  format: number
+  domains: readonly string[]
+  confirmedAt: number
+  cacheScope?: string
+  /** Of the credential it was read with: tokens of another credential prove nothing. */
+  credential: string
+}
+
+type Key = { agentUrl: string; scope: string }
+
+export type SliceStoreOptions = {
+  blobs: Blobs
+  clock: Clock
+  /** Told in words of what could not be read or written; nothing is lost but durability. */
+  onTrouble(message: string): void
+}
+
+function nameOf({ agentUrl, scope }: Key): string {
+  return `${PREFIX}${scope}/${agentUrl}`
+}
+
+function encode({ slice, domains, confirmedAt, cacheScope }: Held, credential: string): Uint8Array[] {
+  const { rows, digests, ...rest } = slice
+  const header: Header = {
+    ...rest,
+    format: FORMAT,
+    domains,
+    confirmedAt,
+    credential,
+    ...(cacheScope && { cacheScope }),
+  }
+  const columns = [digests, rows.chunkOf, rows.start, rows.length].map(bytesOf)
+  return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
+}
+
+function decode(parts: readonly Uint8Array[], credential: string): Held | undefined {
+  const [head, digests, chunkOf, start, length, ...chunks] = parts
+  if (!head || !digests || !chunkOf || !start || !length) return undefined
+  const header = JSON.parse(Buffer.from(head).toString()) as Header
+  if (header.format !== FORMAT) return undefined
+  const { format, domains, confirmedAt, cacheScope, credential: readWith, ...rest } = header
+  const rows: Slab = {
+    count: length.byteLength / 4,
+    chunks: chunks.map((chunk) => new Uint8Array(sharedBytes(chunk))),
+    chunkOf: new Uint16Array(sharedBytes(chunkOf)),
+    start: new Uint32Array(sharedBytes(start)),
+    length: new Uint32Array(sharedBytes(length)),
+  }
+  const { feedVersion, pricingVersion, ...untokened } = rest
+  const described = readWith === credential ? rest : untokened
+  return {
+    slice: { ...described, rows, digests: new BigUint64Array(sharedBytes(digests)) },
+    domains,
+    confirmedAt,
+    ...(cacheScope && { cacheScope }),
+  }
+}
+
+export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions) {
+  const confirmations = new Map<string, number>()
+  const writing = new Map<string, Promise<void>>()
+  const waiting = new Map<string, () => Promise<void>>()
+  let cancelFlush: (() => void) | undefined
+
+  /** One write a name at a time; of those that wait only the newest is done. */
+  function enqueue(name: string, task: () => Promise<void>): void {
+    if (writing.has(name)) {
+      waiting.set(name, task)
+      return
+    }
+    const done = task()
+      .catch((error: Error) => onTrouble(`${name} could not be saved: ${error.message}`))
+      .finally(() => {
+        writing.delete(name)
+        const next = waiting.get(name)
+        waiting.delete(name)
+        if (next) enqueue(name, next)
+      })
+    writing.set(name, done)
+  }
+
+  function flush(): void {
+    cancelFlush?.()
+    cancelFlush = undefined
+    const bytes = Buffer.from(JSON.stringify(Object.fromEntries(confirmations)))
+    enqueue(CONFIRMATIONS, () => blobs.write(CONFIRMATIONS, [bytes]))
+  }
+
+  function remove(key: Key): void {
+    const name = nameOf(key)
+    confirmations.delete(name)
+    enqueue(name, () => blobs.remove(name))
+  }
+
+  return {
+    /** Reads the confirmations of an earlier process. Call once, before `load`. */
+    async restore(): Promise<void> {
+      const [part] = (await blobs.read(CONFIRMATIONS)) ?? []
+      const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Record<string, number>) : {}
+      for (const [name, at] of Object.entries(saved)) confirmations.set(name, at)
+    },
+    async load(key: Key, credential: string): Promise<Held | undefined> {
+      const parts = await blobs.read(nameOf(key))
+      const held = parts && decode(parts, credential)
+      if (!held) return undefined
+      return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
+    },
+    save(held: Held, credential: string): void {
+      const name = nameOf(held.slice)
+      enqueue(name, () => blobs.write(name, encode(held, credential)))
+    },
+    confirm({ slice, confirmedAt }: Held): void {
+      confirmations.set(nameOf(slice), confirmedAt)
+      cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
+    },
+    remove,
+    /** Forgets slices of agents that nobody lists any more. */
+    async sweep(isKnown: (agentUrl: string) => boolean): Promise<void> {
+      for (const name of new Set([...confirmations.keys(), ...(await blobs.list(PREFIX))])) {
+        const [, scope = '', agentUrl = ''] = /^slice\/([^/]*)\/(.*)$/.exec(name) ?? []
+        if (!isKnown(agentUrl)) remove({ agentUrl, scope })
+      }
+    },
+    async close(): Promise<void> {
+      if (cancelFlush) flush()
+      while (writing.size > 0) await Promise.all(writing.values())
+    },
+  }
+}
+
+export type SliceStore = ReturnType<typeof createSliceStore>

@@ -1,0 +1,50 @@
+/**
+ * What one upstream offers to one credential scope: its listings and the tokens and times they came with.
+ * Immutable: a complete walk makes a new slice, nothing else does (specification, "mid-pagination").
+ */
+import type { SignalRow } from '../../adcp/signal.js'
+import { bytesOf } from './shared-bytes.js'
+import { type Slab, slabRow } from './slab.js'
+
+/** One row as the upstream sent it, normalised to the current protocol shape, nothing added. */
+export type Listing = SignalRow
+
+/** How the rows were found: by walking the wholesale feed, or by asking a brief-only agent question by question. */
+export type SliceMode = 'wholesale' | 'enumerated'
+
+/** A row that was read and not kept, by the names it gave itself: for explain. */
+export type RefusedRow = { readonly reason: string; readonly segment?: string; readonly signal?: string }
+
+export type Slice = {
+  /** Upstream id; the key of everything an operator sees. */
+  readonly upstream: string
+  /** Canonical agent url (FACTS 6): the upstream's identity in handles, provenance and authorization. */
+  readonly agentUrl: string
+  /** `public`, or an opaque name of the account or credential the rows were read with. */
+  readonly scope: string
+  readonly mode: SliceMode
+  /** Listings as JSON, in the upstream's order. */
+  readonly rows: Slab
+  /** First 64 bits of SHA-256 over each row's bytes: equal digests, equal rows. */
+  readonly digests: BigUint64Array
+  readonly feedVersion?: string
+  readonly pricingVersion?: string
+  /** Rows that were read and not kept, by reason. */
+  readonly dropped: Readonly<Record<string, number>>
+  /** The first of them. */
+  readonly refused?: readonly RefusedRow[]
+  /** When the walk that made it ended, ms since the epoch. */
+  readonly walkedAt: number
+}
+
+/** By bytes: a comparison number by number would make an object of each. */
+export function sameDigests(a: Slice['digests'], b: Slice['digests']): boolean {
+  return a === b || Buffer.compare(bytesOf(a), bytesOf(b)) === 0
+}
+
+const decoder = new TextDecoder()
+
+/** The listing in one row of a slice. Rows were validated when the slice was made. */
+export function sliceListing(slice: Slice, row: number): Listing {
+  return JSON.parse(decoder.decode(slabRow(slice.rows, row))) as Listing
+}
