@@ -1,7 +1,7 @@
 /**
- * Brief fan-out: 50 upstreams over real sockets, 5 of which hang. Bar: the answer leaves by its deadline plus 50 ms, and
- * without hung upstreams as soon as the slowest has spoken (DESIGN 8).
- * Run: node dist/bench/discovery.js
+ * Brief fan-out: 50 upstreams over real sockets, 5 of which hang. Bar: the answer leaves by its deadline plus 50 ms,
+ * and without hung upstreams as soon as the slowest has spoken (docs/performance.md). Run: node
+ * dist/bench/discovery.js
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,7 @@
 /**
- * The feed rows of DESIGN 8, up to a million signals (SIGNALS=n for another size): merging, memory, filters, versions,
- * pages, small changes, and what readers feel while a worker merges. Prints one table; takes about two minutes on a quiet machine.
+ * The feed rows of docs/performance.md, up to a million signals (SIGNALS=n for another size): merging, memory,
+ * filters, versions, pages, small changes, and what readers feel while a worker merges. Prints one table; takes about
+ * two minutes on a quiet machine.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,7 @@
 /**
- * How soon a restarted Tributary serves what it held before: `serve` as a process of its own, from its start until /readyz
- * says so, with twenty upstreams and fifty providers behind it (DESIGN 8). `node dist/bench/restart.js [signals ...]`.
+ * How soon a restarted Tributary serves what it held before: `serve` as a process of its own, from its start until
+ * /readyz says so, with twenty upstreams and fifty providers behind it (docs/performance.md). `node
+ * dist/bench/restart.js [signals ...]`.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,6 @@
 /**
  * Brief search: how fast over 100,000 signals, and how good over the judged briefs.
- * Bars: under 1 ms (DESIGN 8); nDCG@10 and recall@50 above a plain full-text index.
+ * Bars: under 1 ms (docs/performance.md); nDCG@10 and recall@50 above a plain full-text index.
  * Run: node dist/bench/search.js [signals]
  */
 import { performance } from 'node:perf_hooks'

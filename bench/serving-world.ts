@@ -29,7 +29,7 @@ import { onlyLookups } from '../test/support/only-lookups.js'
 
 export const TOKEN = 'bench'
 const SIGNALS = 20_000
-const ROW_BYTES = 1_180 // as in SCOUTING
+const ROW_BYTES = 1_180 // as in docs/decisions.md#serving-from-bytes
 
 function row(n: number) {
   const shell = {

@@ -1,7 +1,7 @@
 /**
- * Serving (DESIGN 8): requests a second and server CPU a request, each as a ratio to a bare Fastify route that sends the
- * same bytes, in the same run. The servers live in another process; CPU is theirs alone, so it does not depend on how
- * fast the load generator is.
+ * Serving (docs/performance.md): requests a second and server CPU a request, each as a ratio to a bare Fastify route
+ * that sends the same bytes, in the same run. The servers live in another process; CPU is theirs alone, so it does
+ * not depend on how fast the load generator is.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'

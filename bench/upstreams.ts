@@ -1,6 +1,6 @@
 /**
  * What reading upstreams costs: a cold mirror of one and of twenty upstreams, and a poll that answers `unchanged`
- * (DESIGN 8). Agents run in a child process. `node dist/bench/upstreams.js [rows each of the twenty]`.
+ * (docs/performance.md). Agents run in a child process. `node dist/bench/upstreams.js [rows each of the twenty]`.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

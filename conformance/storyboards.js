@@ -73,8 +73,9 @@ export async function runStoryboards(url, protocol, key) {
 }
 
 /**
- * The runner's A2A client drops the error of a task in state `failed`, which is how the protocol says it (FACTS 4), so
- * the fuzzer takes a proper refusal for none. Its report holds the whole answer: it is judged here by the same rule.
+ * The runner's A2A client drops the error of a task in state `failed`, which is how the protocol says it
+ * (docs/protocol.md#a2a), so the fuzzer takes a proper refusal for none. Its report holds the whole answer: it is
+ * judged here by the same rule.
  */
 function isProperRefusal({ response }) {
   const task = response?.data?.result

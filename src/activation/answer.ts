@@ -20,7 +20,10 @@ export function refuse(...parts: Parameters<typeof adcpError>): Refusal {
   return { kind: 'refused', error: adcpError(...parts) }
 }
 
-/** A handle or id that is stale, forged or somebody else's: one answer for all, byte for byte (FACTS 2). */
+/**
+ * A handle or id that is stale, forged or somebody else's: one answer for all, byte for byte
+ * (docs/protocol.md#envelope).
+ */
 export function notFound(field: string): Refusal {
   return refuse('REFERENCE_NOT_FOUND', 'What this field names does not exist or is not visible to you.', {
     field,

@@ -1,4 +1,4 @@
-/** Who asks, as far as activation needs to know, and which accounts are theirs (DESIGN 5.6). */
+/** Who asks, as far as activation needs to know, and which accounts are theirs (docs/decisions.md#callers). */
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Accounts } from '../store/accounts.js'
@@ -38,7 +38,7 @@ export function naturalKey({ brand, operator, sandbox }: Natural): string {
   })
 }
 
-/** One answer for accounts that do not exist and those of others (FACTS 2). */
+/** One answer for accounts that do not exist and those of others (docs/protocol.md#envelope). */
 export function accountNotFound(field: string): Refusal {
   return refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
     field,

@@ -1,7 +1,7 @@
 /**
  * What an upstream's answer to a call that changes something means: done, under way, refused for good, or not known.
  * Only a refusal for good ends a call; whatever leaves open whether the upstream acted is repeated under its key.
- * The upstream's own words are never passed on (FACTS 2): its code is, as a detail.
+ * The upstream's own words are never passed on (docs/protocol.md#envelope): its code is, as a detail.
  */
 import { type AdcpError, adcpError, type ErrorCode } from '../adcp/error.js'
 import type { UpstreamFailure } from '../upstreams/status.js'

@@ -1,4 +1,4 @@
-/** A length of time as the protocol writes it (FACTS 2; schema core/duration). */
+/** A length of time as the protocol writes it (docs/protocol.md#envelope; schema core/duration). */
 import { type Static, Type } from '@sinclair/typebox'
 
 export const Duration = Type.Object(

@@ -1,11 +1,12 @@
 /**
- * What every request may carry beside its task's own fields (FACTS 1, 2; schemas core/version-envelope and
- * core/protocol-envelope). A task's request schema spreads these in, so that one validator sees the whole request
- * and the tool schema shows the whole request: some clients drop arguments that a tool does not list.
+ * What every request may carry beside its task's own fields (docs/protocol.md#versions, #envelope; schemas
+ * core/version-envelope and core/protocol-envelope). A task's request schema spreads these in, so that one validator
+ * sees the whole request and the tool schema shows the whole request: some clients drop arguments that a tool does
+ * not list.
  */
 import { Type } from '@sinclair/typebox'
 
-/** FACTS 5: what an idempotency key is made of, wherever one is required. */
+/** docs/protocol.md#requests: what an idempotency key is made of, wherever one is required. */
 export const IdempotencyKey = Type.String({
   pattern: '^[A-Za-z0-9_.:-]{16,255}$',
   description: 'Names this request: sending it again with the same key repeats nothing. Use a UUID.',

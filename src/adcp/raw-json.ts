@@ -1,7 +1,8 @@
 /**
- * The text of one value inside a JSON text. `context` is echoed byte for byte (FACTS 2), and `JSON.parse` would
- * rewrite it: 1.0 becomes 1, a long integer loses digits. The same walk tells how deep a text is nested, because
- * `JSON.stringify` recurses where `JSON.parse` does not. All functions expect a text that `JSON.parse` accepted.
+ * The text of one value inside a JSON text. `context` is echoed byte for byte (docs/protocol.md#envelope), and
+ * `JSON.parse` would rewrite it: 1.0 becomes 1, a long integer loses digits. The same walk tells how deep a text is
+ * nested, because `JSON.stringify` recurses where `JSON.parse` does not. All functions expect a text that
+ * `JSON.parse` accepted.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

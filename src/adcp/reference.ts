@@ -28,7 +28,7 @@ export const SignalId = Type.Union([
 ])
 export type SignalId = Static<typeof SignalId>
 
-/** The canonical reference that a legacy id stands for (DESIGN 5.1). */
+/** The canonical reference that a legacy id stands for (docs/decisions.md#identity). */
 export function refFromLegacy(id: SignalId): SignalRef {
   return id.source === 'catalog'
     ? { scope: 'data_provider', data_provider_domain: id.data_provider_domain, signal_id: id.id }

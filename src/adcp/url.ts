@@ -1,7 +1,7 @@
 /**
- * One spelling per agent url, wherever urls are compared (FACTS 6; DESIGN 5.1 "URLs compare by the protocol's
- * canonicalisation"). The platform's URL parser does hosts, ports and dot segments; what it would silently repair
- * (missing hosts, backslashes, white space) is refused before it, and what it leaves alone is finished after it.
+ * One spelling per agent url, wherever urls are compared (docs/protocol.md#urls). The platform's URL parser does hosts, ports and dot segments; what it
+ * would silently repair (missing hosts, backslashes, white space) is refused before it, and what it leaves alone is
+ * finished after it.
  */
 
 const PARTS = /^(https?):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?$/is

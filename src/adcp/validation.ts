@@ -1,6 +1,7 @@
 /**
  * One compiled validator a schema, and violations as the protocol wants them told: pointer, message, keyword
- * (FACTS 2, `issues[]`). Messages are ours and name no value of the request: an untrusted string is never echoed.
+ * (docs/protocol.md#envelope, `issues[]`). Messages are ours and name no value of the request: an untrusted string is
+ * never echoed.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { ErrorObject } from 'ajv'
@@ -13,7 +14,7 @@ const check = createChecks({ allErrors: true })
 
 export type Checked<S extends TSchema> = { ok: true; value: Static<S> } | { ok: false; issues: Issue[] }
 
-/** `issues[0]` in the form that `field` has: `/signals/0/name` -> `signals[0].name` (FACTS 2). */
+/** `issues[0]` in the form that `field` has: `/signals/0/name` -> `signals[0].name` (docs/protocol.md#envelope). */
 export function fieldOf(pointer: string): string {
   return pointer
     .split('/')

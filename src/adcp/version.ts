@@ -1,4 +1,4 @@
-/** Which release of the protocol an answer is given in (specification, "Versioning"; FACTS 1). */
+/** Which release of the protocol an answer is given in (specification, "Versioning"; docs/protocol.md#versions). */
 import { type AdcpError, adcpError } from './error.js'
 
 export const RELEASES = ['3.0', '3.1'] as const

@@ -1,6 +1,7 @@
 /**
- * Reads the bytes of an adagents.json as far as deciding what to do with them takes: a document, a pointer to one,
- * or nothing usable (FACTS 7; schema adagents.json). Its entries are read later, where merging runs (rules.ts).
+ * Reads the bytes of an adagents.json as far as deciding what to do with them takes: a document, a pointer to one, or
+ * nothing usable (docs/protocol.md#provider-files; schema adagents.json). Its entries are read later, where merging
+ * runs (rules.ts).
  */
 
 import { hash } from 'node:crypto'

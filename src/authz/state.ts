@@ -1,6 +1,7 @@
 /**
- * What is held of one provider, as it travels to the thread where merging runs: plain, immutable, its bytes in
- * shared memory. The caps of FACTS 7 are in it as one instant, so that a verdict is a pure function of state and now.
+ * What is held of one provider, as it travels to the thread where merging runs: plain, immutable, its bytes in shared
+ * memory. The caps of docs/protocol.md#provider-files are in it as one instant, so that a verdict is a pure function
+ * of state and now.
  */
 import type { Unverifiable } from './verdict.js'
 
@@ -24,7 +25,7 @@ export type HeldDocument = {
   readonly bytes: Uint8Array
 }
 
-/** A changed pointer that is watched and not followed (FACTS 7). */
+/** A changed pointer that is watched and not followed (docs/protocol.md#provider-files). */
 export type HeldPointer = { readonly url: string; readonly since: number; readonly adoptAt: number }
 
 export type Problem = {

@@ -1,4 +1,7 @@
-/** What a provider's adagents.json says about (provider, signal, agent): the closed words of DESIGN 2 and FACTS 7. */
+/**
+ * What a provider's adagents.json says about (provider, signal, agent): the closed words of docs/house.md and
+ * docs/protocol.md#provider-files.
+ */
 export type Unverifiable =
   | 'no_file'
   | 'unreachable'

@@ -1,6 +1,6 @@
 /**
  * One brief question: the mirrored feed is searched at once, the upstreams are asked meanwhile, and both become one
- * order (DESIGN 5.7; specification, "Operation by combination of `signal_spec` and `signal_refs`").
+ * order (docs/decisions.md#deadlines; specification, "Operation by combination of `signal_spec` and `signal_refs`").
  */
 import type { AccountReference } from '../adcp/account.js'
 import type { SignalRef } from '../adcp/reference.js'
@@ -27,7 +27,10 @@ import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstre
 const MOST_HITS = 1_000
 /** Rows whose wishes are measured: they must be taken apart for it. */
 const MOST_MEASURED = 400
-/** Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not known. */
+/**
+ * Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not
+ * known.
+ */
 const LOCAL_WEIGHT = 2
 const UPSTREAM_WEIGHT = 0.5
 /** The share of the best fit that a signal needs to be another one of the kind. */
@@ -65,7 +68,10 @@ export type Inquiry = {
   answers(): ReadonlyMap<string, UpstreamAnswer>
   /** When all have spoken or the time is over. */
   settled(until?: number): Promise<void>
-  /** The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first feed. */
+  /**
+   * The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first
+   * feed.
+   */
   rank(late?: ReadonlyMap<string, Slice>): Ranked | undefined
   asked: readonly Asked[]
 }
@@ -81,7 +87,7 @@ export function accessOf(reader: Reader, upstream: string, access: BriefOptions[
   return access?.(reader, upstream) ?? { scope: 'public' }
 }
 
-/** Worth asking: it answers, or it can be asked only (FACTS 8: brief-only agents). */
+/** Worth asking: it answers, or it can be asked only (docs/protocol.md#how-agents-differ: brief-only agents). */
 export function isAskable({ state, problem }: UpstreamStatus): boolean {
   return state !== 'absent' || problem?.reason === 'not_enumerable'
 }

@@ -14,7 +14,7 @@ import type { Missing } from './upstream-report.js'
 
 const DEFAULT_BUDGET_MS = 10_000
 const MIN_BUDGET_MS = 1_000
-const MAX_BUDGET_MS = 120_000 // FACTS 2
+const MAX_BUDGET_MS = 120_000 // docs/protocol.md#envelope
 /** Kept back for merging and writing, so that the answer leaves by its deadline. */
 const ANSWER_MS = 60
 
@@ -56,7 +56,9 @@ export type DiscoverOptions = {
   brief: Brief
   pages: AnswerPages
   learned: Pick<Learned, 'learn'>
-  /** Whether the feed of this moment can be searched; waits for it, until `until` (ms since the epoch) at the latest. */
+  /**
+   * Whether the feed of this moment can be searched; waits for it, until `until` (ms since the epoch) at the latest.
+   */
   searchable(until: number, signal: AbortSignal): Promise<boolean>
   /** Absent: nothing is ever answered later. */
   later?: Later

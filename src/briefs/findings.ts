@@ -1,6 +1,7 @@
 /**
  * What upstreams found, made part of the feed's world: rows that the feed has are its entries; the rest is merged and
- * authorized like the feed is (DESIGN 5.3, 5.4), together with what the feed knows of the same signals.
+ * authorized like the feed is (docs/decisions.md#trust, #merging), together with what the feed knows of the same
+ * signals.
  */
 
 import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'

@@ -1,7 +1,7 @@
 /**
  * What answers taught us beside the feed: the rows behind handles that we gave and that no mirrored slice has, for
- * activation and exact lookup (DESIGN 5.2). Kept in memory at once and in the storage soon after; merged and authorized
- * anew whenever they are used, so that they never say more than today's feed would.
+ * activation and exact lookup (docs/decisions.md#handles). Kept in memory at once and in the storage soon after;
+ * merged and authorized anew whenever they are used, so that they never say more than today's feed would.
  */
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
@@ -75,7 +75,9 @@ export function createLearned({ found, scopeOf, onTrouble }: LearnedOptions) {
     }
   }
 
-  /** The rows of these signals as the reader's upstreams gave them; what another account was given is not among them. */
+  /**
+   * The rows of these signals as the reader's upstreams gave them; what another account was given is not among them.
+   */
   async function rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> {
     const ours = handles.filter((handle) => handleKey(handle) !== undefined)
     const rows = new Map<string, FoundRow>()

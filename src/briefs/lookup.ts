@@ -26,7 +26,7 @@ export type LookupOptions = {
   judge(): Judge
 }
 
-/** The handles that a reference may stand for (DESIGN 5.1, as feed/lookup.ts reads references). */
+/** The handles that a reference may stand for (docs/decisions.md#identity, as feed/lookup.ts reads references). */
 function handlesOf(ref: SignalRef): string[] {
   if (ref.scope === 'product') return []
   if (ref.scope === 'data_provider') {

@@ -1,6 +1,7 @@
 /**
- * What upstreams offer to the accounts of our callers (DESIGN 5.6): each account's own slices, read again as often as
- * the public ones, kept apart from them. The feed shows an account the public slices with its own in their place.
+ * What upstreams offer to the accounts of our callers (docs/decisions.md#callers): each account's own slices, read
+ * again as often as the public ones, kept apart from them. The feed shows an account the public slices with its own
+ * in their place.
  */
 import type { AccountReference } from '../adcp/account.js'
 import type { Auth } from '../config/values.js'

@@ -1,6 +1,6 @@
 /**
- * Follows the configuration file (DESIGN 6): read again when it changes and when asked. A file with an error leaves
- * the running configuration as it is and says so until it is mended.
+ * Follows the configuration file (docs/configuration.md): read again when it changes and when asked. A file with an
+ * error leaves the running configuration as it is and says so until it is mended.
  */
 import { unwatchFile, watchFile } from 'node:fs'
 import type { Logger } from 'pino'

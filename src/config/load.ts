@@ -1,6 +1,6 @@
 /**
- * Loads the configuration (DESIGN 6): YAML or JSON, `${NAME}` from the environment, every problem named at once with
- * its path and line, durations turned into milliseconds and defaults filled in.
+ * Loads the configuration (docs/configuration.md): YAML or JSON, `${NAME}` from the environment, every problem named
+ * at once with its path and line, durations turned into milliseconds and defaults filled in.
  */
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'

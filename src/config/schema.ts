@@ -1,4 +1,7 @@
-/** The configuration file as operators write it (DESIGN 6): one schema for the type, the check and the messages. */
+/**
+ * The configuration file as operators write it (docs/configuration.md): one schema for the type, the check and the
+ * messages.
+ */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { AccountReference } from '../adcp/account.js'
 

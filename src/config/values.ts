@@ -1,4 +1,7 @@
-/** The configuration as the product uses it (DESIGN 6): types, defaults, and the way from the file to them. */
+/**
+ * The configuration as the product uses it (docs/configuration.md): types, defaults, and the way from the file to
+ * them.
+ */
 import type { KeyObject } from 'node:crypto'
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
@@ -37,7 +40,7 @@ export type Config = {
   }
   authorization: PolicySettings & {
     refreshMs: number
-    /** Provider domain -> the new pointer that the operator knows to be right (FACTS 7). */
+    /** Provider domain -> the new pointer that the operator knows to be right (docs/protocol.md#provider-files). */
     confirmedPointers: ReadonlyMap<string, string>
   }
   egress: { allowHttp: boolean; allowNetworks: readonly string[]; hosts: Readonly<Record<string, string>> }
@@ -111,7 +114,7 @@ function toWebhookKey(webhooks: ConfigFile['webhooks']): Config['webhookKey'] {
   return id && privateKey ? { keyId: id, privateKey } : undefined
 }
 
-/** The configuration as the product uses it: milliseconds, and every default of DESIGN 6 filled in. */
+/** The configuration as the product uses it: milliseconds, and every default of docs/configuration.md filled in. */
 export function toConfig(path: string, revision: string, file: ConfigFile): Config {
   const { listen, discovery, defaults, authorization, egress } = file
   const providers = Object.entries(authorization?.providers ?? {})

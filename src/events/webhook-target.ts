@@ -1,6 +1,6 @@
 /**
  * Whether a webhook could be delivered at all, asked before a task is accepted: the same guard that stands before every
- * request (FACTS 7, "Egress guard"), without sending one.
+ * request (docs/protocol.md#egress), without sending one.
  */
 import { createAddressPolicy } from '../net/address.js'
 import { type Resolve, systemResolve } from '../net/connect.js'

@@ -1,6 +1,6 @@
 /**
  * Delivers one webhook, once (specification, "Events"). Retrying is the task's matter: it outlives the process, and the
- * body, idempotency_key included, stays the same however often it is sent (FACTS 5).
+ * body, idempotency_key included, stays the same however often it is sent (docs/protocol.md#requests).
  */
 import { randomBytes } from 'node:crypto'
 import type { Send } from '../net/send.js'

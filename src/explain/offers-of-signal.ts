@@ -1,6 +1,7 @@
 /**
- * How one signal of a snapshot came about: every offer with its verdict and fate, which offer each part was taken from,
- * how conflicts were resolved (DESIGN 5.3, 5.4). It decides nothing itself: the rules of `merge` are asked again.
+ * How one signal of a snapshot came about: every offer with its verdict and fate, which offer each part was taken
+ * from, how conflicts were resolved (docs/decisions.md#trust, #merging). It decides nothing itself: the rules of
+ * `merge` are asked again.
  */
 import type { Evidence } from '../authz/report/evidence.js'
 import type { Policy, Verdict } from '../authz/verdict.js'

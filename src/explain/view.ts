@@ -1,6 +1,6 @@
 /**
- * What one caller sees of a signal that is in the feed (DESIGN 5.6): the same rules that answer its requests are asked, one
- * criterion at a time, so that the one that leaves the signal out has a name.
+ * What one caller sees of a signal that is in the feed (docs/decisions.md#callers): the same rules that answer its
+ * requests are asked, one criterion at a time, so that the one that leaves the signal out has a name.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { Destination } from '../adcp/signal.js'

@@ -1,6 +1,6 @@
 /**
- * What happened between two snapshots: signals created, updated, priced, removed (DESIGN 2, "change"). One walk over two
- * sorted columns; rows are parsed only where digests differ.
+ * What happened between two snapshots: signals created, updated, priced, removed (docs/house.md). One walk
+ * over two sorted columns; rows are parsed only where digests differ.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import { compareKeys, WORDS } from '../snapshot/keys.js'

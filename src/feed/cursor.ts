@@ -1,6 +1,7 @@
 /**
- * Opaque, tamper-evident places in a page walk (DESIGN 5.5). A cursor says which snapshot and after which signal; what it
- * is bound to (query, scope, caller) is not in it but in its signature, so it works nowhere else.
+ * Opaque, tamper-evident places in a page walk (docs/decisions.md#snapshots-and-versions). A cursor says which
+ * snapshot and after which signal; what it is bound to (query, scope, caller) is not in it but in its signature, so
+ * it works nowhere else.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES } from '../merge/identity.js'

@@ -1,7 +1,7 @@
 /**
- * The feed as callers read it: views of the current snapshot, versions that say exactly what a caller would receive, page
- * walks that never tear (DESIGN 5.5; specification, Wholesale conditional-fetch rules). Reads are synchronous: a snapshot
- * is swapped between two of them, never during one.
+ * The feed as callers read it: views of the current snapshot, versions that say exactly what a caller would receive,
+ * page walks that never tear (docs/decisions.md#snapshots-and-versions; specification, Wholesale conditional-fetch
+ * rules). Reads are synchronous: a snapshot is swapped between two of them, never during one.
  */
 import { LRUCache } from 'lru-cache'
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
@@ -169,7 +169,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     return account === undefined ? undefined : overlays.get(account)
   }
 
-  /** The overlay only where its answer for this tuple differs from the public one (DESIGN 5.6). */
+  /** The overlay only where its answer for this tuple differs from the public one (docs/decisions.md#callers). */
   function current(criteria: Criteria, reader: Reader): Answering | undefined {
     const open = publicLayer.current()?.see(criteria, reader)
     const overlay = open && overlayOf(reader.account)?.current()?.see(criteria, reader)

@@ -1,6 +1,6 @@
 /**
- * Activation keys for those who may see them (DESIGN 5.6; specification, Rules for destinations 3). Keys are read from
- * the private slices, row by row, for the reader who is answered; shared rows never hold one.
+ * Activation keys for those who may see them (docs/decisions.md#callers; specification, Rules for destinations 3).
+ * Keys are read from the private slices, row by row, for the reader who is answered; shared rows never hold one.
  */
 import type { ActivationKey } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'

@@ -1,6 +1,6 @@
 /**
  * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, for a bounded
- * time and count, those whose page walks are still under way (DESIGN 5.5).
+ * time and count, those whose page walks are still under way (docs/decisions.md#snapshots-and-versions).
  */
 import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'

@@ -1,6 +1,7 @@
 /**
- * From a name to the signal: references, and the handles that we issue (DESIGN 5.1, 5.2; specification, "exact lookup").
- * What a handle routes to is read from the private slices: upstream segment and option ids never stand in shared rows.
+ * From a name to the signal: references, and the handles that we issue (docs/decisions.md#identity, #handles;
+ * specification, "exact lookup"). What a handle routes to is read from the private slices: upstream segment and
+ * option ids never stand in shared rows.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { PricingOption } from '../adcp/signal.js'

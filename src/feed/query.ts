@@ -5,7 +5,7 @@ import type { Destination } from '../adcp/signal.js'
 
 export type CacheScope = 'public' | 'account'
 
-/** Whose eyes the feed is seen with (DESIGN 5.6). */
+/** Whose eyes the feed is seen with (docs/decisions.md#callers). */
 export type Reader = {
   /** Binds cursors; never published. */
   caller: string

@@ -1,6 +1,7 @@
 /**
- * How much of the inventory a signal covers: one upstream's estimate, never a sum (DESIGN 5.4; specification,
- * "CoverageForecast"). The most specific forecast is published; the other offers' scalars stay under provenance.
+ * How much of the inventory a signal covers: one upstream's estimate, never a sum (docs/decisions.md#merging;
+ * specification, "CoverageForecast"). The most specific forecast is published; the other offers' scalars stay under
+ * provenance.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { CoverageForecast } from '../adcp/signal.js'

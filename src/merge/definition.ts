@@ -1,5 +1,5 @@
 /**
- * What a signal is: the provider's published definition first, then its offers (DESIGN 5.3, 5.4).
+ * What a signal is: the provider's published definition first, then its offers (docs/decisions.md#trust, #merging).
  * Three fields are not "first wins": legal bases are the provider's words or absent, restrictions are never lost, and
  * countries only narrow.
  */
@@ -66,10 +66,10 @@ function differing(offers: readonly Source[], field: Field, value: unknown): str
 }
 
 /**
- * The definition's word when the provider published one, silence included: offers that state something else are named.
- * Without one (a source's own signal, or a provider that cannot be asked) what the rows agree on, unless the provider
- * denies the seller; else absent, and all who state it are named (DESIGN 5.3; specification, `fields`: federating agents
- * MUST NOT substitute their own basis).
+ * The definition's word when the provider published one, silence included: offers that state something else are
+ * named. Without one (a source's own signal, or a provider that cannot be asked) what the rows agree on, unless the
+ * provider denies the seller; else absent, and all who state it are named (docs/decisions.md#trust; specification,
+ * `fields`: federating agents MUST NOT substitute their own basis).
  */
 function legalBasis(field: PublishedField, offers: readonly Source[], definition: Definition | undefined) {
   const own = stated(definition, field)
@@ -100,9 +100,9 @@ export function countriesOf({ listing, verdict }: Source, definition: Definition
 }
 
 /**
- * The descriptive members of a row in published order; restrictions in words that the response schema does not know yet,
- * which must not be lost for that; and where the contributing offers say otherwise. `offers` describe; all that are
- * `admitted` restrict, those that no country is left for included.
+ * The descriptive members of a row in published order; restrictions in words that the response schema does not know
+ * yet, which must not be lost for that; and where the contributing offers say otherwise. `offers` describe; all that
+ * are `admitted` restrict, those that no country is left for included.
  */
 export function mergeDefinition(
   offers: readonly Source[],

@@ -1,6 +1,6 @@
 /**
- * Where a signal can be used: the union of its offers' deployments (DESIGN 5.4; specification, "Deployment").
- * Live wins over not live; among not live, the shortest estimate; then upstream order.
+ * Where a signal can be used: the union of its offers' deployments (docs/decisions.md#merging; specification,
+ * "Deployment"). Live wins over not live; among not live, the shortest estimate; then upstream order.
  */
 import { LRUCache } from 'lru-cache'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
@@ -14,7 +14,7 @@ export type MergedDeployment = {
   readonly offer: number
   /** Indexes of all offers that deploy there. */
   readonly offers: readonly number[]
-  /** Without its activation key: keys never enter what readers share (DESIGN 5.6). */
+  /** Without its activation key: keys never enter what readers share (docs/decisions.md#callers). */
   readonly deployment: Omit<Deployment, 'activation_key'>
   readonly activationKey?: ActivationKey
 }

@@ -1,5 +1,5 @@
 /**
- * Who a signal is, and the handles that follow from it (DESIGN 5.1, 5.2).
+ * Who a signal is, and the handles that follow from it (docs/decisions.md#identity, #handles).
  * Handles are pure functions of identity: the same on every replica and after every restart.
  */
 import { hash } from 'node:crypto'
@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
 import type { Listing } from '../upstreams/rows/slice.js'
 
-/** `kind` names which rule of DESIGN 5.1 gave the identity. */
+/** `kind` names which rule of docs/decisions.md#identity gave the identity. */
 export type Identity =
   | { kind: 'provider'; domain: string; id: string }
   | { kind: 'source'; agentUrl: string; id: string }
@@ -34,7 +34,7 @@ function tag(text: string): string {
   return made
 }
 
-/** The listing's reference, legacy ids read as DESIGN 5.1 says. */
+/** The listing's reference, legacy ids read as docs/decisions.md#identity says. */
 export function listingRef(listing: Listing): SignalRef | undefined {
   return listing.signal_ref ?? (listing.signal_id && refFromLegacy(listing.signal_id))
 }

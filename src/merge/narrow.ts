@@ -1,7 +1,8 @@
 /**
  * A published row as a reader who names countries may see it: only what the offers that are usable there give
- * (DESIGN 5.3, "countries is an upper bound per offer and may only narrow"). What the signal is stays, its restrictions
- * above all; where it is deployed, its prices, its coverage and its countries are merged again from the offers left.
+ * (docs/decisions.md#trust). What the signal is stays,
+ * its restrictions above all; where it is deployed, its prices, its coverage and its countries are merged again from
+ * the offers left.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { Conflict } from './definition.js'

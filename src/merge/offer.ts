@@ -1,4 +1,4 @@
-/** A listing plus its verdict: one way to buy a signal (DESIGN 2). */
+/** A listing plus its verdict: one way to buy a signal (docs/house.md). */
 import type { Verdict } from '../authz/verdict.js'
 import type { Listing, SliceMode } from '../upstreams/rows/slice.js'
 

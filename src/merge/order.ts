@@ -1,4 +1,4 @@
-/** The one order in which the offers of a signal stand, whatever order they arrived in (DESIGN 5.4). */
+/** The one order in which the offers of a signal stand, whatever order they arrived in (docs/decisions.md#merging). */
 import type { Offer } from './offer.js'
 
 /** What an upstream sells, before anybody judged it. */

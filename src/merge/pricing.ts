@@ -1,6 +1,6 @@
 /**
- * Every offer's prices side by side (DESIGN 5.4): the same price from two upstreams stays two options, because billing
- * differs. Options are carried as they came, ids apart.
+ * Every offer's prices side by side (docs/decisions.md#merging): the same price from two upstreams stays two options,
+ * because billing differs. Options are carried as they came, ids apart.
  */
 import type { PricingOption } from '../adcp/signal.js'
 import { optionId } from './identity.js'
@@ -36,8 +36,8 @@ function isPublishable(option: PricingOption): boolean {
 }
 
 /**
- * Sorted by model, currency, price, id. `handles[i]` is offer `i`'s handle. An upstream that gives one id to two options
- * of a signal cannot tell them apart at billing: the first in order stands.
+ * Sorted by model, currency, price, id. `handles[i]` is offer `i`'s handle. An upstream that gives one id to two
+ * options of a signal cannot tell them apart at billing: the first in order stands.
  */
 export function mergePricing(
   offers: readonly Pick<Offer, 'listing'>[],

@@ -1,4 +1,7 @@
-/** Who sells a signal, as readers see it under `ext.tributary.offers` (DESIGN 5.4, "provenance"): compact, no times. */
+/**
+ * Who sells a signal, as readers see it under `ext.tributary.offers` (docs/decisions.md#merging):
+ * compact, no times.
+ */
 import type { SignalRef } from '../adcp/reference.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Verdict } from '../authz/verdict.js'
@@ -26,7 +29,7 @@ export type Provenance = Seller & {
   deployments: readonly string[]
 }
 
-/** Another host than the one that was called: kept as provenance, not as identity (DESIGN 5.1). */
+/** Another host than the one that was called: kept as provenance, not as identity (docs/decisions.md#identity). */
 function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | undefined {
   if (ref?.scope !== 'signal_source' || ref.signal_source_url === agentUrl) return undefined
   return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url

@@ -1,6 +1,7 @@
 /**
- * What a signal is, and what some of its offers let a buyer do with it, as one published row (DESIGN 5.4). The same
- * function writes the row of all offers and the row of those that a reader's countries leave (merge/narrow.ts).
+ * What a signal is, and what some of its offers let a buyer do with it, as one published row
+ * (docs/decisions.md#merging). The same function writes the row of all offers and the row of those that a reader's
+ * countries leave (merge/narrow.ts).
  */
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { Listing } from '../upstreams/rows/slice.js'
@@ -24,7 +25,9 @@ export type Description = {
 /** An offer that stands in the row. `countries`: where it may be used; undefined when no bound is known. */
 export type Standing = { seller: Seller; listing: Listing; countries: readonly string[] | undefined }
 
-/** A row in parts, so that structure and prices move apart, and a reader's answer can be hashed without being written. */
+/**
+ * A row in parts, so that structure and prices move apart, and a reader's answer can be hashed without being written.
+ */
 export type Row = {
   /** The row's JSON up to its prices, without the closing brace. */
   readonly head: string

@@ -1,5 +1,5 @@
 /**
- * `offers -> signal`: one published row out of all the ways to buy one identity (DESIGN 5.3, 5.4).
+ * `offers -> signal`: one published row out of all the ways to buy one identity (docs/decisions.md#trust, #merging).
  * Pure, and the same bytes for the same set of offers in any order of arrival.
  */
 import type { SignalRef } from '../adcp/reference.js'
@@ -29,7 +29,7 @@ export type Withheld = { readonly kind: 'withheld'; readonly reason: 'not_author
 
 /**
  * The offers that stand in the row. When one is authorized, no other changes a byte of the signal, under any policy;
- * when none is, the policy says whether the signal is published at all (DESIGN 5.3).
+ * when none is, the policy says whether the signal is published at all (docs/decisions.md#trust).
  */
 function trusted(offers: readonly Offer[], policy: Policy): readonly Offer[] {
   const entitled = offers.filter(({ verdict }) => publishable(verdict, 'strict'))
@@ -49,7 +49,7 @@ function inOrder(offers: readonly Offer[]): readonly Offer[] {
 
 /**
  * The reference we publish. A row of an upstream's own is referred to at that upstream, whatever source it claims; one
- * without any id is referred to by our handle, which fits the pattern and resolves here (DESIGN 5.1).
+ * without any id is referred to by our handle, which fits the pattern and resolves here (docs/decisions.md#identity).
  */
 export function publishedRef(identity: Identity, handle: string): SignalRef {
   if (identity.kind === 'provider') {

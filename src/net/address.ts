@@ -1,6 +1,6 @@
 /**
  * Which addresses an outbound request may reach: public ones, and the networks the operator opened
- * (FACTS 7, "Egress guard"; DESIGN 6, `egress`).
+ * (docs/protocol.md#egress; docs/configuration.md, `egress`).
  */
 import ipaddr from 'ipaddr.js'
 

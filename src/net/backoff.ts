@@ -1,6 +1,6 @@
 /**
  * When to try again: after success on the schedule, after failure soon and then ever later, but never so late that a
- * recovered upstream waits longer than a minute, whatever it asked for while it was in trouble (DESIGN 6).
+ * recovered upstream waits longer than a minute, whatever it asked for while it was in trouble (docs/configuration.md).
  */
 const FIRST_MS = 1_000
 const LONGEST_MS = 60_000

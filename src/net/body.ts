@@ -1,6 +1,6 @@
 /**
  * Reads an answer's body into memory under a cap on *decoded* bytes: a cap on the wire lets a compressed bomb pass
- * (FACTS 7).
+ * (docs/protocol.md#provider-files).
  */
 import type { Readable, Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'

@@ -1,7 +1,7 @@
 /**
  * Opens sockets only to addresses that the policy permits, and to exactly the addresses that were checked: a name is
- * resolved once, here, so a second, different answer changes nothing (FACTS 7, "connect to the address that was
- * checked").
+ * resolved once, here, so a second, different answer changes nothing (docs/protocol.md#egress
+ * ).
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'

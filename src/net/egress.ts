@@ -1,6 +1,6 @@
 /**
  * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all go through this
- * `send`. It checks where a request goes, how long it lasts and how much it brings (FACTS 7, "Egress guard").
+ * `send`. It checks where a request goes, how long it lasts and how much it brings (docs/protocol.md#egress).
  */
 import { setMaxListeners } from 'node:events'
 import { Agent, type Dispatcher } from 'undici'

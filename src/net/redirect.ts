@@ -1,6 +1,6 @@
 /**
  * Follows redirects as a wrapper around one `send`: at most three, only inside the registrable domain first asked,
- * each hop guarded like a request of its own (FACTS 7).
+ * each hop guarded like a request of its own (docs/protocol.md#provider-files).
  */
 import { getDomain } from 'tldts'
 import type { Failed, Outbound, Send } from './send.js'

@@ -9,9 +9,12 @@ export type Outbound = {
   body?: string | Uint8Array
   /** Total time for connecting, redirects and the whole body, ms. */
   timeoutMs: number
-  /** Decoded bytes; a compressed bomb is cut here (FACTS 7). */
+  /** Decoded bytes; a compressed bomb is cut here (docs/protocol.md#provider-files). */
   maxBytes: number
-  /** `same-site`: at most three, inside the registrable domain first asked (FACTS 7). Default: none. */
+  /**
+   * `same-site`: at most three, inside the registrable domain first asked (docs/protocol.md#provider-files). Default:
+   * none.
+   */
   redirects?: 'same-site'
   signal?: AbortSignal
   /**

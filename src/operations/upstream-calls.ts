@@ -1,6 +1,7 @@
 /**
- * Counts what goes out to each upstream and how it came back, as a wrapper around `send`: the upstreams themselves need
- * not know. Gives the metrics of DESIGN 8 by upstream, and the measured part of the registry listing's `health`.
+ * Counts what goes out to each upstream and how it came back, as a wrapper around `send`: the upstreams themselves
+ * need not know. Gives the metrics of docs/performance.md by upstream, and the measured part of the registry
+ * listing's `health`.
  */
 import { LRUCache } from 'lru-cache'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'

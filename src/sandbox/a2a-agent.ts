@@ -1,6 +1,6 @@
 /**
  * A demo agent over A2A, on the official SDK: protocol 1.0 and 0.3 on one route, told apart by the A2A-Version header,
- * and a card that clients of both read (FACTS 4).
+ * and a card that clients of both read (docs/protocol.md#a2a).
  */
 
 import { randomUUID } from 'node:crypto'

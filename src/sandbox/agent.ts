@@ -1,6 +1,6 @@
 /**
  * One signals agent of the demo market without its transport: the tasks by name, the protocol envelope around their
- * answers (FACTS 2), and the controls that tests turn.
+ * answers (docs/protocol.md#envelope), and the controls that tests turn.
  */
 
 import { type AdcpError, adcpError } from '../adcp/error.js'

@@ -1,4 +1,4 @@
-/** What an agent of the demo market says of itself: get_adcp_capabilities (FACTS 1). */
+/** What an agent of the demo market says of itself: get_adcp_capabilities (docs/protocol.md#versions). */
 import type { Market } from './market.js'
 import { done, type Outcome } from './outcome.js'
 import { type AgentId, PROVIDERS, type ProviderId } from './parties.js'

@@ -89,7 +89,7 @@ function rightsOf({ domain, place }: MarketSignal) {
 
 function consentOf(market: Market, { index, place, subject }: MarketSignal): string[] | undefined {
   if (subject.art9) return ['consent']
-  // Some origins say nothing; then the sellers' words are all there is (DESIGN 5.3).
+  // Some origins say nothing; then the sellers' words are all there is (docs/decisions.md#trust).
   if (market.chance(index, 'silent on consent') < 0.08) return undefined
   return market.chance(index, 'two bases') < 0.1 ? ['consent', 'legitimate_interest'] : [place.basis]
 }

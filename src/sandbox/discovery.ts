@@ -1,7 +1,7 @@
 /**
  * get_signals as the agents of the demo market answer it: the wholesale feed in pages, briefs, and exact lookup
  * (specification, "Operation get_signals"). Filters, destinations and countries are ignored, as some real
- * agents do (FACTS 8): a federation filters again.
+ * agents do (docs/protocol.md#how-agents-differ): a federation filters again.
  */
 
 import { Value } from '@sinclair/typebox/value'

@@ -1,7 +1,7 @@
 /**
  * Who originates signal i and which agents offer it, by arithmetic alone: the market repeats a block of 24 slots, so
- * a feed position and a signal index follow from each other without a table, at any size.
- * After `PROVIDER_BLOCKS` blocks only agents' own signals follow: a well-known file may have 5 MB (FACTS 7).
+ * a feed position and a signal index follow from each other without a table, at any size. After `PROVIDER_BLOCKS`
+ * blocks only agents' own signals follow: a well-known file may have 5 MB (docs/protocol.md#provider-files).
  */
 import type { AgentId, ProviderId } from './parties.js'
 import { auto, business, grocery, health, money, opinions } from './provider-themes.js'

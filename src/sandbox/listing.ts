@@ -1,6 +1,6 @@
 /**
  * One row of an agent's feed: the signal as this agent tells it. What the origin says and what an agent claims differ
- * on purpose, so that it shows whose word the federation publishes (DESIGN 5.3).
+ * on purpose, so that it shows whose word the federation publishes (docs/decisions.md#trust).
  */
 import { legacyFromRef } from '../adcp/reference.js'
 import type { SignalRow } from '../adcp/signal.js'

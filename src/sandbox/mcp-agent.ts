@@ -1,6 +1,6 @@
 /**
  * A demo agent over MCP, on the official SDK's server so that nothing of our client side is faked: Streamable HTTP,
- * stateless, JSON answers. A stateless transport serves one request (SCOUTING, "MCP server").
+ * stateless, JSON answers. A stateless transport serves one request (docs/decisions.md#serving-from-bytes).
  */
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
@@ -9,10 +9,10 @@ import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv
 import { type Agent, TASKS } from './agent.js'
 import { type Handler, sendJson } from './host.js'
 
-// A new Ajv per server would be the largest part of a request's cost (SCOUTING).
+// A new Ajv per server would be the largest part of a request's cost (docs/decisions.md#serving-from-bytes).
 const jsonSchemaValidator = new AjvJsonSchemaValidator()
 
-// Permissive: the agent checks what it uses, so that a refusal carries its envelope (FACTS 3).
+// Permissive: the agent checks what it uses, so that a refusal carries its envelope (docs/protocol.md#mcp).
 const inputSchema = { type: 'object' as const, additionalProperties: true }
 const tools = Object.entries(TASKS).map(([name, description]) => ({ name, description, inputSchema }))
 

@@ -5,7 +5,7 @@ import { type AdcpError, adcpError } from '../adcp/error.js'
 export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | 'working' }
 export type Outcome = { kind: 'done'; body: Body } | { kind: 'refused'; error: AdcpError }
 
-/** Arguments as they came: agents validate what they use and tolerate the rest (FACTS 3). */
+/** Arguments as they came: agents validate what they use and tolerate the rest (docs/protocol.md#mcp). */
 export type Args = Readonly<Record<string, unknown>>
 
 export function done(body: Body): Outcome {

@@ -1,6 +1,6 @@
 /**
  * Who takes part in the demo market. Domains are reserved (RFC 2606) and the same at every start, because an agent's
- * url is part of a signal's provenance (DESIGN 6).
+ * url is part of a signal's provenance (docs/configuration.md).
  */
 export type ProviderId = 'motorledger' | 'larderloyalty' | 'atlasb2b' | 'quietfield'
 export type AgentId = 'northwind' | 'meridian' | 'harborlight' | 'oldmill' | 'gullwing'

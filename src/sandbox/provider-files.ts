@@ -1,6 +1,7 @@
 /**
- * The adagents.json files of the demo market (FACTS 7): grants by ids, grants by tags, a pointer to a file on another
- * host, and a provider that publishes nothing. The reseller stands in two of them under a url that is not quite its own.
+ * The adagents.json files of the demo market (docs/protocol.md#provider-files): grants by ids, grants by tags, a
+ * pointer to a file on another host, and a provider that publishes nothing. The reseller stands in two of them under
+ * a url that is not quite its own.
  */
 import { definitionOf, valuesOf } from './definition.js'
 import type { Slot } from './layout.js'

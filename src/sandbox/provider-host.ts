@@ -1,6 +1,7 @@
 /**
  * One domain that publishes an adagents.json file: conditional requests by ETag, and a file that tests may replace.
- * The bytes are made at the first request and kept: at most the 5 or 20 MB that such a file may have (FACTS 7).
+ * The bytes are made at the first request and kept: at most the 5 or 20 MB that such a file may have
+ * (docs/protocol.md#provider-files).
  */
 import { hash } from 'node:crypto'
 import type { Handler } from './host.js'

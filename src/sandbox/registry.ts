@@ -1,7 +1,7 @@
 /**
  * The registry of the demo market: `GET /api/registry/agents` as the specification says ("Registry listing") and with
- * the habits of the real one (FACTS 9): every record claims mcp, one agent stands there twice, health comes from a
- * crawler that errs, flags add sub-objects, a weak ETag.
+ * the habits of the real one (docs/protocol.md#registry): every record claims mcp, one agent stands there twice,
+ * health comes from a crawler that errs, flags add sub-objects, a weak ETag.
  */
 import { hash } from 'node:crypto'
 import { TASKS } from './agent.js'

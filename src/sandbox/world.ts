@@ -1,7 +1,7 @@
 /**
  * The demo world: a registry, five live agents and a dead one, four providers, each an HTTP server of its own on
  * loopback. The urls are the same at every start; `hosts` says where each domain answers this time, for the
- * `egress.hosts` of the configuration (DESIGN 6).
+ * `egress.hosts` of the configuration (docs/configuration.md).
  */
 import { a2aHandler } from './a2a-agent.js'
 import { type Agent, type AgentControls, createAgent } from './agent.js'

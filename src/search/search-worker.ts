@@ -1,4 +1,7 @@
-/** Builds the search index in a thread of its own: shared memory in, shared memory out (SCOUTING, Engine). */
+/**
+ * Builds the search index in a thread of its own: shared memory in, shared memory out
+ * (docs/decisions.md#memory-and-threads).
+ */
 import { parentPort } from 'node:worker_threads'
 import type { Rows, Snapshot } from '../snapshot/snapshot.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'

@@ -1,6 +1,6 @@
 /**
  * Terms with their postings in shared typed arrays: built once, posted to another thread without a copy, searched
- * without being unpacked. A Map of strings would cost 195 bytes a term (SCOUTING, Engine).
+ * without being unpacked. A Map of strings would cost 195 bytes a term (docs/decisions.md#memory-and-threads).
  */
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()

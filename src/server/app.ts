@@ -1,6 +1,6 @@
 /**
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
- * (DESIGN 7). It listens to nothing yet; `close()` lets what is in flight finish.
+ * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
@@ -34,7 +34,7 @@ const KEEP_ALIVE_MS = 65_000 // longer than the usual load balancer's, so that i
 const LOG_EVERY = 1_000
 
 export type ServerOptions = GetSignalsOptions & {
-  /** The url that callers know us by (DESIGN 6 `listen.public_url`). */
+  /** The url that callers know us by (docs/configuration.md `listen.public_url`). */
   publicUrl: string
   /** Of the product, for humans and agent cards. */
   version: string

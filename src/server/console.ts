@@ -1,6 +1,6 @@
 /**
- * GET /: the console (DESIGN 7), one page that a browser shows to an operator. It is read-only, runs no script and is
- * made anew each time; all of its words may come from strangers.
+ * GET /: the console (docs/operations.md), one page that a browser shows to an operator. It is read-only, runs no
+ * script and is made anew each time; all of its words may come from strangers.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Door } from './door/door.js'

@@ -1,6 +1,6 @@
 /**
  * What an operator asks of a running server: is it alive, is it ready, what does it count. No label names a caller,
- * an account or anything a caller sent (DESIGN 5.6): labels are our own closed words.
+ * an account or anything a caller sent (docs/decisions.md#callers): labels are our own closed words.
  */
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'

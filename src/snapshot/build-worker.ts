@@ -1,6 +1,7 @@
 /**
- * The thread where feeds are merged, so that serving never stalls (SCOUTING, Engine: inline stalls it for seconds).
- * It keeps what builds have in common: slices and provider files as they were posted, and each layer's last snapshot.
+ * The thread where feeds are merged, so that serving never stalls (docs/decisions.md#memory-and-threads: inline
+ * stalls it for seconds). It keeps what builds have in common: slices and provider files as they were posted, and
+ * each layer's last snapshot.
  */
 import { parentPort } from 'node:worker_threads'
 import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'

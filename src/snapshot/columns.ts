@@ -1,6 +1,6 @@
 /**
  * Columns of numbers in shared memory: what a snapshot knows about its signals beside their bytes. A worker fills them,
- * the serving thread reads the same memory (SCOUTING, Engine: columns filter 1M rows in 1 ms).
+ * the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M rows in 1 ms).
  */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 

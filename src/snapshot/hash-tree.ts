@@ -1,7 +1,7 @@
 /**
  * The digest of the whole feed, kept current in the number of changes: signals fall into buckets by the first bits of
- * their key, each bucket has a digest, the root is the digest of those (DESIGN 5.5, "content-addressed").
- * Withheld signals take no part: what nobody sees moves no version.
+ * their key, each bucket has a digest, the root is the digest of those (docs/decisions.md#snapshots-and-versions,
+ * "content-addressed"). Withheld signals take no part: what nobody sees moves no version.
  */
 import { hash } from 'node:crypto'
 import { u8 } from './columns.js'
@@ -39,7 +39,9 @@ function gathered(column: Uint32Array, entries: readonly number[]): Uint32Array 
   return words
 }
 
-/** The activation keys of the entries: private, so they move no public token, but they are part of what a snapshot is. */
+/**
+ * The activation keys of the entries: private, so they move no public token, but they are part of what a snapshot is.
+ */
 function secrets({ deployments }: Hashed, entries: readonly number[]): Uint32Array {
   const words: number[] = []
   for (const entry of entries) {

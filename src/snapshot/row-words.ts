@@ -1,6 +1,7 @@
 /**
- * What the parts of a row hash to, so that a reader's version speaks of exactly the parts it is shown (DESIGN 5.5):
- * what the row says beside its deployments, each deployment with the offers that give it, and the prices.
+ * What the parts of a row hash to, so that a reader's version speaks of exactly the parts it is shown
+ * (docs/decisions.md#snapshots-and-versions): what the row says beside its deployments, each deployment with the
+ * offers that give it, and the prices.
  */
 import { LRUCache } from 'lru-cache'
 import type { ActivationKey } from '../adcp/signal.js'

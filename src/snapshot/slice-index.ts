@@ -1,6 +1,6 @@
 /**
  * Which signal each row of a slice speaks of, and what moved since the slice before it: a row with known bytes is not
- * parsed again (SCOUTING, Engine).
+ * parsed again (docs/decisions.md#memory-and-threads).
  */
 import type { SignalRef } from '../adcp/reference.js'
 import { type Identity, identityOf } from '../merge/identity.js'
@@ -138,7 +138,7 @@ function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
 
 const place = ({ upstream, agentUrl, mode }: Slice) => JSON.stringify([agentUrl, upstream, mode])
 
-/** Slices in upstream order: what decides whose word comes first (DESIGN 5.4). */
+/** Slices in upstream order: what decides whose word comes first (docs/decisions.md#merging). */
 export function indexSlices(slices: readonly Slice[], before: readonly IndexedSlice[]): SliceIndex {
   const ordered = [...slices].sort((a, b) => (place(a) < place(b) ? -1 : 1))
   const earlier = new Map(before.map((one, at) => [place(one.slice), { one, at }]))

@@ -1,7 +1,7 @@
 /**
  * A snapshot as parts for a storage, and back: after a restart the feed is not merged again but taken up
- * (DESIGN 8, "restart to ready"). Of its slices only what tells whether rows are the same is kept; the rows themselves
- * have a storage of their own (upstreams/slice-store.ts).
+ * (docs/performance.md, "restart to ready"). Of its slices only what tells whether rows are the same is kept; the
+ * rows themselves have a storage of their own (upstreams/slice-store.ts).
  */
 import { bytesOf, sharedBytes } from '../upstreams/rows/shared-bytes.js'
 import type { SliceMode } from '../upstreams/rows/slice.js'

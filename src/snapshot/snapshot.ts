@@ -1,8 +1,8 @@
 /**
- * One immutable state of the whole merged feed (DESIGN 5.5): rows as bytes in shared chunks, columns for what is
- * filtered, and for each signal the listings it came from. Plain data, so that a worker can make it and post it.
- * Entry `i` of every column speaks of the same signal; entries stand in key order. A withheld signal is an entry without
- * a row: its offers are known, the feed does not show it.
+ * One immutable state of the whole merged feed (docs/decisions.md#snapshots-and-versions): rows as bytes in shared
+ * chunks, columns for what is filtered, and for each signal the listings it came from. Plain data, so that a worker
+ * can make it and post it. Entry `i` of every column speaks of the same signal; entries stand in key order. A
+ * withheld signal is an entry without a row: its offers are known, the feed does not show it.
  */
 
 import { HANDLE_LENGTH } from '../merge/identity.js'
@@ -78,7 +78,9 @@ export type Digests = {
   readonly pricing: Uint32Array
 }
 
-/** The digests of buckets of signals, by the first bits of their key: what a change touches is hashed again, no more. */
+/**
+ * The digests of buckets of signals, by the first bits of their key: what a change touches is hashed again, no more.
+ */
 export type HashTree = {
   readonly structure: Uint8Array
   readonly pricing: Uint8Array

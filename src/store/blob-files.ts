@@ -11,7 +11,7 @@ import { makeFolder } from './folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
-const READ_BYTES = 512 * 1024 * 1024 // one read call stops near 2 GiB (SCOUTING, Engine)
+const READ_BYTES = 512 * 1024 * 1024 // one read call stops near 2 GiB (docs/decisions.md#memory-and-threads)
 
 type Header = { parts: { length: number; crc32: number }[] }
 

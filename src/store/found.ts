@@ -1,6 +1,7 @@
 /**
- * Rows that upstreams gave to questions and that the feed does not have: what a handle of ours leads to after a restart
- * and on another replica (DESIGN 5.2). Bounded: the oldest make room, since whoever asks again finds them again.
+ * Rows that upstreams gave to questions and that the feed does not have: what a handle of ours leads to after a
+ * restart and on another replica (docs/decisions.md#handles). Bounded: the oldest make room, since whoever asks again
+ * finds them again.
  */
 import type { Db } from './schema.js'
 

@@ -1,6 +1,6 @@
 /**
  * What was activated and deactivated, by whom, where, at which price, and what came of it. Entries are never removed:
- * a handle that was ever activated stays resolvable (DESIGN 5.2).
+ * a handle that was ever activated stays resolvable (docs/decisions.md#handles).
  */
 import type { Selectable } from 'kysely'
 import { signalPart } from '../merge/identity.js'

@@ -1,6 +1,7 @@
 /**
  * The durable state of one Tributary, behind one door: an embedded SQLite with blobs as files under a folder, or a
- * PostgreSQL that replicas share (DESIGN 4, 6 `storage`). Repositories are the same on both.
+ * PostgreSQL that replicas share (docs/decisions.md#dependencies, docs/configuration.md `storage`). Repositories are
+ * the same on both.
  */
 import { join, resolve } from 'node:path'
 import type { Kysely, Migration } from 'kysely'
@@ -112,8 +113,8 @@ async function openShared({ url, now, onProblem }: StoreOptions): Promise<Store>
 }
 
 /**
- * Opens the storage and brings its tables up to date. Throws `StorageUnavailable` when it cannot be reached or used, and an
- * Error when it is damaged or of a newer release.
+ * Opens the storage and brings its tables up to date. Throws `StorageUnavailable` when it cannot be reached or used,
+ * and an Error when it is damaged or of a newer release.
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { url } = options

@@ -1,6 +1,7 @@
 /**
- * Asks many upstreams one question and collects what comes, without ever waiting for the slowest (DESIGN 5.7). The same
- * question asked at once, or again within a minute, is asked upstream once; what came late serves whoever asks next.
+ * Asks many upstreams one question and collects what comes, without ever waiting for the slowest
+ * (docs/decisions.md#deadlines). The same question asked at once, or again within a minute, is asked upstream once;
+ * what came late serves whoever asks next.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -30,7 +31,9 @@ export type UpstreamAnswer =
   /** It works on it; its task can be polled. */
   | { kind: 'submitted'; taskId: string; tookMs: number }
   | { kind: 'failed'; reason: UpstreamFailure; retryAfterMs?: number; tookMs: number }
-  /** `no_time`: it is known to take longer than is left. `busy`: too many questions wait there. `absent`: it is down. */
+  /**
+   * `no_time`: it is known to take longer than is left. `busy`: too many questions wait there. `absent`: it is down.
+   */
   | { kind: 'not_asked'; reason: 'no_time' | 'busy' | 'absent'; typicalMs?: number }
   | { kind: 'pending'; typicalMs?: number }
 
@@ -43,7 +46,10 @@ export type Asked = {
   auth?: Auth
   /** `public`, or the name of the account or credential it is asked with. */
   scope: string
-  /** It answers questions only, so it may be an old one: those want more arguments, in shapes that differ (FACTS 8). */
+  /**
+   * It answers questions only, so it may be an old one: those want more arguments, in shapes that differ
+   * (docs/protocol.md#how-agents-differ).
+   */
   briefOnly?: boolean
 }
 

@@ -1,6 +1,6 @@
 /**
  * Every upstream we read from: who they are now, how they are, what they offer, and a way to call them.
- * The rest of the product knows upstreams only through this (DESIGN 3).
+ * The rest of the product knows upstreams only through this (docs/house.md).
  */
 import pLimit from 'p-limit'
 import type { SignalRef } from '../adcp/reference.js'

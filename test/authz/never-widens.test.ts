@@ -17,8 +17,8 @@ type Step =
   | { do: 'wait'; ms: number }
 
 /**
- * The rules of FACTS 7 once more, in the plainest terms: which signals may at most be authorized now. It knows
- * nothing of records, validators or threads.
+ * The rules of docs/protocol.md#provider-files once more, in the plainest terms: which signals may at most be
+ * authorized now. It knows nothing of records, validators or threads.
  */
 function createOracle(start: number) {
   let granted: readonly string[] = []

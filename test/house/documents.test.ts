@@ -21,14 +21,46 @@ test('every link between documents leads somewhere', async (t) => {
   }
 })
 
-test('every document that a source file cites is there', async (t) => {
-  const sources = (await readdir(join(root, 'src'), { recursive: true })).filter((name) =>
-    name.endsWith('.ts'),
-  )
-  for (const file of sources) {
-    const text = await readFile(join(root, 'src', file), 'utf8')
-    for (const [cited] of text.matchAll(/docs\/[\w/-]+\.md/g)) {
-      t.ok(existsSync(join(root, cited)), `src/${file} cites ${cited}`)
+/** The anchors of a page's headings, as the usual renderers make them. */
+async function anchorsOf(page: string): Promise<Set<string>> {
+  const text = await readFile(join(root, page), 'utf8')
+  const slug = (heading: string) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w -]/g, '')
+      .replaceAll(' ', '-')
+  return new Set([...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => slug(heading)))
+}
+
+test('every document and heading that a source file cites is there', async (t) => {
+  for (const folder of ['src', 'test', 'bench']) {
+    const names = (await readdir(join(root, folder), { recursive: true })).filter((name) =>
+      /\.ts$/.test(name),
+    )
+    for (const file of names) {
+      const text = await readFile(join(root, folder, file), 'utf8')
+      for (const [cited, page = '', anchors = ''] of text.matchAll(
+        /(docs\/[\w/-]+\.md)((?:#[a-z0-9-]+(?:, (?=#))?)*)/g,
+      )) {
+        t.ok(existsSync(join(root, page)), `${folder}/${file} cites ${page}`)
+        if (!anchors || !existsSync(join(root, page))) continue
+        const known = await anchorsOf(page)
+        for (const anchor of anchors.split(', ')) {
+          t.ok(known.has(anchor.slice(1)), `${folder}/${file} cites ${cited}`)
+        }
+      }
+    }
+  }
+})
+
+test('nothing cites what is not in the repository', async (t) => {
+  for (const folder of ['src', 'test', 'bench', 'docs', 'conformance']) {
+    const names = (await readdir(join(root, folder), { recursive: true })).filter((name) =>
+      /^(?!.*node_modules).*\.(ts|js|md)$/.test(name),
+    )
+    for (const name of names) {
+      const text = await readFile(join(root, folder, name), 'utf8')
+      t.notMatch(text, /\b(DESIGN|FACTS|SCOUTING|EVENTS) ?[0-9A-F(,"]/, `${folder}/${name}`)
     }
   }
 })

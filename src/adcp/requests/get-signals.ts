@@ -155,12 +155,18 @@ export function pageSizeOf({ pagination, max_results: deprecated }: GetSignalsRe
   return Math.min(MAX_PAGE, pagination?.max_results ?? deprecated ?? DEFAULT_PAGE)
 }
 
-/** Undefined for the first page: a walk "restarts from `cursor: null`" (specification, Wholesale conditional-fetch rules). */
+/**
+ * Undefined for the first page: a walk "restarts from `cursor: null`" (specification, Wholesale conditional-fetch
+ * rules).
+ */
 export function cursorOf({ pagination }: GetSignalsRequest): string | undefined {
   return pagination?.cursor ?? undefined
 }
 
-/** For any cursor that was not given for this query, whether forged, foreign or too old (DESIGN 5.5). */
+/**
+ * For any cursor that was not given for this query, whether forged, foreign or too old
+ * (docs/decisions.md#snapshots-and-versions).
+ */
 export const BAD_CURSOR: AdcpError = adcpError(
   'INVALID_REQUEST',
   'The cursor is not one that this query was given, or it is too old.',

@@ -1,6 +1,7 @@
 /**
- * Provider records that outlive the process: the caps, the pointer hold and the rollback refusal would mean little
- * if a restart reset them (FACTS 7). Documents are stored by digest, so that providers that share one store it once.
+ * Provider records that outlive the process: the caps, the pointer hold and the rollback refusal would mean little if
+ * a restart reset them (docs/protocol.md#provider-files). Documents are stored by digest, so that providers that
+ * share one store it once.
  */
 import type { Blobs } from '../../upstreams/blobs.js'
 import { HARD_CAP_MS, type HeldDocument } from '../state.js'

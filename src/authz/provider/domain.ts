@@ -1,6 +1,6 @@
 /**
  * Which domains can be providers, and which urls speak for them: a registrable name, its well-known file, and the
- * hosts that redirects may lead to (FACTS 7, "only within the originally requested registrable domain").
+ * hosts that redirects may lead to (docs/protocol.md#provider-files).
  */
 import { domainToASCII } from 'node:url'
 import { parse } from 'tldts'

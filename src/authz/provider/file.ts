@@ -1,6 +1,7 @@
 /**
- * One GET of one adagents.json: its budgets, its conditions and its outcome as a value (FACTS 7, fetch duties).
- * A validator is only ever sent to, and believed from, the url it came from.
+ * One GET of one adagents.json: its budgets, its conditions and its outcome as a value
+ * (docs/protocol.md#provider-files, fetch duties). A validator is only ever sent to, and believed from, the url it
+ * came from.
  */
 import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
 import type { HeldDocument } from '../state.js'

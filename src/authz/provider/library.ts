@@ -1,6 +1,6 @@
 /**
  * The files that pointers lead to, each held once however many providers point to it: a network's publishers all
- * share one file, and one request (FACTS 7, "Cache by resolved url + validator").
+ * share one file, and one request (docs/protocol.md#provider-files).
  */
 
 import type { HeldDocument } from '../state.js'

@@ -1,6 +1,6 @@
 /**
  * One complete look at what a provider publishes now: its well-known file, the pointer in it, the file behind that
- * (FACTS 7). What the answers mean for the provider's record is record.ts's business.
+ * (docs/protocol.md#provider-files). What the answers mean for the provider's record is record.ts's business.
  */
 import { wellKnownUrl } from './domain.js'
 import { type FileOptions, getWellKnown } from './file.js'

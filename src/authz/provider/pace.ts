@@ -1,13 +1,13 @@
 /**
  * When a provider is looked at next: at the refresh time while all is well, sooner while something is wrong, and at
- * the end of a pointer's hold (FACTS 7).
+ * the end of a pointer's hold (docs/protocol.md#provider-files).
  */
 import { hash } from 'node:crypto'
 import { POINTER_HOLD_MS } from '../state.js'
 import type { ProviderRecord } from './record.js'
 
 const MIN_RETRY_MS = 1_000
-const MAX_RETRY_MS = 60_000 // DESIGN 6: a recovered server never waits longer
+const MAX_RETRY_MS = 60_000 // docs/configuration.md: a recovered server never waits longer
 const MAX_RECHECK_MS = 600_000 // a provider that publishes or repairs its file sees it read soon
 
 /** A number in [0, 1) that belongs to the domain: spreads refreshes without chance. */

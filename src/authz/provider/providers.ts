@@ -1,6 +1,7 @@
 /**
- * Owns what is known of every provider: fetches, conditional refreshes, holds, caps and their survival over
- * restarts (FACTS 7). Many signals of one provider cost one fetch; thousands of providers share a few connections.
+ * Owns what is known of every provider: fetches, conditional refreshes, holds, caps and their survival over restarts
+ * (docs/protocol.md#provider-files). Many signals of one provider cost one fetch; thousands of providers share a few
+ * connections.
  */
 import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
@@ -26,7 +27,7 @@ export type ProvidersOptions = {
   send: Send
   blobs: Blobs
   clock: Clock
-  /** Time between refreshes of a provider that answers; at most a day (FACTS 7). */
+  /** Time between refreshes of a provider that answers; at most a day (docs/protocol.md#provider-files). */
   refreshMs: number
   /** Providers fetched at the same time. */
   concurrency: number

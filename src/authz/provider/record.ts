@@ -1,7 +1,8 @@
 /**
  * Everything remembered about one provider, and how each outcome changes it: the stale and hard caps, the rollback
- * refusal and the pointer hold of FACTS 7 as pure steps in time. What was adopted last is remembered longer than
- * the document itself, so that no detour over a failure lets an older file or another pointer in.
+ * refusal and the pointer hold of docs/protocol.md#provider-files as pure steps in time. What was adopted last is
+ * remembered longer than the document itself, so that no detour over a failure lets an older file or another pointer
+ * in.
  */
 
 import { expiryOf, HARD_CAP_MS, type HeldDocument, POINTER_HOLD_MS, type ProviderState } from '../state.js'
@@ -43,7 +44,10 @@ export function pointed(
   return { record: { ...record, pending: watched }, follow }
 }
 
-/** A document came or was confirmed unchanged. Older than the last one believed, it is refused (FACTS 7). */
+/**
+ * A document came or was confirmed unchanged. Older than the last one believed, it is refused
+ * (docs/protocol.md#provider-files).
+ */
 export function received(
   record: ProviderRecord,
   document: HeldDocument,

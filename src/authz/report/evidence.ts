@@ -1,6 +1,6 @@
 /**
  * Why a verdict is what it is, for people: the document it rests on, the entries that matched or the exact reason
- * (DESIGN 2, "each with evidence"). Plain data; times as ISO 8601.
+ *. Plain data; times as ISO 8601.
  */
 import type { CompiledProvider } from '../rules/decide.js'
 import type { Grant } from '../rules/rules.js'
@@ -46,7 +46,7 @@ function iso(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** Queries may carry keys to a file: they stay out of what people and logs see (FACTS 7). */
+/** Queries may carry keys to a file: they stay out of what people and logs see (docs/protocol.md#provider-files). */
 function shown(url: string): string {
   return url.replace(/\?.*/s, '?…')
 }

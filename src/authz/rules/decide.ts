@@ -1,6 +1,6 @@
 /**
  * The verdict about (provider, signal, agent): pure in a provider's state and the time, constant work per signal
- * (FACTS 7). Nothing here ever answers `authorized` from a document that is past its cap.
+ * (docs/protocol.md#provider-files). Nothing here ever answers `authorized` from a document that is past its cap.
  */
 
 import type { ProviderState } from '../state.js'
@@ -91,7 +91,7 @@ function grantsFor(agent: AgentGrants, signalId: string, tags: readonly string[]
   return found
 }
 
-/** May the agent sell the provider's signal at `nowMs`? `agentUrl` is canonical (FACTS 6). */
+/** May the agent sell the provider's signal at `nowMs`? `agentUrl` is canonical (docs/protocol.md#urls). */
 export function decide(
   compiled: CompiledProvider,
   signalId: string,

@@ -1,7 +1,7 @@
 /**
  * What each field of a published definition must look like to be passed on (schema core/signal-definition, draft-07
  * conditionals apart: those are in guards.ts). Restrictions take any word: losing one that is newer than this list
- * would widen the use of a signal (DESIGN 5.3).
+ * would widen the use of a signal (docs/decisions.md#trust).
  */
 import { type Static, Type } from '@sinclair/typebox'
 

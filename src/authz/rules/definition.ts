@@ -1,6 +1,6 @@
 /**
  * What a provider says a signal is, field by field: a field that does not conform is left out and named, the others
- * stand (FACTS 7, "parsed entry by entry"). Nothing is repaired, nothing is added.
+ * stand (docs/protocol.md#provider-files). Nothing is repaired, nothing is added.
  */
 import { type Check, createChecks } from '../../adcp/checks.js'
 import type { Diagnostic } from '../diagnostic.js'

@@ -1,7 +1,8 @@
 /**
- * One element of `authorized_agents[]` as it bears on signals (FACTS 7; schema adagents.json, the signal_ids and
- * signal_tags variants). Whatever narrows a grant and cannot be understood voids the whole entry: dropping a
- * malformed limit would widen what the provider wrote. `authorized_for` is a label and grants or limits nothing.
+ * One element of `authorized_agents[]` as it bears on signals (docs/protocol.md#provider-files; schema adagents.json,
+ * the signal_ids and signal_tags variants). Whatever narrows a grant and cannot be understood voids the whole entry:
+ * dropping a malformed limit would widen what the provider wrote. `authorized_for` is a label and grants or limits
+ * nothing.
  */
 import { isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'

@@ -1,6 +1,7 @@
 /**
- * Names the difference between the url that is called and one that the provider lists. Path case and a trailing
- * slash are significant (FACTS 6), so the commonest real mistakes are near misses: they get words, never a grant.
+ * Names the difference between the url that is called and one that the provider lists. Path case and a trailing slash
+ * are significant (docs/protocol.md#urls), so the commonest real mistakes are near misses: they get words, never a
+ * grant.
  */
 import { hostOf, type Rules } from './rules.js'
 

@@ -1,4 +1,4 @@
-/** Which verdicts let an offer into the feed (DESIGN 5.3), with an operator's override per provider. */
+/** Which verdicts let an offer into the feed (docs/decisions.md#trust), with an operator's override per provider. */
 import type { Policy, Verdict } from '../verdict.js'
 
 export type PolicySettings = {

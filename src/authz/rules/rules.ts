@@ -1,6 +1,7 @@
 /**
- * A provider's document as tables: who is granted what, by signal id and by tag (FACTS 7). Built once per document,
- * read once per offer. Entries are read one by one: a bad one is skipped with a diagnostic and voids no other.
+ * A provider's document as tables: who is granted what, by signal id and by tag (docs/protocol.md#provider-files).
+ * Built once per document, read once per offer. Entries are read one by one: a bad one is skipped with a diagnostic
+ * and voids no other.
  */
 import { isRecord } from '../../adcp/json.js'
 import { createDiagnostics, type Diagnostic, type Diagnostics } from '../diagnostic.js'

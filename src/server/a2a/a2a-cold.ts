@@ -1,6 +1,6 @@
 /**
  * Everything of A2A that does not send a message: get, list, cancel and subscribe to tasks, push configurations,
- * unknown methods. The official handlers answer them, 1.0 and 0.3, over our bounded store (FACTS 4).
+ * unknown methods. The official handlers answer them, 1.0 and 0.3, over our bounded store (docs/protocol.md#a2a).
  */
 import { AgentCard } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'

@@ -1,6 +1,6 @@
 /**
- * What a client sent in an A2A message: which skill, with what input (FACTS 4). Both versions of the protocol and both
- * names of the input are read; the last data part counts.
+ * What a client sent in an A2A message: which skill, with what input (docs/protocol.md#a2a). Both versions of the
+ * protocol and both names of the input are read; the last data part counts.
  */
 import { isRecord } from '../../adcp/json.js'
 import type { RpcRequest } from '../answer/json-rpc.js'

@@ -1,6 +1,7 @@
 /**
  * The A2A tasks that callers may ask for again, each visible to its owner only. The SDK's own store never forgets and
- * clones whole pages (SCOUTING, A2A); this one is bounded in count, bytes and time, and keeps prepared rows as they are.
+ * clones whole pages (docs/decisions.md#serving-from-bytes); this one is bounded in count, bytes and time, and keeps
+ * prepared rows as they are.
  */
 import { Task as A2aTask } from '@a2a-js/sdk'
 import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
@@ -27,7 +28,7 @@ function bytesOf({ payload }: KeptTask): number {
 
 /** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
 export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
-  // An AdCP task that was submitted is an A2A task that is completed (FACTS 4).
+  // An AdCP task that was submitted is an A2A task that is completed (docs/protocol.md#a2a).
   if (dialect === '1.0') return payload.error ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
   return payload.error ? 'failed' : 'completed'
 }

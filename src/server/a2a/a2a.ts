@@ -1,6 +1,6 @@
 /**
- * A2A over JSON-RPC at POST /a2a, 1.0 and 0.3 on one route (FACTS 4). A message that names a skill is answered here
- * from the same payload as over MCP; the rest goes to the official handlers.
+ * A2A over JSON-RPC at POST /a2a, 1.0 and 0.3 on one route (docs/protocol.md#a2a). A message that names a skill is
+ * answered here from the same payload as over MCP; the rest goes to the official handlers.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
@@ -60,7 +60,10 @@ function ownerOf(who: Entered): string | undefined {
   return who.kind === 'caller' && who.caller.role !== 'anonymous' ? who.caller.id : undefined
 }
 
-/** The response that carries a task: one artifact, a text part and a data part with the flat payload (FACTS 4). */
+/**
+ * The response that carries a task: one artifact, a text part and a data part with the flat payload
+ * (docs/protocol.md#a2a).
+ */
 function taskResponse(
   id: string,
   { id: taskId, contextId, timestamp, payload }: KeptTask,

@@ -1,6 +1,7 @@
 /**
  * Writes an answer that is made of text and prepared bytes. The reply is hijacked and the pieces are handed to the
- * socket as they are: joining them first costs two thirds of the throughput of a page (SCOUTING, MCP server).
+ * socket as they are: joining them first costs two thirds of the throughput of a page
+ * (docs/decisions.md#serving-from-bytes).
  */
 import type { FastifyReply } from 'fastify'
 import { bufferOf } from '../../upstreams/rows/json.js'

@@ -1,6 +1,7 @@
 /**
  * From a task's name and arguments to its payload: version, limits, access, request schema, handler, envelope, in
- * this order, once for both transports (FACTS 1, 2). A caller's mistake is an answer; an exception here is a bug.
+ * this order, once for both transports (docs/protocol.md#versions, #envelope). A caller's mistake is an answer; an
+ * exception here is a bug.
  */
 import type { TSchema } from '@sinclair/typebox'
 import { adcpError } from '../../adcp/error.js'
@@ -38,7 +39,9 @@ export type DispatcherOptions = {
   tasks: readonly Task[]
   limiter: RateLimiter
   now: () => number
-  /** The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes. */
+  /**
+   * The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes.
+   */
   contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
   /** Told of every exception a task threw. */

@@ -1,7 +1,8 @@
 /**
- * Pages compressed once and sent many times. A gzip answer is put together from a stored block with what is the caller's
- * (id, context, message), the compressed rows as they were prepared, and a stored block again: a page in gzip costs less
- * than the same page as it is, where compressing it for each answer would cost ten times as much (SCOUTING, MCP server).
+ * Pages compressed once and sent many times. A gzip answer is put together from a stored block with what is the
+ * caller's (id, context, message), the compressed rows as they were prepared, and a stored block again: a page in
+ * gzip costs less than the same page as it is, where compressing it for each answer would cost ten times as much
+ * (docs/decisions.md#serving-from-bytes).
  */
 import { constants, crc32, deflateRaw } from 'node:zlib'
 import { LRUCache } from 'lru-cache'

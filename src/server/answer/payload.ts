@@ -1,7 +1,7 @@
 /**
- * The flat answer of a task as bytes: envelope and task fields side by side (specification, "Response body"; FACTS 2).
- * Both transports write the same payload. Prepared rows stay the bytes they are: parsing and serialising a page
- * again would cost fourteen times its delivery (SCOUTING, MCP server).
+ * The flat answer of a task as bytes: envelope and task fields side by side (specification, "Response body";
+ * docs/protocol.md#envelope). Both transports write the same payload. Prepared rows stay the bytes they are: parsing
+ * and serialising a page again would cost fourteen times its delivery (docs/decisions.md#serving-from-bytes).
  */
 import type { AdcpError } from '../../adcp/error.js'
 import type { Release } from '../../adcp/version.js'
@@ -39,7 +39,7 @@ function members(fields: Readonly<Record<string, unknown>>): string {
 }
 
 function opening(status: string, message: string, { release, contextId }: Envelope): string {
-  // A 3.0 client does not know the field (FACTS 1).
+  // A 3.0 client does not know the field (docs/protocol.md#versions).
   const version = release === '3.0' ? '' : `,"adcp_version":"${release}"`
   const names = `"message":${JSON.stringify(message)},"context_id":${JSON.stringify(contextId)}`
   return `{"status":"${status}",${names}${version}`
@@ -68,7 +68,7 @@ function refused(error: AdcpError, envelope: Envelope): Payload {
   return { error, status: 'failed', message, contextId: envelope.contextId, head, rows: [], tail: '' }
 }
 
-/** The payload of an answer; a refusal carries its error twice, as FACTS 2 wants it. */
+/** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */
 export function payloadOf(answer: TaskAnswer, envelope: Envelope): Payload {
   return answer.kind === 'answer' ? answered(answer, envelope) : refused(answer.error, envelope)
 }

@@ -9,11 +9,11 @@ import type { Caller } from '../door/caller.js'
 
 export type CallContext = {
   readonly caller: Caller
-  /** The release that is served: the highest of ours that is not above the caller's pin (FACTS 1). */
+  /** The release that is served: the highest of ours that is not above the caller's pin (docs/protocol.md#versions). */
   readonly release: Release
   /** When the request arrived, ms since the epoch. */
   readonly now: number
-  /** When the answer has to leave, ms since the epoch (DESIGN 5.7). */
+  /** When the answer has to leave, ms since the epoch (docs/decisions.md#deadlines). */
   readonly deadline: number
   /** Goes off at the deadline and when the caller hangs up. */
   readonly signal: AbortSignal
@@ -31,7 +31,7 @@ export type TaskAnswer =
       kind: 'answer'
       /** Default: `completed`. */
       status?: AnswerStatus
-      /** One or two sentences for people and language models; no untrusted text in it (FACTS 2). */
+      /** One or two sentences for people and language models; no untrusted text in it (docs/protocol.md#envelope). */
       message: string
       /** The task's own fields, as JSON values. Fields with the value undefined are left out. */
       fields: Readonly<Record<string, unknown>>

@@ -1,6 +1,6 @@
 /**
  * Whether an account that a request names is the caller's. An account that does not exist and one of somebody else
- * get the same answer, byte for byte (DESIGN 5.6; FACTS 2).
+ * get the same answer, byte for byte (docs/decisions.md#callers; docs/protocol.md#envelope).
  */
 import type { AccountReference } from '../../adcp/account.js'
 import { type AdcpError, adcpError } from '../../adcp/error.js'

@@ -1,4 +1,4 @@
-/** Who is asking, once the credentials are checked (DESIGN 5.6). Nothing here is a secret. */
+/** Who is asking, once the credentials are checked (docs/decisions.md#callers). Nothing here is a secret. */
 import type { AccountReference } from '../../adcp/account.js'
 import type { Destination } from '../../adcp/signal.js'
 

@@ -1,6 +1,6 @@
 /**
- * From credentials to a caller (specification, "Authentication"; DESIGN 5.6). Keys are held as SHA-256 digests, so
- * the configuration holds nothing that opens a door; a digest is compared in constant time.
+ * From credentials to a caller (specification, "Authentication"; docs/decisions.md#callers). Keys are held as SHA-256
+ * digests, so the configuration holds nothing that opens a door; a digest is compared in constant time.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { AccountReference } from '../../adcp/account.js'
@@ -61,7 +61,10 @@ function callerOf({ id, role, destinations = [], accounts = {} }: CallerConfig):
   }
 }
 
-/** The bearer token; null when a credential is there that is none. `x-adcp-auth` is read where FACTS 3 saw it. */
+/**
+ * The bearer token; null when a credential is there that is none. `x-adcp-auth` is read where docs/protocol.md#mcp
+ * saw it.
+ */
 function tokenOf({ authorization, adcpAuth }: Credentials): string | null | undefined {
   if (authorization !== undefined) {
     const match = /^Bearer +([^\s]+) *$/i.exec(authorization)

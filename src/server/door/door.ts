@@ -1,6 +1,7 @@
 /**
  * What stands before both transports: overload, where a browser comes from, and who is asking. A request that does
- * not get in is answered in the words of HTTP, with the protocol's error inside (FACTS 2, 3, 4).
+ * not get in is answered in the words of HTTP, with the protocol's error inside (docs/protocol.md#envelope, #mcp,
+ * #a2a).
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AdcpError, adcpError } from '../../adcp/error.js'

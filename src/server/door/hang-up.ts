@@ -1,7 +1,10 @@
-/** How long a call may take, and the signal that its task stops on: its time is over, or its caller hung up (DESIGN 5.7). */
+/**
+ * How long a call may take, and the signal that its task stops on: its time is over, or its caller hung up
+ * (docs/decisions.md#deadlines).
+ */
 import type { FastifyReply } from 'fastify'
 
-/** The longest time_budget is 120 s (FACTS 2); what is left is for merging and writing. */
+/** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
 export const CALL_MS = 130_000
 
 /** Made only when a task asks for it; most answer before anybody could hang up. */

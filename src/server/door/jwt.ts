@@ -1,6 +1,7 @@
 /**
- * Tokens of a trusted issuer (DESIGN 5.6, 6 `callers.jwt`): signature by its published key set, issuer, audience and
- * times. Algorithms are pinned to public-key ones, so that a public key can never be used as a shared secret.
+ * Tokens of a trusted issuer (docs/decisions.md#callers, docs/configuration.md `callers.jwt`): signature by its
+ * published key set, issuer, audience and times. Algorithms are pinned to public-key ones, so that a public key can
+ * never be used as a shared secret.
  */
 import { hash } from 'node:crypto'
 import { createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'

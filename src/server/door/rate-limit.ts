@@ -1,5 +1,5 @@
 /**
- * How much one caller may ask: a token bucket each, refilled by the clock (DESIGN 6, `rate_limit`).
+ * How much one caller may ask: a token bucket each, refilled by the clock (docs/configuration.md, `rate_limit`).
  * Buckets live in a bounded cache; a caller who falls out of it starts again with a full one.
  */
 import { LRUCache } from 'lru-cache'

@@ -1,6 +1,7 @@
 /**
- * The query of the registry listing (specification, "Registry listing"): every parameter with its rule. A parameter we
- * do not know is ignored, as the real registry does with paging (FACTS 9); a bad value is a 400 that says what is allowed.
+ * The query of the registry listing (specification, "Registry listing"): every parameter with its rule. A parameter
+ * we do not know is ignored, as the real registry does with paging (docs/protocol.md#registry); a bad value is a 400
+ * that says what is allowed.
  */
 export const AGENT_TYPES = [
   'brand',

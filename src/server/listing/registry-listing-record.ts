@@ -20,7 +20,7 @@ import {
 const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
 const MAX_TEXT = 2_048
 
-/** What each flag adds; seen on the real registry (FACTS 9). */
+/** What each flag adds; seen on the real registry (docs/protocol.md#registry). */
 const ADDED: Readonly<Record<Flag, readonly string[]>> = {
   health: ['health', 'stats'],
   capabilities: ['capabilities'],

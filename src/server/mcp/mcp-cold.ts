@@ -1,7 +1,8 @@
 /**
  * Everything of MCP that is not a tool call: initialize, tools/list, ping, unknown methods. The official server
- * answers them, one instance a message and nothing kept (FACTS 3: stateless), over a transport in memory: HTTP is
- * `mcp.ts`'s business. The validator is shared, because making one is most of what a server costs (SCOUTING).
+ * answers them, one instance a message and nothing kept (docs/protocol.md#mcp: stateless), over a transport in
+ * memory: HTTP is `mcp.ts`'s business. The validator is shared, because making one is most of what a server costs
+ * (docs/decisions.md#serving-from-bytes).
  */
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'

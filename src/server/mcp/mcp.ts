@@ -1,7 +1,7 @@
 /**
- * MCP Streamable HTTP at POST /mcp, stateless (FACTS 3). Tool calls are answered here from prepared bytes; the rest
- * goes to the official server. The HTTP duties of the transport (Accept, protocol version, batches) are kept here for
- * both, so that they are one set of rules.
+ * MCP Streamable HTTP at POST /mcp, stateless (docs/protocol.md#mcp). Tool calls are answered here from prepared
+ * bytes; the rest goes to the official server. The HTTP duties of the transport (Accept, protocol version, batches)
+ * are kept here for both, so that they are one set of rules.
  */
 import {
   DEFAULT_NEGOTIATED_PROTOCOL_VERSION,
@@ -28,7 +28,7 @@ import type { McpCold } from './mcp-cold.js'
 
 const JSON_HEADERS = { 'content-type': 'application/json', vary: 'Accept-Encoding' }
 const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
-/** From this revision on, a client reads structuredContent, and a batch is no message (FACTS 3). */
+/** From this revision on, a client reads structuredContent, and a batch is no message (docs/protocol.md#mcp). */
 const STRUCTURED_SINCE = '2025-06-18'
 
 export type McpOptions = {
@@ -71,7 +71,7 @@ function httpFault(request: FastifyRequest, messages: readonly RpcMessage[]): Tu
   return undefined
 }
 
-/** A tool result. Older clients read the text, so theirs holds the payload as JSON (FACTS 3). */
+/** A tool result. Older clients read the text, so theirs holds the payload as JSON (docs/protocol.md#mcp). */
 function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
   const { error } = payload
   const before = `{"jsonrpc":"2.0","id":${id},"result":{${error ? '"isError":true,' : ''}"content":[{"type":"text","text":`
@@ -187,7 +187,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   app.route({
     method: ['GET', 'DELETE'],
     url: '/mcp',
-    // No server-initiated stream and no session to end (FACTS 3: 405 is right).
+    // No server-initiated stream and no session to end (docs/protocol.md#mcp: 405 is right).
     handler: (_request, reply) => reply.code(405).header('allow', 'POST').send({ error: 'Use POST' }),
   })
 }

@@ -1,8 +1,8 @@
 /**
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
- * for every caller (FACTS 1). It claims only what works now. `webhook_signing` is not claimed although webhooks are signed
- * when there is a key: a claim needs `identity.brand_json_url`, where its keys are found (schema, `required_when`), and a
- * Tributary has no brand.json.
+ * for every caller (docs/protocol.md#versions). It claims only what works now. `webhook_signing` is not claimed
+ * although webhooks are signed when there is a key: a claim needs `identity.brand_json_url`, where its keys are found
+ * (schema, `required_when`), and a Tributary has no brand.json.
  */
 import { CapabilitiesRequest } from '../../adcp/requests/capabilities.js'
 import { MAJOR, RELEASES } from '../../adcp/version.js'

@@ -1,6 +1,6 @@
 /**
- * An agent over A2A's JSON-RPC binding, 1.0 and 0.3 (FACTS 4): a skill in a data part out, the last data part of the
- * task's artifact back.
+ * An agent over A2A's JSON-RPC binding, 1.0 and 0.3 (docs/protocol.md#a2a): a skill in a data part out, the last data
+ * part of the task's artifact back.
  */
 
 import { randomUUID } from 'node:crypto'
@@ -36,7 +36,7 @@ type Dialect = {
   message(task: string, args: Arguments): Record<string, unknown>
 }
 
-// Both names for the arguments: agents read one or the other (FACTS 4).
+// Both names for the arguments: agents read one or the other (docs/protocol.md#a2a).
 const DIALECTS: Record<A2aVersion, Dialect> = {
   '1.0': {
     headers: { 'a2a-version': '1.0' },
@@ -84,8 +84,8 @@ function partsIn(holder: unknown): Record<string, unknown>[] {
 }
 
 /**
- * "The last data part counts" (FACTS 4): artifacts first, then the status message, then a bare message; without any data
- * part, a text that is an object.
+ * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message;
+ * without any data part, a text that is an object.
  */
 export function locateA2a(message: unknown): Found | undefined {
   const body = bodyOf(message)

@@ -19,7 +19,7 @@ export type Budget = {
   signal?: AbortSignal
 }
 
-/** A flat AdCP response object (FACTS 2). */
+/** A flat AdCP response object (docs/protocol.md#envelope). */
 export type Payload = Readonly<Record<string, unknown>>
 
 /** An AdCP error as the agent worded it. Untrusted text: bounded, never for a caller's eyes without thought. */
@@ -56,7 +56,7 @@ export type AgentOptions = {
   auth: Auth
 }
 
-/** The headers that carry a credential (FACTS 3: agents read `Authorization`, some only `x-adcp-auth`). */
+/** The headers that carry a credential (docs/protocol.md#mcp: agents read `Authorization`, some only `x-adcp-auth`). */
 export function authHeaders(auth: Auth): Record<string, string> {
   if (auth.type === 'bearer') return { authorization: `Bearer ${auth.token}`, 'x-adcp-auth': auth.token }
   if (auth.type === 'header') return { [auth.name]: auth.value }

@@ -1,6 +1,7 @@
 /**
- * From a transport's result to an AdCP answer or error, over every shape that agents were seen to use (FACTS 2, 3, 8):
- * `adcp_error`, `errors[]` with a failed status, plain text, bare results.
+ * From a transport's result to an AdCP answer or error, over every shape that agents were seen to use
+ * (docs/protocol.md#envelope, #mcp, #how-agents-differ): `adcp_error`, `errors[]` with a failed status, plain text,
+ * bare results.
  */
 import { isRecord } from '../../adcp/json.js'
 import { boundedText, tryParseJson } from '../rows/json.js'

@@ -1,6 +1,6 @@
 /**
- * Finds an A2A agent's card and reads from it where to post and in which version (FACTS 4). The card is public and
- * untrusted: credentials go to the url it names only when that is on the site we were configured with.
+ * Finds an A2A agent's card and reads from it where to post and in which version (docs/protocol.md#a2a). The card is
+ * public and untrusted: credentials go to the url it names only when that is on the site we were configured with.
  */
 import { isRecord } from '../../adcp/json.js'
 import { sameSite } from '../../net/redirect.js'

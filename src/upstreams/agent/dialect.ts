@@ -1,6 +1,6 @@
 /**
- * What an agent understands, read from its capabilities, and what it may therefore be sent (FACTS 8: old agents
- * reject arguments they do not know; "Send only arguments that the dialect knows").
+ * What an agent understands, read from its capabilities, and what it may therefore be sent
+ * (docs/protocol.md#how-agents-differ: old agents reject arguments they do not know).
  */
 
 import { isRecord } from '../../adcp/json.js'
@@ -14,7 +14,9 @@ export type Release = 'current' | '3.0' | 'older'
 
 export type Dialect = {
   readonly release: Release
-  /** Declared, not guessed: many answer wholesale requests without declaring it (FACTS 8). */
+  /**
+   * Declared, not guessed: many answer wholesale requests without declaring it (docs/protocol.md#how-agents-differ).
+   */
   readonly declaresWholesale: boolean
   /** Providers whose signals the agent says it sells: where a brief-only agent's signals are looked up. */
   readonly providerDomains?: readonly string[]
@@ -110,7 +112,10 @@ export function dialectOf(outcome: AgentOutcome): Dialect | undefined {
   return undefined
 }
 
-/** "`recovery` can be wrong: retry by transport class" (FACTS 8); these codes are about the moment, not the request. */
+/**
+ * `recovery` can be wrong, so repeats follow the transport (docs/protocol.md#how-agents-differ); these codes are about the
+ * moment, not the request.
+ */
 export function isTransient({ code }: AgentError): boolean {
   return (
     code === 'SERVICE_UNAVAILABLE' ||

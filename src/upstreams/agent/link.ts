@@ -1,6 +1,6 @@
 /**
  * The line to one upstream: which agent speaks for which credential, how often a read is repeated, and when calling
- * is pointless for now (DESIGN 5.7).
+ * is pointless for now (docs/decisions.md#deadlines).
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'

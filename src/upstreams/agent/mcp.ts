@@ -1,7 +1,7 @@
 /**
  * An agent over MCP's Streamable HTTP, protocol versions 2024-11-05 to 2025-11-25 and the stateless 2026-07-28
- * (FACTS 3, SCOUTING). Our own thin client: the SDK's costs three times the CPU, refuses bare results, and never
- * re-opens a lost session.
+ * (docs/protocol.md#mcp, docs/decisions.md#serving-from-bytes). Our own thin client: the SDK's costs three times the
+ * CPU, refuses bare results, and never re-opens a lost session.
  */
 import { isRecord } from '../../adcp/json.js'
 import { boundedText } from '../rows/json.js'
@@ -50,7 +50,10 @@ function texts(content: unknown): string[] {
   return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
 }
 
-/** FACTS 3, "Reading an upstream": isError, structuredContent, then the first text that is an object; or bare. */
+/**
+ * docs/protocol.md#mcp: isError, structuredContent, then the first text that is an object; or
+ * bare.
+ */
 export function locateMcp(message: unknown): Found | undefined {
   const result = isRecord(message) ? message.result : undefined
   if (!isRecord(result)) return undefined

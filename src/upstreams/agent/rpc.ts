@@ -1,6 +1,6 @@
 /**
- * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end (FACTS 3, 8),
- * and an HTTP status becomes one of our failure words.
+ * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end
+ * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
  */
 import { isRecord } from '../../adcp/json.js'
 import type { Failed, Reply, Send, SendOutcome } from '../../net/send.js'
@@ -15,7 +15,9 @@ import { resume } from './resume.js'
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
 const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
 
-/** Of every message that is posted: some agents refuse an `accept` without both (FACTS 8). */
+/**
+ * Of every message that is posted: some agents refuse an `accept` without both (docs/protocol.md#how-agents-differ).
+ */
 export const RPC_HEADERS = {
   'content-type': 'application/json',
   accept: 'application/json, text/event-stream',

@@ -1,6 +1,7 @@
 /**
  * Bounds how many calls are under way, per upstream and in all, without a queue that one upstream can fill: a call
- * first waits among its own upstream's, and only then for one of the common places (DESIGN 1: a bad upstream never hurts the feed).
+ * first waits among its own upstream's, and only then for one of the common places (docs/house.md: a bad upstream
+ * never hurts the feed).
  */
 import pLimit, { type LimitFunction } from 'p-limit'
 import { type AgentOutcome, type Budget, callFailed } from './agent.js'

@@ -1,6 +1,6 @@
 /**
  * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers
- * published and authorized for it, in batches, and the operator's seed questions (DESIGN 6, `seeds`;
+ * published and authorized for it, in batches, and the operator's seed questions (docs/configuration.md, `seeds`;
  * specification, `signal_refs`).
  */
 import { isRecord } from '../../adcp/json.js'
@@ -107,8 +107,9 @@ function isAboutShape(trouble: AgentOutcome): boolean {
 }
 
 /**
- * Every question must be answered for the outcome to be complete: half an enumeration would lose good rows.
- * Rows that nobody asked for are kept: agents that ignore the reference answer with everything they have (FACTS 8).
+ * Every question must be answered for the outcome to be complete: half an enumeration would lose good rows. Rows that
+ * nobody asked for are kept: agents that ignore the reference answer with everything they have
+ * (docs/protocol.md#how-agents-differ).
  */
 export async function enumerate(options: EnumerateOptions): Promise<EnumerateOutcome> {
   const questions = questionsOf(options)

@@ -1,6 +1,7 @@
 /**
  * Agents that answer no question without an account. They are read as one more of their buyers: us, by a natural key
- * (specification, "account"; FACTS 5). What they price for that account alone is nobody else's and is not read.
+ * (specification, "account"; docs/protocol.md#requests). What they price for that account alone is nobody else's and
+ * is not read.
  */
 import { type AgentOutcome, type Arguments, callFailed } from '../agent/agent.js'
 import type { Dialect } from '../agent/dialect.js'

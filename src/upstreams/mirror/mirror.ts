@@ -16,7 +16,9 @@ import { type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { enumerate } from './enumerate.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
-/** A token that matches proves little: one agent hashes its first 500 rows only (FACTS 8). */
+/**
+ * A token that matches proves little: one agent hashes its first 500 rows only (docs/protocol.md#how-agents-differ).
+ */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 
 /** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */

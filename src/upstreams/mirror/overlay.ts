@@ -1,6 +1,6 @@
 /**
- * What an upstream offers to an account or a credential of one caller (DESIGN 5.6): its own slice per scope, read when
- * somebody asks, cached in memory under a bound, and never mixed with the public slice.
+ * What an upstream offers to an account or a credential of one caller (docs/decisions.md#callers): its own slice per
+ * scope, read when somebody asks, cached in memory under a bound, and never mixed with the public slice.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../net/clock.js'
@@ -19,7 +19,7 @@ export type Scope = {
   scope: string
   /** The caller's own credential for this upstream. */
   auth?: Auth
-  /** The upstream's account reference (FACTS 5). */
+  /** The upstream's account reference (docs/protocol.md#requests). */
   account?: Arguments
 }
 
@@ -84,7 +84,10 @@ export function createOverlays({ mirrorOf, dialect, pace, clock }: OverlayOption
     return member.reading ? member.reading.then(() => readOnce(scope, member)) : readOnce(scope, member)
   }
 
-  /** At the deadline the answer is what is held; the reading goes on and warms the cache (DESIGN 5.7). */
+  /**
+   * At the deadline the answer is what is held; the reading goes on and warms the cache
+   * (docs/decisions.md#deadlines).
+   */
   function byDeadline(
     member: Member,
     reading: Promise<OverlayOutcome>,

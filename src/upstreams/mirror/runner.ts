@@ -120,7 +120,10 @@ export function createRunner(options: RunnerOptions) {
     return { kind: 'dialect', value }
   }
 
-  /** Named by the rows of a feed; before there is one, and where there never is, by the agent itself (FACTS 1). */
+  /**
+   * Named by the rows of a feed; before there is one, and where there never is, by the agent itself
+   * (docs/protocol.md#versions).
+   */
   function providerDomains(): readonly string[] {
     const declared = held?.slice.mode === 'wholesale' ? [] : (dialect?.value.providerDomains ?? [])
     return [...(held?.domains ?? []), ...declared]

@@ -1,6 +1,6 @@
 /**
  * Walks a wholesale feed from its first page to its last under one version, or says why it could not
- * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; FACTS 8, pages).
+ * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
 import { isRecord } from '../../adcp/json.js'
 import {

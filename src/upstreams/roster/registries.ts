@@ -1,6 +1,6 @@
 /**
  * Keeps the registries' listings current: each registry on its own schedule, with jitter and backoff, the last good
- * listing kept on disk and used when its registry is down at start (FACTS 9).
+ * listing kept on disk and used when its registry is down at start (docs/protocol.md#registry).
  */
 
 import { backoffMs, jittered } from '../../net/backoff.js'

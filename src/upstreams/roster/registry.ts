@@ -1,6 +1,7 @@
 /**
- * Reads one registry's listing of signals agents (specification, "Registry listing"; FACTS 9): conditional, bounded,
- * a broken record skipped and named. Nothing in a record is a gate: health comes from a crawler without credentials.
+ * Reads one registry's listing of signals agents (specification, "Registry listing"; docs/protocol.md#registry):
+ * conditional, bounded, a broken record skipped and named. Nothing in a record is a gate: health comes from a crawler
+ * without credentials.
  */
 import { isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
@@ -19,7 +20,7 @@ const TIMEOUT_MS = 30_000
 export type RegistryRecord = {
   /** As listed, where the agent is called when nothing else says so. */
   url: string
-  /** Canonical: the agent's identity (FACTS 6). */
+  /** Canonical: the agent's identity (docs/protocol.md#urls). */
   agentUrl: string
   name: string
   member?: string

@@ -1,6 +1,7 @@
 /**
  * Who is read from right now: what the registries list and what the operator wrote, minus what policy excludes
- * (DESIGN 2 "roster"; FACTS 9). Static entries complete and override registry entries of the same canonical url.
+ * (docs/house.md; docs/protocol.md#registry). Static entries complete and override registry entries of the
+ * same canonical url.
  */
 import { hash } from 'node:crypto'
 import { canonicalUrl } from '../../adcp/url.js'

@@ -1,7 +1,7 @@
 /**
- * Reads rows of earlier protocol releases into the current shape (FACTS 8): renamed and regrouped fields only, never
- * a value that the agent did not give. Every rule is by what stands in the row, not by who sent it: agents mix
- * releases.
+ * Reads rows of earlier protocol releases into the current shape (docs/protocol.md#how-agents-differ): renamed and
+ * regrouped fields only, never a value that the agent did not give. Every rule is by what stands in the row, not by
+ * who sent it: agents mix releases.
  */
 import { isRecord } from '../../adcp/json.js'
 import { refFromLegacy, type SignalId } from '../../adcp/reference.js'

@@ -1,6 +1,6 @@
 /**
  * One row as it came -> one listing, or the reason it cannot be one. Rows stand alone: a bad one never costs the page
- * (specification, "Signal"; FACTS 8).
+ * (specification, "Signal"; docs/protocol.md#how-agents-differ).
  */
 
 import { createChecks } from '../../adcp/checks.js'

@@ -1,6 +1,6 @@
 /**
  * Cuts a value down to the fields its schema names, before it is validated: what we do not know we do not keep
- * (FACTS 8). Ajv's own removal cannot be used: inside a union it removes what another
+ * (docs/protocol.md#how-agents-differ). Ajv's own removal cannot be used: inside a union it removes what another
  * branch needs. A null where the schema wants none, and an empty list where it wants elements, mean absent.
  */
 

@@ -1,6 +1,7 @@
 /**
  * Many byte rows in few large chunks, found by typed-array offsets. Memory is shared, so a worker reads the same
- * bytes without a copy. One Buffer a row would cost a third more memory and long collector pauses (SCOUTING, Engine).
+ * bytes without a copy. One Buffer a row would cost a third more memory and long collector pauses
+ * (docs/decisions.md#memory-and-threads).
  */
 // Chunks double up to a size that is large enough for few of them: a small slice never takes much.
 const FIRST_CHUNK_BYTES = 256 * 1024

@@ -18,7 +18,7 @@ export type RefusedRow = { readonly reason: string; readonly segment?: string; r
 export type Slice = {
   /** Upstream id; the key of everything an operator sees. */
   readonly upstream: string
-  /** Canonical agent url (FACTS 6): the upstream's identity in handles, provenance and authorization. */
+  /** Canonical agent url (docs/protocol.md#urls): the upstream's identity in handles, provenance and authorization. */
   readonly agentUrl: string
   /** `public`, or an opaque name of the account or credential the rows were read with. */
   readonly scope: string
