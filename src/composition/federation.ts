@@ -311,7 +311,6 @@ async function composed(
     }
     overlays.close()
     overlays = readOverlays()
-    for (const name of overlayAccounts(before).keys()) feed.withdraw(name)
     republish()
     return settledAtStart(before, next)
   }

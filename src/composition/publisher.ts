@@ -50,16 +50,14 @@ export function createPublisher(options: PublisherOptions) {
     const open = upstreams.slices()
     const startedAt = clock.now()
     const { snapshot, rebuildAt } = await build(open)
-    const before = feed.current()
-    feed.publish(snapshot, clock.now())
-    onPublished(before, snapshot, (clock.now() - startedAt) / 1_000)
+    const accounts = new Map<string, { snapshot: Snapshot; gaps: [] }>()
     for (const { name, slices } of overlays().layers(open)) {
-      feed.publish((await build(slices, name)).snapshot, clock.now(), name)
+      accounts.set(name, { snapshot: (await build(slices, name)).snapshot, gaps: [] })
     }
-    for (const name of overlays().bare()) {
-      feed.withdraw(name)
-      await builder.forget(name)
-    }
+    for (const name of overlays().bare()) await builder.forget(name)
+    const before = feed.current()
+    feed.publish(snapshot, clock.now(), { accounts })
+    onPublished(before, snapshot, (clock.now() - startedAt) / 1_000)
     cancel()
     if (rebuildAt !== undefined) cancel = clock.after(rebuildAt - clock.now(), () => void rounds.request())
   }

@@ -11,6 +11,7 @@ import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors } from './cursor.js'
+import { type Gap, isUnconfirmed } from './gap.js'
 import { createLayer, type Retention, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages } from './page.js'
@@ -42,7 +43,16 @@ export type Seen = {
   entries: Uint32Array
   criteria: Criteria
   versions: Versions
+  gaps: readonly Gap[]
   warnings: AdcpWarning[]
+}
+
+/** What is published with a public snapshot. */
+export type Beside = {
+  /** What the public snapshot lacks. */
+  gaps?: readonly Gap[]
+  /** By name; who is not in it reads the public snapshot. */
+  accounts?: ReadonlyMap<string, { snapshot: Snapshot; gaps: readonly Gap[] }>
 }
 
 /** What is answered from, and in which scope. */
@@ -149,20 +159,17 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   const publicLayer = createLayer(retain)
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
 
-  /** Makes a snapshot the current one of the public layer, or of an account's. `now` in ms. */
-  function publish(snapshot: Snapshot, now: number, account?: string): void {
-    if (account === undefined) {
-      publicLayer.publish(snapshot, now)
-      return
+  /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
+  function publish(snapshot: Snapshot, now: number, { gaps = [], accounts = new Map() }: Beside = {}): void {
+    publicLayer.publish(snapshot, gaps, now)
+    for (const [account, layer] of overlays) {
+      if (!accounts.has(account) && !layer.withdraw(now)) overlays.delete(account)
     }
-    const layer = overlays.get(account) ?? createLayer(retain)
-    overlays.set(account, layer)
-    layer.publish(snapshot, now)
-  }
-
-  /** Forgets an account's overlay: its readers are answered from the public layer. */
-  function withdraw(account: string): void {
-    overlays.delete(account)
+    for (const [account, own] of accounts) {
+      const layer = overlays.get(account) ?? createLayer(retain)
+      overlays.set(account, layer)
+      layer.publish(own.snapshot, own.gaps, now)
+    }
   }
 
   function overlayOf(account: string | undefined) {
@@ -177,7 +184,8 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     const same =
       open.view.structure === overlay.view.structure &&
       open.view.pricing === overlay.view.pricing &&
-      open.secret === overlay.secret
+      open.secret === overlay.secret &&
+      !isUnconfirmed(overlay.gaps)
     return same ? { sight: open, scope: 'public' } : { sight: overlay, scope: 'account' }
   }
 
@@ -206,6 +214,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       kind: 'page' as const,
       rows: pages.rows(entries),
       count: entries.length,
+      gaps: sight.gaps,
       warnings: [...warnings(query, criteria, reader), ...pages.partialCoverage(entries)],
     }
   }
@@ -230,7 +239,8 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     if (query.cursor !== undefined && !place) return { kind: 'refused', error: BAD_CURSOR }
 
     const latestVersions = versions('wholesale', latest, criteria, reader)
-    if (isUnchanged(query, latestVersions)) return { kind: 'unchanged', ...latestVersions }
+    if (isUnchanged(query, latestVersions))
+      return { kind: 'unchanged', gaps: latest.sight.gaps, ...latestVersions }
 
     // The walk stays on its snapshot while that is retained; then it goes on in the current one, whose version tells.
     const pinned = place && retained(place.snapshot, criteria, reader, now)
@@ -274,6 +284,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       entries: from.sight.view.entries,
       criteria,
       versions: versions('brief', from, criteria, reader),
+      gaps: from.sight.gaps,
       warnings: warnings(query, criteria, reader),
     }
   }
@@ -303,7 +314,6 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
 
   return {
     publish,
-    withdraw,
     wholesale,
     lookup,
     see,

@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
+import type { Gap } from './gap.js'
 import { createGrants, type Grants } from './grants.js'
 import type { Reader } from './query.js'
 import { drained, type Steps } from './steps.js'
@@ -20,6 +21,7 @@ export type Retention = {
 /** A snapshot with the views that were asked of it. */
 export type Held = {
   readonly snapshot: Snapshot
+  readonly gaps: readonly Gap[]
   see(criteria: Criteria, reader: Reader): Sight
   /** The same in portions: seen to the end, `see` has it at once. */
   seeing(criteria: Criteria, reader: Reader): Steps<Sight>
@@ -28,6 +30,8 @@ export type Held = {
 /** What a reader is shown of a tuple. */
 export type Sight = {
   readonly snapshot: Snapshot
+  /** What the snapshot lacks. */
+  readonly gaps: readonly Gap[]
   readonly view: View
   readonly grants: Grants
   /** The digest of the keys it is given; empty without any. */
@@ -37,7 +41,7 @@ export type Sight = {
 const VIEW_BYTES = 32 * 1024 * 1024 // eight whole views of a million signals; most are far smaller
 const MOST_VIEWS = 2_000
 
-function hold(snapshot: Snapshot): Held {
+function hold(snapshot: Snapshot, gaps: readonly Gap[]): Held {
   const views = new LRUCache<string, View>({
     max: MOST_VIEWS,
     maxSize: VIEW_BYTES,
@@ -54,7 +58,7 @@ function hold(snapshot: Snapshot): Held {
     if (!view) return undefined
     const grants = createGrants(snapshot, reader, criteria)
     const secret = grants.digest ? secrets.get(secretKey(criteria, grants)) : ''
-    return secret === undefined ? undefined : { snapshot, view, grants, secret }
+    return secret === undefined ? undefined : { snapshot, gaps, view, grants, secret }
   }
 
   function* seeing(criteria: Criteria, reader: Reader): Steps<Sight> {
@@ -66,13 +70,13 @@ function hold(snapshot: Snapshot): Held {
     const grants = createGrants(snapshot, reader, criteria)
     const secret = grants.digest ? yield* grants.digest(view.entries) : ''
     if (grants.digest) secrets.set(secretKey(criteria, grants), secret)
-    return { snapshot, view, grants, secret }
+    return { snapshot, gaps, view, grants, secret }
   }
 
   const see = (criteria: Criteria, reader: Reader) =>
     seen(criteria, reader) ?? drained(seeing(criteria, reader)) // what was seen needs no generator
 
-  return { snapshot, see, seeing }
+  return { snapshot, gaps, see, seeing }
 }
 
 export function createLayer(retain: Retention) {
@@ -81,14 +85,23 @@ export function createLayer(retain: Retention) {
 
   const isLive = (now: number) => (one: { at: number }) => now - one.at < retain.ms
 
+  function retire(now: number): void {
+    if (current) retired.unshift({ held: current, at: now })
+    retired = retired.filter(isLive(now)).slice(0, retain.count)
+  }
+
   /** Replaces the current snapshot at once. */
-  function publish(snapshot: Snapshot, now: number): void {
-    if (current && current.snapshot.id !== snapshot.id) retired.unshift({ held: current, at: now })
-    retired = retired
-      .filter(isLive(now))
-      .filter(({ held }) => held.snapshot.id !== snapshot.id)
-      .slice(0, retain.count)
-    current = hold(snapshot)
+  function publish(snapshot: Snapshot, gaps: readonly Gap[], now: number): void {
+    if (current && current.snapshot.id !== snapshot.id) retire(now)
+    retired = retired.filter(({ held }) => held.snapshot.id !== snapshot.id)
+    current = hold(snapshot, gaps)
+  }
+
+  /** There is no current snapshot any more; walks on retained ones go on. False once none is left. */
+  function withdraw(now: number): boolean {
+    retire(now)
+    current = undefined
+    return retired.length > 0
   }
 
   /** The retained snapshot of that id; undefined when it is gone. */
@@ -97,5 +110,5 @@ export function createLayer(retain: Retention) {
     return retired.filter(isLive(now)).find(({ held }) => held.snapshot.id === id)?.held
   }
 
-  return { publish, find, current: () => current }
+  return { publish, withdraw, find, current: () => current }
 }

@@ -2,6 +2,7 @@
 import type { AdcpError, AdcpWarning } from '../adcp/error.js'
 import type { SignalRef } from '../adcp/reference.js'
 import type { Destination } from '../adcp/signal.js'
+import type { Gap } from './gap.js'
 
 export type CacheScope = 'public' | 'account'
 
@@ -46,10 +47,12 @@ export type Page = Versions & {
   count: number
   total: number
   cursor?: string
+  /** What the snapshot that it comes from lacks. */
+  gaps: readonly Gap[]
   warnings: readonly AdcpWarning[]
 }
 
 export type WholesaleAnswer =
-  | ({ kind: 'unchanged' } & Versions)
+  | ({ kind: 'unchanged'; gaps: readonly Gap[] } & Versions)
   | Page
   | { kind: 'refused'; error: AdcpError }

@@ -6,13 +6,18 @@ export type Clock = {
   after(ms: number, task: () => void): () => void
 }
 
-const LONGEST_MS = 2 ** 31 - 1 // beyond it setTimeout fires at once
+const LONGEST_MS = 2 ** 31 - 1 // 24.8 days; beyond it setTimeout fires at once
 
 export const systemClock: Clock = {
   now: Date.now,
   after(ms, task) {
-    const timer = setTimeout(task, Math.min(Math.max(0, ms), LONGEST_MS))
-    timer.unref()
+    let timer: NodeJS.Timeout
+    const wait = (left: number): void => {
+      const part = Math.min(Math.max(0, left), LONGEST_MS)
+      timer = setTimeout(() => (left > part ? wait(left - part) : task()), part)
+      timer.unref()
+    }
+    wait(ms)
     return () => clearTimeout(timer)
   },
 }

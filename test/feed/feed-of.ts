@@ -18,7 +18,9 @@ export function publish(
 ) {
   const previous = feed.current()
   const snapshot = buildSnapshot({ ...(previous ? { previous } : {}), slices, judge })
-  feed.publish(snapshot, now, account)
+  const own = { snapshot, gaps: [] }
+  if (account !== undefined && previous) feed.publish(previous, now, { accounts: new Map([[account, own]]) })
+  else feed.publish(snapshot, now)
   return snapshot
 }
 

@@ -89,7 +89,7 @@ test('an account is answered from its overlay only where that differs', (t) => {
   t.same(scopes(member, 'other.example'), scopes(buyer, 'other.example'), 'the same answer is the public one')
   t.same(scopes({ ...member, account: 'unknown' }), scopes(buyer))
 
-  feed.withdraw('acc')
+  publish(feed, [sliceOf('north', [listing('a'), others])])
   t.same(scopes(member), scopes(buyer))
   t.end()
 })

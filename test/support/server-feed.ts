@@ -73,11 +73,11 @@ export function feedOf(content: FeedContent) {
 
   function publish({ listings, overlays = {} }: FeedContent, now: number): void {
     const open = buildSnapshot({ slices: [sliceOf('northwind', listings)], judge })
-    feed.publish(open, now)
-    for (const [layer, own] of Object.entries(overlays)) {
+    const accounts = Object.entries(overlays).map(([layer, own]) => {
       const slices = [sliceOf('northwind', own, layer)]
-      feed.publish(buildSnapshot({ previous: open, slices, judge }), now, layer)
-    }
+      return [layer, { snapshot: buildSnapshot({ previous: open, slices, judge }), gaps: [] }] as const
+    })
+    feed.publish(open, now, { accounts: new Map(accounts) })
   }
 
   publish(content, 0)
