@@ -1,20 +1,60 @@
-/** The shared database: PostgreSQL, one bounded pool a process; several replicas work on the same tables. */
-import { Kysely, PostgresDialect } from 'kysely'
+/**
+ * The shared database: PostgreSQL, bounded pools a process; several replicas work on the same tables. A connection on
+ * which a statement got no answer is destroyed and never used again: its transaction may still be open on the server,
+ * and what the next user wrote on it would be acknowledged and then lost.
+ */
+import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import type { Tables } from './schema.js'
 
-const POOL_SIZE = 10
 const CONNECT_MS = 10_000 // waiting for a free connection included: a burst queues, a database that is gone is told in time
-const QUERY_MS = 30_000
 const BIGINT = 20 // pg_type oid: instants fit a double, so they come as numbers as they do from SQLite
 
-/** `onProblem` is told of idle connections that the server closed; the pool opens new ones by itself. */
-export function openPostgres(url: string, onProblem: (problem: string) => void): Kysely<Tables> {
+export type PostgresOptions = {
+  url: string
+  connections: number
+  /** How long one statement may take, ms; without it as long as it needs. */
+  statementMs?: number
+  /** Told of idle connections that the server closed; the pool opens new ones by itself. */
+  onProblem: (problem: string) => void
+}
+
+/** The server itself said so: the connection is in step with it and its transaction can be rolled back. */
+function isFromServer(error: unknown): boolean {
+  return error instanceof pg.DatabaseError && error.severity !== 'FATAL'
+}
+
+/** A connection that is destroyed when it is given back after a statement without an answer. */
+function guarded(client: pg.PoolClient): PostgresPoolClient {
+  let lost: Error | undefined
+
+  async function query(...args: [never]): Promise<unknown> {
+    // Nothing may follow: closing the connection is what rolls its transaction back.
+    if (lost) throw lost
+    try {
+      return await (client.query as (...all: unknown[]) => Promise<unknown>)(...args)
+    } catch (error) {
+      if (!isFromServer(error)) lost = error as Error
+      throw error
+    }
+  }
+
+  return { query: query as never, release: () => client.release(lost) }
+}
+
+/** The database behind a pool of its own. */
+export function openPostgres({ url, connections, statementMs, onProblem }: PostgresOptions): Kysely<Tables> {
   const pool = new pg.Pool({
     connectionString: url,
-    max: POOL_SIZE,
+    max: connections,
     connectionTimeoutMillis: CONNECT_MS,
-    query_timeout: QUERY_MS,
+    keepAlive: true,
+    // The server gives up first, so that a slow statement is told by it; our own limit is for a server that says nothing.
+    ...(statementMs !== undefined && {
+      statement_timeout: statementMs,
+      idle_in_transaction_session_timeout: 2 * statementMs,
+      query_timeout: statementMs + CONNECT_MS / 10,
+    }),
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>
         oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,
@@ -24,5 +64,6 @@ export function openPostgres(url: string, onProblem: (problem: string) => void):
   // The pool listens to idle connections only: one that is lost between two queries of a transaction would end the
   // process. Its next query fails, which is how the work it belongs to learns of it.
   pool.on('connect', (client) => client.on('error', () => {}))
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) })
+  const clients = { connect: async () => guarded(await pool.connect()), end: () => pool.end() }
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: clients as never }) })
 }

@@ -26,6 +26,8 @@ export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */
   url: string
   now: () => number
+  /** How long PostgreSQL may take for one statement, ms. Default: 30 s. */
+  statementMs?: number
   /** Told of what an operator should know: a damaged blob, a connection that was lost. */
   onProblem: (problem: string) => void
 }
@@ -45,12 +47,16 @@ export type Store = Repositories & {
   shared: boolean
   blobs: Blobs
   /** All of `work` or nothing of it. */
-  write<T>(work: (repositories: Repositories) => Promise<T>): Promise<T>
+  write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
   /** For moving the state to another storage; repositories are the way for everything else. */
   db: Kysely<Tables>
   close(): Promise<void>
 }
 
+const STATEMENT_MS = 30_000
+const STATE_CONNECTIONS = 10
+const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation waiting for a connection
+const MIGRATING = 2
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
 function repositories(db: Db, now: () => number): Repositories {
@@ -78,7 +84,7 @@ function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => n
     tasks: storageMethods(direct.tasks),
     accounts: storageMethods(direct.accounts),
     found: storageMethods(direct.found),
-    write: (work) => storageWork(() => transact((tx) => work(repositories(tx, now)))),
+    write: (work) => storageWork(() => transact((tx) => work(repositories(tx, now), tx))),
     db,
     close: () => db.destroy(),
   }
@@ -104,12 +110,20 @@ async function openEmbedded(folder: string, { now, onProblem }: StoreOptions): P
   return storeOn(db, storageMethods(blobs), false, now)
 }
 
-async function openShared({ url, now, onProblem }: StoreOptions): Promise<Store> {
-  const pool = openPostgres(url, (problem) => onProblem(`a database connection was lost: ${problem}`))
-  const db = await migrated(pool, SHARED_MIGRATIONS)
+async function openShared({ url, now, statementMs = STATEMENT_MS, onProblem }: StoreOptions): Promise<Store> {
+  const told = {
+    url,
+    onProblem: (problem: string) => onProblem(`a database connection was lost: ${problem}`),
+  }
+  const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table takes its time
+  await migrated(patient, SHARED_MIGRATIONS)
+  await patient.destroy()
+  const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs })
+  const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
-  const blobs = createBlobRows({ db, onDamage })
-  return storeOn(db, storageMethods(blobs), true, now)
+  const store = storeOn(db, storageMethods(createBlobRows({ db: blobDb, onDamage })), true, now)
+  const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
+  return { ...store, close }
 }
 
 /**

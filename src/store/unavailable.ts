@@ -3,7 +3,7 @@
  * callers as SERVICE_UNAVAILABLE with `retry_after`; the second stays an exception.
  */
 
-/** The storage could not serve; nothing of the unit of work was kept. */
+/** The storage could not serve. Of a unit of work all was kept or nothing; where the answer was lost, nobody knows which. */
 export class StorageUnavailable extends Error {
   override readonly name = 'StorageUnavailable'
 }
@@ -12,10 +12,10 @@ export class StorageUnavailable extends Error {
 const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
 
 /**
- * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P (operator intervention), 58 (system
+ * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P and 57014 (operator intervention, statement timeout), 58 (system
  * error), 25006 (read-only: a standby, or a primary out of space), 55P03 (lock not available).
  */
-const POSTGRES_CODES = /^(08|53|57P|58|25006|55P03)/
+const POSTGRES_CODES = /^(08|53|57P|57014|58|25006|55P03)/
 
 const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
 

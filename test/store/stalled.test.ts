@@ -1,0 +1,56 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import { openStore } from '../../src/store/store.js'
+import { StorageUnavailable } from '../../src/store/unavailable.js'
+import { NO_POSTGRES, shared } from './support/storages.js'
+
+const request = { caller: 'acme', key: 'key', task: 'activate_signal', fingerprint: 'f' }
+const task = (id: string) =>
+  ({ id, caller: 'acme', type: 'activate_signal', status: 'submitted', request: {} }) as const
+
+test('what is acknowledged after a statement stalled is there', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const onProblem = (problem: string) => t.comment(problem)
+  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 300, onProblem })
+  t.teardown(() => store.close())
+  const watching = await storage.open()
+
+  let pid = 0
+  t.teardown(() => pid > 0 && process.kill(pid, 'SIGCONT'))
+  const stalled = store.write(async ({ idempotency }, tx) => {
+    await idempotency.bind(request)
+    const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(tx)
+    pid = rows[0]?.pid ?? 0
+    process.kill(pid, 'SIGSTOP') // as a disk or a network that does not answer
+    await idempotency.bind({ ...request, key: 'another' })
+  })
+  await t.rejects(stalled, StorageUnavailable)
+  for (let index = 0; index < 12; index += 1) {
+    await store.tasks.create(task(`t${index}`))
+    t.ok(await watching.tasks.get('acme', `t${index}`), 'another process sees what was acknowledged')
+  }
+  process.kill(pid, 'SIGCONT')
+  pid = 0
+  for (let tries = 0; tries < 100 && (await watching.idempotency.find(request)); tries += 1) await wait(10)
+  t.equal(await watching.idempotency.find(request), undefined, 'nothing is left of what stalled')
+  t.equal((await watching.tasks.list('acme', {}, { field: 'created_at', direction: 'asc' }, 1, 0)).total, 12)
+})
+
+test('a statement that takes too long is told as such, and its transaction is gone', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 200, onProblem: () => {} })
+  t.teardown(() => store.close())
+  const slow = store.write(async ({ tasks }, tx) => {
+    await tasks.create(task('slow'))
+    await sql`select pg_sleep(5)`.execute(tx)
+  })
+  await t.rejects(slow, StorageUnavailable)
+  await store.tasks.create(task('after'))
+  t.equal(await store.tasks.get('acme', 'slow'), undefined)
+  t.ok(await store.tasks.get('acme', 'after'))
+})
