@@ -6,6 +6,7 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund
 COPY tsconfig.json ./
 COPY src ./src
+COPY sandbox ./sandbox
 COPY test ./test
 COPY bench ./bench
 RUN npm run build && npm prune --omit=dev --no-audit --no-fund

@@ -1,5 +1,5 @@
 /** Rows of the sandbox's market as the upstreams of the brief benchmark tell them. */
-import { createMarket } from '../src/sandbox/market.js'
+import { createMarket } from '../sandbox/market.js'
 import type { Listing } from '../src/upstreams/rows/slice.js'
 
 export const FEED_SIGNALS = 20_000

@@ -5,8 +5,8 @@
  */
 import { performance } from 'node:perf_hooks'
 import Database from 'libsql'
+import { createMarket, type Market } from '../sandbox/market.js'
 import { readSynonyms } from '../src/briefs/synonym-file.js'
-import { createMarket, type Market } from '../src/sandbox/market.js'
 import { createSearcher } from '../src/search/search.js'
 import { createSearchIndexBuilder, type SearchIndex } from '../src/search/search-index.js'
 import { compileSynonyms, type Synonyms } from '../src/search/synonyms.js'

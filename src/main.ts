@@ -3,6 +3,7 @@
  * The command line. Each command is a file in `commands/`; this one reads arguments and turns failures into exit codes. A
  * command is loaded when it is called: most need a small part of the product, and all of it takes a second.
  */
+import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
@@ -14,6 +15,7 @@ import type { Config } from './config/values.js'
 import { systemClock } from './net/clock.js'
 import type { LedgerFilter } from './store/ledger.js'
 
+const MANIFEST = new URL('../../package.json', import.meta.url)
 const SANDBOX_CONFIG = resolve(dirname(fileURLToPath(import.meta.url)), '../../config/sandbox.yaml')
 const MAX_SANDBOX_SIGNALS = 1_000_000
 const OUTCOMES = ['pending', 'submitted', 'completed', 'failed', 'superseded', 'unknown'] as const
@@ -25,7 +27,10 @@ const { stdout: out, stderr: err } = process
 
 const configOf = (options: Common): Promise<Config> => loadConfig(options.config, process.env)
 
+const { version } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { version: string }
+
 const program = new Command('tributary')
+  .version(version)
   .description(
     'A federating signals agent: many signals agents in, one verified, versioned wholesale feed out.',
   )

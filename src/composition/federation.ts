@@ -36,6 +36,7 @@ import { openStore } from '../store/store.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { createUpstreams } from '../upstreams/upstreams.js'
+import { openDemoWorld } from './demo-world.js'
 import { opening } from './opening.js'
 import { createOverlays } from './overlays.js'
 import { createProviderQuestions } from './provider-questions.js'
@@ -48,7 +49,6 @@ import {
   credentialOf,
   overlayAccounts,
   providerSettings,
-  SANDBOX_SIGNALS,
   settledAtStart,
   upstreamsSettings,
 } from './settings.js'
@@ -103,16 +103,6 @@ function createStack() {
   }
 }
 
-/** The sandbox is a development tool: its server libraries are loaded only when it is asked for. */
-async function sandboxHosts(
-  { config, sandboxSignals = SANDBOX_SIGNALS }: FederationOptions,
-  add: ReturnType<typeof createStack>['add'],
-): Promise<Readonly<Record<string, string>>> {
-  if (!config.sandbox) return {}
-  const { startSandbox } = await import('../sandbox/world.js')
-  return add(await startSandbox({ signals: sandboxSignals })).hosts
-}
-
 /** The same for all replicas that share a storage, and after every restart: cursors outlive both. */
 async function cursorSecret(blobs: Blobs): Promise<Uint8Array> {
   const [known] = (await blobs.read(SECRET_NAME)) ?? []
@@ -160,7 +150,8 @@ async function composed(
 ): Promise<Federation> {
   const { version, clock, random, log, configuration, reached } = options
   let { config } = options
-  const hosts = await sandboxHosts(options, stack.add)
+  const demo = await openDemoWorld(config, options.sandboxSignals)
+  const hosts = demo ? stack.add(demo).hosts : {}
   const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
   const egress = stack.add(createEgress({ policy: egressPolicy() }))
   const { send } = egress

@@ -10,8 +10,6 @@ import { overlayName } from '../server/door/callers.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 import type { OverlayAccount, OverlayCredential } from './overlays.js'
 
-/** Signals of the sandbox world when nothing else is said. */
-export const SANDBOX_SIGNALS = 2_400
 const PROVIDER_CONCURRENCY = 16
 
 /** A host that anybody can look up is who we are; a private one is nobody (RFC 2606). */

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { startSandbox } from '../../src/sandbox/world.js'
+import { startSandbox } from '../../sandbox/world.js'
 import { moveStore } from '../../src/store/move-store.js'
 import { openStore } from '../../src/store/store.js'
 import { buyer, openWorld, readAnswer, temporaryFolder } from './support/world.js'

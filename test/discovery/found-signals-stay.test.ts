@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { startSandbox } from '../../sandbox/world.js'
 import type { SignalRef } from '../../src/adcp/reference.js'
-import { startSandbox } from '../../src/sandbox/world.js'
 import { buyer, openWorld, readAnswer, temporaryFolder } from './support/world.js'
 
 const time_budget = { interval: 5, unit: 'seconds' } as const

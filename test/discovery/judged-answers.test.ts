@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createMarket } from '../../src/sandbox/market.js'
+import { createMarket } from '../../sandbox/market.js'
 import { rowAt } from '../../src/snapshot/snapshot.js'
 import { grade, JUDGED_BRIEFS, ndcg, recall } from '../support/judged-briefs.js'
 import { type Row, readAnswer, startWorld } from './support/world.js'

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { startSandbox } from '../../src/sandbox/world.js'
+import { startSandbox } from '../../sandbox/world.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { openWorld, readAnswer, temporaryFolder, until } from './support/world.js'
 

@@ -1,7 +1,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { test } from 'tap'
-import { GOLD_ACCOUNT } from '../../src/sandbox/discovery.js'
+import { GOLD_ACCOUNT } from '../../sandbox/discovery.js'
 import { type Answer, BUYER, type Signal, startWorld } from '../support/federation.js'
 
 const NORTHWIND = 'northwind'

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
-import { GOLD_ACCOUNT } from '../../src/sandbox/discovery.js'
+import { GOLD_ACCOUNT } from '../../sandbox/discovery.js'
 import { type Answer, BUYER, type Signal, startWorld } from '../support/federation.js'
 
 const STRANGER = 'another-buyer-key'

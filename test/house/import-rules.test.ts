@@ -7,7 +7,7 @@ const root = resolve(dirname(fileURLToPath(import.meta.url)), '../../..')
 const src = join(root, 'src')
 
 /** Data travels one way: a room imports only itself and the rooms to its left (docs/house.md). */
-const ROOMS = [
+const ROOMS: readonly string[] = [
   'adcp',
   'threads',
   'net',
@@ -22,9 +22,7 @@ const ROOMS = [
   'events',
   'briefs',
   'server',
-  'sandbox',
-] as const
-const ONLY: Record<string, readonly string[]> = { sandbox: ['adcp'] }
+]
 /** What puts the rooms together, and may know them all; no room knows it. */
 const COMPOSITION = ['top', 'commands', 'config', 'composition', 'explain', 'operations']
 const PURE = ['merge', 'snapshot', 'feed', 'search']
@@ -54,7 +52,7 @@ function importsOf(file: string, text: string): Import[] {
 
 function mayImport(room: string, target: string): boolean {
   if (room === target || COMPOSITION.includes(room)) return true
-  const left = ONLY[room] ?? ROOMS.slice(0, ROOMS.indexOf(room as (typeof ROOMS)[number]))
+  const left = ROOMS.slice(0, ROOMS.indexOf(room))
   return left.includes(target)
 }
 
@@ -66,6 +64,21 @@ test('every room imports only itself and the rooms to its left', async (t) => {
   t.ok(imports.length > 0)
   const wrong = imports.filter(({ room, target }) => target !== undefined && !mayImport(room, target))
   t.same(wrong, [])
+})
+
+test('the demo world knows the words of the protocol and nothing else of the product', async (t) => {
+  const folder = join(root, 'sandbox')
+  const files = (await readdir(folder)).filter((name) => name.endsWith('.ts'))
+  t.ok(files.length > 0)
+  for (const file of files) {
+    const text = await readFile(join(folder, file), 'utf8')
+    const outside = [...text.matchAll(/from '(\.\.\/[^']+)'/g)].map(([, specifier]) => specifier)
+    t.same(
+      outside.filter((specifier) => !specifier?.startsWith('../src/adcp/')),
+      [],
+      file,
+    )
+  }
 })
 
 test('merge, snapshot, feed and search do no I/O and read no clock', async (t) => {

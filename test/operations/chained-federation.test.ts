@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { startSandbox } from '../../sandbox/world.js'
 import type { Federation } from '../../src/composition/federation.js'
-import { startSandbox } from '../../src/sandbox/world.js'
 import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
 
 const agentUrls = ({ statuses }: Federation) => statuses().map(({ url }) => url)

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
-import { startSandbox } from '../../src/sandbox/world.js'
+import { startSandbox } from '../../sandbox/world.js'
 import { openTributary } from '../support/listing-registry.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 

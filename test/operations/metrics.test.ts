@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
 import { parse } from 'yaml'
-import { startSandbox } from '../../src/sandbox/world.js'
+import { startSandbox } from '../../sandbox/world.js'
 import { openTributary } from '../support/listing-registry.js'
 
 const OPERATOR = 'operator-key'

@@ -1,7 +1,7 @@
 import { test } from 'tap'
+import type { AgentId } from '../../sandbox/parties.js'
+import type { Sandbox } from '../../sandbox/world.js'
 import type { SignalRow } from '../../src/adcp/signal.js'
-import type { AgentId } from '../../src/sandbox/parties.js'
-import type { Sandbox } from '../../src/sandbox/world.js'
 import { ask, open, page, rowsOf } from './support/world.js'
 
 const isLive = (row: SignalRow | undefined, number: number) => row?.deployments[number]?.is_live

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { startSandbox } from '../../src/sandbox/world.js'
+import { startSandbox } from '../../sandbox/world.js'
 import { located, open, page } from './support/world.js'
 
 test('nobody answers for the dead agent', async (t) => {

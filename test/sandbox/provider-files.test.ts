@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { AGENTS } from '../../src/sandbox/parties.js'
+import { AGENTS } from '../../sandbox/parties.js'
 import { fileAt, located, open, rowsOf, walk } from './support/world.js'
 
 const WELL_KNOWN = '/.well-known/adagents.json'

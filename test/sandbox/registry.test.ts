@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { AGENTS, FOGBANK } from '../../src/sandbox/parties.js'
-import type { Sandbox } from '../../src/sandbox/world.js'
+import { AGENTS, FOGBANK } from '../../sandbox/parties.js'
+import type { Sandbox } from '../../sandbox/world.js'
 import { located, open } from './support/world.js'
 
 type Listing = { agents: Record<string, unknown>[]; count: number }

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { createLayout } from '../../src/sandbox/layout.js'
-import { createMarket } from '../../src/sandbox/market.js'
-import type { AgentId } from '../../src/sandbox/parties.js'
+import { createLayout } from '../../sandbox/layout.js'
+import { createMarket } from '../../sandbox/market.js'
+import type { AgentId } from '../../sandbox/parties.js'
 import { open, rowsOf, walk } from './support/world.js'
 
 const SEED = 20_261_120

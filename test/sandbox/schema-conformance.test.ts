@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { AgentId } from '../../src/sandbox/parties.js'
+import type { AgentId } from '../../sandbox/parties.js'
 import { schema, schemasAbsent } from './support/schema.js'
 import { ask, fileAt, open, type Payload, page, rowsOf, walk } from './support/world.js'
 

@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { GOLD_ACCOUNT } from '../../src/sandbox/discovery.js'
-import type { AgentId } from '../../src/sandbox/parties.js'
+import { GOLD_ACCOUNT } from '../../sandbox/discovery.js'
+import type { AgentId } from '../../sandbox/parties.js'
 import { ask, open, page, rowsOf, walk } from './support/world.js'
 
 const account = { account_id: GOLD_ACCOUNT }

@@ -1,8 +1,8 @@
 /**
  * Briefs as buyers write them, with what a person who knows the demo market would want to see. The market is crossed
- * from themes, subjects, stances, places and windows (src/sandbox/vocabulary.ts), so a judgement names those.
+ * from themes, subjects, stances, places and windows (sandbox/vocabulary.ts), so a judgement names those.
  */
-import type { MarketSignal } from '../../src/sandbox/market.js'
+import type { MarketSignal } from '../../sandbox/market.js'
 
 export type Wanted = {
   /** Any of these is what the brief is about. */

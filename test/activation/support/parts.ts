@@ -1,12 +1,12 @@
 /** The product's parts that activation stands on, over agents that are there already. Free of tap: processes that are killed run it too. */
 import { randomUUID } from 'node:crypto'
+import type { Sandbox } from '../../../sandbox/world.js'
 import { type ActivationOptions, createActivation } from '../../../src/activation/activation.js'
 import type { Principal } from '../../../src/activation/principal.js'
 import type { Destination } from '../../../src/adcp/signal.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import { systemClock } from '../../../src/net/clock.js'
 import { createEgress } from '../../../src/net/egress.js'
-import type { Sandbox } from '../../../src/sandbox/world.js'
 import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import type { Store } from '../../../src/store/store.js'
 import { createUpstreams, type UpstreamsConfig } from '../../../src/upstreams/upstreams.js'

@@ -5,9 +5,9 @@ import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { Test } from 'tap'
+import type { AgentId } from '../../../sandbox/parties.js'
+import { type Sandbox, type SandboxOptions, startSandbox } from '../../../sandbox/world.js'
 import type { SignalRow } from '../../../src/adcp/signal.js'
-import type { AgentId } from '../../../src/sandbox/parties.js'
-import { type Sandbox, type SandboxOptions, startSandbox } from '../../../src/sandbox/world.js'
 
 export type Payload = Record<string, unknown> & {
   status: string

@@ -4,8 +4,20 @@
  * blocks only agents' own signals follow: a well-known file may have 5 MB (docs/protocol.md#provider-files).
  */
 import type { AgentId, ProviderId } from './parties.js'
-import { auto, business, grocery, health, money, opinions } from './provider-themes.js'
-import { blends, lookalikes, shopping, sport, streaming, travel } from './source-themes.js'
+import {
+  auto,
+  blends,
+  business,
+  grocery,
+  health,
+  lookalikes,
+  money,
+  opinions,
+  shopping,
+  sport,
+  streaming,
+  travel,
+} from './themes.js'
 import type { Theme } from './vocabulary.js'
 
 export type Slot = {

@@ -5,8 +5,8 @@
  */
 
 import { Value } from '@sinclair/typebox/value'
-import { isRecord } from '../adcp/json.js'
-import { refFromLegacy, SignalId, SignalRef } from '../adcp/reference.js'
+import { isRecord } from '../src/adcp/json.js'
+import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/reference.js'
 import { relevance, wordsOf } from './brief.js'
 import type { Market, MarketSignal } from './market.js'
 import { type Args, done, invalid, type Outcome } from './outcome.js'

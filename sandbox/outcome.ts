@@ -1,5 +1,5 @@
 /** What a task of a demo agent gives back, before the transport wraps it. */
-import { type AdcpError, adcpError } from '../adcp/error.js'
+import { type AdcpError, adcpError } from '../src/adcp/error.js'
 
 /** The flat response without its envelope; `status` only when it is not `completed`. */
 export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | 'working' }

@@ -3,8 +3,8 @@
  * answers (docs/protocol.md#envelope), and the controls that tests turn.
  */
 
-import { type AdcpError, adcpError } from '../adcp/error.js'
-import { isRecord } from '../adcp/json.js'
+import { type AdcpError, adcpError } from '../src/adcp/error.js'
+import { isRecord } from '../src/adcp/json.js'
 import { createActivation } from './activation.js'
 import { capabilitiesOf } from './capabilities.js'
 import { createDiscovery } from './discovery.js'

@@ -2,7 +2,7 @@
  * What an agent of the demo market asks for a signal: every pricing model of the specification ("PricingOption"),
  * dealt by chance, and prices that move together when the agent reprices.
  */
-import type { PricingOption } from '../adcp/signal.js'
+import type { PricingOption } from '../src/adcp/signal.js'
 import type { Market, MarketSignal } from './market.js'
 import type { Profile } from './profiles.js'
 

@@ -2,7 +2,7 @@
  * What the origin of a signal says about it: the body of a definition in adagents.json `signals[]`, and of the
  * definition fields on a row (schemas core/signal-definition and core/signal-definition-enrichment).
  */
-import type { SignalRow } from '../adcp/signal.js'
+import type { SignalRow } from '../src/adcp/signal.js'
 import type { Market, MarketSignal } from './market.js'
 
 /** The part that fits on a feed row. */

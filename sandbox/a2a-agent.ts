@@ -15,7 +15,7 @@ import {
   type TaskStore,
 } from '@a2a-js/sdk/server'
 import { LRUCache } from 'lru-cache'
-import { isRecord } from '../adcp/json.js'
+import { isRecord } from '../src/adcp/json.js'
 import { type Agent, TASKS } from './agent.js'
 import { type Handler, readText, sendJson } from './host.js'
 

@@ -2,7 +2,7 @@
  * How much of the inventory a signal covers, as an agent estimates it (specification, "CoverageForecast"): exclusive
  * buckets with the absent one, overlapping ones for values that a person may share, or the legacy scalar alone.
  */
-import type { CoverageForecast, SignalRow } from '../adcp/signal.js'
+import type { CoverageForecast, SignalRow } from '../src/adcp/signal.js'
 import type { Market, MarketSignal } from './market.js'
 import type { Profile } from './profiles.js'
 

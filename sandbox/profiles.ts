@@ -2,7 +2,7 @@
  * How each agent of the demo market tells and sells the same signals: its release, handles, references, prices,
  * claims and destinations. The differences are the ones that real agents show (docs/protocol.md#how-agents-differ).
  */
-import type { Destination } from '../adcp/signal.js'
+import type { Destination } from '../src/adcp/signal.js'
 import type { AgentId } from './parties.js'
 
 export type Mode = 'brief' | 'wholesale'

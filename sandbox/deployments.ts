@@ -2,7 +2,7 @@
  * Where an agent of the demo market delivers a signal and what targets it there (specification, "Deployment",
  * "ActivationKey"): live from the start by chance, changed by what was activated since.
  */
-import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
+import type { ActivationKey, Deployment, Destination } from '../src/adcp/signal.js'
 import type { Market, MarketSignal } from './market.js'
 import type { Desk, Profile } from './profiles.js'
 

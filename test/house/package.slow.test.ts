@@ -1,0 +1,81 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { test } from 'tap'
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), '../../..')
+const run = promisify(execFile)
+
+const PRODUCTION = `
+listen: { host: 127.0.0.1, port: 0 }
+callers: { keys: [ { id: someone, token_sha256: "${'a'.repeat(64)}" } ] }
+storage: { url: "file:./data" }
+`
+
+/** Resolves with the address that the server names when it is ready; reads on, so that its pipe stays open. */
+function addressOf(stream: NodeJS.ReadableStream): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = ''
+    stream.on('data', (chunk) => {
+      text += chunk
+      const url = /(http:\/\/127\.0\.0\.1:\d+)\/mcp\b/.exec(text)?.[1]
+      if (url) resolve(url)
+    })
+    stream.on('end', () => reject(new Error(`the server ended without an address: ${text}`)))
+  })
+}
+
+test('the published package serves a production configuration and holds no demo world', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-package-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
+    cwd: root,
+  })
+  const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[]
+  const paths = (packed?.files ?? []).map(({ path }) => path)
+  t.ok(paths.includes('dist/src/main.js'))
+  t.same(
+    paths.filter((path) => /^(sandbox|test|bench|dist\/(sandbox|test|bench))\b/.test(path)),
+    [],
+    'neither demo world nor tests',
+  )
+
+  await writeFile(join(folder, 'package.json'), '{"private":true}')
+  const install = [
+    'install',
+    '--no-audit',
+    '--no-fund',
+    '--prefer-offline',
+    join(folder, packed?.filename ?? ''),
+  ]
+  await run('npm', install, { cwd: folder })
+  const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
+    name: string
+    version: string
+  }
+  const main = join(folder, 'node_modules', manifest.name, 'dist/src/main.js')
+  const version = await run(process.execPath, [main, '--version'])
+  t.equal(version.stdout.trim(), manifest.version)
+
+  await t.rejects(
+    run(process.execPath, [main, 'serve'], { cwd: folder }),
+    /holds no demo world/,
+    'without a configuration it says what is missing',
+  )
+
+  await writeFile(join(folder, 'tributary.yaml'), PRODUCTION)
+  const server = spawn(process.execPath, [main, 'serve', '--config', 'tributary.yaml'], { cwd: folder })
+  t.teardown(async () => {
+    if (server.exitCode === null) {
+      server.kill('SIGTERM')
+      await once(server, 'exit')
+    }
+  })
+  const url = await addressOf(server.stdout)
+  const health = await fetch(`${url}/healthz`)
+  t.equal(health.status, 200)
+})
