@@ -1,7 +1,6 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
 import { createWebhook } from '../events/webhook.js'
-import { createSigner, type WebhookKey } from '../events/webhook-signature.js'
 import { createTargetCheck } from '../events/webhook-target.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'
 import type { Reader } from '../feed/query.js'
@@ -12,6 +11,8 @@ import { pause } from '../net/pause.js'
 import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search-host.js'
 import { compileSynonyms, type SynonymFile } from '../search/synonyms.js'
+import { WEBHOOKS } from '../signing/profile.js'
+import { createSigner, type SigningKey } from '../signing/sign.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
@@ -37,7 +38,7 @@ export type BriefsOptions = {
   /** The policy that `send` follows now. */
   egressPolicy(): EgressPolicy
   /** Absent: only webhooks with legacy `authentication` are accepted. */
-  webhookKey?: WebhookKey
+  webhookKey?: SigningKey
   clock: Clock
   /** Unguessable. */
   newId(): string
@@ -64,7 +65,7 @@ export function createBriefs(options: BriefsOptions) {
   const webhook = createWebhook({
     send,
     now: clock.now,
-    ...(webhookKey && { signer: createSigner(webhookKey) }),
+    ...(webhookKey && { signer: createSigner(webhookKey, WEBHOOKS) }),
   })
   const later = createLater({
     ...{ brief, store, call, webhook, clock, newId, onTrouble },

@@ -4,8 +4,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Send } from '../net/send.js'
+import type { Signer } from '../signing/sign.js'
+import { legacyHeaders } from './legacy-authentication.js'
 import type { PushConfig } from './push-config.js'
-import { legacyHeaders, type Signer } from './webhook-signature.js'
 
 const TIMEOUT_MS = 10_000
 const MAX_REPLY_BYTES = 64 * 1024

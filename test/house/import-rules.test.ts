@@ -11,6 +11,7 @@ const ROOMS: readonly string[] = [
   'adcp',
   'threads',
   'net',
+  'signing',
   'upstreams',
   'authz',
   'merge',

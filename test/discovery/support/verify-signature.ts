@@ -5,7 +5,9 @@ import type { Received } from './receiver.js'
 
 export function verifySignature({ headers, body }: Received, target: string, key: KeyObject) {
   const input = parseDictionary(String(headers['signature-input'])).get('sig1') as InnerList
-  const [signature] = parseDictionary(String(headers.signature)).get('sig1') as unknown as [ArrayBuffer]
+  // Base64url without padding, which RFC 8941 does not read: the protocol's own form.
+  const [, encoded] = /^sig1=:([A-Za-z0-9_-]{86}):$/.exec(String(headers.signature)) ?? []
+  if (encoded === undefined) return { ok: false, why: 'encoding' }
   const digest = createHash('sha256').update(body).digest('base64')
   if (headers['content-digest'] !== `sha-256=:${digest}:`) return { ok: false, why: 'digest' }
   const url = new URL(target)
@@ -19,7 +21,7 @@ export function verifySignature({ headers, body }: Received, target: string, key
   const [components, params] = input
   const lines = components.map(([name]) => `"${name}": ${componentOf[String(name)]}`)
   const base = Buffer.from([...lines, `"@signature-params": ${serializeInnerList(input)}`].join('\n'))
-  const bytes = new Uint8Array(signature)
+  const bytes = Buffer.from(encoded, 'base64url')
   const ok =
     params.get('alg') === 'ed25519'
       ? verify(null, base, key, bytes)

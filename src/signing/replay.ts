@@ -1,0 +1,54 @@
+/**
+ * Nonces that were used, each until its signature can no longer be accepted. Bounded for each key and in all: beyond the
+ * bound further signatures are refused, because forgetting a nonce would let its signature in again.
+ */
+export type ReplayOptions = {
+  now(): number
+  mostPerKey?: number
+  most?: number
+}
+
+const MOST_PER_KEY = 100_000
+const MOST = 1_000_000
+/** How often nonces whose time is over are looked for, seconds. */
+const SWEEP_S = 10
+
+/** `now` in ms; times in seconds. A key is named by its owner and its id. */
+export function createReplayGuard({ now, mostPerKey = MOST_PER_KEY, most = MOST }: ReplayOptions) {
+  const keys = new Map<string, Map<string, number>>()
+  let count = 0
+  let sweptAt = 0
+
+  function sweep(): void {
+    const seconds = Math.floor(now() / 1_000)
+    if (seconds < sweptAt + SWEEP_S) return
+    sweptAt = seconds
+    for (const [key, nonces] of keys) {
+      for (const [nonce, until] of nonces) {
+        if (until >= seconds) continue
+        nonces.delete(nonce)
+        count -= 1
+      }
+      if (nonces.size === 0) keys.delete(key)
+    }
+  }
+
+  return {
+    /** Whether the key has room for another nonce. Asked before anything is computed for it. */
+    hasRoom(key: string): boolean {
+      sweep()
+      return count < most && (keys.get(key)?.size ?? 0) < mostPerKey
+    },
+    /** Remembers a nonce until then; false when it was used before. */
+    take(key: string, nonce: string, until: number): boolean {
+      const nonces = keys.get(key) ?? new Map<string, number>()
+      keys.set(key, nonces)
+      if (nonces.has(nonce)) return false
+      nonces.set(nonce, until)
+      count += 1
+      return true
+    },
+  }
+}
+
+export type ReplayGuard = ReturnType<typeof createReplayGuard>

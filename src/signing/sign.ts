@@ -1,0 +1,76 @@
+/** Signs what we send: requests to agents that ask for it, and webhooks (RFC 9421 under the protocol's profiles). */
+import { createPublicKey, type KeyObject, sign } from 'node:crypto'
+import { bodyDigest, signatureBase } from './base.js'
+import type { Jwk } from './key.js'
+import { type Algorithm, LABEL, LONGEST_WINDOW_S, type Profile } from './profile.js'
+import { targetOf } from './target.js'
+
+export type SigningKey = {
+  /** As the receiver finds it in our published key set. */
+  keyId: string
+  /** Ed25519 or P-256. */
+  privateKey: KeyObject
+}
+
+export type SignedHeaders = Record<string, string>
+
+function algorithmOf({ privateKey }: SigningKey): Algorithm {
+  const type = privateKey.asymmetricKeyType
+  if (type === 'ed25519') return 'ed25519'
+  const curve = privateKey.asymmetricKeyDetails?.namedCurve
+  if (type === 'ec' && curve === 'prime256v1') return 'ecdsa-p256-sha256'
+  throw new Error(`signing key: expected Ed25519 or P-256, got ${type}${curve ? ` on ${curve}` : ''}`)
+}
+
+/** The public half as a key set shows it. */
+export function publicJwk(key: SigningKey): Jwk {
+  const alg = algorithmOf(key) === 'ed25519' ? 'EdDSA' : 'ES256'
+  return {
+    ...createPublicKey(key.privateKey).export({ format: 'jwk' }),
+    ...{ kid: key.keyId, use: 'sig', key_ops: ['verify'], alg, adcp_use: 'request-signing' },
+  }
+}
+
+const quotedText = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
+
+/**
+ * The headers of one signed POST of a JSON body. `nowMs` since the epoch; `nonce` at least 16 unguessable bytes, base64url.
+ * Signatures are base64url without padding, digests standard base64: so the published vectors of the protocol have them.
+ * Throws for a url that cannot be signed, and for a key of another kind.
+ */
+export function createSigner(key: SigningKey, { tag }: Profile) {
+  const algorithm = algorithmOf(key)
+  const components = ['@method', '@target-uri', '@authority', 'content-type', 'content-digest']
+  return (url: string, body: string, nowMs: number, nonce: string): SignedHeaders => {
+    const bytes = Buffer.from(body)
+    const created = Math.floor(nowMs / 1_000)
+    const headers = {
+      'content-type': 'application/json',
+      'content-digest': `sha-256=:${bodyDigest('sha-256', bytes)?.toString('base64')}:`,
+    }
+    const params = [
+      `created=${created}`,
+      `expires=${created + LONGEST_WINDOW_S}`,
+      `nonce=${quotedText(nonce)}`,
+      `keyid=${quotedText(key.keyId)}`,
+      `alg="${algorithm}"`,
+      `tag="${tag}"`,
+    ]
+    const input = `(${components.map((name) => `"${name}"`).join(' ')});${params.join(';')}`
+    const target = targetOf(url)
+    const base =
+      target && signatureBase(components, input, { method: 'POST', url, headers, body: bytes }, target)
+    if (base === undefined) throw new Error(`This url cannot be signed: ${url}`)
+    const signature =
+      algorithm === 'ed25519'
+        ? sign(null, Buffer.from(base), key.privateKey)
+        : sign('sha256', Buffer.from(base), { key: key.privateKey, dsaEncoding: 'ieee-p1363' })
+    return {
+      ...headers,
+      'signature-input': `${LABEL}=${input}`,
+      signature: `${LABEL}=:${signature.toString('base64url')}:`,
+    }
+  }
+}
+
+export type Signer = ReturnType<typeof createSigner>

@@ -1,0 +1,156 @@
+/**
+ * Verifies a signed request or webhook under one of the protocol's profiles of RFC 9421. The checks stand in the order of
+ * the protocol's verifier checklist, so that one fault is told by one code wherever it is verified; what is cheap comes
+ * before what is computed, and nothing is remembered of a signature that does not stand.
+ */
+import { timingSafeEqual } from 'node:crypto'
+import { bodyDigest, type SignedMessage, signatureBase } from './base.js'
+import { fieldText, readDigests, readSignature, readSignatureInput, type SignatureInput } from './fields.js'
+import { isSignedBy, isUsable, type Jwk } from './key.js'
+import {
+  ALGORITHMS,
+  type Algorithm,
+  CLOCK_SKEW_S,
+  codeOf,
+  type DigestPolicy,
+  type Fault,
+  LONGEST_WINDOW_S,
+  type Profile,
+} from './profile.js'
+import { repeatedName } from './repeated-name.js'
+import type { ReplayGuard } from './replay.js'
+import { isWireUrl, targetOf } from './target.js'
+
+const REQUIRED_PARAMS = ['created', 'expires', 'nonce', 'keyid', 'alg', 'tag'] as const
+const REQUIRED_COMPONENTS = ['@method', '@target-uri', '@authority']
+const NONCE = /^[A-Za-z0-9_-]{22,255}$/ // 16 bytes or more
+
+/** A key, and who it belongs to. */
+export type FoundKey = { owner: string; jwk: Jwk }
+export type KeyAnswer = FoundKey | 'unknown' | 'unavailable'
+
+export type VerifierOptions = {
+  profile: Profile
+  /** The key of this id; `owner` when only that one's keys count. */
+  keyOf(keyid: string, owner?: string): KeyAnswer | Promise<KeyAnswer>
+  replay: ReplayGuard
+  now(): number
+  /** Default `either` for requests; webhooks always cover their body. */
+  digest?: DigestPolicy
+  /** Keys that were revoked, where a list is kept. */
+  revocation?: { isStale(): boolean; isRevoked(keyid: string): boolean }
+}
+
+export type Verification =
+  | { kind: 'verified'; owner: string; keyid: string }
+  | { kind: 'unsigned' }
+  /** `code` is the protocol's word. */
+  | { kind: 'rejected'; code: string }
+
+type Params = { created: number; expires: number; nonce: string; keyid: string; alg: Algorithm; tag: string }
+
+function isOneValue(header: string): boolean {
+  return !header.includes(',')
+}
+
+/** Outside of the time in which the signature is good; seconds. */
+function isOutside({ created, expires }: Params, nowMs: number): boolean {
+  const seconds = nowMs / 1_000
+  return (
+    expires <= created ||
+    expires - created > LONGEST_WINDOW_S ||
+    created > seconds + CLOCK_SKEW_S ||
+    expires < seconds - CLOCK_SKEW_S
+  )
+}
+
+function componentFault(
+  components: readonly string[],
+  hasBody: boolean,
+  policy: DigestPolicy,
+): Fault | undefined {
+  const needed = [
+    ...REQUIRED_COMPONENTS,
+    ...(hasBody ? ['content-type'] : []),
+    ...(policy === 'required' ? ['content-digest'] : []),
+  ]
+  if (!needed.every((name) => components.includes(name))) return 'signature_components_incomplete'
+  const isUnexpected = policy === 'forbidden' && components.includes('content-digest')
+  return isUnexpected ? 'signature_components_unexpected' : undefined
+}
+
+/** Headers that the signature covers and that can be read in one way only. */
+function headersFault({ components }: SignatureInput, { headers }: SignedMessage): Fault | undefined {
+  const type = fieldText(headers['content-type'])
+  if (components.includes('content-type') && type !== undefined && !isOneValue(type)) {
+    return 'signature_header_malformed'
+  }
+  const digest = fieldText(headers['content-digest'])
+  const isMalformed = components.includes('content-digest') && digest !== undefined && !readDigests(digest)
+  return isMalformed ? 'signature_header_malformed' : undefined
+}
+
+/** Every digest that we can compute agrees with the body, and there is one. */
+function digestHolds({ headers, body }: SignedMessage): boolean {
+  const digests = readDigests(fieldText(headers['content-digest']) ?? '') ?? new Map<string, Buffer>()
+  const known = [...digests].flatMap(([algorithm, said]) => {
+    const actual = bodyDigest(algorithm, body)
+    return actual ? [actual.length === said.length && timingSafeEqual(actual, said)] : []
+  })
+  return known.length > 0 && known.every(Boolean)
+}
+
+export function createVerifier(options: VerifierOptions) {
+  const { profile, keyOf, replay, now, revocation } = options
+  const policy: DigestPolicy = profile.errors === 'webhook' ? 'required' : (options.digest ?? 'either')
+
+  async function check(message: SignedMessage, owner?: string): Promise<FoundKey | Fault | undefined> {
+    const { headers, url, body } = message
+    const [inputText, signatureText] = [fieldText(headers['signature-input']), fieldText(headers.signature)]
+    if (inputText === undefined && signatureText === undefined) return undefined
+    if (inputText === undefined || signatureText === undefined) return 'signature_header_malformed'
+    const input = readSignatureInput(inputText)
+    const signature = readSignature(signatureText)
+    if (!input || !signature || !isWireUrl(url)) return 'signature_header_malformed'
+    const headersAre = headersFault(input, message)
+    if (headersAre) return headersAre
+    const target = targetOf(url)
+    if (!target) return 'target_uri_malformed'
+
+    const params = Object.fromEntries(input.params) as Params
+    if (REQUIRED_PARAMS.some((name) => params[name] === undefined)) return 'signature_params_incomplete'
+    if (!NONCE.test(params.nonce)) return 'signature_header_malformed'
+    if (params.tag !== profile.tag) return 'signature_tag_invalid'
+    if (!ALGORITHMS.includes(params.alg)) return 'signature_alg_not_allowed'
+    if (isOutside(params, now())) return 'signature_window_invalid'
+    const components = componentFault(input.components, body.length > 0, policy)
+    if (components) return components
+    const base = signatureBase(input.components, input.raw, message, target)
+    if (base === undefined) return 'signature_components_incomplete'
+
+    const key = await keyOf(params.keyid, owner)
+    if (key === 'unavailable') return 'signature_jwks_unavailable'
+    if (key === 'unknown') return 'signature_key_unknown'
+    if (!isUsable(key.jwk, params.alg, profile.keyUses)) return 'signature_key_purpose_invalid'
+    if (revocation?.isStale()) return 'signature_revocation_stale'
+    if (revocation?.isRevoked(params.keyid)) return 'signature_key_revoked'
+    const name = `${key.owner} ${params.keyid}`
+    if (!replay.hasRoom(name)) return 'signature_rate_abuse'
+    if (!isSignedBy(key.jwk, params.alg, base, signature)) return 'signature_invalid'
+    if (input.components.includes('content-digest') && !digestHolds(message)) {
+      return 'signature_digest_mismatch'
+    }
+    if (!replay.take(name, params.nonce, params.expires + CLOCK_SKEW_S)) return 'signature_replayed'
+    return repeatedName(body) === undefined ? key : 'body_malformed'
+  }
+
+  /** `owner`: whose signature it must be; by default whoever has the key. */
+  return async (message: SignedMessage, owner?: string): Promise<Verification> => {
+    const found = await check(message, owner)
+    if (found === undefined) return { kind: 'unsigned' }
+    if (typeof found === 'string') return { kind: 'rejected', code: codeOf(profile, found) }
+    return { kind: 'verified', owner: found.owner, keyid: String(found.jwk.kid) }
+  }
+}
+
+export type Verifier = ReturnType<typeof createVerifier>

@@ -1,0 +1,104 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { test } from 'tap'
+import { REQUESTS, WEBHOOKS } from '../../src/signing/profile.js'
+import { createReplayGuard } from '../../src/signing/replay.js'
+import { createSigner, publicJwk, type SigningKey } from '../../src/signing/sign.js'
+import { createVerifier } from '../../src/signing/verify.js'
+
+const NOW = 1_800_000_000_000
+const URL = 'https://agent.example/mcp?b=2&a=1'
+const BODY = '{"a":{"x":1},"b":[{"x":1},{"x":2}]}'
+
+const KEYS: SigningKey[] = [
+  { keyId: 'one', privateKey: generateKeyPairSync('ed25519').privateKey },
+  { keyId: 'two', privateKey: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey },
+]
+
+function setUp(key: SigningKey, now = () => NOW) {
+  const sign = createSigner(key, REQUESTS)
+  const jwk = publicJwk(key)
+  const verify = createVerifier({
+    profile: REQUESTS,
+    keyOf: (keyid) => (keyid === key.keyId ? { owner: 'me', jwk } : 'unknown'),
+    replay: createReplayGuard({ now }),
+    now,
+  })
+  let count = 0
+  const message = (body = BODY, url = URL) => {
+    count += 1
+    const headers = sign(url, body, NOW, `nonce-of-at-least-22-${count}`)
+    return { method: 'POST', url, headers, body: Buffer.from(body) }
+  }
+  return { message, verify }
+}
+
+test('what is signed is verified, once', async (t) => {
+  for (const key of KEYS) {
+    const { message, verify } = setUp(key)
+    const signed = message()
+    t.same(await verify(signed), { kind: 'verified', owner: 'me', keyid: key.keyId })
+    t.same(await verify(signed), { kind: 'rejected', code: 'request_signature_replayed' })
+    t.same(await verify(message()), { kind: 'verified', owner: 'me', keyid: key.keyId })
+  }
+})
+
+test('nothing that is signed can be changed', async (t) => {
+  for (const key of KEYS) {
+    const { message, verify } = setUp(key)
+    const signed = message()
+    const refused = async (change: object, code: string) =>
+      t.same(await verify({ ...signed, ...change }), { kind: 'rejected', code }, JSON.stringify(change))
+    await refused({ body: Buffer.from(BODY.replace('1', '3')) }, 'request_signature_digest_mismatch')
+    await refused({ method: 'PUT' }, 'request_signature_invalid')
+    await refused({ url: 'https://agent.example/mcp' }, 'request_signature_invalid')
+    await refused({ url: 'https://other.example/mcp?b=2&a=1' }, 'request_signature_invalid')
+    const { 'content-type': _, ...untyped } = signed.headers
+    await refused({ headers: untyped }, 'request_signature_components_incomplete')
+    await refused(
+      { headers: { ...signed.headers, 'content-type': 'text/plain' } },
+      'request_signature_invalid',
+    )
+    const input = signed.headers['signature-input'] as string
+    const twice = { ...signed.headers, 'signature-input': `${input};tag="adcp/request-signing/v1"` }
+    await refused({ headers: twice }, 'request_signature_header_malformed')
+    t.match(await verify(signed), { kind: 'verified' }, 'and what was refused has used up no nonce')
+  }
+})
+
+test('a webhook`s signature is no request`s', async (t) => {
+  const [key] = KEYS as [SigningKey]
+  const { verify } = setUp(key)
+  const headers = createSigner(key, WEBHOOKS)(URL, BODY, NOW, 'a nonce'.padEnd(30, '-').replace(' ', '-'))
+  const verified = await verify({ method: 'POST', url: URL, headers, body: Buffer.from(BODY) })
+  t.same(verified, { kind: 'rejected', code: 'request_signature_tag_invalid' })
+})
+
+test('a body that says one name twice is refused, wherever it does', async (t) => {
+  const { message, verify } = setUp(KEYS[0] as SigningKey)
+  const refused = { kind: 'rejected', code: 'request_body_malformed' }
+  for (const body of [
+    '{"a":1,"a":2}',
+    '{"x":{"a":1,"b":[1,{"a":2}],"a":3}}',
+    '{"a":1,"\\u0061":2}',
+    '[{"a":"{\\"b\\":1}","a":1}]',
+  ]) {
+    t.same(await verify(message(body)), refused, body)
+  }
+  for (const body of ['{"a":{"a":1},"b":"a","c":["a","a"]}', '[{"a":1},{"a":1}]', '{"\\"a":1,"a":2}', '{}']) {
+    t.match(await verify(message(body)), { kind: 'verified' }, body)
+  }
+})
+
+test('nonces are forgotten when their signatures are over, and never before', async (t) => {
+  let now = NOW
+  const replay = createReplayGuard({ now: () => now, mostPerKey: 2 })
+  t.ok(replay.take('k', 'a', NOW / 1_000 + 360))
+  t.ok(replay.take('k', 'b', NOW / 1_000 + 360))
+  t.notOk(replay.hasRoom('k'))
+  t.ok(replay.hasRoom('another'))
+  now += 360_000
+  t.notOk(replay.hasRoom('k'))
+  now += 11_000
+  t.ok(replay.hasRoom('k'))
+  t.ok(replay.take('k', 'a', now / 1_000 + 360))
+})
