@@ -33,7 +33,7 @@ export type Problem = {
   readonly message: string
   /** First time in this unbroken run of failures, ms. */
   readonly since: number
-  /** A passing failure keeps the last good document for a while; a definite answer ends it at once. */
+  /** A fault, which keeps the last good document for a while. False: the provider says that there is none. */
   readonly passing: boolean
 }
 

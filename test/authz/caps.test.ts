@@ -78,11 +78,23 @@ test('unconfirmed for 7 days, a file proves nothing and is let go of', async (t)
   t.equal(outcome(world), 'unreachable')
 })
 
-test('an answer that is no file ends the old one at once', async (t) => {
+test('404 and 410 end the old file at once: the provider says that there is none', async (t) => {
+  for (const status of [404, 410]) {
+    const world = await worldWithFile()
+    t.teardown(world.close)
+    world.web.page(P, { status })
+    await world.providers().refresh('p.example')
+    t.equal(outcome(world), 'no_file')
+  }
+})
+
+test('a 403, an HTML page and whatever else is no file are faults: the old file stays for 24 hours', async (t) => {
   const answers = [
-    { status: 404 },
     { status: 403 },
+    { status: 302, headers: { location: 'https://elsewhere.example/' } },
     { body: '<html>' },
+    { body: {} },
+    { body: ' '.repeat(5 * 1024 * 1024 + 1) },
     { body: { authoritative_location: 'http://x.example/' } },
   ]
   for (const [index, answer] of answers.entries()) {
@@ -90,7 +102,24 @@ test('an answer that is no file ends the old one at once', async (t) => {
     t.teardown(world.close)
     world.web.page(P, answer)
     await world.providers().refresh('p.example')
-    t.not(outcome(world), 'authorized', `answer ${index}`)
+    t.equal(outcome(world), 'authorized', `answer ${index}`)
+    world.jump(DAY)
+    t.equal(outcome(world), 'expired', `answer ${index}, a day later`)
+  }
+})
+
+test('a file that is not the file is asked for again within ten minutes, a server that is down within one', async (t) => {
+  for (const [answer, wait] of [
+    [{ body: '<html>' }, 10],
+    [{ status: 503 }, 1],
+  ] as const) {
+    const world = await worldWithFile()
+    t.teardown(world.close)
+    world.web.page(P, answer)
+    await world.providers().refresh('p.example')
+    world.jump(12 * HOUR)
+    await world.providers().refresh('p.example')
+    t.equal(world.providers().state('p.example')?.nextAttemptAt, world.clock.now() + wait * 60_000)
   }
 })
 

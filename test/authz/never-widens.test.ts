@@ -11,7 +11,8 @@ type Step =
   | { do: 'publish'; ids: string[]; forget: boolean } // a new version; `forget`: without its date
   | { do: 'replay'; back: number } // an old version
   | { do: 'fail'; status: number }
-  | { do: 'break' } // a definite answer that is no file
+  | { do: 'break' } // a page that is no file
+  | { do: 'remove' }
   | { do: 'point' } // a pointer to a file that grants everything
   | { do: 'restart' }
   | { do: 'wait'; ms: number }
@@ -83,9 +84,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 2,
-    arbitrary: fc.record({ do: fc.constant('fail' as const), status: fc.constantFrom(500, 503, 429) }),
+    arbitrary: fc.record({ do: fc.constant('fail' as const), status: fc.constantFrom(500, 503, 429, 403) }),
   },
   { weight: 1, arbitrary: fc.constant({ do: 'break' as const }) },
+  { weight: 1, arbitrary: fc.constant({ do: 'remove' as const }) },
   { weight: 3, arbitrary: fc.constant({ do: 'point' as const }) },
   { weight: 2, arbitrary: fc.constant({ do: 'restart' as const }) },
   {
@@ -131,6 +133,9 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
           effect = () => oracle.failure()
         } else if (each.do === 'break') {
           world.web.page(P, { body: '<html>' })
+          effect = () => oracle.failure()
+        } else if (each.do === 'remove') {
+          world.web.gone(P)
           effect = () => oracle.noFile()
         } else if (each.do === 'point') {
           world.web.page(P, { body: { authoritative_location: EVIL } })

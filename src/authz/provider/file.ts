@@ -14,6 +14,7 @@ const WELL_KNOWN_BYTES = 5 * MEGABYTE
 const AUTHORITATIVE_BYTES = 20 * MEGABYTE
 const TIMEOUT_MS = 10_000
 
+/** `passing`: the file last held goes on for its stale cap. Only a provider that says there is no file ends it. */
 export type Failure = { reason: Unverifiable; message: string; passing: boolean }
 
 /** What a url last answered with: enough to ask whether it still does. */
@@ -27,28 +28,20 @@ export type FileOutcome =
 
 export type FileOptions = { send: Send; examine: Examine; now: () => number; signal: AbortSignal }
 
-/** Failures of the way there pass; a refusal or an answer is definite. */
-const SEND_FAILURES: Record<SendFailure, Omit<Failure, 'message'>> = {
-  refused: { reason: 'unreachable', passing: false },
-  unresolvable: { reason: 'unreachable', passing: true },
-  unreachable: { reason: 'unreachable', passing: true },
-  timeout: { reason: 'unreachable', passing: true },
-  broken_body: { reason: 'unreachable', passing: true },
-  aborted: { reason: 'unreachable', passing: true },
-  too_large: { reason: 'too_large', passing: false },
-  bad_redirect: { reason: 'bad_redirect', passing: false },
+const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
+  too_large: 'too_large',
+  bad_redirect: 'bad_redirect',
 }
 
-function failed(reason: Unverifiable, message: string, passing = false): FileOutcome {
-  return { kind: 'failed', reason, message, passing }
+/** A fault: nothing was said about the file, so it revokes nothing (docs/protocol.md, "When a provider's file ends"). */
+function fault(reason: Unverifiable, message: string): FileOutcome {
+  return { kind: 'failed', reason, message, passing: true }
 }
 
 function failedStatus(status: number): FileOutcome {
-  if (status === 404 || status === 410) return failed('no_file', `the server answered ${status}`)
-  if (status >= 300 && status < 400 && status !== 304)
-    return failed('bad_redirect', `the server answered ${status}`)
-  const passing = status >= 500 || status === 408 || status === 429
-  return failed('unreachable', `the server answered ${status}`, passing)
+  const message = `the server answered ${status}`
+  if (status === 404 || status === 410) return { kind: 'failed', reason: 'no_file', message, passing: false }
+  return fault(status >= 300 && status < 400 && status !== 304 ? 'bad_redirect' : 'unreachable', message)
 }
 
 function conditions(known: Answered | undefined): Record<string, string> {
@@ -80,17 +73,17 @@ async function get(
     signal: options.signal,
   })
   if (outcome.kind === 'failed') {
-    return { kind: 'failed', ...SEND_FAILURES[outcome.reason], message: outcome.message }
+    return fault(SEND_FAILURES[outcome.reason] ?? 'unreachable', outcome.message)
   }
-  if (!owns(outcome.url)) return failed('bad_redirect', 'the answer came from outside the provider')
+  if (!owns(outcome.url)) return fault('bad_redirect', 'the answer came from outside the provider')
   if (outcome.status === 304 && Object.keys(headers).length > 0) {
     // Another url's "unchanged" says nothing about what we hold: ask it without conditions.
     return outcome.url === known?.url ? { kind: 'unchanged' } : get(options, request, undefined, owns)
   }
   if (outcome.status !== 200) return failedStatus(outcome.status)
   const { inspection, bytes } = await options.examine(outcome.body)
-  if (inspection.kind === 'invalid') return failed('invalid_file', inspection.message)
-  if (inspection.kind === 'bad_pointer') return failed('bad_pointer', inspection.message)
+  if (inspection.kind === 'invalid') return fault('invalid_file', inspection.message)
+  if (inspection.kind === 'bad_pointer') return fault('bad_pointer', inspection.message)
   const answered = answeredBy(outcome)
   if (inspection.kind === 'pointer') return { kind: 'pointer', target: inspection.target, answered }
   const { digest, lastUpdated, catalogEtag } = inspection
@@ -116,9 +109,9 @@ export async function getAuthoritative(
   known: Answered | undefined,
 ): Promise<FileOutcome> {
   const outcome = await get(options, { url, maxBytes: AUTHORITATIVE_BYTES }, known, (from) => from === url)
-  if (outcome.kind === 'pointer') return failed('bad_pointer', 'the file it points to points on')
+  if (outcome.kind === 'pointer') return fault('bad_pointer', 'the file it points to points on')
   if (outcome.kind === 'failed' && outcome.reason === 'bad_redirect') {
-    return failed('bad_pointer', 'the file it points to redirects')
+    return fault('bad_pointer', 'the file it points to redirects')
   }
   return outcome
 }

@@ -20,8 +20,10 @@ export function nextAttempt(record: ProviderRecord, now: number, refreshMs: numb
   const { domain, problem, pending, adopted } = record
   const regular = now + refreshMs * (1 - spread(domain) / 10)
   if (problem?.passing) {
-    // Names that never led to a file may be anyone's invention: they do not get to crowd out the others.
-    const ceiling = adopted ? MAX_RETRY_MS : MAX_RECHECK_MS
+    // A server that answers, but not with a file, is asked for megabytes each time. And names that never led to a file may
+    // be anyone's invention: they do not get to crowd out the others.
+    const isDown = problem.reason === 'unreachable'
+    const ceiling = adopted && isDown ? MAX_RETRY_MS : MAX_RECHECK_MS
     return Math.min(regular, now + Math.min(ceiling, Math.max(MIN_RETRY_MS, now - problem.since)))
   }
   const recheck = problem ? Math.min(regular, now + MAX_RECHECK_MS) : regular

@@ -125,7 +125,7 @@ export function createProviders(options: ProvidersOptions) {
     entry.loaded = true
     const record = await archive.load(domain).catch((error) => {
       // Without its past the provider is one seen for the first time.
-      log.warn({ domain, error }, 'provider record could not be read')
+      log.warn({ domain, err: error }, 'provider record could not be read')
       return undefined
     })
     if (!record) return
@@ -152,7 +152,7 @@ export function createProviders(options: ProvidersOptions) {
       await archive.save(record)
     } catch (error) {
       // A failing disk, or a fault of ours: what is held in memory stays right, and the next visit tries again.
-      log.warn({ domain, error }, 'provider could not be looked at or saved')
+      log.warn({ domain, err: error }, 'provider could not be looked at or saved')
       entry.dueAt = Math.min(entry.dueAt, nextAttempt(entry.record, clock.now(), refreshMs))
     }
   }
@@ -231,7 +231,7 @@ export function createProviders(options: ProvidersOptions) {
       for (const { record } of held.values()) if (record.document) digests.add(record.document.digest)
       await archive.sweep((domain) => held.has(domain), digests)
     } catch (error) {
-      log.warn({ error }, 'provider records could not be swept') // the next sweep finds them again
+      log.warn({ err: error }, 'provider records could not be swept') // the next sweep finds them again
     }
     if (!closing.signal.aborted) cancelSweep = clock.after(DAY_MS, () => void sweep())
   }

@@ -76,7 +76,7 @@ function latest(floor: number | undefined, lastUpdated: number | undefined, now:
   return lastUpdated === undefined ? floor : Math.min(lastUpdated, now)
 }
 
-/** A refresh failed: a passing failure keeps the document for its stale cap, a definite one ends it. */
+/** A refresh failed: a fault keeps the document for its stale cap; that there is no file ends it. */
 export function failing(record: ProviderRecord, failure: Failure, now: number): ProviderRecord {
   const since = failure.passing && record.problem?.passing ? record.problem.since : now
   const problem = { ...failure, since }
