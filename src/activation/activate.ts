@@ -104,7 +104,7 @@ export function createActivate({ store, once, newId, resolve, upstreamAt }: Acti
   ): Plan {
     const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // what the ledger calls it may be another id by now, or none
-    const upstreamAccount = account?.at(upstream) ?? to.activatedAs?.account
+    const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
     const call: NewCall = {
       id: newId(),
       caller: principal.id,

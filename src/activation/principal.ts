@@ -10,7 +10,7 @@ export type Principal = {
   readonly id: string
   /** Destinations whose activation keys the caller may see. */
   readonly destinations: readonly Destination[]
-  /** The caller's account -> upstream id -> the reference that upstream knows it by. */
+  /** The caller's account -> an upstream's canonical url -> the reference that upstream knows it by. */
   readonly accounts: ReadonlyMap<string, ReadonlyMap<string, AccountReference>>
 }
 
@@ -21,7 +21,7 @@ export type OwnAccount = {
   /** Equal for equal references: canonical JSON. */
   key: string
   /** What the upstream knows it by; undefined when it has no name for it. */
-  at(upstream: string): AccountReference | undefined
+  at(agentUrl: string): AccountReference | undefined
 }
 
 type Natural = Pick<Extract<AccountReference, { operator: string }>, 'brand' | 'operator'> & {
@@ -60,7 +60,7 @@ export async function findOwnAccount(
     const mapped = principal.accounts.get(reference.account_id)
     if (mapped) {
       const { account_id: id } = reference
-      const account: OwnAccount = { id, key: canonical(reference), at: (upstream) => mapped.get(upstream) }
+      const account: OwnAccount = { id, key: canonical(reference), at: (agentUrl) => mapped.get(agentUrl) }
       return { kind: 'account', account }
     }
   }

@@ -68,7 +68,7 @@ export function createReportUsage({ store, once, newId, resolve, upstreamAt }: R
     }
     if (!sold) return notFound(rowField(row, 'signal_agent_segment_id')).error
     const to = { ...sold, upstream: upstreamAt(sold.agentUrl) }
-    return { row, to, args: upstreamRow(usage, to, found.account.at(to.upstream)) }
+    return { row, to, args: upstreamRow(usage, to, found.account.at(to.agentUrl)) }
   }
 
   function partsOf(

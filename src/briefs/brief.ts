@@ -48,7 +48,7 @@ export type BriefOptions = {
   upstreams: { statuses(): readonly UpstreamStatus[] }
   /** What providers say at this moment. */
   judge(): Judge
-  access?(reader: Reader, upstream: string): Access | undefined
+  access?(reader: Reader, agentUrl: string): Access | undefined
 }
 
 export type Ranked = {
@@ -83,8 +83,8 @@ export function questionKey(input: GetSignalsRequest, reader: Reader): string {
 }
 
 /** How an upstream is asked for this reader. */
-export function accessOf(reader: Reader, upstream: string, access: BriefOptions['access']): Access {
-  return access?.(reader, upstream) ?? { scope: 'public' }
+export function accessOf(reader: Reader, agentUrl: string, access: BriefOptions['access']): Access {
+  return access?.(reader, agentUrl) ?? { scope: 'public' }
 }
 
 /** Worth asking: it answers, or it can be asked only (docs/protocol.md#how-agents-differ: brief-only agents). */
@@ -115,7 +115,7 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
         const agentUrl = canonicalUrl(url) ?? url
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
-        const { scope, account, auth } = accessOf(reader, id, access)
+        const { scope, account, auth } = accessOf(reader, agentUrl, access)
         const args = {
           discovery_mode: 'brief',
           ...(spec !== undefined && { signal_spec: spec }),

@@ -1,5 +1,6 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
+import { canonicalUrl } from '../adcp/url.js'
 import { createWebhook } from '../events/webhook.js'
 import { createTargetCheck } from '../events/webhook-target.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'
@@ -57,7 +58,8 @@ export function createBriefs(options: BriefsOptions) {
     found: store.found,
     scopeOf(reader, upstream) {
       const status = upstreams.statuses().find(({ id }) => id === upstream)
-      return status && isAskable(status) ? accessOf(reader, upstream, access).scope : undefined
+      if (!status || !isAskable(status)) return undefined
+      return accessOf(reader, canonicalUrl(status.url) ?? status.url, access).scope
     },
     onTrouble,
   })

@@ -7,6 +7,7 @@ import { createProviders } from '../authz/provider/providers.js'
 import { entryFor, reportProvider } from '../authz/report/report.js'
 import { renderReport } from '../authz/report/report-text.js'
 import { compileProvider } from '../authz/rules/decide.js'
+import { isConfirmed } from '../composition/settings.js'
 import { openWayOut } from '../composition/way-out.js'
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
@@ -74,7 +75,7 @@ export async function printAuthorization(command: AuthzCommand): Promise<void> {
     clock,
     refreshMs: config.authorization.refreshMs,
     concurrency: 1,
-    confirmPointer: (domain, url) => config.authorization.confirmedPointers.get(domain) === url,
+    confirmPointer: (domain, url) => isConfirmed(config, domain, url),
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   try {

@@ -210,11 +210,11 @@ async function composed(
     createBriefs({
       ...{ feed, upstreams, store, send, egressPolicy, clock },
       judge: verdicts.judge,
-      access: (reader, upstream) => accessOf(config, reader, upstream),
+      access: (reader, agentUrl) => accessOf(config, reader, agentUrl),
       synonyms: await readSynonyms(SYNONYMS),
       newId: randomUUID,
       onTrouble: (message) => log.warn({ message }, 'discovery'),
-      ...(config.webhookKey && { webhookKey: config.webhookKey }),
+      ...(config.events.signingKey && { webhookKey: config.events.signingKey }),
     }),
   )
   const publisher = stack.add(
@@ -239,6 +239,9 @@ async function composed(
   }
   questions.connect(upstreams, providers, republish)
 
+  /** The canonical url behind an id; a url itself where an upstream is in no roster any more. */
+  const agentUrlOf = (id: string) => upstreams.roster().entries.find((one) => one.id === id)?.agentUrl ?? id
+
   const activation = stack.add(
     await createActivation({
       ...{ store, clock },
@@ -250,12 +253,12 @@ async function composed(
       },
       upstreamAt: upstreams.idOf,
       call(upstream, task, args, { deadline, caller }) {
-        const auth = credentialOf(config, caller, upstream)
+        const auth = credentialOf(config, caller, agentUrlOf(upstream))
         return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
       },
       refreshSoon(upstream, caller) {
         upstreams.refreshSoon(upstream)
-        overlays.refreshSoon(upstream, caller)
+        overlays.refreshSoon(agentUrlOf(upstream), caller)
       },
       onProblem: (problem) => log.warn({ problem }, 'activation'),
       ...(reached && { reached }),

@@ -4,7 +4,7 @@
  * in their place.
  */
 import type { AccountReference } from '../adcp/account.js'
-import type { Auth } from '../config/values.js'
+import type { Auth } from '../config/auth.js'
 import type { Clock } from '../net/clock.js'
 import type { OverlayOutcome } from '../upstreams/mirror/overlay.js'
 import type { Slice } from '../upstreams/rows/slice.js'
@@ -20,7 +20,7 @@ export type OverlayAccount = {
   name: string
   /** Whose account it is. */
   caller: string
-  /** By upstream id. */
+  /** By canonical agent url. */
   upstreams: ReadonlyMap<string, OverlayCredential>
 }
 
@@ -41,7 +41,7 @@ const RETRY_MS = 5_000 // an upstream that could not be read, or was never met
 
 /** The public slices with an account's own in their place. */
 function replaced(open: readonly Slice[], own: ReadonlyMap<string, Slice>): Slice[] {
-  return [...open.filter(({ upstream }) => !own.has(upstream)), ...own.values()]
+  return [...open.filter(({ agentUrl }) => !own.has(agentUrl)), ...own.values()]
 }
 
 /** Starts reading at once; an account that was not read yet sees the public feed. */
@@ -60,33 +60,33 @@ export function createOverlays({
   let closed = false
 
   /** Each outcome as it comes, so that no reading undoes one that began later; whether the account's slice changed. */
-  function take(name: string, id: string, outcome: OverlayOutcome): boolean {
+  function take(name: string, agentUrl: string, outcome: OverlayOutcome): boolean {
     const before = slices.get(name)
     const own = new Map(before)
-    if (outcome.kind === 'slice') own.set(id, outcome.slice)
-    else own.delete(id)
+    if (outcome.kind === 'slice') own.set(agentUrl, outcome.slice)
+    else own.delete(agentUrl)
     slices.set(name, own)
-    return own.get(id) !== before?.get(id)
+    return own.get(agentUrl) !== before?.get(agentUrl)
   }
 
   async function readOne(
     account: OverlayAccount,
-    id: string,
+    agentUrl: string,
     fresh: boolean,
   ): Promise<{ changed: boolean; failed: boolean }> {
     const { name, upstreams: wanted } = account
-    const scope = { scope: name, ...wanted.get(id) }
-    const outcome = await upstreams.overlay(id, scope, clock.now() + timeoutMs, fresh)
-    const changed = take(name, id, outcome)
+    const scope = { scope: name, ...wanted.get(agentUrl) }
+    const outcome = await upstreams.overlay(upstreams.idOf(agentUrl), scope, clock.now() + timeoutMs, fresh)
+    const changed = take(name, agentUrl, outcome)
     if (outcome.kind === 'failed' && outcome.reason === 'unknown_upstream') {
-      unmet.set(id, (unmet.get(id) ?? new Set()).add(account))
+      unmet.set(agentUrl, (unmet.get(agentUrl) ?? new Set()).add(account))
     }
     return { changed, failed: outcome.kind === 'failed' }
   }
 
   async function readAll(): Promise<void> {
     const readings = await Promise.all(
-      accounts.flatMap((account) => [...account.upstreams.keys()].map((id) => readOne(account, id, false))),
+      accounts.flatMap((account) => [...account.upstreams.keys()].map((url) => readOne(account, url, false))),
     )
     if (closed) return
     if (readings.some(({ changed }) => changed)) onChange()
@@ -94,12 +94,12 @@ export function createOverlays({
     cancel = clock.after(pause, () => void readAll())
   }
 
-  function readingAgain(account: OverlayAccount, id: string): Coalescer {
-    const key = JSON.stringify([account.name, id])
+  function readingAgain(account: OverlayAccount, agentUrl: string): Coalescer {
+    const key = JSON.stringify([account.name, agentUrl])
     const known = again.get(key)
     if (known) return known
     const coalescer = createCoalescer(async () => {
-      const { changed } = await readOne(account, id, true)
+      const { changed } = await readOne(account, agentUrl, true)
       if (changed && !closed) onChange()
     })
     again.set(key, coalescer)
@@ -108,9 +108,11 @@ export function createOverlays({
 
   /** Its own slice has come, so it is in the roster now. */
   function meet(id: string): void {
-    const waiting = unmet.get(id) ?? []
-    unmet.delete(id)
-    for (const account of waiting) void readingAgain(account, id).request()
+    for (const [agentUrl, waiting] of unmet) {
+      if (upstreams.idOf(agentUrl) !== id) continue
+      unmet.delete(agentUrl)
+      for (const account of waiting) void readingAgain(account, agentUrl).request()
+    }
   }
 
   const stopMeeting = upstreams.onChange(meet)
@@ -118,10 +120,10 @@ export function createOverlays({
 
   return {
     /** Something changed at an upstream for a caller: what it gives to the caller's accounts is read again now. */
-    refreshSoon(id: string, caller: string): void {
+    refreshSoon(agentUrl: string, caller: string): void {
       for (const account of accounts) {
-        if (account.caller !== caller || !account.upstreams.has(id)) continue
-        void readingAgain(account, id).request()
+        if (account.caller !== caller || !account.upstreams.has(agentUrl)) continue
+        void readingAgain(account, agentUrl).request()
       }
     },
     /** The layers whose accounts have slices of their own, over these public ones. */

@@ -1,7 +1,9 @@
 /** One configuration in the words of each room. */
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
-import type { Auth, Config } from '../config/values.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { Auth } from '../config/auth.js'
+import type { Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
@@ -39,13 +41,18 @@ export function upstreamsSettings({
   }
 }
 
+/** Whether the operator knows that a provider's new pointer is right. */
+export function isConfirmed({ authorization }: Config, domain: string, url: string): boolean {
+  const confirmed = authorization.confirmedPointers.get(domain)
+  return confirmed !== undefined && confirmed === canonicalUrl(url)
+}
+
 /** `config` gives the configuration that runs when it is asked. */
 export function providerSettings(config: () => Config) {
   return {
     refreshMs: config().authorization.refreshMs,
     concurrency: PROVIDER_CONCURRENCY,
-    confirmPointer: (domain: string, url: string) =>
-      config().authorization.confirmedPointers.get(domain) === url,
+    confirmPointer: (domain: string, url: string) => isConfirmed(config(), domain, url),
   }
 }
 
@@ -79,20 +86,22 @@ export function overlayAccounts(config: Config): ReadonlyMap<string, OverlayAcco
 }
 
 /** What is sent to an upstream in the name of a reader's account; nothing but our own for everybody else. */
-export function accessOf(config: Config, { account }: Reader, upstream: string) {
+export function accessOf(config: Config, { account }: Reader, agentUrl: string) {
   if (account === undefined) return undefined
-  const credential = overlayAccounts(config).get(account)?.upstreams.get(upstream)
+  const credential = overlayAccounts(config).get(account)?.upstreams.get(agentUrl)
   return credential && { scope: account, ...credential }
 }
 
 /** The settings that only a start takes up: these differ. */
 export function settledAtStart(before: Config, next: Config): string[] {
-  const pem = ({ webhookKey }: Config) => webhookKey?.privateKey.export({ type: 'pkcs8', format: 'pem' })
+  const pem = ({ events }: Config) => events.signingKey?.privateKey.export({ type: 'pkcs8', format: 'pem' })
   const settings: Record<string, (config: Config) => unknown> = {
     listen: ({ listen }) => listen,
     storage: ({ storage }) => storage,
     sandbox: ({ sandbox }) => sandbox,
-    'webhooks.signing_key': (config) => [config.webhookKey?.keyId, pem(config)],
+    'events.signing_key': (config) => [config.events.signingKey?.keyId, pem(config)],
+    'events.public_url': ({ events }) => events.publicUrl,
+    'events.brand_json_url': ({ events }) => events.brandJsonUrl,
     'authorization.refresh': ({ authorization }) => authorization.refreshMs,
   }
   return Object.keys(settings).filter(
@@ -101,7 +110,7 @@ export function settledAtStart(before: Config, next: Config): string[] {
 }
 
 /** The caller's own credential for an upstream, where the configuration has one. */
-export function credentialOf({ callers }: Config, caller: string, upstream: string): Auth | undefined {
+export function credentialOf({ callers }: Config, caller: string, agentUrl: string): Auth | undefined {
   const credentials = callers.keys.find(({ id }) => id === caller)?.credentials
-  return credentials && Object.hasOwn(credentials, upstream) ? credentials[upstream] : undefined
+  return credentials && Object.hasOwn(credentials, agentUrl) ? credentials[agentUrl] : undefined
 }

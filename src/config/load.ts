@@ -8,7 +8,8 @@ import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
 import { createChecks } from '../adcp/checks.js'
 import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './problem.js'
-import { brokenRules, type Steps } from './rules.js'
+import type { Steps } from './rules/broken.js'
+import { brokenRules } from './rules/rules.js'
 import { ConfigFile } from './schema.js'
 import { type Config, toConfig } from './values.js'
 
@@ -52,6 +53,15 @@ function valueAt(file: unknown, steps: Steps): unknown {
   return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
 }
 
+/** The content of a document; a problem when a reference inside the file leads nowhere or never ends. */
+function contentOf(document: ReturnType<typeof parseDocument>): { content: unknown } | { got: string } {
+  try {
+    return { content: document.toJS() ?? {} }
+  } catch (error) {
+    return { got: error instanceof Error ? error.message : String(error) }
+  }
+}
+
 /** The configuration in a text. Throws `ConfigError`, which names every problem. */
 export function parseConfig(path: string, text: string, environment: Environment): Config {
   const lines = new LineCounter()
@@ -71,14 +81,19 @@ export function parseConfig(path: string, text: string, environment: Environment
   }))
   if (problems.length > 0) throw new ConfigError(path, problems)
 
+  const read = contentOf(document)
+  if ('got' in read) {
+    const expected = 'aliases (*name) of anchors (&name) that stand before them'
+    throw new ConfigError(path, [{ path: 'the file', expected, got: read.got }])
+  }
   const problem = (steps: Steps, expected: string, got: string) =>
     problems.push({ path: pathText(steps), line: lineOf(steps), expected, got })
-  const file = interpolate(document.toJS() ?? {}, environment, (name, at) =>
+  const file = interpolate(read.content, environment, (name, at) =>
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
   if (conforms(file)) {
-    for (const [steps, expected] of brokenRules(file)) {
-      problem(steps, expected, shownValue(pathText(steps), valueAt(file, steps)))
+    for (const { at, expected, got } of brokenRules(file)) {
+      problem(at, expected, got ?? shownValue(pathText(at), valueAt(file, at)))
     }
   } else {
     for (const error of errors()) {

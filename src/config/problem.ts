@@ -3,7 +3,7 @@ import type { ErrorObject } from 'ajv'
 
 export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
 
-const SECRET = /token|\bauth\b|headers|credentials|storage|private_key/
+const SECRET = /token|\bauth\b|headers|credentials|storage|private_key|signing_key/
 const SHOWN_CHARACTERS = 60
 
 export class ConfigError extends Error {
@@ -31,13 +31,19 @@ export function pathText(steps: readonly (string | number)[]): string {
   return text || 'the file'
 }
 
+/** A url without its credentials and its query: both are places for keys. */
+function withoutSecrets(text: string): string {
+  return text.replace(/^(https?:\/\/)[^/@\s]*@/, '$1…@').replace(/\?.*$/s, '?…')
+}
+
 /** The value as it may be shown: what could be a secret is only named by its type. */
 export function shownValue(path: string, value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'a list'
   if (typeof value === 'object') return 'a mapping'
-  if (typeof value === 'string' && SECRET.test(path)) return 'another text'
+  if (typeof value === 'string' && SECRET.test(path)) return value === '' ? 'an empty text' : 'another text'
+  if (typeof value === 'string') return JSON.stringify(withoutSecrets(value)).slice(0, SHOWN_CHARACTERS)
   return JSON.stringify(value).slice(0, SHOWN_CHARACTERS)
 }
 

@@ -8,14 +8,21 @@ import { AccountReference } from '../adcp/account.js'
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })
 const Duration = Type.String({
-  pattern: '^[0-9]+(ms|s|m|h|d)$',
+  pattern: '^([0-9]{1,9}(ms|s)|[0-9]{1,6}(m|h|d))$', // no date beyond what a clock can hold
   description: 'a duration such as 250ms, 30s, 5m, 24h or 7d',
+})
+const Bytes = Type.String({
+  pattern: '^[0-9]{1,6}(B|KiB|MiB|GiB)$',
+  description: 'a size such as 256KiB, 32MiB or 1GiB',
 })
 const Id = Type.String({
   pattern: '^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$',
   description: 'an id of up to 64 letters, digits, dots, dashes and underscores',
 })
 const Text = Type.String({ minLength: 1, description: 'a text' })
+const Network = Type.String({ description: 'a network such as 127.0.0.0/8' })
+const MIN_KEY = 32
+const KEY = `a secret of at least ${MIN_KEY} characters, as \`openssl rand -base64 32\` prints one`
 
 function oneOf<const T extends string>(...values: T[]) {
   return Type.Unsafe<T>({ type: 'string', enum: values, description: `one of ${values.join(', ')}` })
@@ -37,6 +44,13 @@ const DestinationGrant = object({
   platform: maybe(Text),
   agent_url: maybe(HttpUrl),
   account: maybe(Text),
+})
+
+const PemKey = object({ id: Text, private_key: Text })
+const SigningKey = Type.Unsafe<string | Static<typeof PemKey>>({
+  ...PemKey,
+  type: ['string', 'object'],
+  description: 'a JSON Web Key as text, or a mapping of id and private_key (PEM)',
 })
 
 const RosterRule = object({
@@ -95,8 +109,20 @@ export const ConfigFile = object({
   egress: maybe(
     object({
       allow_http: maybe(Type.Boolean({ description: 'true or false' })),
-      allow_networks: maybe(Type.Array(Type.String({ description: 'a network such as 127.0.0.0/8' }))),
+      allow_networks: maybe(Type.Array(Network)),
+      webhook_networks: maybe(Type.Array(Network)),
       hosts: maybe(Type.Record(Type.String(), HttpUrl)),
+    }),
+  ),
+  limits: maybe(
+    object({
+      rows_per_upstream: maybe(whole(1, 1_000_000_000)),
+      row_bytes: maybe(Bytes),
+      page_bytes: maybe(Bytes),
+      provider_domains_per_upstream: maybe(whole(1, 10_000_000)),
+      provider_bytes: maybe(Bytes),
+      memory: maybe(Bytes),
+      walk_time: maybe(Duration),
     }),
   ),
   callers: maybe(
@@ -123,13 +149,27 @@ export const ConfigFile = object({
       ),
     }),
   ),
-  webhooks: maybe(object({ signing_key: maybe(object({ id: Text, private_key: Text })) })),
+  events: maybe(
+    object({
+      brand_json_url: maybe(HttpUrl),
+      signing_key: maybe(SigningKey),
+      public_url: maybe(HttpUrl),
+    }),
+  ),
+  webhooks: maybe(object({ signing_key: maybe(PemKey) })),
   storage: maybe(
     object({
       url: Type.String({
         pattern: '^(file:.+|postgres(ql)?://.+)',
         description: 'file:FOLDER or postgres://...',
       }),
+      key: maybe(
+        Type.Unsafe<string | string[]>({
+          ...{ type: ['string', 'array'], minLength: MIN_KEY, minItems: 1 },
+          items: { type: 'string', minLength: MIN_KEY, description: KEY },
+          description: `${KEY}, or a list of them, the newest first`,
+        }),
+      ),
     }),
   ),
   sandbox: maybe(Type.Boolean({ description: 'true or false' })),

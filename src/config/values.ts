@@ -2,17 +2,16 @@
  * The configuration as the product uses it (docs/configuration.md): types, defaults, and the way from the file to
  * them.
  */
-import type { KeyObject } from 'node:crypto'
-import type { AccountReference } from '../adcp/account.js'
-import type { Destination } from '../adcp/signal.js'
+import { canonicalUrl } from '../adcp/url.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
-import { readSigningKey } from './rules.js'
-import type { AuthEntry, ConfigFile } from './schema.js'
-
-const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
-export type Auth = { type: 'bearer'; token: string } | { type: 'header'; name: string; value: string }
+import { type Auth, toAuth } from './auth.js'
+import { type CallerSettings, toCallers } from './callers.js'
+import { type Limits, toLimits } from './limits.js'
+import { DEFAULT_TIMES } from './rules/time-rules.js'
+import type { ConfigFile } from './schema.js'
+import { readSigningKey, type SigningKey } from './signing-key.js'
+import { durationMs } from './units.js'
 
 export type Config = {
   file: string
@@ -40,84 +39,53 @@ export type Config = {
   }
   authorization: PolicySettings & {
     refreshMs: number
-    /** Provider domain -> the new pointer that the operator knows to be right (docs/protocol.md#provider-files). */
+    /** Provider domain -> the new pointer, canonical, that the operator knows to be right (docs/protocol.md#provider-files). */
     confirmedPointers: ReadonlyMap<string, string>
   }
-  egress: { allowHttp: boolean; allowNetworks: readonly string[]; hosts: Readonly<Record<string, string>> }
-  callers: {
-    anonymous: 'deny' | 'metadata'
-    keys: CallerKey[]
-    jwt: { issuer: string; audience: string; jwksUrl: string } | undefined
-    rateLimit: { perSecond: number; burst: number }
+  egress: {
+    allowHttp: boolean
+    allowNetworks: readonly string[]
+    /** Non-public networks that a caller's webhook may name; `allowNetworks` is not for them. */
+    webhookNetworks: readonly string[]
+    hosts: Readonly<Record<string, string>>
   }
-  /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
-  webhookKey: { keyId: string; privateKey: KeyObject } | undefined
-  storage: { url: string }
+  /** What strangers may cost. */
+  limits: Limits
+  callers: CallerSettings
+  /** What events are sent and received with. What is absent is not declared to anybody. */
+  events: {
+    /** Where receivers find our keys: the `identity.brand_json_url` of our capabilities. */
+    brandJsonUrl: string | undefined
+    /** Where upstreams' webhooks reach us, without a trailing slash. */
+    publicUrl: string | undefined
+    /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
+    signingKey: SigningKey | undefined
+  }
+  /** `keys` encrypt kept secrets: the first writes, all of them read. */
+  storage: { url: string; keys: readonly string[] }
   sandbox: boolean
 }
 
-export type CallerKey = {
-  id: string
-  /** Absent: the caller comes with a JWT whose `sub` is the id. */
-  tokenSha256?: string
-  role: 'buyer' | 'operator'
-  destinations: readonly Destination[]
-  /** The caller's account -> upstream id -> that upstream's account reference. */
-  accounts: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
-  /** Upstream id -> the caller's own credential there. */
-  credentials: Readonly<Record<string, Auth>>
+/** The key of `events`, or of `webhooks`, which held it in earlier releases. */
+function signingKeyOf({ events, webhooks }: ConfigFile): SigningKey | undefined {
+  const entry = events?.signing_key ?? webhooks?.signing_key
+  return entry === undefined ? undefined : readSigningKey(entry)
 }
 
-/** Milliseconds of `250ms`, `30s`, `5m`, `24h`, `7d`; the schema has checked the form. */
-function durationMs(text: string): number {
-  const [, amount, unit] = /^(\d+)(ms|s|m|h|d)$/.exec(text) ?? []
-  return Number(amount) * (UNIT_MS[unit ?? ''] ?? Number.NaN)
+function toEvents(file: ConfigFile): Config['events'] {
+  const { brand_json_url: brandJsonUrl, public_url: publicUrl } = file.events ?? {}
+  return { brandJsonUrl, publicUrl: publicUrl?.replace(/\/$/, ''), signingKey: signingKeyOf(file) }
 }
 
-function toAuth(entry: AuthEntry | undefined): Auth | undefined {
-  if (entry?.type === 'bearer') return { type: 'bearer', token: entry.token ?? '' }
-  if (entry?.type === 'header') return { type: 'header', name: entry.name ?? '', value: entry.value ?? '' }
-  return undefined
-}
-
-function toCallers(callers: ConfigFile['callers'] = {}): Config['callers'] {
-  return {
-    anonymous: callers.anonymous ?? 'deny',
-    keys: (callers.keys ?? []).map((key) => ({
-      id: key.id,
-      ...(key.token_sha256 && { tokenSha256: key.token_sha256.toLowerCase() }),
-      role: key.role ?? 'buyer',
-      destinations: (key.destinations ?? []) as Destination[],
-      accounts: key.accounts ?? {},
-      credentials: Object.fromEntries(
-        Object.entries(key.credentials ?? {}).flatMap(([id, entry]) => {
-          const auth = toAuth(entry)
-          return auth ? [[id, auth]] : []
-        }),
-      ),
-    })),
-    jwt: callers.jwt && {
-      issuer: callers.jwt.issuer,
-      audience: callers.jwt.audience,
-      jwksUrl: callers.jwt.jwks_url,
-    },
-    rateLimit: {
-      perSecond: callers.rate_limit?.per_second ?? 2_000,
-      burst: callers.rate_limit?.burst ?? 4_000,
-    },
-  }
-}
-
-function toWebhookKey(webhooks: ConfigFile['webhooks']): Config['webhookKey'] {
-  const { id, private_key } = webhooks?.signing_key ?? {}
-  const privateKey = private_key && readSigningKey(private_key)
-  return id && privateKey ? { keyId: id, privateKey } : undefined
+function toStorage({ url = 'file:./data', key = [] }: Partial<NonNullable<ConfigFile['storage']>> = {}) {
+  return { url, keys: typeof key === 'string' ? [key] : key }
 }
 
 /** The configuration as the product uses it: milliseconds, and every default of docs/configuration.md filled in. */
 export function toConfig(path: string, revision: string, file: ConfigFile): Config {
   const { listen, discovery, defaults, authorization, egress } = file
   const providers = Object.entries(authorization?.providers ?? {})
+  const times = { ...DEFAULT_TIMES, ...defaults }
   return {
     file: path,
     revision,
@@ -145,10 +113,10 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       verifiedOnly: discovery?.verified_only ?? false,
     },
     defaults: {
-      timeoutMs: durationMs(defaults?.timeout ?? '30s'),
-      refreshMs: durationMs(defaults?.refresh ?? '5m'),
-      staleAfterMs: durationMs(defaults?.stale_after ?? '1h'),
-      dropAfterMs: durationMs(defaults?.drop_after ?? '24h'),
+      timeoutMs: durationMs(times.timeout),
+      refreshMs: durationMs(times.refresh),
+      staleAfterMs: durationMs(times.stale_after),
+      dropAfterMs: durationMs(times.drop_after),
       concurrency: defaults?.concurrency ?? 4,
       pageSize: defaults?.page_size ?? 100,
     },
@@ -160,18 +128,20 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       ),
       confirmedPointers: new Map(
         providers.flatMap(([domain, { confirm_pointer }]) =>
-          confirm_pointer ? [[domain.toLowerCase(), confirm_pointer]] : [],
+          confirm_pointer ? [[domain.toLowerCase(), canonicalUrl(confirm_pointer) ?? confirm_pointer]] : [],
         ),
       ),
     },
     egress: {
       allowHttp: egress?.allow_http ?? false,
       allowNetworks: egress?.allow_networks ?? [],
+      webhookNetworks: egress?.webhook_networks ?? [],
       hosts: egress?.hosts ?? {},
     },
-    callers: toCallers(file.callers),
-    webhookKey: toWebhookKey(file.webhooks),
-    storage: { url: file.storage?.url ?? 'file:./data' },
+    limits: toLimits(file.limits),
+    callers: toCallers(file),
+    events: toEvents(file),
+    storage: toStorage(file.storage),
     sandbox: file.sandbox ?? false,
   }
 }

@@ -66,7 +66,7 @@ function danglingNames(
   roster: Roster,
   domains: readonly string[],
 ): string[] {
-  const ids = new Set(roster.entries.map(({ id }) => id))
+  const urls = new Set(roster.entries.map(({ agentUrl }) => agentUrl))
   const named = callers.keys.flatMap(({ id, accounts, credentials }) =>
     [...Object.values(accounts).flatMap(Object.keys), ...Object.keys(credentials)].map((upstream) => ({
       id,
@@ -74,7 +74,7 @@ function danglingNames(
     })),
   )
   const callersWrong = named
-    .filter(({ upstream }) => !ids.has(upstream))
+    .filter(({ upstream }) => !urls.has(upstream))
     .map(({ id, upstream }) => `caller ${id} names the upstream ${upstream}, which is not in the roster`)
   const policiesWrong = Object.keys(authorization.providers)
     .filter((domain) => !domains.includes(domain))

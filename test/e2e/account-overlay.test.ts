@@ -5,6 +5,7 @@ import { type Answer, BUYER, type Signal, startWorld } from '../support/federati
 
 const STRANGER = 'another-buyer-key'
 const NORTHWIND = 'signals.northwind.example'
+const NORTHWIND_URL = `https://${NORTHWIND}/mcp`
 const key = (id: string, token: string, accounts: object = {}) => ({
   id,
   token_sha256: hash('sha256', token, 'hex'),
@@ -31,8 +32,8 @@ test('an account sees its own prices, and only where they differ from the rate c
         anonymous: 'metadata',
         keys: [
           key('buyer', BUYER, {
-            gold: { [NORTHWIND]: { account_id: GOLD_ACCOUNT } },
-            plain: { [NORTHWIND]: { account_id: 'acct_without_a_deal' } },
+            gold: { [NORTHWIND_URL]: { account_id: GOLD_ACCOUNT } },
+            plain: { [NORTHWIND_URL]: { account_id: 'acct_without_a_deal' } },
           }),
           key('stranger', STRANGER),
         ],

@@ -21,7 +21,10 @@ async function demo(t: Test, change: (text: string) => string = (text) => text) 
 test('check says what would be federated and why not more, and leaves no trace', async (t) => {
   const { folder, config } = await demo(t, (text) =>
     text
-      .replace('role: buyer', 'role: buyer\n      credentials: { nobody: { type: bearer, token: s3cret } }')
+      .replace(
+        'role: buyer',
+        'role: buyer\n      credentials: { "https://nobody.example/mcp": { type: bearer, token: s3cret } }',
+      )
       .concat('\nauthorization: { providers: { "typo.example": { policy: lenient } } }\n'),
   )
   const { code, out, err } = await runCommand(['check', ...config, '--json'])
@@ -52,7 +55,7 @@ test('check says what would be federated and why not more, and leaves no trace',
     { problem: { reason: 'no_file' } },
   )
   t.same(report.warnings, [
-    'caller demo-buyer names the upstream nobody, which is not in the roster',
+    'caller demo-buyer names the upstream https://nobody.example/mcp, which is not in the roster',
     'authorization.providers names typo.example, which no row names',
   ])
   t.notMatch(out, /s3cret/)

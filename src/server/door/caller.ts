@@ -12,6 +12,6 @@ export type Caller = {
   readonly visibility: 'full' | 'metadata'
   /** Destinations whose activation keys the caller may see. */
   readonly destinations: readonly Destination[]
-  /** The caller's account -> upstream id -> the account reference that upstream knows it by. */
+  /** The caller's account -> an upstream's canonical url -> the account reference that upstream knows it by. */
   readonly accounts: ReadonlyMap<string, ReadonlyMap<string, AccountReference>>
 }

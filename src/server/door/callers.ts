@@ -16,7 +16,7 @@ export type CallerConfig = {
   tokenSha256?: string
   role: 'buyer' | 'operator'
   destinations?: readonly Destination[]
-  /** The caller's account id -> upstream id -> that upstream's reference. */
+  /** The caller's account id -> an upstream's canonical url -> that upstream's reference. */
   accounts?: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
 }
 

@@ -1,0 +1,47 @@
+/** The known words that somebody who wrote another one probably meant: for messages that say "did you mean". */
+
+const SHOWN = 3
+const LONGEST = 80 // of a word that is compared; longer ones are no slip of the pen
+
+/** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
+function distance(a: string, b: string): number {
+  let [before, last]: [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, at) => at)]
+  for (let i = 1; i <= a.length; i += 1) {
+    const row = [i]
+    for (let j = 1; j <= b.length; j += 1) {
+      const change = a[i - 1] === b[j - 1] ? 0 : 1
+      let best = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + change)
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      if (swapped) best = Math.min(best, (before[j - 2] ?? 0) + 1)
+      row.push(best)
+    }
+    ;[before, last] = [last, row]
+  }
+  return last[b.length] ?? 0
+}
+
+function plain(word: string): string {
+  return word.toLowerCase().replace(/[^a-z0-9]/g, '')
+}
+
+/** Smaller is nearer; undefined when the two have nothing to do with each other. */
+function remoteness(asked: string, word: string): number | undefined {
+  const other = plain(word)
+  if (other === asked) return 0
+  if (asked.length >= 3 && (other.includes(asked) || (other.length >= 3 && asked.includes(other)))) return 1
+  const steps = distance(asked, other)
+  return steps <= Math.max(1, Math.floor(Math.max(asked.length, other.length) / 3)) ? steps : undefined
+}
+
+/** At most three of `known`, nearest first; none when nothing is near. Case and punctuation do not count. */
+export function nearest(word: string, known: Iterable<string>): string[] {
+  const asked = plain(word)
+  if (asked === '' || asked.length > LONGEST) return []
+  const near: { word: string; far: number }[] = []
+  for (const one of known) {
+    const far = one.length > LONGEST ? undefined : remoteness(asked, one)
+    if (far !== undefined) near.push({ word: one, far })
+  }
+  near.sort((a, b) => a.far - b.far || (a.word < b.word ? -1 : 1))
+  return near.slice(0, SHOWN).map(({ word: one }) => one)
+}

@@ -1,0 +1,69 @@
+/** The callers of a configuration, with their accounts and credentials bound to upstreams. */
+import type { AccountReference } from '../adcp/account.js'
+import type { Destination } from '../adcp/signal.js'
+import { type Auth, toAuth } from './auth.js'
+import type { ConfigFile } from './schema.js'
+import { type UpstreamNames, upstreamNames } from './upstream-names.js'
+
+export type CallerKey = {
+  id: string
+  /** Absent: the caller comes with a JWT whose `sub` is the id. */
+  tokenSha256?: string
+  role: 'buyer' | 'operator'
+  destinations: readonly Destination[]
+  /** The caller's account -> an upstream's canonical url -> that upstream's account reference. */
+  accounts: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
+  /** An upstream's canonical url -> the caller's own credential there. */
+  credentials: Readonly<Record<string, Auth>>
+}
+
+export type CallerSettings = {
+  anonymous: 'deny' | 'metadata'
+  keys: CallerKey[]
+  jwt: { issuer: string; audience: string; jwksUrl: string } | undefined
+  rateLimit: { perSecond: number; burst: number }
+}
+
+/** By canonical url instead of by name; the rules of the file have refused what means no upstream. */
+function bound<T>(byName: Readonly<Record<string, T>> = {}, names: UpstreamNames): Record<string, T> {
+  return Object.fromEntries(
+    Object.entries(byName).flatMap(([name, value]) => {
+      const agentUrl = names.agentUrl(name)
+      return agentUrl === undefined ? [] : [[agentUrl, value]]
+    }),
+  )
+}
+
+export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettings {
+  const names = upstreamNames(upstreams)
+  return {
+    anonymous: callers.anonymous ?? 'deny',
+    keys: (callers.keys ?? []).map((key) => ({
+      id: key.id,
+      ...(key.token_sha256 && { tokenSha256: key.token_sha256.toLowerCase() }),
+      role: key.role ?? 'buyer',
+      destinations: (key.destinations ?? []) as Destination[],
+      accounts: Object.fromEntries(
+        Object.entries(key.accounts ?? {}).map(([account, references]) => [
+          account,
+          bound(references, names),
+        ]),
+      ),
+      credentials: Object.fromEntries(
+        Object.entries(bound(key.credentials, names)).flatMap(([agentUrl, entry]) => {
+          const auth = toAuth(entry)
+          return auth ? [[agentUrl, auth]] : []
+        }),
+      ),
+    })),
+    jwt: callers.jwt && {
+      issuer: callers.jwt.issuer,
+      audience: callers.jwt.audience,
+      jwksUrl: callers.jwt.jwks_url,
+    },
+    rateLimit: {
+      perSecond: callers.rate_limit?.per_second ?? 2_000,
+      burst: callers.rate_limit?.burst ?? 4_000,
+    },
+  }
+}

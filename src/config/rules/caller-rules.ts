@@ -1,0 +1,57 @@
+/** Rules on callers: keys that nobody can use, and names that mean no upstream. */
+import type { ConfigFile } from '../schema.js'
+import { type UpstreamNames, upstreamNames } from '../upstream-names.js'
+import { authRules } from './auth-rules.js'
+import type { Rule, Steps } from './broken.js'
+
+function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: Steps): Rule {
+  const bound = new Map<string, string>()
+  for (const name of Object.keys(named)) {
+    const agentUrl = names.agentUrl(name)
+    const got = JSON.stringify(name)
+    const known = agentUrl === undefined ? undefined : bound.get(agentUrl)
+    if (agentUrl === undefined) {
+      const near = names.near(name).map((one) => JSON.stringify(one))
+      const meant = near.length > 0 ? `; did you mean ${near.join(' or ')}?` : ''
+      yield {
+        at: [...at, name],
+        expected: "the id of one of upstreams[], or an agent's url",
+        got: got + meant,
+      }
+    } else if (known !== undefined) {
+      yield { at: [...at, name], expected: `an upstream that ${JSON.stringify(known)} does not name`, got }
+    } else bound.set(agentUrl, name)
+  }
+}
+
+export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
+  const names = upstreamNames(upstreams)
+  const ids = new Set<string>()
+  const digests = new Set<string>()
+  for (const [index, key] of (callers?.keys ?? []).entries()) {
+    const at: Steps = ['callers', 'keys', index]
+    if (ids.has(key.id)) yield { at: [...at, 'id'], expected: 'an id that no other key has' }
+    ids.add(key.id)
+    const digest = key.token_sha256?.toLowerCase()
+    if (!digest && !callers?.jwt) {
+      yield { at: [...at, 'token_sha256'], expected: '64 hex digits, as callers.jwt is not configured' }
+    }
+    if (digest && digests.has(digest)) {
+      yield { at: [...at, 'token_sha256'], expected: 'a token that no other key has' }
+    }
+    if (digest) digests.add(digest)
+    for (const [account, references] of Object.entries(key.accounts ?? {})) {
+      yield* boundNames(references, names, [...at, 'accounts', account])
+    }
+    yield* boundNames(key.credentials ?? {}, names, [...at, 'credentials'])
+    for (const [name, entry] of Object.entries(key.credentials ?? {})) {
+      yield* authRules(entry, [...at, 'credentials', name])
+    }
+    for (const [place, grant] of (key.destinations ?? []).entries()) {
+      const needed = grant.type === 'platform' ? 'platform' : 'agent_url'
+      if (!grant[needed]) {
+        yield { at: [...at, 'destinations', place, needed], expected: `${needed}, as type is ${grant.type}` }
+      }
+    }
+  }
+}

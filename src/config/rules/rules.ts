@@ -1,0 +1,41 @@
+/** Rules between settings, which the schema of the configuration file cannot say. */
+import type { ConfigFile } from '../schema.js'
+import { readSigningKey } from '../signing-key.js'
+import type { Rule } from './broken.js'
+import { callerRules } from './caller-rules.js'
+import { limitRules } from './limit-rules.js'
+import { baseUrlRule, egressRules, providerRules } from './place-rules.js'
+import { timeRules } from './time-rules.js'
+import { registryRules, upstreamRules } from './upstream-rules.js'
+
+const SIGNING_KEY = 'a private Ed25519 or P-256 key: a JSON Web Key with a kid, or an id beside a key in PEM'
+
+function* eventRules({ events, webhooks }: ConfigFile): Rule {
+  yield* baseUrlRule(events?.public_url, ['events', 'public_url'])
+  yield* baseUrlRule(events?.brand_json_url, ['events', 'brand_json_url'])
+  if (events?.signing_key !== undefined && !readSigningKey(events.signing_key)) {
+    yield { at: ['events', 'signing_key'], expected: SIGNING_KEY }
+  }
+  if (webhooks?.signing_key === undefined) return
+  if (events?.signing_key !== undefined) {
+    yield { at: ['webhooks', 'signing_key'], expected: 'nothing, as events.signing_key is the same setting' }
+  } else if (!readSigningKey(webhooks.signing_key)) {
+    yield {
+      at: ['webhooks', 'signing_key', 'private_key'],
+      expected: 'an Ed25519 or P-256 private key in PEM',
+    }
+  }
+}
+
+/** What is wrong: the way to each setting and what was expected there. */
+export function* brokenRules(file: ConfigFile): Rule {
+  yield* baseUrlRule(file.listen?.public_url, ['listen', 'public_url'])
+  yield* registryRules(file)
+  yield* upstreamRules(file)
+  yield* timeRules(file)
+  yield* limitRules(file)
+  yield* providerRules(file)
+  yield* egressRules(file)
+  yield* callerRules(file)
+  yield* eventRules(file)
+}

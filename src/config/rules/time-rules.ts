@@ -1,0 +1,42 @@
+/** Rules on lengths of time: intervals that would turn without a pause, or that contradict each other. */
+import type { ConfigFile } from '../schema.js'
+import { durationMs } from '../units.js'
+import type { Rule, Steps } from './broken.js'
+
+const SHORTEST_REFRESH_MS = 1_000
+const SHORTEST_TIMEOUT_MS = 100
+
+export const DEFAULT_TIMES = { timeout: '30s', refresh: '5m', stale_after: '1h', drop_after: '24h' }
+
+function* refreshRule(text: string | undefined, at: Steps): Rule {
+  if (text !== undefined && durationMs(text) < SHORTEST_REFRESH_MS) {
+    yield { at, expected: 'a duration of at least 1s' }
+  }
+}
+
+/** A slice older than `later` must have had its turn to be refreshed. */
+function* afterRefresh(defaults: ConfigFile['defaults'], later: 'stale_after' | 'drop_after'): Rule {
+  const set = { ...DEFAULT_TIMES, ...defaults }
+  if (durationMs(set[later]) >= durationMs(set.refresh)) return
+  const written = (name: keyof typeof DEFAULT_TIMES) =>
+    defaults?.[name] === undefined ? `${name} (${set[name]} unless it is set)` : `${name}, ${set[name]}`
+  yield defaults?.[later] === undefined
+    ? { at: ['defaults', 'refresh'], expected: `a duration that is not longer than ${written(later)}` }
+    : { at: ['defaults', later], expected: `a duration that is not shorter than ${written('refresh')}` }
+}
+
+export function* timeRules({ defaults, registries = [], authorization, limits }: ConfigFile): Rule {
+  yield* refreshRule(defaults?.refresh, ['defaults', 'refresh'])
+  yield* refreshRule(authorization?.refresh, ['authorization', 'refresh'])
+  for (const [index, { refresh }] of registries.entries()) {
+    yield* refreshRule(refresh, ['registries', index, 'refresh'])
+  }
+  if (defaults?.timeout !== undefined && durationMs(defaults.timeout) < SHORTEST_TIMEOUT_MS) {
+    yield { at: ['defaults', 'timeout'], expected: 'a duration of at least 100ms' }
+  }
+  if (limits?.walk_time !== undefined && durationMs(limits.walk_time) < SHORTEST_REFRESH_MS) {
+    yield { at: ['limits', 'walk_time'], expected: 'a duration of at least 1s' }
+  }
+  yield* afterRefresh(defaults, 'drop_after')
+  yield* afterRefresh(defaults, 'stale_after')
+}

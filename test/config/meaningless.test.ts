@@ -1,0 +1,154 @@
+/** What a file may say by its schema and cannot mean: refused with the path, what was expected and what came. */
+import { test } from 'tap'
+import { parseConfig } from '../../src/config/load.js'
+import { ConfigError } from '../../src/config/problem.js'
+
+function messageOf(text: string): string {
+  try {
+    parseConfig('tributary.yaml', text, {})
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message
+    throw error
+  }
+  return 'accepted'
+}
+
+const DIGEST = '0a'.repeat(32)
+const agent = (more: string) => `upstreams: [ { url: "https://a.example/mcp", ${more} } ]`
+
+const REFUSED: Record<string, [text: string, ...said: string[]]> = {
+  'a refresh of nothing': [
+    'defaults: { refresh: 0s }',
+    'defaults.refresh: expected a duration of at least 1s, got "0s"',
+  ],
+  "a registry's refresh of nothing": [
+    'registries: [ { url: "https://r.example", refresh: 0m } ]',
+    'registries[0].refresh: expected a duration of at least 1s, got "0m"',
+  ],
+  "a provider's refresh below a second": [
+    'authorization: { refresh: 999ms }',
+    'authorization.refresh: expected a duration of at least 1s, got "999ms"',
+  ],
+  'no time for a call': [
+    'defaults: { timeout: 0s }',
+    'defaults.timeout: expected a duration of at least 100ms, got "0s"',
+  ],
+  'slices dropped before they are read again': [
+    'defaults: { refresh: 10m, drop_after: 5m, stale_after: 10m }',
+    'defaults.drop_after: expected a duration that is not shorter than refresh, 10m, got "5m"',
+  ],
+  'a refresh beyond the default age of a slice': [
+    'defaults: { refresh: 48h, stale_after: 48h }',
+    'defaults.refresh: expected a duration that is not longer than drop_after (24h unless it is set), got "48h"',
+  ],
+  'slices that are stale before they are read again': [
+    'defaults: { refresh: 10m, stale_after: 1m }',
+    'defaults.stale_after: expected a duration that is not shorter than refresh, 10m, got "1m"',
+  ],
+  'two entries of one canonical url': [
+    'upstreams: [ { url: "https://a.example/mcp" }, { url: "https://A.example:443/mcp", auth: { type: none } } ]',
+    'upstreams[1].url: expected a url that is not the one of upstreams[0], got "https://A.example:443/mcp"',
+  ],
+  'two registries of one url': [
+    'registries: [ { url: "https://r.example" }, { url: "https://r.example/" } ]',
+    'registries[1].url: expected a url that no other registry has',
+  ],
+  'an upper-case host': [
+    'egress: { hosts: { "A.example": "http://127.0.0.1:1" } }',
+    'egress.hosts["A.example"]: expected a.example, as the name stands in urls, got "A.example"',
+  ],
+  'an origin with a path': [
+    'egress: { hosts: { "a.example": "http://127.0.0.1:1/base" } }',
+    'egress.hosts["a.example"]: expected an origin such as http://127.0.0.1:4900, without a path',
+    'got "http://127.0.0.1:1/base"',
+  ],
+  'a pointer that is no https url': [
+    'authorization: { providers: { a.example: { confirm_pointer: "http://b.example/x.json" } } }',
+    'authorization.providers["a.example"].confirm_pointer: expected an https url',
+  ],
+  'an international name that is not written as urls have it': [
+    'authorization: { providers: { "münchen.example": { policy: lenient } } }',
+    'expected xn--mnchen-3ya.example, as the name stands in urls, got "münchen.example"',
+  ],
+  'a policy for a name with a root dot': [
+    'authorization: { providers: { "a.example.": { policy: lenient } } }',
+    'expected a.example, as the name stands in urls, got "a.example."',
+  ],
+  'a policy for a url': [
+    'authorization: { providers: { "https://a.example/": { policy: lenient } } }',
+    'expected a domain name, got "https://a.example/"',
+  ],
+  'a token that is never sent': [
+    agent('auth: { type: none, token: s3cret }'),
+    'upstreams[0].auth.token: expected no token, as type is none, got another text',
+  ],
+  'a header name beside a bearer token': [
+    agent('auth: { type: bearer, token: s3cret, name: x-key }'),
+    'upstreams[0].auth.name: expected no name, as type is bearer',
+  ],
+  'an invalid header name': [
+    agent('auth: { type: header, name: "x key", value: s3cret }'),
+    'upstreams[0].auth.name: expected a header name, got "x key"',
+  ],
+  "the connection's own header": [
+    agent('auth: { type: header, name: Host, value: s3cret }'),
+    'upstreams[0].auth.name: expected a header that is not of the connection itself, got "Host"',
+  ],
+  'a header value of two lines': [
+    agent('auth: { type: header, name: x-key, value: "s3cret\\r\\nx: y" }'),
+    'upstreams[0].auth.value: expected a text that can stand in a header, got another text',
+  ],
+  "an invalid name among a registry's headers": [
+    'registries: [ { url: "https://r.example", headers: { "x:y": s3cret } } ]',
+    'registries[0].headers["x:y"]: expected a header name, got "x:y"',
+  ],
+  'a public url with a query': [
+    'listen: { public_url: "https://a.example/?key=s3cret" }',
+    'listen.public_url: expected a url without credentials, query and fragment, got "https://a.example/?…"',
+  ],
+  "a registry's url with a fragment": [
+    'registries: [ { url: "https://r.example/#list" } ]',
+    'registries[0].url: expected a url without credentials, query and fragment',
+  ],
+  'a YAML alias of nothing': ['defaults: *times', 'the file: expected aliases (*name) of anchors (&name)'],
+  'one token for two callers': [
+    `callers: { keys: [ { id: a, token_sha256: ${DIGEST} }, { id: b, token_sha256: ${DIGEST.toUpperCase()} } ] }`,
+    'callers.keys[1].token_sha256: expected a token that no other key has, got another text',
+  ],
+  'a webhook network that is none': [
+    'egress: { webhook_networks: [ "ten" ] }',
+    'egress.webhook_networks[0]: expected a network such as 127.0.0.0/8, got "ten"',
+  ],
+  'a row that could hold nothing': [
+    'limits: { row_bytes: 10B }',
+    'limits.row_bytes: expected a size of at least 1KiB, got "10B"',
+  ],
+  'a size without a unit': ['limits: { row_bytes: "1024" }', 'expected a size such as 256KiB'],
+  'a storage key that can be guessed': [
+    'storage: { url: "file:./data", key: s3cret }',
+    'storage.key: expected a secret of at least 32 characters',
+    'got another text',
+  ],
+  'a signing key that is none': [
+    'events: { signing_key: \'{"kty":"oct","k":"s3cret","kid":"1"}\' }',
+    'events.signing_key: expected a private Ed25519 or P-256 key',
+    'got another text',
+  ],
+}
+
+for (const [what, [text, ...said]] of Object.entries(REFUSED)) {
+  test(`refused: ${what}`, (t) => {
+    const message = messageOf(text)
+    for (const words of said) t.ok(message.includes(words), `${words}\n    in: ${message}`)
+    t.notOk(message.includes('s3cret'), 'no secret is shown')
+    t.end()
+  })
+}
+
+test('a confirmed pointer is one however it is spelled', (t) => {
+  const text =
+    'authorization: { providers: { a.example: { confirm_pointer: "https://B.example:443/x.json" } } }'
+  const { authorization } = parseConfig('test', text, {})
+  t.same([...authorization.confirmedPointers], [['a.example', 'https://b.example/x.json']])
+  t.end()
+})
