@@ -1,4 +1,5 @@
 /** Who asks, as far as activation needs to know, and which accounts are theirs (docs/decisions.md#callers). */
+import { hash } from 'node:crypto'
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Accounts } from '../store/accounts.js'
@@ -46,9 +47,15 @@ export function accountNotFound(field: string): Refusal {
   })
 }
 
+/** The id of the account that a natural key names for this caller: the same before and after it is declared. */
+export function accountIdOf(caller: string, key: string): string {
+  return `acc_${hash('sha256', canonical([caller, key]), 'base64url').slice(0, 22)}`
+}
+
 /**
- * The account a reference names: one that the operator configured, by id, or one that the caller declared, by id or
- * natural key. Upstreams know a declared account by its natural key, which is theirs to accept.
+ * The account a reference names: one that the operator configured, by id; one that the caller declared, by id or natural
+ * key; or a natural key that was never declared, which is the caller's own word for its account and needs no more
+ * (docs/decisions.md#accounts). Upstreams know such an account by its natural key, which is theirs to accept.
  */
 export async function findOwnAccount(
   principal: Principal,
@@ -64,12 +71,13 @@ export async function findOwnAccount(
       return { kind: 'account', account }
     }
   }
+  const named = 'account_id' in reference ? undefined : naturalKey(reference)
   const declared =
     'account_id' in reference
       ? await accounts.get(principal.id, reference.account_id)
       : await accounts.byNaturalKey(principal.id, naturalKey(reference))
-  if (declared?.naturalKey === undefined || declared.status !== 'active') return accountNotFound(field)
-  const { naturalKey: key, accountId: id } = declared
+  const key = named ?? declared?.naturalKey
+  if (key === undefined || (declared && declared.status !== 'active')) return accountNotFound(field)
   const natural = JSON.parse(key) as AccountReference
-  return { kind: 'account', account: { id, key, at: () => natural } }
+  return { kind: 'account', account: { id: accountIdOf(principal.id, key), key, at: () => natural } }
 }

@@ -2,7 +2,6 @@
  * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
-import { hash } from 'node:crypto'
 import type { AccountReference } from '../adcp/account.js'
 import type { Recovery } from '../adcp/error.js'
 import type { Accounts, StoredAccount } from '../store/accounts.js'
@@ -11,7 +10,7 @@ import { StorageUnavailable } from '../store/unavailable.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
 import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
 import { configProblem, keptConfig, type NotificationConfig } from './notification-config.js'
-import { naturalKey, type Principal } from './principal.js'
+import { accountIdOf, naturalKey, type Principal } from './principal.js'
 import { canonical, fingerprint } from './request-identity.js'
 
 const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
@@ -57,10 +56,6 @@ type Target = { id: string; naturalKey?: string; stored?: StoredAccount; declare
 function withoutBank(entity: Record<string, unknown>): Record<string, unknown> {
   const { bank: _, ...rest } = entity
   return rest
-}
-
-function accountId(caller: string, key: string): string {
-  return `acc_${hash('sha256', canonical([caller, key]), 'base64url').slice(0, 22)}`
 }
 
 function settable({ billing_entity, payment_terms }: AccountEntry): Record<string, unknown> {
@@ -124,7 +119,7 @@ function targetOf(
     return fail('BILLING_NOT_SUPPORTED', 'billing', 'This agent supports operator and agent billing.')
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
-  const id = accountId(principal.id, key)
+  const id = accountIdOf(principal.id, key)
   const stored = held.find((one) => one.id === id)?.stored
   if (!stored && held.length >= MAX_ACCOUNTS) {
     return fail('INVALID_REQUEST', 'brand', `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`)
@@ -199,7 +194,7 @@ async function apply(
     if ('code' in target) {
       const { brand, operator, sandbox } = entry
       if (brand && operator !== undefined)
-        named.add(accountId(principal.id, naturalKey({ brand, operator, sandbox })))
+        named.add(accountIdOf(principal.id, naturalKey({ brand, operator, sandbox })))
       results.push(failed(entry, target))
       continue
     }

@@ -162,7 +162,36 @@ test('an upstream knows a declared account by its natural key, however the calle
     { action: 'deactivate', account: /acme\.example/, upstreamAccount: natural },
     { action: 'activate', account: /acme\.example/, upstreamAccount: natural },
   ])
-  t.match(await world.activate(asks(choice, { account: { ...natural, operator: 'other.example' } })), {
+})
+
+test('a natural key that was never declared opens its account; a closed one stays shut', async (t) => {
+  const seen: unknown[] = []
+  const world = await startWorld(t, {
+    agents: ['northwind'],
+    call: (call) => async (upstream, task, args, context) => {
+      seen.push(args.account)
+      return await call(upstream, task, args, context)
+    },
+  })
+  const natural = { brand: { domain: 'novamotors.example' }, operator: 'pinnacle-agency.example' }
+  const choice = first(world.choices('northwind'))
+  t.match(await world.activate(asks(choice, { account: natural })), { kind: 'answer' })
+  t.same(seen, [natural])
+  t.match(await world.store.ledger.query({}, 1), [
+    { account: /novamotors\.example/, upstreamAccount: natural },
+  ])
+
+  const synced = await world.activation.syncAccounts(
+    { idempotency_key: key(), accounts: [{ ...natural, billing: 'operator' }] },
+    buyer,
+  )
+  if (synced.kind !== 'answer') return t.fail(synced.error.message)
+  const [{ account_id } = {}] = synced.fields.accounts as { account_id?: string }[]
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  t.match(await world.activate({ ...off, account: { account_id } }), { kind: 'answer' }, 'it is one account')
+
+  await world.activation.syncAccounts({ idempotency_key: key(), accounts: [], delete_missing: true }, buyer)
+  t.match(await world.activate(asks(choice, { account: natural })), {
     error: { code: 'ACCOUNT_NOT_FOUND', field: 'account' },
   })
 })
