@@ -2,10 +2,10 @@
  * Which signal each row of a slice speaks of, and what moved since the slice before it: a row with known bytes is not
  * parsed again (docs/decisions.md#memory-and-threads).
  */
-import type { SignalRef } from '../adcp/reference.js'
 import { type Identity, identityOf } from '../merge/identity.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
+import { writtenRef } from '../upstreams/rows/written.js'
 import { u32 } from './columns.js'
 import { putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice } from './snapshot.js'
@@ -21,32 +21,8 @@ export type SliceIndex = {
   readonly fresh: { readonly keys: Uint32Array; readonly slice: Uint16Array; readonly row: Uint32Array }
 }
 
-const REF = Buffer.from('{"signal_ref":{')
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const CLOSE = 0x7d
-
-/**
- * The reference of a row that begins with it, without parsing the rest: a first member cannot be a nested one, and a
- * reference holds nothing but strings. Undefined when the row does not begin so.
- */
-function leadingRef(row: Uint8Array): SignalRef | undefined {
-  for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return undefined
-  let inString = false
-  for (let at = REF.length; at < row.length; at += 1) {
-    const byte = row[at]
-    if (inString && byte === BACKSLASH) at += 1
-    else if (byte === QUOTE) inString = !inString
-    else if (byte === CLOSE && !inString) {
-      const text = Buffer.from(row.buffer, row.byteOffset, at + 1).toString('utf8', REF.length - 1)
-      return JSON.parse(text) as SignalRef
-    }
-  }
-  return undefined
-}
-
 function identityAt(slice: Slice, row: number): Identity | undefined {
-  const ref = leadingRef(slabRow(slice.rows, row))
+  const ref = writtenRef(slabRow(slice.rows, row))
   const listing = ref ? ({ signal_ref: ref } as Listing) : sliceListing(slice, row)
   return identityOf(listing, slice.agentUrl)
 }

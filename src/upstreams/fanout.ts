@@ -10,8 +10,7 @@ import type { Arguments, Auth, Payload } from './agent/agent.js'
 import { DELIVER_TO, isCredentialError, isTransient } from './agent/dialect.js'
 import { createLatencies } from './agent/latencies.js'
 import type { UpstreamCall } from './mirror/runner.js'
-import { digestOf } from './rows/collect.js'
-import { readRow } from './rows/listing.js'
+import { listingBytes, readRows } from './rows/read-rows.js'
 import { packSlab } from './rows/slab.js'
 import type { Slice } from './rows/slice.js'
 import type { UpstreamFailure } from './status.js'
@@ -77,27 +76,23 @@ export function foundSlice(
   given: readonly unknown[],
   now: number,
 ): Slice {
-  const rows = new Map<string, Uint8Array>()
-  const dropped: Record<string, number> = {}
-  for (const raw of given) {
-    const row = readRow(Buffer.from(JSON.stringify(raw)))
-    const reason = row.kind === 'dropped' ? row.reason : undefined
-    if (row.kind === 'listing') rows.set(row.listing.signal_agent_segment_id, row.bytes) // one handle, one signal
-    if (reason) dropped[reason] = (dropped[reason] ?? 0) + 1
+  const read = readRows(given.map((raw) => Buffer.from(JSON.stringify(raw))))
+  const rows = new Map<bigint, { bytes: Uint8Array; digest: bigint }>()
+  for (const [at, bytes] of [...listingBytes(read)].entries()) {
+    // One handle, one signal.
+    rows.set(read.segments[at] as bigint, { bytes, digest: read.digests[at] as bigint })
   }
-  const bytes = [...rows.values()]
-  const digests = new BigUint64Array(new SharedArrayBuffer(bytes.length * 8))
-  bytes.forEach((row, at) => {
-    digests[at] = digestOf(row)
-  })
+  const kept = [...rows.values()]
+  const digests = new BigUint64Array(new SharedArrayBuffer(kept.length * 8))
+  digests.set(kept.map(({ digest }) => digest))
   return {
     upstream: id,
     agentUrl,
     scope,
     mode: 'enumerated',
-    rows: packSlab(bytes),
+    rows: packSlab(kept.map(({ bytes }) => bytes)),
     digests,
-    dropped,
+    dropped: read.dropped,
     walkedAt: now,
   }
 }

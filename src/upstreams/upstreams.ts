@@ -7,6 +7,7 @@ import type { SignalRef } from '../adcp/reference.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
+import { withSignals } from './agent/answer.js'
 import { createSlots } from './agent/slots.js'
 import type { Blobs } from './blobs.js'
 import { createGuests } from './guests.js'
@@ -22,7 +23,7 @@ import {
   type RosterPolicy,
   type StaticUpstream,
 } from './roster/roster.js'
-import { parseJson } from './rows/json.js'
+import { listingsOf } from './rows/read-rows.js'
 import type { Slice } from './rows/slice.js'
 import type { UpstreamStatus } from './status.js'
 
@@ -91,14 +92,6 @@ export type Upstreams = {
 function untokened({ slice, ...rest }: Held): Held {
   const { feedVersion, pricingVersion, ...plain } = slice
   return { ...rest, slice: plain }
-}
-
-function parseRows(rows: readonly Uint8Array[]): unknown[] | undefined {
-  try {
-    return rows.map(parseJson)
-  } catch {
-    return undefined // rows are cut out unparsed: one that is not JSON shows here
-  }
 }
 
 /** Throws when the configuration has a static upstream without a usable url or an id twice. */
@@ -228,10 +221,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       const outcome = await runner.call(task, args, call)
       if (outcome.kind !== 'answer') return outcome
       const { payload, rows } = outcome
-      if (rows.length === 0) return { kind: 'answer', payload }
-      const signals = parseRows(rows)
-      if (!signals) return callFailed('protocol_error', 'a signal in the answer is not JSON')
-      return { kind: 'answer', payload: { ...payload, signals } }
+      return { kind: 'answer', payload: rows.elements > 0 ? withSignals(payload, listingsOf(rows)) : payload }
     },
     refreshSoon(id) {
       byId(id)?.refreshSoon()

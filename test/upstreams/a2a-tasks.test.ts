@@ -5,7 +5,7 @@ import { readJson, startHttp } from '../support/upstream-agent.js'
 import { loopbackEgress, until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
-type Poll = 'working' | 'done' | 503 | 'reset'
+type Poll = 'working' | 'done' | 503 | 'reset' | 'unknown'
 
 const done = {
   id: 't1',
@@ -21,6 +21,11 @@ async function workingAgent(t: Test, polls: Poll[]) {
   function tell(poll: Poll | undefined, id: number, response: ServerResponse) {
     if (poll === 'reset') return void response.socket?.resetAndDestroy()
     if (poll === 503) return void response.writeHead(503).end()
+    if (poll === 'unknown') {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ jsonrpc: '2.0', id, error: { code: -32601, message: 'no such method' } }))
+      return
+    }
     const result = poll === 'done' ? done : working
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
@@ -40,7 +45,10 @@ async function workingAgent(t: Test, polls: Poll[]) {
     send: loopbackEgress(t).send,
     url: server.url,
     auth: { type: 'none' },
-    endpoints: [{ url: server.url, version: '1.0' }],
+    endpoints: [
+      { url: server.url, version: '1.0' },
+      { url: server.url, version: '0.3' },
+    ],
   })
   return {
     call: (timeoutMs: number, signal?: AbortSignal) =>
@@ -85,4 +93,11 @@ test('whoever gives up does not wait for the next question', async (t) => {
   await until('it is over', () => outcome !== undefined, 400) // the next question would come after 500 ms
   t.match(outcome, { kind: 'failed', reason: 'aborted' })
   t.equal(endless.asked(), 0)
+})
+
+test('an agent that tells nothing about its tasks is not sent the message again in another version', async (t) => {
+  const { call, sent, asked } = await workingAgent(t, ['unknown'])
+  t.match(await call(8_000), { kind: 'failed', reason: 'protocol_error' })
+  t.equal(asked(), 1)
+  t.equal(sent(), 1)
 })

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { locateA2a } from '../../src/upstreams/agent/a2a.js'
 import { readAnswer } from '../../src/upstreams/agent/answer.js'
-import { locateMcp } from '../../src/upstreams/agent/mcp.js'
+import { locateA2a, locateMcp } from '../../src/upstreams/agent/locate.js'
 import { skim } from '../../src/upstreams/rows/skim.js'
 
 const SEED = 20261120
@@ -97,10 +96,14 @@ test('whatever frameworks put around it, the rows of an answer are found', async
   for (const [locate, result] of wholes) {
     const message = JSON.stringify({ jsonrpc: '2.0', id: 1, result })
     const outcome = readAnswer(skim(Buffer.from(message)), locate)
-    t.match(outcome, { kind: 'answer', payload: { status: 'completed' }, rows: { length: 2 } }, message)
+    t.match(outcome, { kind: 'answer', payload: { status: 'completed' }, rows: { elements: 2 } }, message)
   }
   const polled = { result: given, status: 'completed', task_id: 't' }
   const message = JSON.stringify({ result: { content: [], structuredContent: polled } })
   const outcome = readAnswer(skim(Buffer.from(message)), locateMcp)
-  t.match(outcome, { payload: { task_id: 't', result: {} } }, 'a member of an answer is no wrapping')
+  t.match(
+    outcome,
+    { payload: { task_id: 't', result: {} }, rows: { elements: 2 } },
+    'a member of an answer is no wrapping',
+  )
 })

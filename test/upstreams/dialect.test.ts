@@ -1,8 +1,13 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { argumentsFor, dialectOf } from '../../src/upstreams/agent/dialect.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
-const answer = (payload: Record<string, unknown>): AgentOutcome => ({ kind: 'answer', payload, rows: [] })
+const answer = (payload: Record<string, unknown>): AgentOutcome => ({
+  kind: 'answer',
+  payload,
+  rows: NO_ROWS,
+})
 const error = (code: string): AgentOutcome => ({ kind: 'error', error: { code, message: 'm' } })
 const versions = (...supported: string[]) =>
   answer({ adcp: { major_versions: [3], supported_versions: supported } })

@@ -13,11 +13,11 @@ function listing(value: unknown) {
 
 test('a current row is kept byte for byte', async (t) => {
   const text = JSON.stringify(row(1))
-  t.equal(Buffer.from(listing(text).bytes).toString(), text)
+  t.equal(listing(text).text, text)
 })
 
 test('unknown fields, nulls and empty lists are left out, known ones are kept', async (t) => {
-  const { bytes, listing: kept } = listing(
+  const { text, listing: kept } = listing(
     row(1, {
       has_pricing_data: true,
       coverage_forecast: null,
@@ -35,7 +35,7 @@ test('unknown fields, nulls and empty lists are left out, known ones are kept', 
     deployments: [{ type: 'platform', platform: 'dv360', is_live: false }],
   }
   t.same(kept, expected)
-  t.same(JSON.parse(Buffer.from(bytes).toString()), expected)
+  t.same(JSON.parse(text), expected)
 })
 
 test('objects that the protocol leaves open keep what is in them, within bounds', async (t) => {
@@ -123,7 +123,47 @@ test('a row cannot reach into prototypes', async (t) => {
     '{',
     '{"__proto__":{"polluted":true},"constructor":{"prototype":{}},',
   )
-  const { bytes, listing: kept } = listing(text)
+  const { text: written, listing: kept } = listing(text)
   t.notOk('polluted' in kept)
-  t.notOk(Buffer.from(bytes).includes('__proto__'))
+  t.notOk(written.includes('__proto__'))
+})
+
+test('a row that could be read in two ways is refused, wherever a name stands twice', async (t) => {
+  const text = JSON.stringify(row(1))
+  const other = '{"scope":"data_provider","data_provider_domain":"other.example","signal_id":"x"}'
+  const twice: Record<string, string> = {
+    'the reference': text.replace('{', `{"signal_ref":${other},`),
+    'the reference, once in an escape': text.replace('{', `{"\\u0073ignal_ref":${other},`),
+    'inside the reference': text.replace('"scope":', '"scope":"product","scope":'),
+    'inside a list': text.replace('"is_live":', '"is_live":true,"is_live":'),
+    'inside a field that is left out': text.replace('{', '{"x":[{"a":{"b":1,"b":1}}],'),
+    'a name that is no name': text.replace('{', '{"__proto__":1,"__proto__":{"a":1},'),
+  }
+  for (const [where, each] of Object.entries(twice)) {
+    t.match(read(each), { kind: 'dropped', reason: 'duplicate_member' }, where)
+  }
+  t.match(read(row(1, { description: '"a":1,"a":2' })), { kind: 'listing' }, 'a text is no member')
+})
+
+test('what no database takes and what steers terminals is refused; line breaks are not', async (t) => {
+  const cases: [string, string][] = [
+    ['\\u0000', 'dropped'],
+    ['\\u001b[31m', 'dropped'],
+    ['\\ud83d', 'dropped'],
+    ['\\ude00\\ud83d', 'dropped'],
+    ['\\ud83d\\ude00', 'listing'],
+    ['\\n\\t\\r', 'listing'],
+    ['\\\\u0000', 'listing'],
+  ]
+  for (const [written, kind] of cases) {
+    const text = JSON.stringify(row(1)).replace('Shoppers', `Shoppers ${written}`)
+    t.match(read(text), kind === 'listing' ? { kind } : { kind, reason: 'control_characters' }, written)
+  }
+  const name = { pricing_option_id: 'p', model: 'custom', description: 'd', metadata: { 'a\u0000': 1 } }
+  t.match(read(row(1, { pricing_options: [name] })), { reason: 'control_characters' }, 'in a name')
+})
+
+test('a row nested without end is refused before it is parsed', async (t) => {
+  const deep = `{"x":${'['.repeat(100_000)}${']'.repeat(100_000)}}`
+  t.match(read(deep), { kind: 'dropped', reason: 'too_deep' })
 })

@@ -33,6 +33,7 @@ async function scripted(t: Test, answer: (message: Message, headers: Record<stri
     seen,
     methods: () => seen.map(({ method }) => method),
     call: () => agent.call('get_signals', {}, { timeoutMs: 2_000 }),
+    change: () => agent.call('activate_signal', {}, { timeoutMs: 2_000 }),
   }
 }
 
@@ -219,5 +220,39 @@ test('one row that is not JSON costs a call its answer, and nothing else', async
   const { call } = await scripted(t, ({ method }) =>
     method === 'tools/call' ? { text: broken } : { result: opened },
   )
+  t.match(await call(), { kind: 'failed', reason: 'protocol_error' })
+})
+
+test('a task that changes something is sent once, whatever the agent says of the session', async (t) => {
+  for (const status of [400, 404, 503]) {
+    const { methods, change } = await scripted(t, ({ method }) =>
+      method === 'initialize'
+        ? { headers: { 'mcp-session-id': 's' }, result: opened }
+        : { status, error: { code: -32000, message: 'gone' } },
+    )
+    await change()
+    t.equal(methods().filter((method) => method === 'tools/call').length, 1, `HTTP ${status}`)
+  }
+})
+
+test('a refused request is no lost session: a read is not repeated, and the next one opens a session', async (t) => {
+  const { call, methods } = await scripted(t, ({ method }) =>
+    method === 'initialize'
+      ? { headers: { 'mcp-session-id': 's' }, result: opened }
+      : { status: 400, error: { code: -32600, message: 'no' } },
+  )
+  await call()
+  t.equal(methods().filter((method) => method === 'tools/call').length, 1)
+  await call()
+  t.equal(methods().filter((method) => method === 'initialize').length, 2)
+})
+
+test('an answer in wide characters is refused: JSON is UTF-8', async (t) => {
+  const { call } = await scripted(t, ({ id, method }) => {
+    const text = JSON.stringify({ jsonrpc: '2.0', id, result: method === 'initialize' ? opened : done })
+    return method === 'initialize'
+      ? { text }
+      : { text, headers: { 'content-type': 'application/json; charset=utf-16' } }
+  })
   t.match(await call(), { kind: 'failed', reason: 'protocol_error' })
 })

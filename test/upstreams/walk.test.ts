@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
 import { type WalkOptions, walkFeed } from '../../src/upstreams/mirror/walk.js'
+import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { row } from '../support/upstream-world.js'
 
 type Page = Record<string, unknown> & { from?: number; to?: number }
@@ -8,7 +9,7 @@ type Page = Record<string, unknown> & { from?: number; to?: number }
 /** A page of rows `from` to `to`, with whatever else the agent says. */
 function answer({ from = 0, to = 0, ...payload }: Page): AgentOutcome {
   const rows = Array.from({ length: to - from }, (_, at) => Buffer.from(JSON.stringify(row(from + at))))
-  return { kind: 'answer', payload: { signals: [], ...payload }, rows }
+  return { kind: 'answer', payload: { signals: [], ...payload }, rows: readRows(rows) }
 }
 
 const more = (cursor: string) => ({ pagination: { has_more: true, cursor } })

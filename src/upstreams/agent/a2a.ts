@@ -5,8 +5,6 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { isRecord } from '../../adcp/json.js'
-import { boundedText } from '../rows/json.js'
 import {
   type Agent,
   type AgentOptions,
@@ -16,9 +14,9 @@ import {
   type Budget,
   type CallFailure,
   callFailed,
+  isRead,
   remaining,
 } from './agent.js'
-import { type Found, objectIn, readAnswer, unwrapped } from './answer.js'
 import { type A2aVersion, type CardEndpoints, findCard } from './card.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 
@@ -26,8 +24,6 @@ const POLL_MS = 500 // an agent that works on a task is asked twice a second
 const MAX_MISSES = 3 // polls in a row that fail
 const VERSION_NOT_SUPPORTED = -32009
 const METHOD_NOT_FOUND = -32601
-const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
-const FAILED = /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
 
 type Dialect = {
   headers: Record<string, string>
@@ -66,50 +62,16 @@ const DIALECTS: Record<A2aVersion, Dialect> = {
   },
 }
 
-/** The task or the message in a result: 1.0 wraps it, 0.3 does not. */
-function bodyOf(message: unknown): Record<string, unknown> | undefined {
-  const result = isRecord(message) ? message.result : undefined
-  if (!isRecord(result)) return undefined
-  if (isRecord(result.task)) return result.task
-  return isRecord(result.message) ? result.message : result
-}
-
-function statusOf(body: Record<string, unknown>): { state: string; message: unknown } {
-  const status = isRecord(body.status) ? body.status : {}
-  return { state: typeof status.state === 'string' ? status.state : '', message: status.message }
-}
-
-function partsIn(holder: unknown): Record<string, unknown>[] {
-  return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
-}
-
-/**
- * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message;
- * without any data part, a text that is an object.
- */
-export function locateA2a(message: unknown): Found | undefined {
-  const body = bodyOf(message)
-  if (!body) return undefined
-  const { state, message: spoken } = statusOf(body)
-  const artifacts = Array.isArray(body.artifacts) ? body.artifacts : []
-  const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
-  const texts = parts.flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
-  const data = parts.map((part) => part.data).findLast(isRecord) ?? texts.map(objectIn).findLast(isRecord)
-  const text = boundedText(texts.find((each) => each !== ''))
-  return { failed: FAILED.test(state), ...(data && { payload: unwrapped(data) }), ...(text && { text }) }
-}
-
-function pendingTask(outcome: RpcOutcome): string | undefined {
-  const body = outcome.kind === 'result' ? bodyOf(outcome.skimmed.value) : undefined
-  return body && typeof body.id === 'string' && PENDING.test(statusOf(body).state) ? body.id : undefined
-}
-
 /** The agent does not speak the version that its card, or we, supposed. */
 function isWrongVersion(outcome: RpcOutcome): boolean {
   return (
     outcome.kind === 'rpc_error' &&
     (outcome.code === VERSION_NOT_SUPPORTED || outcome.code === METHOD_NOT_FOUND)
   )
+}
+
+function pendingTask(outcome: RpcOutcome): string | undefined {
+  return outcome.kind === 'answer' ? outcome.pending : undefined
 }
 
 /** Asking failed, which says nothing about the task: it is worked on all the same. */
@@ -122,6 +84,7 @@ export function createA2aAgent({
   send,
   url,
   auth,
+  bounds,
   endpoints,
 }: AgentOptions & { endpoints?: CardEndpoints }): Agent {
   const rpc = createRpc(send)
@@ -146,6 +109,7 @@ export function createA2aAgent({
     startedAt: number,
   ): Promise<RpcOutcome> {
     const dialect = DIALECTS[endpoint.version]
+    const asked = { url: endpoint.url, headers: { ...credentials, ...dialect.headers }, method: dialect.get }
     let outcome = first
     let misses = 0
     for (let id = pendingTask(outcome); id; id = pendingTask(outcome)) {
@@ -154,12 +118,15 @@ export function createA2aAgent({
       }
       await pause(POLL_MS, undefined, { signal: budget.signal }).catch(() => {}) // who aborts ends the question below
       const polled = await rpc({
-        url: endpoint.url,
-        headers: { ...credentials, ...dialect.headers },
-        method: dialect.get,
+        ...asked,
         params: { id },
+        as: 'a2a',
+        ...(bounds && { bounds }),
         budget: remaining(budget, startedAt, Date.now()),
       })
+      // The message was taken: an agent that does not tell about its task has not refused it.
+      if (isWrongVersion(polled))
+        return callFailed('protocol_error', 'the agent tells nothing about its task')
       misses = isMiss(polled) ? misses + 1 : 0
       if (misses === 0 || misses === MAX_MISSES) outcome = polled
     }
@@ -171,24 +138,32 @@ export function createA2aAgent({
     const discovered = await discover(budget)
     if (discovered.kind === 'failed') return discovered
     let outcome: RpcOutcome = callFailed('not_an_agent', 'the agent card names no endpoint')
-    for (const endpoint of discovered.endpoints) {
+    // A reading of the capabilities comes before any change, so the first endpoint is one that has answered.
+    const tried = isRead(task) ? discovered.endpoints : discovered.endpoints.slice(0, 1)
+    for (const endpoint of tried) {
       const dialect = DIALECTS[endpoint.version]
       const first = await rpc({
         url: endpoint.url,
         headers: { ...credentials, ...dialect.headers },
         method: dialect.send,
         params: dialect.message(task, args),
+        as: 'a2a',
+        ...(bounds && { bounds }),
         budget: remaining(budget, startedAt, Date.now()),
       })
+      outcome = first
+      if (isWrongVersion(first)) continue
+      known = [endpoint, ...discovered.endpoints.filter((each) => each !== endpoint)]
       outcome = await finished(first, endpoint, budget, startedAt)
-      if (!isWrongVersion(outcome)) {
-        known = [endpoint, ...discovered.endpoints.filter((each) => each !== endpoint)]
-        break
-      }
+      break
     }
-    if (outcome.kind === 'result') return readAnswer(outcome.skimmed, locateA2a)
-    if (outcome.kind === 'failed') return outcome
-    return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+    if (outcome.kind === 'answer') return outcome.outcome
+    if (outcome.kind === 'rpc_error') {
+      return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+    }
+    return outcome.kind === 'failed'
+      ? outcome
+      : callFailed('protocol_error', 'a value where an answer was asked')
   }
 
   return { protocol: 'a2a', call }

@@ -3,6 +3,7 @@
  * outcomes. `mcp.ts` and `a2a.ts` implement it; everything to the right of them knows only this.
  */
 import type { Send } from '../../net/send.js'
+import type { ReadRows, RowBounds } from '../rows/read-rows.js'
 import type { Protocol, UpstreamFailure } from '../status.js'
 
 export type Auth =
@@ -40,10 +41,8 @@ export type CallFailure = {
 }
 
 export type AgentOutcome =
-  /** `rows`: the JSON of each element of `signals`, in order; in `payload` that array is left empty. */
-  | { kind: 'answer'; payload: Payload; rows: readonly Uint8Array[] }
-  | { kind: 'error'; error: AgentError }
-  | CallFailure
+  /** `rows`: what the elements of `signals` are, in order; in `payload` that array is left empty. */
+  { kind: 'answer'; payload: Payload; rows: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
 
 export type Agent = {
   readonly protocol: Protocol
@@ -54,6 +53,22 @@ export type AgentOptions = {
   send: Send
   url: string
   auth: Auth
+  /** Of rows in its answers. */
+  bounds?: RowBounds
+}
+
+const READS: ReadonlySet<string> = new Set([
+  'get_adcp_capabilities',
+  'get_signals',
+  'get_task_status',
+  'tasks/get',
+  'list_tasks',
+  'list_accounts',
+])
+
+/** Whether a task changes nothing at the agent. A transport repeats no other, whatever went wrong. */
+export function isRead(task: string): boolean {
+  return READS.has(task)
 }
 
 /** The headers that carry a credential (docs/protocol.md#mcp: agents read `Authorization`, some only `x-adcp-auth`). */

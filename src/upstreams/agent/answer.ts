@@ -4,12 +4,12 @@
  * bare results.
  */
 import { isRecord } from '../../adcp/json.js'
-import { boundedText, tryParseJson } from '../rows/json.js'
-import { isCut, type Skimmed } from '../rows/skim.js'
+import { boundedText } from '../rows/json.js'
+import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
+import { isCut, type Skimmed, skim } from '../rows/skim.js'
 import type { AgentError, AgentOutcome, Payload } from './agent.js'
 import { callFailed } from './agent.js'
 
-const MAX_TEXT = 8 * 1024 * 1024
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
 const MAX_DETAILS = 8_192 // characters of JSON
@@ -17,15 +17,11 @@ const MAX_RETRY_AFTER_S = 24 * 60 * 60
 const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'input-required'])
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 
-/** What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure. */
-export type Found = { payload?: Payload; text?: string; failed: boolean }
-
-/** The object that a text part is; undefined for a message to people. */
-export function objectIn(text: string): Record<string, unknown> | undefined {
-  if (text.length > MAX_TEXT || !/^\s*\{/.test(text)) return undefined
-  const value = tryParseJson(Buffer.from(text))
-  return isRecord(value) ? value : undefined
-}
+/**
+ * What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure.
+ * `rows`: of a payload that was written as a text, where its array of signals was cut out.
+ */
+export type Found = { payload?: Payload; rows?: readonly Uint8Array[]; text?: string; failed: boolean }
 
 /** Frameworks put what a function gave under one key of theirs: `result`, or `response` beside the function's name. */
 export function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
@@ -68,24 +64,75 @@ function errorIn({ payload, text, failed }: Found): AgentError | undefined {
   return agentError('TOOL_ERROR', boundedText(payload?.message) ?? boundedText(text) ?? 'no message')
 }
 
-function hasCut(payload: Payload | undefined): boolean {
-  return isCut(payload?.signals)
+/** Whether the rows that were cut out are the answer's own: in the payload, or in the result of a task. */
+function holdsCut({ signals, result }: Payload): boolean {
+  return isCut(signals) || (isRecord(result) && isCut(result.signals))
 }
 
-export function encodeRows(signals: unknown): Uint8Array[] {
+/** The object that a text part is, its signals cut out; undefined for a message to people. */
+export function objectIn(text: string): Pick<Found, 'payload' | 'rows'> | undefined {
+  if (!/^\s*\{/.test(text)) return undefined
+  let skimmed: Skimmed
+  try {
+    skimmed = skim(Buffer.from(text))
+  } catch (error) {
+    if (error instanceof RangeError) throw error
+    return undefined // not JSON, so it is for people
+  }
+  const value = isRecord(skimmed.value) ? unwrapped(skimmed.value) : undefined
+  if (!value || holdsCut(value) || skimmed.rows.length === 0) {
+    return value && { payload: value, rows: skimmed.rows }
+  }
+  const whole = skimmed.whole()
+  return isRecord(whole) ? { payload: unwrapped(whole) } : undefined
+}
+
+function encoded(signals: unknown): Uint8Array[] {
   return Array.isArray(signals) ? signals.map((row) => Buffer.from(JSON.stringify(row))) : []
 }
 
-/** `locate` finds the payload in the transport's message; undefined when the message has no known shape. */
-export function readAnswer(skimmed: Skimmed, locate: (message: unknown) => Found | undefined): AgentOutcome {
+/** The payload with its array of signals empty: the rows are beside it. */
+function emptied(payload: Payload): Payload {
+  if (Array.isArray(payload.signals)) return { ...payload, signals: [] }
+  const { result } = payload
+  const inResult = isRecord(result) && Array.isArray(result.signals)
+  return inResult ? { ...payload, result: { ...result, signals: [] } } : payload
+}
+
+/** The payload with `signals` where they stood before they were read. */
+export function withSignals(payload: Payload, signals: readonly unknown[]): Payload {
+  if (Array.isArray(payload.signals)) return { ...payload, signals }
+  const { result } = payload
+  return isRecord(result) ? { ...payload, result: { ...result, signals } } : payload
+}
+
+/** The rows of a payload that nothing was cut out of. */
+function rowsIn({ signals, result }: Payload): Uint8Array[] {
+  return encoded(signals ?? (isRecord(result) ? result.signals : undefined))
+}
+
+/**
+ * `locate` finds the payload in the transport's message; undefined when the message has no known shape. Throws a
+ * RangeError when the answer holds more than may be read.
+ */
+export function readAnswer(
+  skimmed: Skimmed,
+  locate: (message: unknown) => Found | undefined,
+  bounds: RowBounds = {},
+): AgentOutcome {
   let found = locate(skimmed.value)
-  const rowsAreCut = hasCut(found?.payload)
-  if (!rowsAreCut && skimmed.rows.length > 0) found = locate(skimmed.whole())
+  let rows = found?.rows
+  if (found?.payload && !rows && holdsCut(found.payload)) rows = skimmed.rows
+  else if (skimmed.rows.length > 0 && !rows) {
+    found = locate(skimmed.whole())
+    rows = found?.rows
+  }
   if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
   const error = errorIn(found)
   if (error) return { kind: 'error', error }
-  if (!found.payload) return callFailed('protocol_error', 'the answer carries no object')
-  if (rowsAreCut) return { kind: 'answer', payload: { ...found.payload, signals: [] }, rows: skimmed.rows }
-  const rows = encodeRows(found.payload.signals)
-  return { kind: 'answer', payload: rows.length ? { ...found.payload, signals: [] } : found.payload, rows }
+  const { payload } = found
+  if (!payload) return callFailed('protocol_error', 'the answer carries no object')
+  const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
+  const read: ReadRows = elements.length > 0 ? readRows(elements, bounds) : NO_ROWS
+  return { kind: 'answer', payload: emptied(payload), rows: read }
 }

@@ -1,17 +1,27 @@
 /**
- * Reads the response to one request out of server-sent events: out of the stream that answered and, where that broke
- * off, out of those that resume it. Remembers what resuming needs: the last event that came whole, and how long to wait.
+ * Reads the messages in server-sent events (HTML standard, "Server-sent events"): out of the stream that answered and,
+ * where that broke off, out of those that resume it. Remembers what resuming needs: the last event that came whole, and
+ * how long to wait. Works on bytes and looks at each of them once, however lines and chunks fall.
  */
-import { createParser } from 'eventsource-parser'
-import type { Skimmed } from '../rows/skim.js'
-
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // goes into a header as it came
+const MAX_EVENTS = 10_000
+const MAX_LINES = 100_000 // of one event; each costs more memory than it has bytes
+const LF = 0x0a
+const CR = 0x0d
+const COLON = 0x3a
+const SPACE = 0x20
+const MARK = Buffer.from('\ufeff')
+const EMPTY = Buffer.alloc(0)
+const LINE_BREAK = Buffer.from('\n')
+
+/** `last`: nothing behind it matters. */
+export type MessageKind = 'other' | 'candidate' | 'last'
 
 export type EventStream = {
-  /** A stream begins. Gives the reader of its chunks, which says whether the response has come. */
+  /** A stream begins. Gives the reader of its chunks, which says whether more of it is wanted no longer. */
   begin(): (chunk: Uint8Array) => boolean
-  /** The stream has ended. Gives the response, whichever stream it came in. */
-  end(): Skimmed | undefined
+  /** The stream has ended. Gives the messages that may be waited for, whichever stream they came in. */
+  end(): readonly Uint8Array[]
   /** Where to go on; undefined when the stream cannot be resumed. */
   lastEventId(): string | undefined
   /** The wait that the server asked for, ms. */
@@ -22,40 +32,107 @@ export function isEventStream(headers: Record<string, string>): boolean {
   return headers['content-type']?.includes('text/event-stream') ?? false
 }
 
-/** `readResponse` gives the response when a message is the one that is waited for. */
-export function createEventStream(readResponse: (message: Uint8Array) => Skimmed | undefined): EventStream {
-  let response: Skimmed | undefined
+/** Splits chunks into lines that end in CR, LF or both, and gives each when its end has come. */
+function createLines(onLine: (line: Buffer) => void) {
+  let parts: Buffer[] = []
+  let afterCr = false
+
+  function feed(chunk: Buffer): void {
+    let from = 0
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at]
+      if (byte !== LF && byte !== CR) continue
+      if (byte === LF && afterCr && at === from && parts.length === 0) from = at + 1
+      else {
+        const rest = chunk.subarray(from, at)
+        onLine(parts.length === 0 ? rest : Buffer.concat([...parts, rest]))
+        parts = []
+        from = at + 1
+      }
+      afterCr = byte === CR
+    }
+    if (from < chunk.length) {
+      parts.push(chunk.subarray(from))
+      afterCr = false
+    }
+  }
+
+  return { feed }
+}
+
+/** The field's name and value; a comment has an empty name. */
+function fieldOf(line: Buffer): { name: string; value: Buffer } {
+  const colon = line.indexOf(COLON)
+  if (colon === -1) return { name: line.toString('latin1', 0, 16), value: EMPTY }
+  const from = line[colon + 1] === SPACE ? colon + 2 : colon + 1
+  return { name: line.toString('latin1', 0, Math.min(colon, 16)), value: line.subarray(from) }
+}
+
+function joined(lines: readonly Buffer[]): Buffer {
+  if (lines.length === 1) return Buffer.from(lines[0] as Buffer)
+  return Buffer.concat(lines.flatMap((line, at) => (at === 0 ? [line] : [LINE_BREAK, line])))
+}
+
+/** `kindOf` tells whether a message may be the one that is waited for. */
+export function createEventStream(kindOf: (message: Buffer) => MessageKind): EventStream {
+  const found: Buffer[] = []
+  let isOver = false
+  let events = 0
   let lastEventId: string | undefined
   let retryMs: number | undefined
   let finish = () => {}
 
+  function begin() {
+    let data: Buffer[] = []
+    let id: string | undefined
+    let isWhole = true
+    let isFirst = true
+
+    function dispatch(): void {
+      if (isWhole && id !== undefined) lastEventId = USABLE_ID.test(id) ? id : undefined
+      id = undefined
+      if (data.length === 0) return
+      const message = joined(data)
+      data = []
+      const kind = kindOf(message)
+      if (kind !== 'other') found.push(message)
+      events += 1
+      if (kind === 'last' || events === MAX_EVENTS) isOver = true
+    }
+
+    function take(raw: Buffer): void {
+      if (isOver) return
+      const line = isFirst && raw.indexOf(MARK) === 0 ? raw.subarray(MARK.length) : raw
+      isFirst = false
+      const { name, value } = fieldOf(line)
+      if (line.length === 0) dispatch()
+      else if (name === 'data') {
+        data.push(value)
+        if (data.length === MAX_LINES) isOver = true
+      } else if (name === 'id') id = value.toString()
+      else if (name === 'retry' && /^\d{1,9}$/.test(value.toString('latin1', 0, 10))) {
+        retryMs = Number(value.toString())
+      }
+    }
+
+    const lines = createLines(take)
+    finish = () => {
+      isWhole = false // half an event may be a whole response; it never is where to go on
+      lines.feed(Buffer.from('\n\n'))
+    }
+    return (chunk: Uint8Array) => {
+      lines.feed(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+      return isOver
+    }
+  }
+
   return {
-    begin() {
-      const decoder = new TextDecoder()
-      let isWhole = true
-      const parser = createParser({
-        onEvent({ id, data }) {
-          if (isWhole && id !== undefined) lastEventId = USABLE_ID.test(id) ? id : undefined
-          response ??= readResponse(Buffer.from(data))
-        },
-        onRetry(ms) {
-          retryMs = ms
-        },
-      })
-      finish = () => {
-        isWhole = false // half an event may be a whole response; it never is where to go on
-        parser.feed('\n\n')
-      }
-      return (chunk) => {
-        parser.feed(decoder.decode(chunk, { stream: true }))
-        return response !== undefined // nothing behind it matters
-      }
-    },
+    begin,
     /** The last event may lack its closing blank line. */
     end() {
       finish()
       finish = () => {}
-      return response
+      return found
     },
     lastEventId: () => lastEventId,
     retryMs: () => retryMs,

@@ -4,7 +4,6 @@
  * CPU, refuses bare results, and never re-opens a lost session.
  */
 import { isRecord } from '../../adcp/json.js'
-import { boundedText } from '../rows/json.js'
 import {
   type Agent,
   type AgentOptions,
@@ -14,9 +13,9 @@ import {
   type Budget,
   type CallFailure,
   callFailed,
+  isRead,
   remaining,
 } from './agent.js'
-import { type Found, objectIn, readAnswer, unwrapped } from './answer.js'
 import { createRpc, errorOfRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
 import { within } from './within.js'
 
@@ -45,46 +44,37 @@ export type McpAgent = Agent & {
   tools(budget: Budget): Promise<unknown>
 }
 
-function texts(content: unknown): string[] {
-  if (!Array.isArray(content)) return []
-  return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
-}
-
-/**
- * docs/protocol.md#mcp: isError, structuredContent, then the first text that is an object; or
- * bare.
- */
-export function locateMcp(message: unknown): Found | undefined {
-  const result = isRecord(message) ? message.result : undefined
-  if (!isRecord(result)) return undefined
-  const failed = result.isError === true
-  const written = texts(result.content)
-  const text = boundedText(written[0])
-  if (isRecord(result.structuredContent)) {
-    return { payload: unwrapped(result.structuredContent), failed, ...(text && { text }) }
-  }
-  for (const each of written) {
-    const payload = objectIn(each)
-    if (payload) return { payload: unwrapped(payload), failed }
-  }
-  if (written.length > 0) return { failed, ...(text && { text }) }
-  return result.content === undefined ? { payload: result, failed } : undefined
-}
-
 /** The handshake was understood as a request and turned down, so a different revision may be spoken. */
 function isRefusal(outcome: RpcOutcome): boolean {
   if (outcome.kind === 'rpc_error') return true
-  if (outcome.kind === 'result') return false
+  if (outcome.kind !== 'failed') return false
   const { status = 300 } = outcome // a redirect that may not be followed
   return outcome.reason === 'protocol_error' && status >= 200 && status < 500
 }
 
+/**
+ * "The server MUST respond to requests containing that session ID with HTTP 404" once it has ended the session (MCP,
+ * "Session Management"). Every other status may come after the request was carried out.
+ */
 function lostSession(outcome: RpcOutcome, session: Session): boolean {
-  if (!session.losable || outcome.kind === 'result') return false
-  return outcome.status === 404 || outcome.status === 400
+  const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
+  return session.losable && hasStatus && outcome.status === 404
 }
 
-export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
+/** Servers that say so in another way exist. What was sent is not sent again, but the next call opens a session. */
+function mayBeLost(outcome: RpcOutcome, session: Session): boolean {
+  const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
+  return session.losable && hasStatus && outcome.status === 400
+}
+
+/** Why a step of the handshake opened nothing. */
+function unopened(outcome: Exclude<RpcOutcome, { kind: 'value' }>): Opened {
+  if (outcome.kind === 'answer') throw new Error('a handshake is asked for as a value')
+  if (isRefusal(outcome)) return { kind: 'refused', message: outcome.message }
+  return outcome as CallFailure
+}
+
+export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAgent {
   const rpc = createRpc(send)
   const credentials = authHeaders(auth)
   let session: Session | undefined
@@ -96,13 +86,12 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       headers: credentials,
       method: 'initialize',
       params: { protocolVersion: VERSIONS[0], capabilities: {}, clientInfo: CLIENT },
+      as: 'value',
       budget,
       resumable: true,
     })
-    if (outcome.kind !== 'result') {
-      return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
-    }
-    const result = isRecord(outcome.skimmed.value) ? outcome.skimmed.value.result : undefined
+    if (outcome.kind !== 'value') return unopened(outcome)
+    const { value: result } = outcome
     if (!isRecord(result) || typeof result.protocolVersion !== 'string') {
       return { kind: 'refused', message: 'initialize was answered without a protocol version' }
     }
@@ -143,17 +132,19 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       headers: { ...headers, 'mcp-method': 'server/discover' },
       method: 'server/discover',
       params: { _meta: meta },
+      as: 'value',
       budget,
     })
-    if (outcome.kind === 'result') return { kind: 'open', session: { headers, meta, losable: false } }
-    return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
+    if (outcome.kind === 'value') return { kind: 'open', session: { headers, meta, losable: false } }
+    return unopened(outcome)
   }
 
   /** Agents without any handshake exist: they answer tools/list to anybody. */
   async function bare(budget: Budget): Promise<Opened> {
-    const outcome = await rpc({ url, headers: credentials, method: 'tools/list', params: {}, budget })
-    if (outcome.kind === 'result') return { kind: 'open', session: { headers: credentials, losable: false } }
-    return isRefusal(outcome) ? { kind: 'refused', message: outcome.message } : (outcome as CallFailure)
+    const listed = { url, headers: credentials, method: 'tools/list', params: {}, budget }
+    const outcome = await rpc({ ...listed, as: 'value' })
+    if (outcome.kind === 'value') return { kind: 'open', session: { headers: credentials, losable: false } }
+    return unopened(outcome)
   }
 
   async function shakeHands(budget: Budget): Promise<Opened> {
@@ -190,15 +181,21 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       headers: meta ? { ...headers, 'mcp-method': method, 'mcp-name': task } : headers,
       method,
       params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
+      as: 'mcp',
+      ...(bounds && { bounds }),
       budget,
       resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
     })
   }
 
   function interpret(outcome: RpcOutcome): AgentOutcome {
-    if (outcome.kind === 'result') return readAnswer(outcome.skimmed, locateMcp)
-    if (outcome.kind === 'failed') return outcome
-    return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+    if (outcome.kind === 'answer') return outcome.outcome
+    if (outcome.kind === 'rpc_error') {
+      return { kind: 'error', error: errorOfRpc(outcome.code, outcome.message) }
+    }
+    return outcome.kind === 'failed'
+      ? outcome
+      : callFailed('protocol_error', 'a value where an answer was asked')
   }
 
   /** `lost`: the agent does not know the session any more, so the request was not executed. */
@@ -212,15 +209,18 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
     if (opened.kind === 'refused') return callFailed('not_an_agent', opened.message)
     if (opened.kind === 'failed') return opened
     const outcome = await request(task, args, opened.session, remaining(budget, startedAt, Date.now()))
-    if (!lostSession(outcome, opened.session)) return interpret(outcome)
-    if (session === opened.session) session = undefined
-    return { kind: 'lost', outcome: interpret(outcome) }
+    const isLost = lostSession(outcome, opened.session)
+    const isOver = isLost || mayBeLost(outcome, opened.session)
+    if (isOver && session === opened.session) session = undefined
+    return isLost ? { kind: 'lost', outcome: interpret(outcome) } : interpret(outcome)
   }
 
   async function call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome> {
     const startedAt = Date.now()
     const first = await callOnce(task, args, budget)
     if (first.kind !== 'lost') return first
+    // Who asked for a change decides whether it is asked for again: under its key, and after writing that down.
+    if (!isRead(task)) return callFailed('unreachable', 'the session was lost', 0)
     const second = await callOnce(task, args, remaining(budget, startedAt, Date.now()))
     return second.kind === 'lost' ? second.outcome : second
   }
@@ -236,12 +236,11 @@ export function createMcpAgent({ send, url, auth }: AgentOptions): McpAgent {
       headers: meta ? { ...headers, 'mcp-method': method } : headers,
       method,
       params: meta ? { _meta: meta } : {},
+      as: 'value',
       budget,
       resumable: !meta,
     })
-    const { result } =
-      outcome.kind === 'result' && isRecord(outcome.skimmed.value) ? outcome.skimmed.value : {}
-    return isRecord(result) ? result.tools : undefined
+    return outcome.kind === 'value' && isRecord(outcome.value) ? outcome.value.tools : undefined
   }
 
   return {

@@ -5,7 +5,6 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Failed, Send, SendFailure } from '../../net/send.js'
-import type { Skimmed } from '../rows/skim.js'
 import { type Budget, remaining } from './agent.js'
 import { type EventStream, isEventStream } from './event-stream.js'
 
@@ -24,16 +23,18 @@ export type Broken = {
   /** The request's own, begun at `startedAt`. */
   budget: Budget
   startedAt: number
+  /** Of all streams together. */
   maxBytes: number
 }
 
 /** Undefined when the response cannot be had this way: how the first stream ended is then the outcome. */
 export async function resume(
   broken: Broken,
-): Promise<{ kind: 'response'; skimmed: Skimmed } | Failed | undefined> {
+): Promise<{ kind: 'response'; messages: readonly Uint8Array[] } | Failed | undefined> {
   const { send, url, headers, events, budget, startedAt, maxBytes } = broken
   const timeLeft = () => remaining(budget, startedAt, Date.now()).timeoutMs
   let misses = 0
+  let bytes = 0
   for (let streams = 0; streams < MAX_STREAMS && misses < MAX_MISSES; streams++) {
     const id = events.lastEventId()
     if (id === undefined) return undefined
@@ -50,13 +51,14 @@ export async function resume(
       url,
       headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
       timeoutMs: timeLeft(),
-      maxBytes,
+      maxBytes: Math.max(1, maxBytes - bytes),
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
       enough: (answer) => (isEventStream(answer) ? events.begin() : undefined),
     })
-    const skimmed = events.end()
-    if (skimmed) return { kind: 'response', skimmed }
+    const messages = events.end()
+    if (reply.kind === 'reply') bytes += reply.body.byteLength
+    if (messages.length > 0) return { kind: 'response', messages }
     if (reply.kind === 'failed' && !MISSES.has(reply.reason)) return reply
     const isOpen = reply.kind === 'reply' && reply.status === 200 && isEventStream(reply.headers)
     if (reply.kind === 'reply' && !isOpen && !UNAVAILABLE.has(reply.status)) return undefined

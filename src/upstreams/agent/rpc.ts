@@ -2,17 +2,18 @@
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end
  * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
  */
-import { isRecord } from '../../adcp/json.js'
 import type { Failed, Reply, Send, SendOutcome } from '../../net/send.js'
-import { boundedText } from '../rows/json.js'
-import { type Skimmed, skim } from '../rows/skim.js'
-import { type AgentError, type Budget, type CallFailure, callFailed } from './agent.js'
+import type { RowBounds } from '../rows/read-rows.js'
+import { type AgentError, type AgentOutcome, type Budget, type CallFailure, callFailed } from './agent.js'
 import { agentError } from './answer.js'
 import { createEventStream, isEventStream } from './event-stream.js'
+import { messageKind, readReply } from './reader.js'
+import type { ReadAs, Reading } from './reading.js'
 import { resume } from './resume.js'
 
-/** Decoded bytes of one answer; a page of one hundred rows of the largest size we keep fits several times. */
+/** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
 const MAX_ANSWER_BYTES = 32 * 1024 * 1024
+const MAX_VALUE_BYTES = 1024 * 1024 // of a handshake or a list of tools
 const MAX_RETRY_AFTER_MS = 60 * 60 * 1_000
 
 /**
@@ -29,12 +30,18 @@ export type RpcRequest = {
   method: string
   params?: unknown
   budget: Budget
+  /** What the result is. */
+  as: ReadAs
+  bounds?: RowBounds
   /** An event stream that ends before the response is resumed where it gave event ids. */
   resumable?: boolean
 }
 
 export type RpcOutcome =
-  | { kind: 'result'; skimmed: Skimmed; headers: Record<string, string> }
+  /** Asked for as a value. */
+  | { kind: 'value'; value: unknown; headers: Record<string, string> }
+  /** Asked for as an AdCP answer. `pending`: the A2A task that is still worked on. */
+  | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
   | { kind: 'rpc_error'; code: number; message: string; status: number }
   | (CallFailure & { status?: number })
 
@@ -70,35 +77,6 @@ export function statusFailure({ status, headers }: Reply): CallFailure | undefin
   return undefined
 }
 
-function isResponse(value: unknown, id: number): value is Record<string, unknown> {
-  if (!isRecord(value) || value.method !== undefined) return false
-  // Some agents write the id as a text; an error before they read it carries none.
-  return String(value.id) === String(id) || (value.id === null && value.error !== undefined)
-}
-
-function trySkim(bytes: Uint8Array): Skimmed | undefined {
-  try {
-    return skim(bytes)
-  } catch {
-    return undefined // not JSON: an ordinary way for an upstream to be wrong
-  }
-}
-
-function readResponse(message: Uint8Array, id: number): Skimmed | undefined {
-  const skimmed = trySkim(message)
-  return skimmed && isResponse(skimmed.value, id) ? skimmed : undefined
-}
-
-/** As `readResponse`, and out of a batch too. */
-function readJson(body: Uint8Array, id: number): Skimmed | undefined {
-  const message = trySkim(body)
-  if (!message) return undefined
-  if (isResponse(message.value, id)) return message
-  const batch = message.whole()
-  const response = Array.isArray(batch) ? batch.find((each) => isResponse(each, id)) : undefined
-  return response && { value: response, rows: [], whole: () => response }
-}
-
 /** A JSON-RPC error as an AdCP error, for outcomes where the agent understood us and said no. */
 export function errorOfRpc(code: number, message: string): AgentError {
   if (code === -32601) return agentError('NOT_IMPLEMENTED', message)
@@ -111,31 +89,30 @@ function brokeOff(reply: SendOutcome): boolean {
   return reply.kind === 'reply' ? reply.status === 200 : reply.reason === 'broken_body'
 }
 
-function understand(
-  response: Skimmed | undefined,
-  { status, headers }: Pick<Reply, 'status' | 'headers'>,
-): RpcOutcome {
-  const message = response?.value
-  if (!response || !isRecord(message)) {
+/** JSON is UTF-8 (RFC 8259, section 8.1). Texts in wider units hold other words for whoever believes the header. */
+function isWide({ headers }: Pick<Reply, 'headers'>): boolean {
+  return /charset\s*=\s*"?(utf-?(16|32)|ucs-?[24])/i.test(headers['content-type'] ?? '')
+}
+
+function outcomeOf(reading: Reading, { status, headers }: Pick<Reply, 'status' | 'headers'>): RpcOutcome {
+  if (reading.kind === 'none') {
     return { ...callFailed('protocol_error', `HTTP ${status} without a JSON-RPC answer`), status }
   }
-  if (!isRecord(message.error)) return { kind: 'result', skimmed: response, headers }
-  return {
-    kind: 'rpc_error',
-    code: Number(message.error.code),
-    message: boundedText(message.error.message) ?? 'no message',
-    status,
-  }
+  if (reading.kind === 'too_large') return { ...callFailed('too_large', reading.message), status }
+  if (reading.kind === 'rpc_error') return { ...reading, status }
+  return reading.kind === 'value' ? { ...reading, headers } : reading
 }
 
 export function createRpc(send: Send) {
   let lastId = 0
 
   return async function post(request: RpcRequest): Promise<RpcOutcome> {
-    const { url, headers, method, params, budget, resumable } = request
+    const { url, headers, method, params, budget, as, bounds = {}, resumable } = request
     const id = ++lastId
     const startedAt = Date.now()
-    const events = createEventStream((message) => readResponse(message, id))
+    const maxBytes = as === 'value' ? MAX_VALUE_BYTES : MAX_ANSWER_BYTES
+    const events = createEventStream((message) => messageKind(message, id))
+    const read = (messages: readonly Uint8Array[]) => readReply(url, { messages, id, as, bounds })
     const opened: { headers?: Record<string, string> } = {} // of an event stream, also of one that breaks off
     const reply = await send({
       url,
@@ -143,7 +120,7 @@ export function createRpc(send: Send) {
       headers: { ...RPC_HEADERS, ...headers },
       body: JSON.stringify({ jsonrpc: '2.0', id, method, ...(params !== undefined && { params }) }),
       timeoutMs: budget.timeoutMs,
-      maxBytes: MAX_ANSWER_BYTES,
+      maxBytes,
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
       enough(answer) {
@@ -152,20 +129,21 @@ export function createRpc(send: Send) {
         return events.begin()
       },
     })
-    const response = events.end()
-    if (resumable && opened.headers && !response && brokeOff(reply)) {
+    const messages = events.end()
+    if (resumable && opened.headers && messages.length === 0 && brokeOff(reply)) {
       const session = opened.headers['mcp-session-id']
       const resumed = await resume({
-        ...{ send, url, events, budget, startedAt, maxBytes: MAX_ANSWER_BYTES },
+        ...{ send, url, events, budget, startedAt, maxBytes },
         headers: { ...headers, ...(session && { 'mcp-session-id': session }) },
       })
       if (resumed?.kind === 'failed') return networkFailure(resumed)
-      if (resumed) return understand(resumed.skimmed, { status: 200, headers: opened.headers })
+      if (resumed) return outcomeOf(await read(resumed.messages), { status: 200, headers: opened.headers })
     }
     if (reply.kind === 'failed') return networkFailure(reply)
     const failure = statusFailure(reply)
     if (failure) return { ...failure, status: reply.status }
-    return understand(opened.headers ? response : readJson(reply.body, id), reply)
+    if (isWide(reply)) return callFailed('protocol_error', 'JSON in another encoding than UTF-8')
+    return outcomeOf(await read(opened.headers ? messages : [reply.body]), reply)
   }
 }
 

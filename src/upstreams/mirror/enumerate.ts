@@ -12,7 +12,6 @@ import {
   callFailed,
   type Payload,
 } from '../agent/agent.js'
-import { encodeRows } from '../agent/answer.js'
 import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes } from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 
@@ -69,7 +68,7 @@ async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): P
   for (let polls = 0; polls < MAX_POLLS; polls++) {
     if (outcome.kind !== 'answer') return outcome
     const { status, task_id: taskId, result } = outcome.payload
-    if (isRecord(result)) return { kind: 'answer', payload: result, rows: encodeRows(result.signals) }
+    if (isRecord(result)) return { kind: 'answer', payload: result, rows: outcome.rows }
     if ((status !== 'submitted' && status !== 'working') || typeof taskId !== 'string') return outcome
     await sleep(POLL_MS)
     const polled = await ask('get_task_status', { task_id: taskId, include_result: true })

@@ -4,12 +4,14 @@
  */
 import type { Clock } from '../../net/clock.js'
 import type { Blobs } from '../blobs.js'
+import { collectAgain } from '../rows/collect.js'
 import { bytesOf, sharedBytes } from '../rows/shared-bytes.js'
 import type { Slab } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 import type { Held } from './mirror.js'
 
-const FORMAT = 1
+const FORMAT = 2
+const UNWRITTEN = 1 // rows as they came: what they say is found out again
 const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const CONFIRM_EVERY_MS = 30_000
@@ -50,11 +52,11 @@ function encode({ slice, domains, confirmedAt, cacheScope }: Held, credential: s
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
-function decode(parts: readonly Uint8Array[], credential: string): Held | undefined {
+async function decode(parts: readonly Uint8Array[], credential: string): Promise<Held | undefined> {
   const [head, digests, chunkOf, start, length, ...chunks] = parts
   if (!head || !digests || !chunkOf || !start || !length) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
-  if (header.format !== FORMAT) return undefined
+  if (header.format !== FORMAT && header.format !== UNWRITTEN) return undefined
   const { format, domains, confirmedAt, cacheScope, credential: readWith, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
@@ -65,9 +67,13 @@ function decode(parts: readonly Uint8Array[], credential: string): Held | undefi
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
   const described = readWith === credential ? rest : untokened
+  const content =
+    format === UNWRITTEN
+      ? await collectAgain(rows)
+      : { rows, digests: new BigUint64Array(sharedBytes(digests)), domains }
   return {
-    slice: { ...described, rows, digests: new BigUint64Array(sharedBytes(digests)) },
-    domains,
+    slice: { ...described, rows: content.rows, digests: content.digests },
+    domains: content.domains,
     confirmedAt,
     ...(cacheScope && { cacheScope }),
   }
@@ -118,7 +124,7 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     },
     async load(key: Key, credential: string): Promise<Held | undefined> {
       const parts = await blobs.read(nameOf(key))
-      const held = parts && decode(parts, credential)
+      const held = parts && (await decode(parts, credential))
       if (!held) return undefined
       return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
     },

@@ -1,21 +1,17 @@
 /**
- * Gathers rows into what a slice is made of: validated, each once, hashed, counted when refused. Works in small
- * portions, so that a page of any size never holds the event loop.
+ * Gathers the read rows of many answers into what a slice is made of: each segment once, hashed, counted when refused.
+ * Works in portions, so that an answer of any size never holds the event loop.
  */
-
-import { hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isRecord } from '../../adcp/json.js'
-import { boundedText } from './json.js'
-import { type ReadRow, readRow } from './listing.js'
-import { createSlabWriter, type Slab } from './slab.js'
+import { createDigestSet } from './digest-set.js'
+import { listingBytes, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
+import { createSlabWriter, type Slab, slabRow } from './slab.js'
 import type { RefusedRow } from './slice.js'
 
-const PORTION = 100 // rows between two turns of the loop: under a millisecond of work
+const PORTION = 1_000 // rows between two turns of the loop: a millisecond of work
+const REREAD = 100 // the same for rows that are parsed again
 const MAX_DOMAINS = 100_000
 const FIRST_DIGESTS = 1_024
-const MAX_REFUSED = 1_000 // named; the others are counted
-const MAX_NAME = 300
 
 export type Collected = {
   rows: Slab
@@ -38,24 +34,9 @@ function grownDigests(from: BigUint64Array, rows: number): BigUint64Array {
   return to
 }
 
-export function digestOf(bytes: Uint8Array): bigint {
-  return hash('sha256', bytes, 'buffer').readBigUInt64BE(0)
-}
-
-/** The names in a refused row: its segment, and its reference as `domain/id`, `url#id` or the bare id. */
-function namesOf(reason: string, row: Readonly<Record<string, unknown>> = {}): RefusedRow {
-  const ref = [row.signal_ref, row.signal_id].find(isRecord) ?? {}
-  const segment = boundedText(row.signal_agent_segment_id, MAX_NAME)
-  const id = boundedText(ref.signal_id ?? ref.id, MAX_NAME)
-  const domain = boundedText(ref.data_provider_domain, MAX_NAME)
-  const source = boundedText(ref.signal_source_url ?? ref.agent_url, MAX_NAME)
-  const signal = id && (domain ? `${domain}/${id}` : source ? `${source}#${id}` : id)
-  return { reason, ...(segment && { segment }), ...(signal && { signal }) }
-}
-
 export function createCollector() {
   const writer = createSlabWriter()
-  const seen = new Set<string>()
+  const seen = createDigestSet()
   const dropped = new Map<string, number>()
   const refused: RefusedRow[] = []
   const domains = new Set<string>()
@@ -63,42 +44,41 @@ export function createCollector() {
   let count = 0
   let bytes = 0
 
-  function drop({ reason, row }: Omit<Extract<ReadRow, { kind: 'dropped' }>, 'kind'>): void {
-    dropped.set(reason, (dropped.get(reason) ?? 0) + 1)
-    if (refused.length < MAX_REFUSED) refused.push(namesOf(reason, row))
+  function drop(reason: string, rows: number, named: readonly RefusedRow[]): void {
+    dropped.set(reason, (dropped.get(reason) ?? 0) + rows)
+    refused.push(...named.slice(0, MAX_REFUSED - refused.length))
   }
 
-  /** Gives whether the row was a repetition. */
-  function takeOne(raw: Uint8Array): boolean {
-    const row = readRow(raw)
-    if (row.kind === 'dropped') {
-      drop(row)
-      return false
-    }
-    const { signal_agent_segment_id: segment, signal_ref: ref } = row.listing
-    if (seen.has(segment)) {
-      drop({ reason: 'repeated', row: row.listing }) // one handle, one signal: activation could not tell two rows apart
-      return true
-    }
-    seen.add(segment)
-    if (ref?.scope === 'data_provider' && domains.size < MAX_DOMAINS) domains.add(ref.data_provider_domain)
+  function keep(row: Uint8Array, digest: bigint): void {
     if (count === digests.length) digests = grownDigests(digests, count * 2)
-    digests[count] = digestOf(row.bytes)
-    writer.append(row.bytes)
-    bytes += row.bytes.byteLength
+    digests[count] = digest
+    writer.append(row)
+    bytes += row.byteLength
     count += 1
-    return false
+  }
+
+  async function take(rows: ReadRows): Promise<Taken> {
+    let repeated = 0
+    let at = 0
+    for (const row of listingBytes(rows)) {
+      if (at > 0 && at % PORTION === 0) await nextTurn()
+      if (seen.add(rows.segments[at] as bigint)) keep(row, rows.digests[at] as bigint)
+      else {
+        // One handle, one signal: activation could not tell two rows apart.
+        const isNamed = refused.length < MAX_REFUSED
+        drop('repeated', 1, isNamed ? [refusedRow('repeated', JSON.parse(Buffer.from(row).toString()))] : [])
+        repeated += 1
+      }
+      at += 1
+    }
+    for (const [reason, times] of Object.entries(rows.dropped)) drop(reason, times, [])
+    refused.push(...rows.refused.slice(0, MAX_REFUSED - refused.length))
+    for (const domain of rows.domains) if (domains.size < MAX_DOMAINS) domains.add(domain)
+    return { fresh: rows.elements - repeated, repeated }
   }
 
   return {
-    async take(rows: readonly Uint8Array[]): Promise<Taken> {
-      let repeated = 0
-      for (let at = 0; at < rows.length; at++) {
-        if (at > 0 && at % PORTION === 0) await nextTurn()
-        if (takeOne(rows[at] as Uint8Array)) repeated += 1
-      }
-      return { fresh: rows.length - repeated, repeated }
-    },
+    take,
     rows: () => count,
     bytes: () => bytes,
     finish(): Collected {
@@ -114,3 +94,16 @@ export function createCollector() {
 }
 
 export type Collector = ReturnType<typeof createCollector>
+
+/** Rows that an earlier release kept, read again by the rules of today. */
+export async function collectAgain(slab: Slab): Promise<Collected> {
+  const collector = createCollector()
+  for (let row = 0; row < slab.count; row += REREAD) {
+    const portion = Array.from({ length: Math.min(REREAD, slab.count - row) }, (_, at) =>
+      slabRow(slab, row + at),
+    )
+    await collector.take(readRows(portion))
+    await nextTurn()
+  }
+  return collector.finish()
+}

@@ -1,4 +1,8 @@
-/** Reading JSON that others wrote: parsed under a bound on nesting, looked at without trust. */
+/**
+ * Reading JSON that others wrote: measured before anything is allocated for it, parsed under bounds, looked at without
+ * trust.
+ */
+import { isRecord } from '../../adcp/json.js'
 
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
@@ -6,8 +10,24 @@ const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
+const COLON = 0x3a
+const COMMA = 0x2c
 // What is parsed is later written again, and writing recurses: nested deeper than this, only an attack means it.
 const MAX_DEPTH = 100
+// Sixteen million elements of two bytes each took 1.7 GB of heap: what is parsed whole is bounded in values, not bytes.
+const MAX_VALUES = 200_000
+
+/** What a JSON text is made of, told from its bytes. Exact where the text is JSON, a bound where it is not. */
+export type Measure = {
+  /** How deep objects and arrays are nested in one another. */
+  depth: number
+  /** Scalars, objects and arrays. */
+  values: number
+  /** `"name":value` pairs, also those that a later one of the same name takes back. */
+  members: number
+  /** A string has an escape in it. */
+  escaped: boolean
+}
 
 /** A text, cut; undefined when there is none. */
 export function boundedText(value: unknown, length = 500): string | undefined {
@@ -21,40 +41,67 @@ export function bufferOf(bytes: Uint8Array): Buffer {
 
 /** Index after the string that opens at `at`, or -1 when it never closes. */
 export function endOfString(json: Buffer, at: number): number {
-  for (let quote = json.indexOf(QUOTE, at + 1); quote !== -1; quote = json.indexOf(QUOTE, quote + 1)) {
-    let slashes = 0
-    while (json[quote - 1 - slashes] === BACKSLASH) slashes += 1
-    if (slashes % 2 === 0) return quote + 1
+  for (let next = at + 1; next < json.length; next++) {
+    const byte = json[next]
+    if (byte === BACKSLASH) next += 1
+    else if (byte === QUOTE) return next + 1
   }
   return -1
 }
 
-function isTooDeep(json: Buffer): boolean {
-  let depth = 0
+/** One pass over the bytes; it allocates nothing. */
+export function measure(json: Uint8Array): Measure {
+  let [depth, deepest, values, members] = [0, 0, 1, 0]
+  let escaped = false
+  let inString = false
   for (let at = 0; at < json.length; at++) {
     const byte = json[at]
-    if (byte === QUOTE) {
-      at = endOfString(json, at) - 1
-      if (at < 0) return false // the parser will say what is wrong
-    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+    if (inString) {
+      if (byte === BACKSLASH) {
+        escaped = true
+        at += 1
+      } else if (byte === QUOTE) inString = false
+    } else if (byte === QUOTE) inString = true
+    else if (byte === COMMA) values += 1
+    else if (byte === COLON) members += 1
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      values += 1
       depth += 1
-      if (depth > MAX_DEPTH) return true
+      if (depth > deepest) deepest = depth
     } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1
   }
-  return false
+  return { depth: deepest, values, members, escaped }
 }
 
-/** Throws a SyntaxError when it is not JSON, or nested too deeply. */
-export function parseJson(bytes: Uint8Array): unknown {
-  const json = bufferOf(bytes)
-  if (isTooDeep(json)) throw new SyntaxError('nested too deeply')
-  return JSON.parse(json.toString())
+/** The members of all objects in a parsed value: fewer than were measured when a name stood twice in one of them. */
+export function countMembers(value: unknown): number {
+  if (Array.isArray(value)) {
+    let count = 0
+    for (const each of value) if (typeof each === 'object') count += countMembers(each)
+    return count
+  }
+  if (!isRecord(value)) return 0
+  const names = Object.keys(value)
+  let count = names.length
+  for (const name of names) {
+    const held = value[name]
+    if (typeof held === 'object') count += countMembers(held)
+  }
+  return count
 }
 
-/** Undefined when it is not JSON: an ordinary way for the other side to be wrong. */
-export function tryParseJson(bytes: Uint8Array): unknown {
+/** Throws a SyntaxError when it is not JSON, a RangeError when it is nested too deeply or holds too many values. */
+export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): unknown {
+  const { depth, values } = measure(bytes)
+  if (depth > MAX_DEPTH) throw new RangeError(`nested more than ${MAX_DEPTH} deep`)
+  if (values > maxValues) throw new RangeError(`more than ${maxValues} values`)
+  return JSON.parse(bufferOf(bytes).toString())
+}
+
+/** Undefined when it is not JSON, or more than a bound lets be read: an ordinary way for the other side to be wrong. */
+export function tryParseJson(bytes: Uint8Array, maxValues?: number): unknown {
   try {
-    return parseJson(bytes)
+    return parseJson(bytes, maxValues)
   } catch {
     return undefined
   }

@@ -1,27 +1,45 @@
 /**
- * One row as it came -> one listing, or the reason it cannot be one. Rows stand alone: a bad one never costs the page
- * (specification, "Signal"; docs/protocol.md#how-agents-differ).
+ * One row as it came -> one listing, or the reason it cannot be one. This is the only place where a row's bytes get
+ * their meaning: they are parsed once, a row that could be read in two ways is refused, and what is kept is written
+ * from what was validated. Rows stand alone: a bad one never costs the page (specification, "Signal").
  */
 
 import { createChecks } from '../../adcp/checks.js'
 import { isRecord } from '../../adcp/json.js'
 import { SignalRow } from '../../adcp/signal.js'
-import { bufferOf } from './json.js'
+import { bufferOf, countMembers, measure } from './json.js'
 import { modernise } from './legacy.js'
 import { createPruner } from './prune.js'
 import type { Listing } from './slice.js'
+import { writeListing } from './written.js'
 
-const MAX_ROW_BYTES = 64 * 1024
+/** The largest row that is read when nothing else is said. */
+export const ROW_BYTES = 256 * 1024
+const MAX_DEPTH = 32 // the protocol's deepest field stands at nine
 
 /** Why a row was read and not kept; `bad_<field>` names the first field that breaks the schema. */
-export type Dropped = 'too_large' | 'malformed' | 'product_scope' | 'repeated' | `bad_${string}`
+export type Dropped =
+  | 'too_large'
+  | 'too_deep'
+  | 'malformed'
+  | 'duplicate_member'
+  | 'control_characters'
+  | 'product_scope'
+  | 'repeated'
+  | 'holds_secret'
+  | `bad_${string}`
 
 export type ReadRow =
-  | { kind: 'listing'; listing: Listing; bytes: Uint8Array }
+  /** `text`: the listing as it is kept. */
+  | { kind: 'listing'; listing: Listing; text: string }
   /** `row` as far as it could be read: who asks which row it was has nothing else to go by. */
   | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
 
 const FIELDS = new Set(Object.keys(SignalRow.properties))
+// Control characters and halves of surrogate pairs. Tab and line breaks stand in honest descriptions; U+0000 and a half
+// pair no database takes, and the others steer terminals.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these are looked for
+const BAD_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f]|\p{Surrogate}/u
 
 // Lengths in UTF-16 units (`unicode: false`; ajv would warn): counting code points is a tenth of reading a row, and
 // the bounds are ours.
@@ -29,13 +47,20 @@ const check = createChecks({ strictNumbers: true, unicode: false, logger: false 
 const { conforms, errors } = check<Listing>(SignalRow)
 const prune = createPruner(SignalRow)
 
-/** Rows are bounded in bytes, and cut to known fields after this: no need to look at their nesting first. */
 function parse(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(bufferOf(bytes).toString())
   } catch {
     return undefined // counted as malformed by who asked
   }
+}
+
+/** Looks at texts and at names: what came in an escape may be either. */
+function hasBadText(value: unknown): boolean {
+  if (typeof value === 'string') return BAD_TEXT.test(value)
+  if (Array.isArray(value)) return value.some(hasBadText)
+  if (!isRecord(value)) return false
+  return Object.entries(value).some(([name, held]) => BAD_TEXT.test(name) || hasBadText(held))
 }
 
 /** A closed set of words: whatever an agent sends, the reasons stay countable. */
@@ -50,14 +75,18 @@ function badField(): Dropped {
   return 'bad_row'
 }
 
-export function readRow(raw: Uint8Array): ReadRow {
-  if (raw.byteLength > MAX_ROW_BYTES) return { kind: 'dropped', reason: 'too_large' }
+/** `maxBytes`: of the row as it came. */
+export function readRow(raw: Uint8Array, maxBytes = ROW_BYTES): ReadRow {
+  if (raw.byteLength > maxBytes) return { kind: 'dropped', reason: 'too_large' }
+  const { depth, members, escaped } = measure(raw)
+  if (depth > MAX_DEPTH) return { kind: 'dropped', reason: 'too_deep' }
   const parsed = parse(raw)
   if (!isRecord(parsed)) return { kind: 'dropped', reason: 'malformed' }
+  // `JSON.parse` keeps the last of two members of one name; whoever reads the bytes otherwise may take the first.
+  if (countMembers(parsed) !== members) return { kind: 'dropped', reason: 'duplicate_member', row: parsed }
   const row = prune(modernise(parsed))
   if (!conforms(row)) return { kind: 'dropped', reason: badField(), row: parsed }
+  if (escaped && hasBadText(row)) return { kind: 'dropped', reason: 'control_characters', row: parsed }
   if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope', row: parsed }
-  // A row that needed nothing is kept byte for byte: stringifying it again would cost as much as parsing it.
-  const bytes = row === parsed ? raw : Buffer.from(JSON.stringify(row))
-  return { kind: 'listing', listing: row, bytes }
+  return { kind: 'listing', listing: row, text: writeListing(row) }
 }

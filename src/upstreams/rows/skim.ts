@@ -5,6 +5,9 @@
  */
 import { bufferOf, endOfString, parseJson, tryParseJson } from './json.js'
 
+/** Elements of one array when nothing else is said: agents that do not paginate send everything at once. */
+export const PAGE_ROWS = 100_000
+
 const QUOTE = 0x22
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
@@ -50,8 +53,8 @@ function findArray(bytes: Buffer, from: number): number {
   return -1
 }
 
-/** Splits the array that opens at `bracket`; undefined when it never closes. */
-function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
+/** Splits the array that opens at `bracket`; undefined when it never closes. Throws a RangeError beyond `maxRows`. */
+function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | undefined {
   const rows: Uint8Array[] = []
   let depth = 0
   let start = -1
@@ -70,7 +73,10 @@ function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
       depth -= 1
       end = at + 1
     } else if (byte === COMMA || byte === CLOSE_BRACKET) {
-      if (start !== -1) rows.push(bytes.subarray(start, end > start ? end : at))
+      if (start !== -1) {
+        if (rows.length === maxRows) throw new RangeError(`more than ${maxRows} rows in one answer`)
+        rows.push(bytes.subarray(start, end > start ? end : at))
+      }
       if (byte === CLOSE_BRACKET) return { from: bracket + 1, to: at, rows }
       start = -1
     } else if (start === -1 && byte > SPACE) start = at
@@ -79,18 +85,21 @@ function splitArray(bytes: Buffer, bracket: number): Cut | undefined {
 }
 
 /** The one array of signals in the message; undefined when there is none or more than one to choose from. */
-function findCut(bytes: Buffer): Cut | undefined {
+function findCut(bytes: Buffer, maxRows: number): Cut | undefined {
   const bracket = findArray(bytes, 0)
   if (bracket === -1) return undefined
-  const cut = splitArray(bytes, bracket)
+  const cut = splitArray(bytes, bracket, maxRows)
   return cut && findArray(bytes, cut.to) === -1 ? cut : undefined
 }
 
-/** Throws a SyntaxError when the message is not JSON. A row that is not JSON is found when it is read. */
-export function skim(message: Uint8Array): Skimmed {
+/**
+ * Throws a SyntaxError when the message is not JSON, a RangeError when it holds more than may be read. A row that is
+ * not JSON is found when it is read.
+ */
+export function skim(message: Uint8Array, maxRows = PAGE_ROWS): Skimmed {
   const bytes = bufferOf(message)
   const whole = () => tryParseJson(bytes)
-  const cut = findCut(bytes)
+  const cut = findCut(bytes, maxRows)
   if (!cut) return { value: parseJson(bytes), rows: [], whole }
   const skeleton = Buffer.concat([bytes.subarray(0, cut.from), CUT_JSON, bytes.subarray(cut.to)])
   return { value: parseJson(skeleton), rows: cut.rows, whole }

@@ -1,0 +1,84 @@
+/**
+ * A few threads that take jobs one at a time. Jobs wait in a queue of their own key and the keys take turns, so that
+ * one who sends many delays nobody else's. A thread that runs out of memory or time ends with its job alone.
+ */
+import type { Transferable, Worker } from 'node:worker_threads'
+import { startThread } from './start-thread.js'
+
+export type PoolOptions = {
+  code: URL
+  size: number
+  /** Heap of one thread, in MB. */
+  heapMb: number
+  /** The longest that one job may take, ms. */
+  jobMs: number
+}
+
+type Waiting<Job, Reply> = {
+  job: Job
+  transfer: readonly Transferable[]
+  resolve(reply: Reply): void
+  reject(error: Error): void
+}
+
+/** The code is given one job a message, and answers each with one message. Threads start when they are needed. */
+export function createPool<Job, Reply>({ code, size, heapMb, jobMs }: PoolOptions) {
+  const queues = new Map<string, Waiting<Job, Reply>[]>()
+  const idle: Worker[] = []
+  let running = 0
+
+  /** The next job of the key that has waited longest for its turn. */
+  function next(): Waiting<Job, Reply> | undefined {
+    const [first] = queues
+    if (!first) return undefined
+    const [key, queue] = first
+    const waiting = queue.shift()
+    queues.delete(key)
+    if (queue.length > 0) queues.set(key, queue)
+    return waiting
+  }
+
+  function work(worker: Worker, { job, transfer, resolve, reject }: Waiting<Job, Reply>): void {
+    const late = setTimeout(() => void worker.terminate(), jobMs)
+    const settle = (act: () => void) => {
+      clearTimeout(late)
+      worker.off('message', onMessage).off('error', onError).off('exit', onExit)
+      running -= 1
+      act()
+      serve()
+    }
+    const onMessage = (reply: Reply) => {
+      worker.unref()
+      idle.push(worker)
+      settle(() => resolve(reply))
+    }
+    const onError = (error: Error) => settle(() => reject(error))
+    const onExit = () => settle(() => reject(new Error(`a job took more than ${jobMs} ms`)))
+    worker.on('message', onMessage).on('error', onError).on('exit', onExit)
+    worker.ref() // a process does not end over a job
+    worker.postMessage(job, transfer)
+  }
+
+  function serve(): void {
+    while (running < size && queues.size > 0) {
+      const waiting = next()
+      if (!waiting) return
+      running += 1
+      work(idle.pop() ?? startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } }), waiting)
+    }
+  }
+
+  return {
+    /** What `transfer` names is the thread's from then on. Rejects when the thread died of the job. */
+    run(key: string, job: Job, transfer: readonly Transferable[] = []): Promise<Reply> {
+      return new Promise((resolve, reject) => {
+        const queue = queues.get(key) ?? []
+        queue.push({ job, transfer, resolve, reject })
+        queues.set(key, queue)
+        serve()
+      })
+    },
+  }
+}
+
+export type Pool<Job, Reply> = ReturnType<typeof createPool<Job, Reply>>

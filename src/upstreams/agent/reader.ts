@@ -1,0 +1,55 @@
+/**
+ * Reads what agents answered without holding up whoever serves: small answers where they are, large ones in a thread.
+ * There is one pool in a process, as there is one of libuv: its threads start when they are needed.
+ */
+import { availableParallelism } from 'node:os'
+import { createPool } from '../../threads/pool.js'
+import type { MessageKind } from './event-stream.js'
+import { holdsResponse, type Reading, type ReadingJob, readMessages } from './reading.js'
+
+const SMALL_BYTES = 16 * 1024 // read in well under a millisecond, whatever it holds
+const MOST_THREADS = 4
+const HEAP_MB = 512
+const JOB_MS = 20_000
+
+const pool = createPool<ReadingJob, Reading>({
+  code: new URL('./reading-worker.js', import.meta.url),
+  size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
+  heapMb: HEAP_MB,
+  jobMs: JOB_MS,
+})
+
+/**
+ * Whether a message of a stream is the response to request `id`. A large one is not parsed for that: it is taken for the
+ * last when it has a result or an error in it, and `readReply` finds out.
+ */
+export function messageKind(message: Buffer, id: number): MessageKind {
+  if (!message.includes('"id"')) return 'other'
+  if (message.byteLength <= SMALL_BYTES) return holdsResponse(message, id) ? 'last' : 'other'
+  return message.includes('"result"') || message.includes('"error"') ? 'last' : 'candidate'
+}
+
+/** Memory that a message has for itself can be handed over; a part of something larger is copied. */
+function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { buffer } = message
+  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === message.byteLength
+  return isWhole ? new Uint8Array(buffer) : new Uint8Array(message)
+}
+
+/** `key`: whose answer it is; the readings of one wait for each other. The messages are given away. */
+export async function readReply(key: string, job: ReadingJob): Promise<Reading> {
+  const size = job.messages.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  if (size === 0) return { kind: 'none' }
+  if (size <= SMALL_BYTES) return readMessages(job)
+  const messages = job.messages.map(owned)
+  try {
+    return await pool.run(
+      key,
+      { ...job, messages },
+      messages.map(({ buffer }) => buffer),
+    )
+  } catch (error) {
+    // The thread died of this answer alone.
+    return { kind: 'too_large', message: (error as Error).message }
+  }
+}

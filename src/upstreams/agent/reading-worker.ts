@@ -1,0 +1,18 @@
+/** The thread that reads large answers. What it read is handed over, not copied. */
+import { parentPort } from 'node:worker_threads'
+import { type ReadingJob, readMessages } from './reading.js'
+
+if (!parentPort) throw new Error('started outside of a thread')
+const port = parentPort
+
+port.on('message', (job: ReadingJob) => {
+  const reading = readMessages(job)
+  const rows =
+    reading.kind === 'answer' && reading.outcome.kind === 'answer' ? reading.outcome.rows : undefined
+  const { bytes, ends, digests, segments } = rows ?? {}
+  const columns = rows?.elements ? [bytes, ends, digests, segments] : []
+  port.postMessage(
+    reading,
+    columns.map((column) => column?.buffer as ArrayBuffer),
+  )
+})

@@ -1,0 +1,125 @@
+/**
+ * The rows of one answer, read: validated, hashed, written one after another, what could not be read counted. It is
+ * plain typed arrays, so that a thread can hand it over without a copy. Pure.
+ */
+import { hash } from 'node:crypto'
+import { isRecord } from '../../adcp/json.js'
+import { boundedText } from './json.js'
+import { type Dropped, ROW_BYTES, readRow } from './listing.js'
+import type { Listing, RefusedRow } from './slice.js'
+
+/** Refused rows that are named; the others are counted. */
+export const MAX_REFUSED = 1_000
+const MAX_NAME = 300
+
+/** The listings of one answer in its own order, and what it had beside them. */
+export type ReadRows = {
+  /** Rows as they came: those that were kept and those that were not. */
+  elements: number
+  /** Each listing as `writeListing` wrote it, one after another. */
+  bytes: Uint8Array
+  /** Where each listing ends in `bytes`. */
+  ends: Uint32Array
+  /** First 64 bits of SHA-256 over each listing's bytes. */
+  digests: BigUint64Array
+  /** The same over each listing's `signal_agent_segment_id`. */
+  segments: BigUint64Array
+  /** Provider domains that the listings name. */
+  domains: readonly string[]
+  dropped: Readonly<Record<string, number>>
+  refused: readonly RefusedRow[]
+}
+
+export type RowBounds = {
+  /** Of one row as it came. */
+  rowBytes?: number
+  /** Texts that no listing may hold: what we are known by at the agent that sent it. */
+  secrets?: readonly string[]
+}
+
+export function digestOf(bytes: Uint8Array | string): bigint {
+  return hash('sha256', bytes, 'buffer').readBigUInt64BE(0)
+}
+
+/** The names in a refused row: its segment, and its reference as `domain/id`, `url#id` or the bare id. */
+export function refusedRow(reason: Dropped, row: Readonly<Record<string, unknown>> = {}): RefusedRow {
+  const ref = [row.signal_ref, row.signal_id].find(isRecord) ?? {}
+  const segment = boundedText(row.signal_agent_segment_id, MAX_NAME)
+  const id = boundedText(ref.signal_id ?? ref.id, MAX_NAME)
+  const domain = boundedText(ref.data_provider_domain, MAX_NAME)
+  const source = boundedText(ref.signal_source_url ?? ref.agent_url, MAX_NAME)
+  const signal = id && (domain ? `${domain}/${id}` : source ? `${source}#${id}` : id)
+  return { reason, ...(segment && { segment }), ...(signal && { signal }) }
+}
+
+/** The bytes of each listing, views and not copies. */
+export function* listingBytes({ bytes, ends }: ReadRows): Generator<Uint8Array> {
+  let from = 0
+  for (const end of ends) {
+    yield bytes.subarray(from, end)
+    from = end
+  }
+}
+
+/** The listings themselves. */
+export function listingsOf(rows: ReadRows): Listing[] {
+  const decoder = new TextDecoder()
+  return [...listingBytes(rows)].map((bytes) => JSON.parse(decoder.decode(bytes)) as Listing)
+}
+
+export function readRows(
+  elements: readonly Uint8Array[],
+  { rowBytes = ROW_BYTES, secrets = [] }: RowBounds = {},
+): ReadRows {
+  const texts: Buffer[] = []
+  const ends: number[] = []
+  const digests: bigint[] = []
+  const segments: bigint[] = []
+  const domains = new Set<string>()
+  const dropped: Record<string, number> = {}
+  const refused: RefusedRow[] = []
+  let end = 0
+
+  function drop(reason: Dropped, row?: Readonly<Record<string, unknown>>): void {
+    dropped[reason] = (dropped[reason] ?? 0) + 1
+    if (refused.length < MAX_REFUSED) refused.push(refusedRow(reason, row))
+  }
+
+  for (const element of elements) {
+    const row = readRow(element, rowBytes)
+    if (row.kind === 'dropped') {
+      drop(row.reason, row.row)
+      continue
+    }
+    const { listing, text } = row
+    if (secrets.some((secret) => text.includes(secret))) {
+      drop('holds_secret')
+      continue
+    }
+    const bytes = Buffer.from(text)
+    end += bytes.byteLength
+    texts.push(bytes)
+    ends.push(end)
+    digests.push(digestOf(bytes))
+    segments.push(digestOf(listing.signal_agent_segment_id))
+    if (listing.signal_ref?.scope === 'data_provider') domains.add(listing.signal_ref.data_provider_domain)
+  }
+  const bytes = new Uint8Array(end) // its memory is its own, so that it can be handed over
+  texts.reduce((at, text) => {
+    bytes.set(text, at)
+    return at + text.byteLength
+  }, 0)
+  return {
+    elements: elements.length,
+    bytes,
+    ends: Uint32Array.from(ends),
+    digests: BigUint64Array.from(digests),
+    segments: BigUint64Array.from(segments),
+    domains: [...domains],
+    dropped,
+    refused,
+  }
+}
+
+/** What an answer without rows has. */
+export const NO_ROWS: ReadRows = readRows([])

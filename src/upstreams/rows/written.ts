@@ -1,0 +1,40 @@
+/**
+ * How a listing is written in a slice, and how its reference is read back without parsing the row. Both stand here
+ * because each is right only by the other: a row is written from what was validated, its reference first, so a row that
+ * does not begin with a reference has none.
+ */
+import type { SignalRef } from '../../adcp/reference.js'
+import type { Listing } from './slice.js'
+
+const REF = Buffer.from('{"signal_ref":{')
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const CLOSE = 0x7d
+
+function beginsWithRef(listing: Listing): boolean {
+  for (const name in listing) return name === 'signal_ref'
+  return false
+}
+
+/** The listing as JSON; `listing` is validated, so there is nothing in it that JSON would lose. */
+export function writeListing(listing: Listing): string {
+  const { signal_ref: ref } = listing
+  return JSON.stringify(!ref || beginsWithRef(listing) ? listing : { signal_ref: ref, ...listing })
+}
+
+/** The reference of a row that `writeListing` wrote; undefined when it has none. */
+export function writtenRef(row: Uint8Array): SignalRef | undefined {
+  for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return undefined
+  let inString = false
+  for (let at = REF.length; at < row.length; at += 1) {
+    const byte = row[at]
+    if (inString && byte === BACKSLASH) at += 1
+    else if (byte === QUOTE) inString = !inString
+    else if (byte === CLOSE && !inString) {
+      // A validated reference holds nothing but strings, so this is where it ends.
+      const text = Buffer.from(row.buffer, row.byteOffset, at + 1).toString('utf8', REF.length - 1)
+      return JSON.parse(text) as SignalRef
+    }
+  }
+  return undefined
+}

@@ -1,0 +1,65 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { createEventStream } from '../../src/upstreams/agent/event-stream.js'
+
+const SEED = 20261122
+
+function read(text: Buffer, cuts: readonly number[] = []) {
+  const stream = createEventStream((message) => (message.includes('last') ? 'last' : 'candidate'))
+  const take = stream.begin()
+  const ends = [...cuts.map((cut) => cut % (text.length + 1)), text.length].sort((a, b) => a - b)
+  let from = 0
+  for (const end of ends) {
+    if (take(text.subarray(from, end))) break
+    from = end
+  }
+  const messages = stream.end().map((message) => Buffer.from(message).toString())
+  return { messages, id: stream.lastEventId(), retry: stream.retryMs() }
+}
+
+test('events are read as the standard says, however lines end and chunks fall', async (t) => {
+  const lines = [
+    '\ufeff: hello',
+    'event: message',
+    'data: one',
+    'data:two',
+    'id: 7',
+    'retry: 20',
+    '',
+    'data',
+    '',
+  ]
+  const expected = { messages: ['one\ntwo', ''], id: '7', retry: 20 }
+  for (const end of ['\n', '\r', '\r\n'])
+    t.same(read(Buffer.from(lines.map((line) => line + end).join(''))), expected)
+  const text = Buffer.from(lines.map((line) => `${line}\r\n`).join(''))
+  fc.assert(
+    fc.property(fc.array(fc.nat()), (cuts) => {
+      t.same(read(text, cuts), expected)
+    }),
+    { seed: SEED, numRuns: 50 },
+  )
+})
+
+test('an event that came by half is read, but is not where to go on', async (t) => {
+  t.same(read(Buffer.from('id: 1\ndata: a\n\nid: 2\ndata: b')), {
+    messages: ['a', 'b'],
+    id: '1',
+    retry: undefined,
+  })
+})
+
+test('eight million bytes of carriage returns, of colons and of empty data are read in no time', async (t) => {
+  for (const unit of ['\r', ':', 'data\n', 'data:x\n', 'data: {"id"\n\n']) {
+    const text = Buffer.from(unit.repeat(8_000_000 / unit.length))
+    const start = performance.now()
+    read(
+      text,
+      Array.from({ length: 500 }, (_, at) => at * 16_384),
+    )
+    t.ok(
+      performance.now() - start < 1_500,
+      `${JSON.stringify(unit)}: ${Math.round(performance.now() - start)} ms`,
+    )
+  }
+})
