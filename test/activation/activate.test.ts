@@ -113,7 +113,7 @@ test('the upstream gets its own ids, the mapped account and the governance conte
     },
   })
   const mapped = { account_id: 'nw_77' }
-  const accounts = new Map([['acc_acme', new Map([['northwind', mapped]])]])
+  const accounts = new Map([['acc_acme', new Map([[world.sandbox.agents.northwind.url, mapped]])]])
   const choice = first(world.choices('northwind'))
   const request = asks(choice, {
     idempotency_key: key(),

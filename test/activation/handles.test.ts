@@ -135,7 +135,7 @@ test('what was activated can be switched off after its upstream left, or was exc
     const { northwind } = world.sandbox.agents
     const { signal, option } = first(world.choices('northwind'))
     const account = { account_id: 'acc_1' }
-    const at = new Map([['northwind', { account_id: 'nw_77' }]])
+    const at = new Map([[northwind.url, { account_id: 'nw_77' }]])
     const holder = { ...buyer, accounts: new Map([['acc_1', at]]) }
     const on = { signal_agent_segment_id: signal, destinations: [TRADE_DESK], account }
     t.match(await world.activate({ ...on, pricing_option_id: option }, holder), { kind: 'answer' })

@@ -5,7 +5,8 @@ import { until } from '../support/upstream-world.js'
 import { buyer, other, soon } from './support/parts.js'
 import { asks, type Choice, first, key, losingAnswers, startWorld, type World } from './support/world.js'
 
-const accounts = new Map([['acc_1', new Map([['northwind', { account_id: 'nw_77' }]])]])
+const NORTHWIND = 'https://signals.northwind.example/mcp'
+const accounts = new Map([['acc_1', new Map([[NORTHWIND, { account_id: 'nw_77' }]])]])
 const principal = { ...buyer, accounts }
 const period = { start: '2026-03-01T00:00:00Z', end: '2026-03-31T23:59:59Z' }
 

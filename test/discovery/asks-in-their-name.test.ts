@@ -31,7 +31,7 @@ function stage(statuses: UpstreamStatus[]) {
     local: () => ({ hits: [], fits: [] }),
     judge: () => judgeThat({}),
     access: ({ account }: Reader, upstream) =>
-      account === 'gold' && upstream === 'north'
+      account === 'gold' && upstream === agentUrl('north')
         ? { scope: account, account: { account_id: 'nw_77' }, auth: { type: 'bearer', token: 'own' } }
         : undefined,
   })
