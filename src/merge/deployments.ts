@@ -16,7 +16,13 @@ export type MergedDeployment = {
   readonly offers: readonly number[]
   /** Without its activation key: keys never enter what readers share (docs/decisions.md#callers). */
   readonly deployment: Omit<Deployment, 'activation_key'>
+  /** The first one that a live offer gives, in offer order. */
   readonly activationKey?: ActivationKey
+}
+
+type Building = Omit<MergedDeployment, 'activationKey'> & {
+  offers: number[]
+  activationKey?: ActivationKey
 }
 
 /** Few agents deploy millions of signals: each url is read once. Empty: no url that may be published. */
@@ -69,9 +75,10 @@ function shown(from: Deployment): Omit<Deployment, 'activation_key'> {
   return to as Omit<Deployment, 'activation_key'>
 }
 
-function merged(key: string, offer: number, offers: number[], from: Deployment) {
-  const keyed = from.is_live && from.activation_key ? { activationKey: from.activation_key } : {}
-  return { key, offer, offers, deployment: shown(from), ...keyed }
+const liveKey = ({ is_live, activation_key }: Deployment) => (is_live ? activation_key : undefined) ?? undefined
+
+function merged(key: string, offer: number, offers: number[], from: Deployment): Building {
+  return { key, offer, offers, deployment: shown(from) }
 }
 
 /** Ordered by key; `keysOf[i]` are the targets that offer `i` gives. */
@@ -79,7 +86,7 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
   deployments: MergedDeployment[]
   keysOf: string[][]
 } {
-  const best = new Map<string, ReturnType<typeof merged>>()
+  const best = new Map<string, Building>()
   const keysOf = offers.map((offer, index) => {
     const keys: string[] = []
     for (const deployment of offer.listing.deployments) {
@@ -88,9 +95,11 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
       const held = best.get(key)
       const deployedBy = held?.offers ?? []
       if (deployedBy.at(-1) !== index) deployedBy.push(index)
-      if (!held || isBetter(deployment, held.deployment)) {
-        best.set(key, merged(key, index, deployedBy, deployment))
-      }
+      const better = !held || isBetter(deployment, held.deployment)
+      const one = better ? merged(key, index, deployedBy, deployment) : held
+      const activationKey = held?.activationKey ?? liveKey(deployment)
+      if (activationKey) one.activationKey = activationKey
+      best.set(key, one)
       if (!keys.includes(key)) keys.push(key)
     }
     return keys.length > 1 ? keys.sort() : keys

@@ -1,6 +1,8 @@
+import fc from 'fast-check'
 import { test } from 'tap'
 import type { Deployment } from '../../src/adcp/signal.js'
 import { matchesDestination } from '../../src/merge/deployments.js'
+import { proven } from '../feed/arbitrary.js'
 import { merge, offer, rowOf } from './offers.js'
 
 const platform = (more: Partial<Deployment> = {}): Deployment =>
@@ -47,6 +49,53 @@ test('activation keys never stand in the row', (t) => {
   const signal = merge([offer('north', { deployments: [keyed] })])
   t.notMatch(`${signal.head}${signal.tail}`, /activation_key|secret/)
   t.same(signal.deployments[0]?.activationKey, { type: 'segment_id', segment_id: 'secret' })
+  t.end()
+})
+
+test('a live offer without a key does not hide the key of a live offer behind it', (t) => {
+  const live = platform({ is_live: true })
+  const keyed = (segment_id: string, is_live = true) =>
+    platform({ is_live, activation_key: { type: 'segment_id', segment_id } })
+  const keyOf = (...deployments: Deployment[]) =>
+    merge(
+      deployments.map((one, at) => offer(['east', 'north', 'south'][at] as string, { deployments: [one] })),
+    ).deployments.map(({ activationKey }) => activationKey)
+  t.same(keyOf(live, keyed('second')), [{ type: 'segment_id', segment_id: 'second' }])
+  t.same(keyOf(live, keyed('dead', false), keyed('third')), [{ type: 'segment_id', segment_id: 'third' }])
+  t.same(keyOf(keyed('dead', false), live), [undefined])
+  t.end()
+})
+
+test('which key is given does not depend on the order in which offers arrive', (t) => {
+  const anyOffer = fc.record({
+    is_live: fc.boolean(),
+    key: fc.option(fc.constantFrom('k1', 'k2', 'k3'), { nil: undefined }),
+  })
+  const any = fc.array(anyOffer, { minLength: 1, maxLength: 4 })
+  proven(
+    t,
+    300,
+    fc.property(any, fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), (given, chances) => {
+      const offers = given.map(({ is_live, key }, at) =>
+        offer(`upstream-${at}`, {
+          deployments: [
+            platform({
+              is_live,
+              ...(key && { activation_key: { type: 'segment_id', segment_id: key } }),
+            } as Partial<Deployment>),
+          ],
+        }),
+      )
+      const shuffled = offers
+        .map((one) => ({ one, at: chances.next().value as number }))
+        .sort((a, b) => a.at - b.at)
+        .map(({ one }) => one)
+      const keyOf = (of: typeof offers) => merge(of).deployments[0]?.activationKey
+      const expected = given.find(({ is_live, key }) => is_live && key)?.key
+      const key = keyOf(shuffled) as { segment_id?: string } | undefined
+      return key?.segment_id === expected && JSON.stringify(key) === JSON.stringify(keyOf(offers))
+    }),
+  )
   t.end()
 })
 
