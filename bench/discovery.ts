@@ -49,7 +49,13 @@ const upstreams = createUpstreams({
     policy: {},
     account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
     defaults: {
-      ...{ timeoutMs: 60_000, refreshMs: 600_000, staleAfterMs: 3_600_000, dropAfterMs: 86_400_000 },
+      ...{
+        timeoutMs: 60_000,
+        refreshMs: 600_000,
+        staleAfterMs: 3_600_000,
+        dropAfterMs: 86_400_000,
+        walkMs: 3_600_000,
+      },
       ...{ concurrency: 4, pageSize: 100 },
     },
   },

@@ -44,6 +44,7 @@ function open(urls: string[], refreshMs: number) {
         refreshMs,
         staleAfterMs: 3_600_000,
         dropAfterMs: 86_400_000,
+        walkMs: 3_600_000,
         pageSize: 100,
         concurrency: 4,
       },

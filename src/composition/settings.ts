@@ -25,6 +25,7 @@ export function upstreamsSettings({
   registries,
   upstreams,
   defaults,
+  limits,
   discovery,
 }: Config): UpstreamsConfig {
   return {
@@ -37,7 +38,7 @@ export function upstreamsSettings({
     })),
     policy: discovery,
     account: { brand: { domain: ownDomain(listen) }, operator: ownDomain(listen) },
-    defaults,
+    defaults: { ...defaults, walkMs: limits.walkMs },
   }
 }
 

@@ -75,7 +75,8 @@ function shown(from: Deployment): Omit<Deployment, 'activation_key'> {
   return to as Omit<Deployment, 'activation_key'>
 }
 
-const liveKey = ({ is_live, activation_key }: Deployment) => (is_live ? activation_key : undefined) ?? undefined
+const liveKey = ({ is_live, activation_key }: Deployment) =>
+  (is_live ? activation_key : undefined) ?? undefined
 
 function merged(key: string, offer: number, offers: number[], from: Deployment): Building {
   return { key, offer, offers, deployment: shown(from) }

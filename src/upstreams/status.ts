@@ -1,5 +1,5 @@
 /** What is known of one upstream's health: the words of the start table, `incomplete[]`, metrics and explain. */
-import type { SliceMode } from './rows/slice.js'
+import type { Outages, SliceMode } from './rows/slice.js'
 
 export type Protocol = 'mcp' | 'a2a'
 
@@ -20,6 +20,7 @@ export type UpstreamFailure =
   | 'cursor_loop'
   | 'endless_feed'
   | 'unstable_feed' // its version kept moving while we walked
+  | 'shrunken_feed' // most of its rows are gone: believed when a second answer says the same
   | 'not_enumerable' // brief-only, and no definition or seed question finds its signals
   | 'backing_off' // not asked: it failed moments ago and its next probe is due soon
   | 'aborted' // our caller gave up
@@ -41,6 +42,8 @@ export type UpstreamStatus = {
   /** Rows of the slice in use. */
   listings: number
   dropped: Readonly<Record<string, number>>
+  /** Parts that it could not give at the last walk. */
+  outages?: Outages
   problem?: { reason: UpstreamFailure; message: string }
   /** Last complete walk and last confirmation that it is current, ms since the epoch. */
   walkedAt?: number

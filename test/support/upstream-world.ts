@@ -17,6 +17,7 @@ export const defaults: UpstreamsConfig['defaults'] = {
   refreshMs: 60_000,
   staleAfterMs: 3_600_000,
   dropAfterMs: 86_400_000,
+  walkMs: 3_600_000,
   pageSize: 100,
   concurrency: 4,
 }

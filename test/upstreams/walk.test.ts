@@ -15,12 +15,13 @@ function answer({ from = 0, to = 0, ...payload }: Page): AgentOutcome {
 const more = (cursor: string) => ({ pagination: { has_more: true, cursor } })
 const end = { pagination: { has_more: false } }
 
+const patient = { conditional: false, overlay: false, walkMs: 60_000, now: () => 0 }
+
 /** Walks an agent whose nth answer is a function of the cursor asked for and of n. */
 function walk(page: (cursor: string | undefined, nth: number) => Page, limits: Partial<WalkOptions> = {}) {
   let asked = 0
   const options: WalkOptions = {
-    conditional: false,
-    overlay: false,
+    ...patient,
     page: async (cursor) => answer(page(cursor, asked++)),
     ...limits,
   }
@@ -58,13 +59,43 @@ test('ever new cursors over the same rows are a loop', async (t) => {
   t.ok(asked < 10, `${asked} pages`)
 })
 
-test('a feed without end is ended by its pages, by its rows, and by empty pages', async (t) => {
+test('a feed without end is ended by its pages, by its rows, by its own count, and by the clock', async (t) => {
   const fresh = (_: unknown, nth: number) => ({ from: nth * 2, to: nth * 2 + 2, ...more(`c${nth}`) })
   t.match((await walk(fresh, { maxPages: 20 })).outcome, { kind: 'failed', reason: 'endless_feed' })
   t.match((await walk(fresh, { maxRows: 20 })).outcome, { kind: 'failed', reason: 'endless_feed' })
-  const { outcome, asked } = await walk((_, nth) => more(`c${nth}`))
-  t.match(outcome, { kind: 'failed', reason: 'endless_feed' })
-  t.ok(asked < 10)
+  const counted = await walk((cursor, nth) => ({
+    to: cursor ? 0 : 2,
+    pagination: { has_more: true, cursor: `c${nth}`, total_count: 2 },
+  }))
+  t.match(counted.outcome, { kind: 'failed', reason: 'endless_feed' })
+  t.ok(counted.asked < 10)
+  let time = 0
+  const slow = await walk(
+    (_, nth) => {
+      time += 1_000 // a second for each page
+      return more(`c${nth}`)
+    },
+    { now: () => time },
+  )
+  t.match(slow.outcome, { kind: 'failed', reason: 'timeout', message: /60000 ms/ })
+  t.equal(slow.asked, 60)
+})
+
+test('pages without rows are no loop while more is announced', async (t) => {
+  const { outcome } = await walk((_, nth) =>
+    nth < 40 ? more(`c${nth}`) : { to: 3, pagination: { has_more: false, total_count: 3 } },
+  )
+  t.match(outcome, { kind: 'complete' })
+  t.equal(outcome.kind === 'complete' && outcome.rows.count, 3)
+})
+
+test('a page of known rows is no loop while others come', async (t) => {
+  const { outcome } = await walk((_, nth) => ({
+    from: nth % 3 === 1 ? 0 : nth * 4,
+    to: nth % 3 === 1 ? 4 : nth * 4 + 4,
+    ...(nth === 9 ? end : more(`c${nth}`)),
+  }))
+  t.match(outcome, { kind: 'complete', dropped: { repeated: 12 } })
 })
 
 test('a row that comes again is kept once and counted', async (t) => {
@@ -99,7 +130,10 @@ test('what the agent calls incomplete is not a walk, except for prices alone', a
     const { outcome } = await walk(() => ({ to: 2, ...end, ...entry(scope) }))
     t.match(outcome, { kind: 'failed', reason: 'incomplete_feed', retryAfterMs: 120_000 })
   }
-  t.match((await walk(() => ({ to: 2, ...end, ...entry('pricing') }))).outcome, { kind: 'complete' })
+  t.match((await walk(() => ({ to: 2, ...end, ...entry('pricing') }))).outcome, {
+    kind: 'complete',
+    out: ['pricing'],
+  })
 })
 
 test('answers that break the protocol end the walk', async (t) => {
@@ -130,8 +164,7 @@ test('"unchanged" is an answer where a token was sent, and "public" where an acc
 
 test("an error on a later page is the walk's failure, and nothing of it is kept", async (t) => {
   const options: WalkOptions = {
-    conditional: false,
-    overlay: false,
+    ...patient,
     page: async (cursor) =>
       cursor
         ? { kind: 'error', error: { code: 'INVALID_REQUEST', message: 'cursor expired' } }

@@ -3,6 +3,7 @@
  * not fresh, with the reason in our closed words. The upstream's own error text stays out: it is not ours to vouch for.
  */
 import { type Duration, durationOf } from '../../adcp/duration.js'
+import { PARTS, type Part } from '../../upstreams/rows/slice.js'
 import type { UpstreamFailure, UpstreamStatus } from '../../upstreams/status.js'
 
 export type IncompleteEntry = {
@@ -27,6 +28,7 @@ export const REASONS: Record<UpstreamFailure, string> = {
   cursor_loop: 'its pages go round in a loop',
   endless_feed: 'its feed does not end',
   unstable_feed: 'its feed kept changing while it was read',
+  shrunken_feed: 'most of its signals are gone from its answer, which is believed when it says so again',
   incomplete_feed: 'it says itself that its feed is not complete',
   backing_off: 'it failed moments ago and is given time',
   aborted: 'reading it was broken off',
@@ -41,6 +43,21 @@ function descriptionOf({ id, state, problem }: UpstreamStatus): string {
   return `${id} is stale${why}; its signals are as they were last read.`
 }
 
+const PART_WORDS: Record<Part, string> = { pricing: 'prices', coverage: 'coverage estimates' }
+
+/** The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. */
+function outageEntries({ id, outages = {} }: UpstreamStatus, scope: IncompleteEntry['scope']) {
+  return PARTS.filter((part) => outages[part] !== undefined).map(
+    (part): IncompleteEntry => ({
+      scope: part === 'pricing' ? part : scope,
+      description:
+        outages[part] === 0
+          ? `${id} has not given its ${PART_WORDS[part]} yet.`
+          : `${id} cannot give its ${PART_WORDS[part]} at the moment; those that it last gave stand.`,
+    }),
+  )
+}
+
 /** One entry for each upstream whose part is missing or old; undefined when there is none. */
 export function incompleteOf(
   statuses: readonly UpstreamStatus[],
@@ -49,6 +66,7 @@ export function incompleteOf(
 ): IncompleteEntry[] | undefined {
   let entries: IncompleteEntry[] | undefined
   for (const status of statuses) {
+    if (status.outages) entries = [...(entries ?? []), ...outageEntries(status, scope)]
     if (status.state === 'fresh') continue
     const entry: IncompleteEntry = { scope, description: descriptionOf(status) }
     const wait = (status.nextAttemptAt ?? now) - now

@@ -14,6 +14,8 @@ import {
 } from '../agent/agent.js'
 import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes } from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
+import type { Part } from '../rows/slice.js'
+import { partsOut } from './outages.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
@@ -30,7 +32,7 @@ export type EnumerateOptions = {
   sleep(ms: number): Promise<void>
 }
 
-export type EnumerateOutcome = ({ kind: 'complete' } & Collected) | CallFailure
+export type EnumerateOutcome = ({ kind: 'complete'; out: readonly Part[] } & Collected) | CallFailure
 
 /** One question, in the shapes that the agent may understand it in. */
 type Question = { kind: 'lookup' | 'brief'; shapes: readonly Arguments[] }
@@ -83,6 +85,7 @@ async function askWhole(
   question: Arguments,
   options: EnumerateOptions,
   collector: Collector,
+  out: Set<Part>,
 ): Promise<Exclude<AgentOutcome, { kind: 'answer' }> | undefined> {
   const seen = new Set<string>()
   let cursor: string | undefined
@@ -93,6 +96,7 @@ async function askWhole(
       options,
     )
     if (outcome.kind !== 'answer') return outcome
+    for (const part of partsOut(outcome.payload)) out.add(part)
     await collector.take(outcome.rows)
     cursor = cursorOf(outcome.payload)
     if (!cursor || seen.has(cursor)) return undefined
@@ -116,16 +120,17 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
     return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
   }
   const collector = createCollector()
+  const out = new Set<Part>()
   const understood = { lookup: 0, brief: 0 } // shapes before these were refused
   for (const { kind, shapes } of questions) {
     for (;;) {
       const shape = shapes[understood[kind]] as Arguments
-      const trouble = await askWhole(shape, options, collector)
+      const trouble = await askWhole(shape, options, collector, out)
       if (!trouble) break
       const isLast = understood[kind] === shapes.length - 1
       if (isLast || !isAboutShape(trouble)) return failureOf(trouble)
       understood[kind] += 1
     }
   }
-  return { kind: 'complete', ...collector.finish() }
+  return { kind: 'complete', out: [...out], ...collector.finish() }
 }

@@ -12,7 +12,9 @@ import {
 } from '../agent/agent.js'
 import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from '../agent/dialect.js'
 import type { Collected } from '../rows/collect.js'
-import { type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
+import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
+import { carryParts } from './carry.js'
+import { createDoubt } from './doubt.js'
 import { enumerate } from './enumerate.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
@@ -23,6 +25,9 @@ const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 
 /** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
 const MAX_PAGE_SIZE = 100
+
+/** An answer that has lost most of its rows is asked for again after this, ms. */
+const SECOND_LOOK_MS = 30_000
 
 /** A slice and what its upstream's keeper needs to know beside it. */
 export type Held = {
@@ -48,6 +53,11 @@ export type MirrorOptions = {
   /** Sent with every read of this scope: its account, or nothing. */
   account?: Arguments
   pageSize: number
+  refreshMs: number
+  /** For one walk, ms. */
+  walkMs: number
+  /** What the upstream did not confirm for so long is not carried any further, ms. */
+  dropAfterMs: number
   seeds: readonly string[]
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
@@ -72,25 +82,40 @@ function errorFailure(error: AgentError): CallFailure {
   return callFailed(reason, message, error.retryAfterMs)
 }
 
+/** What a walk or an enumeration brought. */
+type Found = Collected & Tokens & { out: readonly Part[] }
+
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
+  const { walkMs, dropAfterMs, refreshMs } = options
+  const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   let takesFields = true // until it turns out that the agent refuses the question
 
-  /** Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. */
-  function settle(held: Held | undefined, mode: SliceMode, found: Collected & Tokens): MirrorOutcome {
+  /** The parts that are out now, each with when it was last given. */
+  function outagesOf(held: Held | undefined, out: readonly Part[]): Outages | undefined {
+    if (out.length === 0) return undefined
+    return Object.fromEntries(
+      out.map((part) => [part, held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0]),
+    )
+  }
+
+  /**
+   * Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. With a part that
+   * is out there are no tokens: they would tell that nothing changed when the part is back.
+   */
+  async function settle(held: Held | undefined, mode: SliceMode, whole: Found): Promise<MirrorOutcome> {
+    const doubted = doubt.about(held?.slice.rows.count ?? 0, whole.rows.count)
+    if (doubted) return doubted
+    const outages = outagesOf(held, whole.out)
+    const carried = whole.out.filter((part) => now() - (outages?.[part] ?? 0) <= dropAfterMs)
+    const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole
     const { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
     const walkedAt = now()
+    const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
     const about = {
-      upstream,
-      agentUrl,
-      scope,
-      mode,
-      dropped,
-      refused,
-      walkedAt,
-      ...(feedVersion && { feedVersion }),
-      ...(pricingVersion && { pricingVersion }),
+      ...{ upstream, agentUrl, scope, mode, dropped, refused, walkedAt },
+      ...(outages ? { outages } : tokens),
     }
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
     const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
@@ -124,6 +149,7 @@ export function createMirror(options: MirrorOptions) {
     return walkFeed({
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
+      ...{ walkMs, now },
       page: (cursor) => {
         const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
         return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
@@ -151,7 +177,9 @@ export function createMirror(options: MirrorOptions) {
   async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
     const outcome = await walk(held, dialect)
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
-    if (outcome.kind === 'failed' || outcome.kind === 'public') return outcome
+    if (outcome.kind === 'failed') return outcome
+    if (outcome.kind === 'public' || outcome.kind === 'unchanged') doubt.clear()
+    if (outcome.kind === 'public') return outcome
     if (outcome.kind === 'unchanged') {
       if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
       return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }

@@ -3,6 +3,7 @@
  * with single probes. Its troubles are its own: nothing here is shared with another upstream but the
  * total number of calls.
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
@@ -27,6 +28,8 @@ export type Pace = {
   staleAfterMs: number
   dropAfterMs: number
   pageSize: number
+  /** For one walk of a feed from its first page to its last. */
+  walkMs: number
 }
 
 export type RunnerOptions = {
@@ -148,7 +151,7 @@ export function createRunner(options: RunnerOptions) {
       upstream: id,
       agentUrl,
       scope,
-      pageSize: pace.pageSize,
+      ...{ pageSize: pace.pageSize, refreshMs, walkMs: pace.walkMs, dropAfterMs: pace.dropAfterMs },
       seeds: entry.seeds,
       referencesFor,
       async ask(task, args, speaking) {
@@ -182,7 +185,10 @@ export function createRunner(options: RunnerOptions) {
     const before = held?.slice // gone when it passed its cap while this refresh was under way
     const { feedVersion, pricingVersion } = next.slice
     const isNew = isNewContent || before === undefined
-    const isRetold = feedVersion !== before?.feedVersion || pricingVersion !== before?.pricingVersion
+    const isRetold =
+      feedVersion !== before?.feedVersion ||
+      pricingVersion !== before?.pricingVersion ||
+      !isDeepStrictEqual(next.slice.outages, before?.outages)
     keep(next)
     if (isNew || isRetold) store.save(next, credential)
     else store.confirm(next)
@@ -303,6 +309,7 @@ export function createRunner(options: RunnerOptions) {
         listings: held?.slice.rows.count ?? 0,
         dropped: held?.slice.dropped ?? {},
         ...(protocol && { protocol }),
+        ...(held?.slice.outages && { outages: held.slice.outages }),
         ...(held && {
           mode: held.slice.mode,
           walkedAt: held.slice.walkedAt,

@@ -11,24 +11,20 @@ import {
   type Payload,
 } from '../agent/agent.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
+import type { Part } from '../rows/slice.js'
+import { missingRows, partsOut } from './outages.js'
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_ROWS = 2_000_000
 const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
-const MAX_IDLE_PAGES = 3 // pages in a row that bring nothing new
+const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
 const MAX_CURSOR = 4_096
-const UNIT_MS: Record<string, number> = {
-  seconds: 1_000,
-  minutes: 60_000,
-  hours: 3_600_000,
-  days: 86_400_000,
-}
 
 export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
 
 export type WalkOutcome =
-  | ({ kind: 'complete' } & Collected & Tokens)
+  | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
   /** The conditional token matched. */
   | { kind: 'unchanged' }
   /** An overlay was asked for and there is none: the rate card applies ("`cache_scope`", specification). */
@@ -44,6 +40,9 @@ export type WalkOptions = {
   conditional: boolean
   /** The request carries an account: an answer of scope `public` ends the walk at once. */
   overlay: boolean
+  /** For all pages and restarts together, ms: however slowly an upstream gives them. */
+  walkMs: number
+  now(): number
   maxPages?: number
   maxRows?: number
 }
@@ -81,24 +80,6 @@ function paginationOf(payload: Payload): Pagination {
   return { kind: 'more', cursor }
 }
 
-function durationMs(duration: unknown): number | undefined {
-  if (!isRecord(duration)) return undefined
-  const ms = Number(duration.interval) * (UNIT_MS[String(duration.unit)] ?? Number.NaN)
-  return Number.isFinite(ms) && ms > 0 ? ms : undefined
-}
-
-/** What the agent could not finish makes the walk partial, except prices alone: those rows are whole. */
-function incompleteness(payload: Payload): CallFailure | undefined {
-  const entries = Array.isArray(payload.incomplete) ? payload.incomplete.filter(isRecord) : []
-  const entry = entries.find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
-  if (!entry) return undefined
-  return callFailed(
-    'incomplete_feed',
-    'the agent could not enumerate everything',
-    durationMs(entry.estimated_wait),
-  )
-}
-
 function shapeFailure(payload: Payload): CallFailure | undefined {
   if (payload.status === 'submitted' || payload.status === 'working') {
     return callFailed('protocol_error', 'a wholesale request was answered with a task')
@@ -107,41 +88,78 @@ function shapeFailure(payload: Payload): CallFailure | undefined {
   return Array.isArray(payload.signals) ? undefined : callFailed('protocol_error', 'a page without signals')
 }
 
-/** One pass; `restart` when the version moved under it. */
+/**
+ * Tells a feed that goes on from one that goes round. Cursors never come twice. Pages without rows, and pages of rows
+ * that came before, are no loop as such: only when a whole round of known rows came, or when everything that the agent
+ * counts has come and pages go on.
+ */
+function createLoopGuard() {
+  const cursors = new Set<string>()
+  let rows = 0
+  let fresh = 0
+  let again = 0 // known rows since the last new one
+  let counted = 0 // the largest `total_count` that a page stated
+  let needless = 0
+
+  return {
+    /** False for a cursor that came before. */
+    goesOn(cursor: string): boolean {
+      if (cursors.has(cursor)) return false
+      cursors.add(cursor)
+      return true
+    },
+    take({ pagination }: Payload, page: { fresh: number; repeated: number }): CallFailure | undefined {
+      if (isRecord(pagination) && typeof pagination.total_count === 'number') {
+        counted = Math.max(counted, pagination.total_count)
+      }
+      rows += page.fresh + page.repeated
+      fresh += page.fresh
+      again = page.fresh > 0 ? 0 : again + page.repeated
+      needless = counted > 0 && rows >= counted && page.fresh === 0 ? needless + 1 : 0
+      if (again > fresh && rows > counted) {
+        return callFailed('cursor_loop', `all ${fresh} rows came again, under new cursors`)
+      }
+      if (needless < MAX_NEEDLESS_PAGES) return undefined
+      return callFailed('endless_feed', `${needless} more pages after all ${counted} rows had come`)
+    },
+  }
+}
+
+/** One pass; `restart` when the version moved under it. `until`: when time is up, ms. */
 async function passOnce(
   options: WalkOptions,
   first: Extract<AgentOutcome, { kind: 'answer' }>,
+  until: number,
 ): Promise<WalkOutcome | { kind: 'restart' }> {
-  const { page, maxPages = MAX_PAGES, maxRows = MAX_ROWS } = options
+  const { page, now, walkMs, maxPages = MAX_PAGES, maxRows = MAX_ROWS } = options
   const collector: Collector = createCollector()
   const tokens = tokensOf(first.payload)
-  const cursors = new Set<string>()
+  const guard = createLoopGuard()
+  const out = new Set<Part>()
   let answer = first
-  let idle = 0
   for (let pages = 1; ; pages++) {
-    const failure = shapeFailure(answer.payload) ?? incompleteness(answer.payload)
+    const failure = shapeFailure(answer.payload) ?? missingRows(answer.payload)
     if (failure) return failure
     if (moved(tokens, tokensOf(answer.payload))) return { kind: 'restart' }
+    for (const part of partsOut(answer.payload)) out.add(part)
     const next = paginationOf(answer.payload)
     if (next.kind === 'failed') return next
     if (next.kind === 'more') {
-      if (cursors.has(next.cursor))
+      if (!guard.goesOn(next.cursor)) {
         return callFailed('cursor_loop', `a cursor came twice, after ${pages} pages`)
+      }
       if (pages >= maxPages) return callFailed('endless_feed', `more than ${maxPages} pages`)
-      cursors.add(next.cursor)
+      if (now() >= until) return callFailed('timeout', `the walk took longer than ${walkMs} ms`)
     }
     // The next page travels while this one is read.
     const coming = next.kind === 'more' ? page(next.cursor) : undefined
-    const { fresh, repeated } = await collector.take(answer.rows)
-    idle = fresh === 0 ? idle + 1 : 0
-    if (!coming) return { kind: 'complete', ...collector.finish(), ...tokens }
+    const taken = await collector.take(answer.rows)
+    if (!coming) return { kind: 'complete', out: [...out], ...collector.finish(), ...tokens }
+    const looping = guard.take(answer.payload, taken)
     const outcome = await coming
     if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)
     if (collector.bytes() > MAX_BYTES) return callFailed('too_large', `more than ${MAX_BYTES} bytes of rows`)
-    if (idle >= MAX_IDLE_PAGES) {
-      const reason = repeated > 0 ? 'cursor_loop' : 'endless_feed'
-      return callFailed(reason, `${MAX_IDLE_PAGES} pages in a row brought nothing new`)
-    }
+    if (looping) return looping
     if (outcome.kind === 'error') return callFailed('agent_error', `page ${pages + 1}: ${outcome.error.code}`)
     if (outcome.kind === 'failed') return outcome
     answer = outcome
@@ -149,12 +167,13 @@ async function passOnce(
 }
 
 export async function walkFeed(options: WalkOptions): Promise<WalkOutcome> {
+  const until = options.now() + options.walkMs
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     const first = await options.page(undefined)
     if (first.kind !== 'answer') return first
     if (options.overlay && first.payload.cache_scope === 'public') return { kind: 'public' }
     if (first.payload.unchanged === true && options.conditional) return { kind: 'unchanged' }
-    const outcome = await passOnce(options, first)
+    const outcome = await passOnce(options, first, until)
     if (outcome.kind !== 'restart') return outcome
   }
   return callFailed('unstable_feed', `the version moved during each of ${MAX_RESTARTS + 1} walks`)

@@ -15,6 +15,13 @@ export type SliceMode = 'wholesale' | 'enumerated'
 /** A row that was read and not kept, by the names it gave itself: for explain. */
 export type RefusedRow = { readonly reason: string; readonly segment?: string; readonly signal?: string }
 
+/** What an upstream may be unable to tell of its rows while it can tell the rest; `incomplete[]` of its answers names it. */
+export const PARTS = ['pricing', 'coverage'] as const
+export type Part = (typeof PARTS)[number]
+
+/** The parts that were out at the last walk, each with when the upstream last gave it, ms; 0 when it never did. */
+export type Outages = Readonly<Partial<Record<Part, number>>>
+
 export type Slice = {
   /** Upstream id; the key of everything an operator sees. */
   readonly upstream: string
@@ -33,6 +40,8 @@ export type Slice = {
   readonly dropped: Readonly<Record<string, number>>
   /** The first of them. */
   readonly refused?: readonly RefusedRow[]
+  /** Rows hold these parts as the upstream last gave them. Absent: the last walk gave every part. */
+  readonly outages?: Outages
   /** When the walk that made it ended, ms since the epoch. */
   readonly walkedAt: number
 }

@@ -26,7 +26,13 @@ export const rosterOf = (statics: UpstreamsConfig['statics']): UpstreamsConfig =
   policy: {},
   account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
   defaults: {
-    ...{ timeoutMs: 5_000, refreshMs: 3_600_000, staleAfterMs: 7_200_000, dropAfterMs: 86_400_000 },
+    ...{
+      timeoutMs: 5_000,
+      refreshMs: 3_600_000,
+      staleAfterMs: 7_200_000,
+      dropAfterMs: 86_400_000,
+      walkMs: 3_600_000,
+    },
     ...{ pageSize: 100, concurrency: 16 },
   },
 })

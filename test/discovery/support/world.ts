@@ -73,6 +73,7 @@ export async function openWorld(
         refreshMs: 60_000,
         staleAfterMs: 3_600_000,
         dropAfterMs: 86_400_000,
+        walkMs: 3_600_000,
         concurrency: 4,
         pageSize: 100,
       },

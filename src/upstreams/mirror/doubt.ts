@@ -1,0 +1,42 @@
+/**
+ * A complete answer that has lost most of its rows is doubted: an agent that restarts may answer before its own data is
+ * loaded. It is believed when a second one, later, has no more rows than the first; one that grows is still loading.
+ */
+import { type CallFailure, callFailed } from '../agent/agent.js'
+
+const FEW = 10 // of fewer rows, half are soon gone for good reasons
+
+export type DoubtOptions = {
+  /** Until the second look, ms. */
+  laterMs: number
+  now(): number
+}
+
+function isLoss(before: number, rows: number): boolean {
+  return rows === 0 ? before > 0 : before >= FEW && rows * 2 < before
+}
+
+export function createDoubt({ laterMs, now }: DoubtOptions) {
+  let first: { rows: number; at: number } | undefined
+
+  function clear(): void {
+    first = undefined
+  }
+
+  /** Why an answer of `rows` cannot take the place of `before` rows yet; undefined when it can. */
+  function about(before: number, rows: number): CallFailure | undefined {
+    if (!isLoss(before, rows)) {
+      clear()
+      return undefined
+    }
+    const isLater = first && now() - first.at >= laterMs / 2
+    if (first && isLater && rows <= first.rows) {
+      clear()
+      return undefined
+    }
+    if (!first || isLater) first = { rows, at: now() }
+    return callFailed('shrunken_feed', `${rows} of ${before} rows are left`, first.at + laterMs - now())
+  }
+
+  return { about, clear }
+}
