@@ -25,12 +25,18 @@ function isSame(a: Listing, b: Listing): boolean {
 
 const isEmpty = (value: unknown) => value === undefined || (Array.isArray(value) && value.length === 0)
 
-/** `row` with the parts of `before` that it does not state at all; undefined when that is nothing. */
+/**
+ * `row` with the parts of `before` that it does not state at all, members in the order of `before`: a row of which
+ * nothing else changed is the same bytes as it was. Undefined when there is nothing to carry.
+ */
 function withParts(row: Listing, before: Listing, parts: readonly Part[]): Listing | undefined {
   const lost = parts.filter((part) => FIELDS[part].every((field) => isEmpty(row[field])))
   const carried = lost.flatMap((part) => FIELDS[part]).filter((field) => !isEmpty(before[field]))
   if (carried.length === 0) return undefined
-  return { ...row, ...Object.fromEntries(carried.map((field) => [field, before[field]])) }
+  const whole = { ...row, ...Object.fromEntries(carried.map((field) => [field, before[field]])) }
+  const names = new Set([...Object.keys(before), ...Object.keys(whole)] as (keyof Listing)[])
+  const members = [...names].filter((name) => name in whole).map((name) => [name, whole[name]])
+  return Object.fromEntries(members) as Listing
 }
 
 /** Finds the row of a segment, first where it stood last time; -1 when there is none. */
