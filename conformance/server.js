@@ -32,6 +32,7 @@ function configuration(port, folder) {
     destinations: [
       { type: 'platform', platform: 'the-trade-desk' },
       { type: 'agent', agent_url: 'https://sales.pinecrest.example/mcp' },
+      { type: 'agent', agent_url: 'https://wonderstruck.salesagents.example' },
     ],
   }))
   return {

@@ -8,7 +8,7 @@ import canonicalize from 'canonicalize'
 import { LRUCache } from 'lru-cache'
 import { adcpError } from '../src/adcp/error.js'
 import { Destination } from '../src/adcp/signal.js'
-import { deploymentAt, deskFor } from './deployments.js'
+import { deploymentAt, type Stop, stopFor } from './deployments.js'
 import type { MarketSignal } from './market.js'
 import { type Args, type Body, done, invalid, notFound, type Outcome } from './outcome.js'
 import type { Profile } from './profiles.js'
@@ -62,14 +62,14 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
     return outcome
   }
 
-  function switchDesks(signal: MarketSignal, desks: readonly number[], live: boolean): Outcome {
+  function switchDesks(signal: MarketSignal, stops: readonly Stop[], live: boolean): Outcome {
     if (live) activations += 1
     else deactivations += 1
     const at = live ? now() + delayMs : now()
-    for (const desk of desks) stock.schedule(signal.index, desk, live, at)
+    for (const { desk } of stops) stock.schedule(signal.index, desk, live, at)
     const deployments = (reached: boolean) =>
-      desks.map((desk) => deploymentAt(profile, signal, desk, reached))
-    if (live && profile.activation === 'submitted') {
+      stops.map((stop) => deploymentAt(profile, signal, stop, reached))
+    if (live && stops.some(({ desk }) => profile.desks[desk]?.task)) {
       return done(tasks.submit('activate_signal', at, () => ({ deployments: deployments(true) })))
     }
     const reached = live && delayMs === 0
@@ -89,13 +89,13 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
       if (options?.every(({ pricing_option_id }) => pricing_option_id !== args.pricing_option_id)) {
         return invalid('pricing_option_id must be one of the signal.', 'pricing_option_id')
       }
-      const desks: number[] = []
+      const stops: Stop[] = []
       for (const destination of args.destinations) {
-        const desk = Value.Check(Destination, destination) ? deskFor(profile, destination) : undefined
-        if (desk === undefined) return invalid('Not delivered there.', 'destinations')
-        desks.push(desk)
+        const stop = Value.Check(Destination, destination) ? stopFor(profile, destination) : undefined
+        if (stop === undefined) return invalid('Not delivered there.', 'destinations')
+        stops.push(stop)
       }
-      return switchDesks(signal, desks, live)
+      return switchDesks(signal, stops, live)
     })
   }
 

@@ -6,6 +6,9 @@ import type { ActivationKey, Deployment, Destination } from '../src/adcp/signal.
 import type { Market, MarketSignal } from './market.js'
 import type { Desk, Profile } from './profiles.js'
 
+/** A desk and the seat there that was asked for. */
+export type Stop = { desk: number; account: string | undefined }
+
 /** What activations changed for one signal: desk number to live or not. */
 export type Switched = ReadonlyMap<number, boolean>
 
@@ -15,30 +18,34 @@ function keyOf(profile: Profile, desk: Desk, signal: MarketSignal): ActivationKe
   return { type: 'key_value', key: 'aud', value: code }
 }
 
-function delivers(desk: Desk, wanted: Destination): boolean {
-  const { destination } = desk
-  if (wanted.account !== undefined && wanted.account !== destination.account) return false
+/** A desk without a seat of its own delivers to every seat there. */
+function delivers({ destination }: Desk, wanted: Destination): boolean {
+  const { account } = wanted
+  if (destination.account !== undefined && account !== undefined && account !== destination.account)
+    return false
   if (destination.type === 'platform')
     return wanted.type === 'platform' && wanted.platform === destination.platform
   return wanted.type === 'agent' && wanted.agent_url === destination.agent_url
 }
 
-/** The number of the desk that delivers to a destination, or undefined when the agent does not. */
-export function deskFor(profile: Profile, wanted: Destination): number | undefined {
-  const found = profile.desks.findIndex((desk) => delivers(desk, wanted))
-  return found < 0 ? undefined : found
+/** Where the agent delivers to a destination, a desk for that very seat first; undefined when it does not. */
+export function stopFor({ desks }: Profile, wanted: Destination): Stop | undefined {
+  const able = desks.filter((desk) => delivers(desk, wanted))
+  const best = able.find(({ destination }) => destination.account === wanted.account) ?? able[0]
+  return best && { desk: desks.indexOf(best), account: wanted.account ?? undefined }
 }
 
 /** One desk's deployment of a signal, live or not. */
 export function deploymentAt(
   profile: Profile,
   signal: MarketSignal,
-  number: number,
+  { desk: number, account }: Stop,
   live: boolean,
 ): Deployment {
   const desk = profile.desks[number] as Desk
-  if (live) return { ...desk.destination, is_live: true, activation_key: keyOf(profile, desk, signal) }
-  return { ...desk.destination, is_live: false, estimated_activation_duration_minutes: desk.minutes }
+  const where = { ...desk.destination, ...(account !== undefined && { account }) }
+  if (live) return { ...where, is_live: true, activation_key: keyOf(profile, desk, signal) }
+  return { ...where, is_live: false, estimated_activation_duration_minutes: desk.minutes }
 }
 
 /** All of an agent's deployments of a signal. */
@@ -50,6 +57,7 @@ export function deploymentsOf(
 ): Deployment[] {
   return profile.desks.map((desk, number) => {
     const atStart = market.chance(signal.index, `${profile.handlePrefix}${number}`) < desk.live
-    return deploymentAt(profile, signal, number, switched?.get(number) ?? atStart)
+    const stop = { desk: number, account: undefined }
+    return deploymentAt(profile, signal, stop, switched?.get(number) ?? atStart)
   })
 }

@@ -15,6 +15,8 @@ export type Desk = {
   live: number
   /** How long an activation is said to take, minutes. */
   minutes: number
+  /** An activation there is a task to poll; elsewhere it is answered at once. */
+  task?: true
 }
 
 export type Profile = {
@@ -31,8 +33,6 @@ export type Profile = {
   /** What its rows say on consent: the origin's words, sometimes its own, always its own, nothing. */
   consent: 'origin' | 'sometimes_own' | 'own' | 'silent'
   forecasts: boolean
-  /** `submitted`: an activation is a task to poll. */
-  activation: 'immediate' | 'submitted'
   accountPricing: boolean
   /** Whether prices have a version token of their own. */
   separatePricing: boolean
@@ -41,6 +41,9 @@ export type Profile = {
 
 const TRADE_DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
 const PINECREST: Destination = { type: 'agent', agent_url: 'https://sales.pinecrest.example/mcp' }
+// The seat and the sales agent that the protocol's own storyboards activate on.
+const CONNECTED_SEAT: Destination = { ...TRADE_DESK, account: 'agency-123-ttd' }
+const WONDERSTRUCK: Destination = { type: 'agent', agent_url: 'https://wonderstruck.salesagents.example' }
 const STREAMHAUS: Destination = { type: 'agent', agent_url: 'https://ads.streamhaus.example/mcp' }
 
 const CURRENT = {
@@ -60,7 +63,6 @@ export const PROFILES: Readonly<Record<AgentId, Profile>> = {
     pathNames: false,
     consent: 'origin',
     forecasts: true,
-    activation: 'immediate',
     accountPricing: true,
     desks: [
       { destination: TRADE_DESK, key: 'segment_id', live: 0.9, minutes: 30 },
@@ -71,6 +73,7 @@ export const PROFILES: Readonly<Record<AgentId, Profile>> = {
         minutes: 45,
       },
       { destination: PINECREST, key: 'key_value', live: 0.4, minutes: 15 },
+      { destination: WONDERSTRUCK, key: 'key_value', live: 0.1, minutes: 15 },
     ],
   },
   meridian: {
@@ -82,11 +85,18 @@ export const PROFILES: Readonly<Record<AgentId, Profile>> = {
     pathNames: true,
     consent: 'sometimes_own',
     forecasts: true,
-    activation: 'submitted',
     desks: [
-      { destination: TRADE_DESK, key: 'segment_id', live: 0, minutes: 120 },
-      { destination: { type: 'platform', platform: 'dv360' }, key: 'segment_id', live: 0, minutes: 240 },
-      { destination: STREAMHAUS, key: 'key_value', live: 0.1, minutes: 60 },
+      { destination: TRADE_DESK, key: 'segment_id', live: 0, minutes: 120, task: true },
+      {
+        destination: { type: 'platform', platform: 'dv360' },
+        key: 'segment_id',
+        live: 0,
+        minutes: 240,
+        task: true,
+      },
+      { destination: STREAMHAUS, key: 'key_value', live: 0.1, minutes: 60, task: true },
+      { destination: CONNECTED_SEAT, key: 'segment_id', live: 0, minutes: 5 },
+      { destination: WONDERSTRUCK, key: 'key_value', live: 0, minutes: 5 },
     ],
   },
   harborlight: {
@@ -99,7 +109,6 @@ export const PROFILES: Readonly<Record<AgentId, Profile>> = {
     pathNames: false,
     consent: 'origin',
     forecasts: true,
-    activation: 'immediate',
     desks: [
       { destination: STREAMHAUS, key: 'key_value', live: 0.8, minutes: 10 },
       {
@@ -120,10 +129,12 @@ export const PROFILES: Readonly<Record<AgentId, Profile>> = {
     pathNames: false,
     consent: 'silent',
     forecasts: false,
-    activation: 'immediate',
     accountPricing: false,
     separatePricing: false,
-    desks: [{ destination: TRADE_DESK, key: 'segment_id', live: 0.6, minutes: 1440 }],
+    desks: [
+      { destination: TRADE_DESK, key: 'segment_id', live: 0.6, minutes: 1440 },
+      { destination: WONDERSTRUCK, key: 'key_value', live: 0, minutes: 1440 },
+    ],
   },
   gullwing: {
     ...CURRENT,
@@ -134,7 +145,6 @@ export const PROFILES: Readonly<Record<AgentId, Profile>> = {
     pathNames: false,
     consent: 'own',
     forecasts: false,
-    activation: 'immediate',
     desks: [
       { destination: TRADE_DESK, key: 'segment_id', live: 1, minutes: 5 },
       { destination: { type: 'platform', platform: 'dv360' }, key: 'segment_id', live: 1, minutes: 5 },
