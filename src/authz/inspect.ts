@@ -8,6 +8,7 @@ import { hash } from 'node:crypto'
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { instantOf } from './instant.js'
+import { makeTables, type RuleTables } from './rules/tables.js'
 
 /** Deeper than any honest file, shallow enough that a recursive reader of a checked file cannot overflow. */
 const MAX_DEPTH = 64
@@ -16,7 +17,7 @@ const MAX_CONTAINERS = 2_000_000
 const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
 
 export type Inspection =
-  | { kind: 'document'; digest: string; lastUpdated?: number; catalogEtag?: string }
+  | { kind: 'document'; digest: string; lastUpdated?: number; catalogEtag?: string; tables: RuleTables }
   | { kind: 'pointer'; target: string }
   | { kind: 'bad_pointer'; message: string }
   | { kind: 'invalid'; message: string }
@@ -49,7 +50,7 @@ function buildProblem(bytes: Uint8Array): string | undefined {
 }
 
 /** The parsed text, or what is wrong with it. A byte order mark is tolerated, any other encoding is not. */
-export function parseJson(bytes: Uint8Array): { value: unknown } | { message: string } {
+function parseJson(bytes: Uint8Array): { value: unknown } | { message: string } {
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
@@ -90,7 +91,8 @@ export function inspect(bytes: Uint8Array): Inspection {
   }
   // A superseded file asks not to be used any more: its successor is where the provider speaks now.
   if (file.superseded_by != null) return pointerTo(file.superseded_by, 'superseded_by')
-  if (!Array.isArray(file.authorized_agents)) {
+  const { authorized_agents } = file
+  if (!Array.isArray(authorized_agents)) {
     return { kind: 'invalid', message: 'authorized_agents is not an array' }
   }
   return {
@@ -98,5 +100,6 @@ export function inspect(bytes: Uint8Array): Inspection {
     digest: hash('sha256', bytes, 'base64url'),
     lastUpdated: instantOf(file.last_updated),
     catalogEtag: validator(file.catalog_etag),
+    tables: makeTables({ ...file, authorized_agents }, bytes),
   }
 }

@@ -3,6 +3,7 @@
  * memory. The caps of docs/protocol.md#provider-files are in it as one instant, so that a verdict is a pure function
  * of state and now.
  */
+import type { RuleTables } from './rules/tables.js'
 import type { Unverifiable } from './verdict.js'
 
 const HOUR = 3_600_000
@@ -23,6 +24,8 @@ export type HeldDocument = {
   readonly digest: string
   /** The JSON as it came, in shared memory. */
   readonly bytes: Uint8Array
+  /** The same, ready for verdicts. */
+  readonly tables: RuleTables
 }
 
 /** A changed pointer that is watched and not followed (docs/protocol.md#provider-files). */

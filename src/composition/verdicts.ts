@@ -1,7 +1,7 @@
 /** What providers say now, for this thread: the questions of brief-only agents, the start table, explain. */
 import type { SignalRef } from '../adcp/reference.js'
 import type { Providers } from '../authz/provider/providers.js'
-import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'
+import { type CompiledProvider, compileProvider, compileProviders } from '../authz/rules/decide.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
 import { referencesFor } from '../authz/rules/references.js'
 import type { Clock } from '../net/clock.js'
@@ -12,22 +12,16 @@ export type VerdictsOptions = { providers: Providers; policy: () => PolicySettin
 export type Verdicts = ReturnType<typeof createVerdicts>
 
 export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
-  let compiled = new Map<string, CompiledProvider>()
-
-  /** Compiles what is asked for and not compiled yet: large files cost this thread time. */
   function provider(domain: string): CompiledProvider {
     const state = providers.state(domain)
-    const fresh = state && compileProviders([state], compiled).get(state.domain)
-    if (fresh) compiled.set(state.domain, fresh)
-    return fresh ?? pending(domain)
+    return state ? compileProvider(state) : pending(domain)
   }
 
   const judge = (): Judge => judgeAt({ get: provider }, policy(), clock.now())
 
   /** What an agent (canonical url) may sell, by every provider's file: only brief-only agents are asked about. */
   function references(agentUrl: string): SignalRef[] {
-    compiled = compileProviders(providers.states(), compiled)
-    return referencesFor(compiled, agentUrl, clock.now())
+    return referencesFor(compileProviders(providers.states()), agentUrl, clock.now())
   }
 
   return { judge, provider, references }

@@ -69,7 +69,8 @@ function departed(input: AbsenceInput): Absence | undefined {
 /** The provider knows the signal: whoever it authorizes should offer it. */
 function published(input: AbsenceInput): Absence | undefined {
   const { provider, identity, roster, canonical, now } = input
-  if (identity?.kind !== 'provider' || !provider?.rules?.signals.has(identity.id)) return undefined
+  if (identity?.kind !== 'provider' || !provider?.rules) return undefined
+  if (provider.rules.signalNumber(identity.id) < 0) return undefined
   const agents = [
     ...roster.entries.map(({ agentUrl }) => agentUrl),
     ...roster.excluded.flatMap(({ url }) => canonical(url) ?? []),

@@ -83,9 +83,9 @@ export function createExplainer(sources: ExplainSources) {
     const snapshot = feed.current()
     const key = keyOf(handle)
     if (!snapshot || !key) return undefined
-    const evidence = (domain: string, agentUrl: string, verdict: Verdict) => {
+    const evidence = (domain: string, verdict: Verdict) => {
       const state = sources.providerState(domain)
-      return state && evidenceOf(state, sources.provider(domain), agentUrl, verdict)
+      return state && evidenceOf(state, sources.provider(domain), verdict)
     }
     return explainSignal({ snapshot, key, judge: sources.judge(), evidence })
   }

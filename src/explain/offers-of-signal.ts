@@ -59,7 +59,7 @@ export type ExplainInput = {
   /** The signal's place in the order of the feed (feed/keys.ts). */
   key: Uint32Array
   judge: Judge
-  evidence(domain: string, agentUrl: string, verdict: Verdict): Evidence | undefined
+  evidence(domain: string, verdict: Verdict): Evidence | undefined
 }
 
 type Found = { identity: Identity; offers: Offer[]; shown: boolean }
@@ -148,8 +148,7 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
     offers: offers
       .map((offer, at) => {
         const { upstream, agentUrl, listing, verdict } = offer
-        const evidence =
-          identity.kind === 'provider' ? input.evidence(identity.domain, agentUrl, verdict) : undefined
+        const evidence = identity.kind === 'provider' ? input.evidence(identity.domain, verdict) : undefined
         const countries = standingOffers([offer], 'observe', definition).standing[0]?.countries
         return {
           upstream,

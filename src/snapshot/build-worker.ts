@@ -59,7 +59,7 @@ function createDesk() {
     for (const state of order.providers) states.set(state.domain, state)
     for (const domain of order.forgotten) states.delete(domain)
     if (order.providers.length > 0 || order.forgotten.length > 0) {
-      compiled = compileProviders([...states.values()], compiled)
+      compiled = compileProviders(states.values())
     }
     const previous = layers.get(order.layer) ?? layers.get(PUBLIC)
     const used = order.slices.map(({ number }) => slices.get(number) as Slice)

@@ -70,15 +70,6 @@ test('a pointer beside entries is a pointer, and a superseded file points on to 
   t.same(inspect(text(JSON.stringify(superseded))), { kind: 'pointer', target: 'https://new.example/a.json' })
 })
 
-test('a document that turns out unreadable gives verdicts all the same', async (t) => {
-  for (const broken of ['', 'x', '[]', '{}', '{"authorized_agents":7}']) {
-    t.same(decide(compiled(broken), 's', 'https://a.example/', NOW), {
-      outcome: 'unverifiable',
-      reason: 'invalid_file',
-    })
-  }
-})
-
 test('200,000 signals and a name of the prototype are read like any other file', async (t) => {
   const signals = Array.from({ length: 200_000 }, (_, i) => ({
     id: `s${i}`,

@@ -14,11 +14,12 @@ export function bytesOf(document: unknown): Uint8Array {
 export function stateWith(document: unknown): ProviderState {
   const bytes = bytesOf(document)
   const inspection = inspect(bytes)
-  const digest = inspection.kind === 'document' ? inspection.digest : 'none'
+  if (inspection.kind !== 'document') throw new Error('the test document cannot be read')
+  const { digest, tables } = inspection
   const url = 'https://p.example/.well-known/adagents.json'
   return {
     domain: 'p.example',
-    document: { url, etag: '"v1"', fetchedAt: NOW, digest, bytes },
+    document: { url, etag: '"v1"', fetchedAt: NOW, digest, bytes, tables },
     confirmedAt: NOW,
     expiresAt: EXPIRES,
   }

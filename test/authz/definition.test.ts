@@ -7,8 +7,8 @@ const base = { id: 's', name: 'Signal', value_type: 'binary' }
 
 function read(row: Record<string, unknown>) {
   const { rules } = compiled({ signals: [row], authorized_agents: [] })
-  const signal = rules?.signals.get('s')
-  if (!rules || !signal) throw new Error('the test document does not compile')
+  if (!rules) throw new Error('the test document does not compile')
+  const signal = rules.signal(rules.signalNumber('s'))
   return { definition: definitionOf(rules, 's'), diagnostics: diagnoseDefinition(signal) }
 }
 

@@ -30,7 +30,7 @@ const provider = compileProvider(state)
 
 test('evidence names the document, its validator, its times and the entries that matched', async (t) => {
   const verdict = decide(provider, 'suv', AGENT, NOW)
-  t.match(evidenceOf(state, provider, AGENT, verdict), {
+  t.match(evidenceOf(state, provider, verdict), {
     provider: 'p.example',
     outcome: 'authorized',
     countries: ['US'],
@@ -46,7 +46,7 @@ test('evidence names the document, its validator, its times and the entries that
 
 test('evidence for a refusal gives the reason, what it means and the near miss', async (t) => {
   const near = `${AGENT}/`
-  const refused = evidenceOf(state, provider, near, decide(provider, 'ev', near, NOW))
+  const refused = evidenceOf(state, provider, decide(provider, 'ev', near, NOW))
   t.match(refused, {
     outcome: 'unauthorized',
     reason: 'agent_not_listed',
@@ -58,7 +58,7 @@ test('evidence for a refusal gives the reason, what it means and the near miss',
     problem: { reason: 'no_file', message: 'the server answered 404', since: NOW, passing: false },
   } as const
   const nothing = compileProvider(missing)
-  t.match(evidenceOf(missing, nothing, AGENT, decide(nothing, 'ev', AGENT, NOW)), {
+  t.match(evidenceOf(missing, nothing, decide(nothing, 'ev', AGENT, NOW)), {
     outcome: 'unverifiable',
     reason: 'no_file',
     explanation: /publishes no adagents.json/,
@@ -72,7 +72,7 @@ test('keys in the query of a url stay out of the evidence', async (t) => {
     ...rest,
     ...(document && { document: { ...document, url: 'https://cdn.example/a?sig=secret' } }),
   }
-  t.notMatch(JSON.stringify(evidenceOf(keyed, provider, AGENT, { outcome: 'not_applicable' })), /secret/)
+  t.notMatch(JSON.stringify(evidenceOf(keyed, provider, { outcome: 'not_applicable' })), /secret/)
 })
 
 test('the report reads the file as verdicts do', async (t) => {

@@ -189,7 +189,7 @@ test('a definition that is there twice grants by the tags of both, and the first
   const reversed = { ...file, signals: twice.toReversed() }
   t.match(decide(compiled(reversed), 'plain', AGENT, NOW), notForSignal)
   const rules = compiled(file).rules
-  t.equal(rules?.signals.get('plain')?.row.name, 'Plain')
+  t.equal(rules?.signal(rules.signalNumber('plain')).row.name, 'Plain')
   t.match(rules?.diagnostics, [{ at: '/signals/3', effect: 'skipped' }])
 })
 

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
+import { makeTables } from '../../src/authz/rules/tables.js'
 import type { ProviderState } from '../../src/authz/state.js'
 import { resolveHandle } from '../../src/feed/lookup.js'
 import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'
@@ -32,6 +33,7 @@ function providerState(
     fetchedAt: 0,
     digest: hash('sha256', bytes),
     bytes,
+    tables: makeTables(file, bytes),
   }
   return { domain: 'provider.example', document: held, expiresAt, confirmedAt: 0 }
 }

@@ -5,19 +5,16 @@
  */
 import type { Blobs } from '../../upstreams/blobs.js'
 import { HARD_CAP_MS, type HeldDocument } from '../state.js'
+import type { Examine } from './inspector.js'
 import type { ProviderRecord } from './record.js'
 
 const RECORDS = 'provider/'
 const DOCUMENTS = 'provider-document/'
 const VERSION = 1
 
-type Stored = { version: number; record: ProviderRecord & { document?: Omit<HeldDocument, 'bytes'> } }
-
-function shared(bytes: Uint8Array): Uint8Array {
-  if (bytes.buffer instanceof SharedArrayBuffer) return bytes
-  const copy = new Uint8Array(new SharedArrayBuffer(bytes.byteLength))
-  copy.set(bytes)
-  return copy
+type Stored = {
+  version: number
+  record: ProviderRecord & { document?: Omit<HeldDocument, 'bytes' | 'tables'> }
 }
 
 /** Instants from before a clock was set back must not reach into the future: that would stretch every cap. */
@@ -33,7 +30,9 @@ function clamped(record: ProviderRecord, now: number): ProviderRecord {
   }
 }
 
-export function createArchive(blobs: Blobs, now: () => number) {
+export type ArchiveOptions = { blobs: Blobs; examine: Examine; now: () => number }
+
+export function createArchive({ blobs, examine, now }: ArchiveOptions) {
   /** Digests known to be on disk. */
   const stored = new Set<string>()
 
@@ -49,9 +48,14 @@ export function createArchive(blobs: Blobs, now: () => number) {
     if (!record) return undefined
     const { document, confirmedAt, ...rest } = record
     const parts = document && (await blobs.read(`${DOCUMENTS}${document.digest}`))
-    if (!document || !parts?.[0]) return clamped(rest, now())
+    const read = parts?.[0] && (await examine(parts[0]))
+    if (!document || read?.inspection.kind !== 'document') return clamped(rest, now())
     stored.add(document.digest)
-    return clamped({ ...rest, document: { ...document, bytes: shared(parts[0]) }, confirmedAt }, now())
+    const { bytes, inspection } = read
+    return clamped(
+      { ...rest, document: { ...document, bytes, tables: inspection.tables }, confirmedAt },
+      now(),
+    )
   }
 
   /** The document first: a record never names one that is not there. */
@@ -61,7 +65,7 @@ export function createArchive(blobs: Blobs, now: () => number) {
       await blobs.write(`${DOCUMENTS}${document.digest}`, [document.bytes])
       stored.add(document.digest)
     }
-    const { bytes, ...described } = document ?? {}
+    const { bytes, tables, ...described } = document ?? {}
     const value = { version: VERSION, record: { ...rest, ...(document && { document: described }) } }
     await blobs.write(`${RECORDS}${record.domain}`, [Buffer.from(JSON.stringify(value))])
   }

@@ -33,7 +33,7 @@ const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
   bad_redirect: 'bad_redirect',
 }
 
-/** A fault: nothing was said about the file, so it revokes nothing (docs/protocol.md, "When a provider's file ends"). */
+/** A fault: nothing was said about the file, so it revokes nothing (docs/protocol.md#provider-files). */
 function fault(reason: Unverifiable, message: string): FileOutcome {
   return { kind: 'failed', reason, message, passing: true }
 }
@@ -86,9 +86,10 @@ async function get(
   if (inspection.kind === 'bad_pointer') return fault('bad_pointer', inspection.message)
   const answered = answeredBy(outcome)
   if (inspection.kind === 'pointer') return { kind: 'pointer', target: inspection.target, answered }
-  const { digest, lastUpdated, catalogEtag } = inspection
+  const { digest, lastUpdated, catalogEtag, tables } = inspection
   const fetchedAt = options.now()
-  return { kind: 'document', document: { ...answered, lastUpdated, catalogEtag, fetchedAt, digest, bytes } }
+  const document = { ...answered, lastUpdated, catalogEtag, fetchedAt, digest, bytes, tables }
+  return { kind: 'document', document }
 }
 
 /** The domain's well-known file: redirects inside its registrable domain, 5 MB. */

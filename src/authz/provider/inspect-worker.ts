@@ -1,5 +1,5 @@
-/** The worker of inspector.ts: inspects the bytes it was started with, answers once and ends. */
-import { parentPort, workerData } from 'node:worker_threads'
+/** The worker of inspector.ts: reads the bytes that it is sent, one file after another. */
+import { parentPort } from 'node:worker_threads'
 import { inspect } from '../inspect.js'
 
-parentPort?.postMessage(inspect(workerData as Uint8Array))
+parentPort?.on('message', (bytes: Uint8Array) => parentPort?.postMessage(inspect(bytes)))

@@ -64,11 +64,12 @@ export function createProviders(options: ProvidersOptions) {
   const limit = pLimit(options.concurrency)
   const closing = new AbortController()
   setMaxListeners(options.concurrency + 1, closing.signal) // one a request under way: no leak to warn of
-  const examine = createInspector()
+  const inspector = createInspector()
+  const { examine } = inspector
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
   const look = createLook({ files, library, confirmPointer: options.confirmPointer })
-  const archive = createArchive(blobs, clock.now)
+  const archive = createArchive({ blobs, examine, now: clock.now })
   let wakeAt = Number.POSITIVE_INFINITY
   let cancelTimer = () => {}
   let cancelSweep = clock.after(FIRST_SWEEP_MS, () => void sweep())
@@ -242,6 +243,7 @@ export function createProviders(options: ProvidersOptions) {
     cancelTimer()
     cancelSweep()
     await settled()
+    await inspector.close()
     listeners.clear()
   }
 

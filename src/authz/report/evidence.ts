@@ -97,26 +97,12 @@ export function grantEvidence({ entry, from, until, countries }: Grant): GrantEv
   }
 }
 
-function grantsBehind(compiled: CompiledProvider, agentUrl: string, entries: readonly number[]): Grant[] {
-  const agent = compiled.rules?.agents.get(agentUrl)
-  const found = new Map<number, Grant>()
-  for (const table of agent ? [agent.byId, agent.byTag] : []) {
-    for (const grants of table.values()) for (const grant of grants) found.set(grant.entry, grant)
-  }
-  return entries.flatMap((entry) => found.get(entry) ?? [])
-}
-
-/** The evidence for a verdict of `decide` about this provider and this agent. */
-export function evidenceOf(
-  state: ProviderState,
-  compiled: CompiledProvider,
-  agentUrl: string,
-  verdict: Verdict,
-): Evidence {
+/** The evidence for a verdict of `decide` about this provider. */
+export function evidenceOf(state: ProviderState, compiled: CompiledProvider, verdict: Verdict): Evidence {
   const base = providerEvidence(state)
   if (verdict.outcome === 'authorized') {
     const { outcome, entries, countries } = verdict
-    const grants = grantsBehind(compiled, agentUrl, entries).map(grantEvidence)
+    const grants = entries.flatMap((entry) => compiled.rules?.grantOfEntry(entry) ?? []).map(grantEvidence)
     const explanation = "the provider's file authorizes this agent for this signal"
     return { ...base, outcome, explanation, ...(countries && { countries }), grants }
   }

@@ -7,7 +7,7 @@ import type { Diagnostic } from '../diagnostic.js'
 import { type CompiledProvider, decide } from '../rules/decide.js'
 import { diagnoseDefinition } from '../rules/definition.js'
 import { nearMiss } from '../rules/hint.js'
-import type { Rules } from '../rules/rules.js'
+import type { PublishedSignal, Rules } from '../rules/rules.js'
 import type { ProviderState } from '../state.js'
 import type { Unverifiable } from '../verdict.js'
 import { type GrantEvidence, grantEvidence, type ProviderEvidence, providerEvidence } from './evidence.js'
@@ -49,15 +49,11 @@ export type AgentEntry = { url: string; authorized_for: string } & (
 
 function reportGrants(rules: Rules): ReportedGrant[] {
   const byEntry = new Map<number, ReportedGrant & { names: string[] }>()
-  for (const [agent, { byId, byTag }] of rules.agents) {
-    for (const [by, table] of [['signal_ids', byId] as const, ['signal_tags', byTag] as const]) {
-      for (const [name, grants] of table) {
-        for (const grant of grants) {
-          const known = byEntry.get(grant.entry)
-          if (known) known.names.push(name)
-          else byEntry.set(grant.entry, { ...grantEvidence(grant), agent, by, names: [name] })
-        }
-      }
+  for (const { agent, by, name, grants } of rules.namedGrants()) {
+    for (const grant of grants) {
+      const known = byEntry.get(grant.entry)
+      if (known) known.names.push(name)
+      else byEntry.set(grant.entry, { ...grantEvidence(grant), agent, by, names: [name] })
     }
   }
   return [...byEntry].sort(([a], [b]) => a - b).map(([, grant]) => grant)
@@ -65,27 +61,28 @@ function reportGrants(rules: Rules): ReportedGrant[] {
 
 function reportCoverage(compiled: CompiledProvider, rules: Rules, agent: string, nowMs: number): Coverage {
   let authorized = 0
-  for (const id of rules.signals.keys()) {
-    if (decide(compiled, id, agent, nowMs).outcome === 'authorized') authorized += 1
+  for (let number = 0; number < rules.signalCount; number += 1) {
+    if (decide(compiled, rules.signalId(number), agent, nowMs).outcome === 'authorized') authorized += 1
   }
-  const listed = rules.agents.has(agent)
+  const listed = rules.agentNumber(agent) >= 0
   const hint = listed ? undefined : nearMiss(rules, agent)
-  return { agent, listed, authorized, published: rules.signals.size, ...(hint && { hint }) }
+  return { agent, listed, authorized, published: rules.signalCount, ...(hint && { hint }) }
 }
 
 /** Names that no published signal answers to: the grant is void, usually by a slip of the pen. */
-function danglingNames(rules: Rules, grants: readonly ReportedGrant[]): Diagnostic[] {
-  const tags = new Set([...rules.signals.values()].flatMap((signal) => signal.tags))
+function danglingNames(signals: readonly PublishedSignal[], grants: readonly ReportedGrant[]): Diagnostic[] {
+  const ids = new Set(signals.map(({ id }) => id))
+  const tags = new Set(signals.flatMap((signal) => signal.tags))
   return grants.flatMap(({ at, by, names }) => {
-    const known = by === 'signal_ids' ? rules.signals : tags
+    const known = by === 'signal_ids' ? ids : tags
     const dangling = names.filter((name) => !known.has(name)).length
     const message = `${dangling} of ${names.length} ${by} match no published signal`
     return dangling > 0 ? [{ at, effect: 'noted' as const, message }] : []
   })
 }
 
-function describeSignals(rules: Rules): ProviderReport['signals'] {
-  return [...rules.signals.values()].map(({ id, tags, row }) => ({
+function describeSignals(signals: readonly PublishedSignal[]): ProviderReport['signals'] {
+  return signals.map(({ id, tags, row }) => ({
     id,
     tags,
     ...(typeof row.name === 'string' && { name: row.name }),
@@ -114,15 +111,16 @@ export function reportProvider(
     }
   }
   const grants = reportGrants(rules)
-  const every = [...new Set([...agents, ...rules.agents.keys()])]
+  const signals = Array.from({ length: rules.signalCount }, (_, number) => rules.signal(number))
+  const every = [...new Set([...agents, ...rules.agentUrls()])]
   const diagnostics = [
     ...rules.diagnostics,
-    ...danglingNames(rules, grants),
-    ...[...rules.signals.values()].flatMap(diagnoseDefinition),
+    ...danglingNames(signals, grants),
+    ...signals.flatMap(diagnoseDefinition),
   ]
   return {
     ...base,
-    signals: describeSignals(rules),
+    signals: describeSignals(signals),
     grants,
     coverage: every.slice(0, MAX_AGENTS).map((agent) => reportCoverage(compiled, rules, agent, nowMs)),
     diagnostics: diagnostics.slice(0, MAX_DIAGNOSTICS),

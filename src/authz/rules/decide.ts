@@ -3,10 +3,10 @@
  * (docs/protocol.md#provider-files). Nothing here ever answers `authorized` from a document that is past its cap.
  */
 
-import type { ProviderState } from '../state.js'
+import type { HeldDocument, ProviderState } from '../state.js'
 import type { Unverifiable, Verdict } from '../verdict.js'
 import { nearMiss } from './hint.js'
-import { type AgentGrants, compileRules, type Grant, type Rules } from './rules.js'
+import { type Grant, openRules, type Rules } from './rules.js'
 
 export type CompiledProvider = {
   readonly domain: string
@@ -19,40 +19,28 @@ export type CompiledProvider = {
   readonly reason: Unverifiable
 }
 
-const NONE: readonly Grant[] = []
 const NOT_FOR_SIGNALS = 'its entries are about properties, which grant nothing for signals'
 
-/** A provider ready for verdicts. `earlier` lends its rules when the document is the same. */
-function compileState(state: ProviderState, lend: (digest: string) => Rules | undefined): CompiledProvider {
+/** What was found out about a document while verdicts were asked of it is kept as long as the document. */
+const opened = new WeakMap<HeldDocument['tables'], Rules>()
+
+function rulesOf(document: HeldDocument): Rules {
+  const known = opened.get(document.tables) ?? openRules(document)
+  opened.set(document.tables, known)
+  return known
+}
+
+/** One provider ready for verdicts: the document's tables are, so this costs nothing that grows with it. */
+export function compileProvider(state: ProviderState): CompiledProvider {
   const { domain, document, expiresAt = 0, problem } = state
   if (!document) return { domain, expiresAt: 0, reason: problem?.reason ?? 'pending' }
-  const rules = lend(document.digest) ?? compileRules(document.bytes)
-  if (!rules) return { domain, expiresAt: 0, reason: 'invalid_file' }
-  return { domain, digest: document.digest, rules, expiresAt, reason: 'expired' }
+  return { domain, digest: document.digest, rules: rulesOf(document), expiresAt, reason: 'expired' }
 }
 
-/** One provider ready for verdicts; throws nothing, whatever the document is. */
-export function compileProvider(state: ProviderState): CompiledProvider {
-  return compileState(state, () => undefined)
-}
-
-/**
- * All providers by domain. Documents that `earlier` or another provider already has compiled are not compiled
- * again: thousands of publishers may point to one file.
- */
-export function compileProviders(
-  states: Iterable<ProviderState>,
-  earlier: ReadonlyMap<string, CompiledProvider> = new Map(),
-): Map<string, CompiledProvider> {
-  const byDigest = new Map<string, Rules>()
-  const remember = ({ digest, rules }: CompiledProvider) => digest && rules && byDigest.set(digest, rules)
-  for (const compiled of earlier.values()) remember(compiled)
+/** All providers by domain. */
+export function compileProviders(states: Iterable<ProviderState>): Map<string, CompiledProvider> {
   const result = new Map<string, CompiledProvider>()
-  for (const state of states) {
-    const compiled = compileState(state, (digest) => byDigest.get(digest))
-    remember(compiled)
-    result.set(compiled.domain, compiled)
-  }
+  for (const state of states) result.set(state.domain, compileProvider(state))
   return result
 }
 
@@ -78,19 +66,6 @@ function windowHint(grants: readonly Grant[], nowMs: number): string {
   return `its window closed at ${new Date(closed).toISOString()}`
 }
 
-/** The agent's grants that name the signal, each once, in no window's regard. */
-function grantsFor(agent: AgentGrants, signalId: string, tags: readonly string[]): readonly Grant[] {
-  let found = (agent.byId.size > 0 && agent.byId.get(signalId)) || NONE
-  if (agent.byTag.size === 0) return found
-  for (const tag of tags) {
-    const byTag = agent.byTag.get(tag)
-    if (!byTag) continue
-    // Nearly every signal is granted by one list: only a second one makes a copy.
-    found = found.length === 0 ? byTag : [...new Set([...found, ...byTag])]
-  }
-  return found
-}
-
 /** May the agent sell the provider's signal at `nowMs`? `agentUrl` is canonical (docs/protocol.md#urls). */
 export function decide(
   compiled: CompiledProvider,
@@ -100,16 +75,16 @@ export function decide(
 ): Exclude<Verdict, { outcome: 'not_applicable' }> {
   const { rules, expiresAt, reason } = compiled
   if (!rules || nowMs >= expiresAt) return { outcome: 'unverifiable', reason }
-  const signal = rules.signals.get(signalId)
-  if (!signal) return { outcome: 'unauthorized', reason: 'signal_not_published' }
-  const agent = rules.agents.get(agentUrl)
-  if (!agent) {
+  const signal = rules.signalNumber(signalId)
+  if (signal < 0) return { outcome: 'unauthorized', reason: 'signal_not_published' }
+  const agent = rules.agentNumber(agentUrl)
+  if (agent < 0) {
     const hint = nearMiss(rules, agentUrl)
     return { outcome: 'unauthorized', reason: 'agent_not_listed', ...(hint && { hint }) }
   }
-  const grants = grantsFor(agent, signalId, signal.tags)
+  const grants = rules.grants(agent, signal)
   if (grants.length === 0) {
-    const hint = agent.byId.size + agent.byTag.size === 0 ? NOT_FOR_SIGNALS : undefined
+    const hint = rules.speaksOfSignals(agent) ? undefined : NOT_FOR_SIGNALS
     return { outcome: 'unauthorized', reason: 'agent_not_listed_for_signal', ...(hint && { hint }) }
   }
   const [only] = grants
@@ -128,6 +103,6 @@ export function decide(
 export function nextBoundary(compiled: CompiledProvider, nowMs: number): number | undefined {
   const { rules, expiresAt } = compiled
   if (!rules || nowMs >= expiresAt) return undefined
-  const edge = rules.boundaries.find((boundary) => boundary > nowMs)
+  const edge = rules.nextBoundary(nowMs)
   return edge === undefined ? expiresAt : Math.min(edge, expiresAt)
 }

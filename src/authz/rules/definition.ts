@@ -46,8 +46,8 @@ function read({ id, tags, row }: PublishedSignal): { definition: SignalDefinitio
 
 /** The provider's definition of the signal; undefined when it publishes none by that id. */
 export function definitionOf(rules: Rules, signalId: string): SignalDefinition | undefined {
-  const signal = rules.signals.get(signalId)
-  return signal && read(signal).definition
+  const signal = rules.signalNumber(signalId)
+  return signal < 0 ? undefined : read(rules.signal(signal)).definition
 }
 
 /** What is left out of a definition and what is odd about it (specification's conditional rules). */

@@ -3,7 +3,8 @@
  * are significant (docs/protocol.md#urls), so the commonest real mistakes are near misses: they get words, never a
  * grant.
  */
-import { hostOf, type Rules } from './rules.js'
+import type { Rules } from './rules.js'
+import { hostOf } from './tables.js'
 
 const ENDPOINT = /\/(mcp|a2a|sse)\/?$/ // what clients append to an agent's base url
 
@@ -47,12 +48,12 @@ function compare(called: Parts, listed: Parts): { rank: number; words: string } 
   return { rank: words.startsWith('lists another') ? 2 : 1, words }
 }
 
-function find({ byHost }: Rules, agentUrl: string): string | undefined {
+function find({ urlsOnHost }: Rules, agentUrl: string): string | undefined {
   const host = hostOf(agentUrl)
-  const listed = byHost.get(host)
+  const listed = urlsOnHost(host)
   if (!listed) {
     const twin = host.startsWith('www.') ? host.slice(4) : `www.${host}`
-    return byHost.has(twin) ? `the provider lists ${twin}, not ${host}` : undefined
+    return urlsOnHost(twin) ? `the provider lists ${twin}, not ${host}` : undefined
   }
   const called = partsOf(agentUrl)
   const ranked = listed.map((url) => ({ url, ...compare(called, partsOf(url)) }))

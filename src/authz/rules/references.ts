@@ -12,10 +12,10 @@ export function referencesFor(
   nowMs: number,
 ): SignalRef[] {
   return [...compiled.values()]
-    .filter(({ rules }) => rules?.agents.has(agentUrl))
+    .filter(({ rules }) => rules && rules.agentNumber(agentUrl) >= 0)
     .sort((a, b) => (a.domain < b.domain ? -1 : 1))
     .flatMap((provider) =>
-      [...(provider.rules?.signals.keys() ?? [])]
+      Array.from({ length: provider.rules?.signalCount ?? 0 }, (_, n) => provider.rules?.signalId(n) ?? '')
         .filter((id) => decide(provider, id, agentUrl, nowMs).outcome === 'authorized')
         .map((id) => ({
           scope: 'data_provider' as const,

@@ -1,30 +1,27 @@
 /**
- * A provider's document as tables: who is granted what, by signal id and by tag (docs/protocol.md#provider-files).
- * Built once per document, read once per offer. Entries are read one by one: a bad one is skipped with a diagnostic
- * and voids no other.
+ * A provider's tables as questions and answers. Opening them costs nothing that grows with the document; what a verdict needs
+ * more than once is kept.
  */
-import { isRecord } from '../../adcp/json.js'
-import { createDiagnostics, type Diagnostic, type Diagnostics } from '../diagnostic.js'
-import { parseJson } from '../inspect.js'
+import type { Diagnostic } from '../diagnostic.js'
+import type { HeldDocument } from '../state.js'
 import type { Verdict } from '../verdict.js'
-import { type Limits, readEntry } from './entry.js'
-
-const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
-const TAG = /^[a-z0-9_-]+$/
-// Bounds on what one verdict may have to look at. Exceeding them narrows a grant, never widens one.
-const MAX_TAGS = 64
-const MAX_GRANTS = 32
-const MAX_NEIGHBOURS = 16
+import type { Limits } from './entry.js'
+import { findName, nameAt, nameCount } from './name-table.js'
+import { type Lists, unpackedCountry } from './tables.js'
 
 export type Grant = Limits & {
+  /** Its place in `authorized_agents[]`. */
   readonly entry: number
   /** The verdict when nothing but this grant applies. */
   readonly verdict: Extract<Verdict, { outcome: 'authorized' }>
 }
 
-export type AgentGrants = {
-  readonly byId: ReadonlyMap<string, readonly Grant[]>
-  readonly byTag: ReadonlyMap<string, readonly Grant[]>
+/** One name that entries grant to one agent. */
+export type NamedGrants = {
+  readonly agent: string
+  readonly by: 'signal_ids' | 'signal_tags'
+  readonly name: string
+  readonly grants: readonly Grant[]
 }
 
 export type PublishedSignal = {
@@ -37,139 +34,149 @@ export type PublishedSignal = {
   readonly index: number
 }
 
-export type Rules = {
-  readonly signals: ReadonlyMap<string, PublishedSignal>
-  /** By canonical agent url. */
-  readonly agents: ReadonlyMap<string, AgentGrants>
-  /** Listed urls by scheme-less host, for naming near misses. */
-  readonly byHost: ReadonlyMap<string, readonly string[]>
-  /** Near misses found so far, by the agent url asked about: as many as there are upstreams. */
-  readonly hints: Map<string, string | undefined>
-  /** Every instant at which some window opens or closes, ascending. */
-  readonly boundaries: readonly number[]
-  readonly entries: number
-  readonly diagnostics: readonly Diagnostic[]
-  readonly moreDiagnostics: number
+export type Rules = ReturnType<typeof openRules>
+
+const NONE: readonly Grant[] = []
+const BY_ID = 0
+const BY_TAG = 1
+const decoder = new TextDecoder()
+
+/** Where `item` stands in the ascending part of `items` from `from` to before `to`; -1 without it. */
+function place(items: Uint32Array, from: number, to: number, item: number): number {
+  let low = from
+  let high = to
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((items[middle] as number) < item) low = middle + 1
+    else high = middle
+  }
+  return low < to && items[low] === item ? low : -1
 }
 
-type MutableGrants = { byId: Map<string, readonly Grant[]>; byTag: Map<string, readonly Grant[]> }
-
-/** The host part of a canonical url, without scheme and port. */
-export function hostOf(url: string): string {
-  const authority = url.slice(url.indexOf('//') + 2).split(/[/?]/, 1)[0] as string
-  return authority.replace(/:\d+$/, '')
+function listOf({ starts, items }: Lists, number: number): Uint32Array {
+  return items.subarray(starts[number], starts[number + 1])
 }
 
-function readTags(row: Record<string, unknown>, at: string, diagnostics: Diagnostics): readonly string[] {
-  if (row.tags === undefined) return []
-  if (!Array.isArray(row.tags)) {
-    diagnostics.add(`${at}/tags`, 'skipped', 'tags is not a list')
-    return []
-  }
-  const tags = row.tags.filter((tag): tag is string => typeof tag === 'string' && TAG.test(tag))
-  if (tags.length < row.tags.length) {
-    diagnostics.add(`${at}/tags`, 'skipped', 'some tags are not of lower-case letters, digits, _ and -')
-  }
-  if (tags.length > MAX_TAGS)
-    diagnostics.add(`${at}/tags`, 'skipped', `only the first ${MAX_TAGS} tags count`)
-  return tags.length > MAX_TAGS ? tags.slice(0, MAX_TAGS) : tags
-}
+export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'tables'>) {
+  const { names, signals, agents, granted, behind, grants, hosts, neighbours, boundaries } = tables
+  /** As many as there are upstreams. */
+  const askedAgents = new Map<string, number>()
+  const hints = new Map<string, string | undefined>()
+  /** Grants as lists of one, as they are asked for: nearly every signal is granted by one entry. */
+  const alone: (readonly [Grant])[] = []
 
-function readSignals(list: unknown, diagnostics: Diagnostics): ReadonlyMap<string, PublishedSignal> {
-  const signals = new Map<string, PublishedSignal>()
-  if (list === undefined) return signals
-  if (!Array.isArray(list)) {
-    diagnostics.add('/signals', 'skipped', 'signals is not a list')
-    return signals
-  }
-  for (const [index, row] of list.entries()) {
-    const id = isRecord(row) ? row.id : undefined
-    if (!isRecord(row) || typeof id !== 'string' || !SIGNAL_ID.test(id)) {
-      diagnostics.add(`/signals/${index}`, 'skipped', 'the signal has no well-formed id')
-      continue
-    }
-    const tags = readTags(row, `/signals/${index}`, diagnostics)
-    const first = signals.get(id)
-    if (!first) {
-      signals.set(id, { id, tags, row, index })
-      continue
-    }
-    diagnostics.add(
-      `/signals/${index}`,
-      'skipped',
-      `the id is already defined at /signals/${first.index}; tags grant only when both definitions carry them`,
-    )
-    signals.set(id, { ...first, tags: first.tags.filter((tag) => tags.includes(tag)) })
-  }
-  return signals
-}
-
-/** Adds the grant to each name's list. Names of one entry share one list until another entry joins in. */
-function grant(table: Map<string, readonly Grant[]>, names: readonly string[], given: Grant): boolean {
-  const alone = [given]
-  let complete = true
-  for (const name of names) {
-    const earlier = table.get(name)
-    if (!earlier) table.set(name, alone)
-    else if (earlier.at(-1) === given) continue
-    else if (earlier.length < MAX_GRANTS) table.set(name, [...earlier, given])
-    else complete = false
-  }
-  return complete
-}
-
-/** The document's tables; undefined when the bytes are no document (an earlier inspection said they were). */
-export function compileRules(bytes: Uint8Array): Rules | undefined {
-  const parsed = parseJson(bytes)
-  if ('message' in parsed || !isRecord(parsed.value) || !Array.isArray(parsed.value.authorized_agents)) {
-    return undefined
-  }
-  const diagnostics = createDiagnostics()
-  const agents = new Map<string, MutableGrants>()
-  const byHost = new Map<string, string[]>()
-  const boundaries = new Set<number>()
-  const signals = readSignals(parsed.value.signals, diagnostics)
-  const list: readonly unknown[] = parsed.value.authorized_agents
-
-  function grantsOf(url: string): MutableGrants {
-    const known = agents.get(url)
+  function grantAt(number: number): readonly [Grant] {
+    const known = alone[number]
     if (known) return known
-    const grants: MutableGrants = { byId: new Map(), byTag: new Map() }
-    agents.set(url, grants)
-    const neighbours = byHost.get(hostOf(url))
-    if (!neighbours) byHost.set(hostOf(url), [url])
-    else if (neighbours.length < MAX_NEIGHBOURS) neighbours.push(url)
-    return grants
+    const entry = grants.entry[number] as number
+    const packed = listOf(grants.countries, number)
+    const countries = packed.length > 0 ? [...packed].map(unpackedCountry) : undefined
+    const limits = { ...(countries && { countries }) }
+    const made: readonly [Grant] = [
+      {
+        ...{ entry, from: grants.from[number] as number, until: grants.until[number] as number },
+        ...limits,
+        verdict: { outcome: 'authorized', entries: [entry], ...limits },
+      },
+    ]
+    alone[number] = made
+    return made
   }
 
-  for (const [index, value] of list.entries()) {
-    const at = `/authorized_agents/${index}`
-    const entry = readEntry(value)
-    if (entry.kind === 'bad') {
-      diagnostics.add(at, 'skipped', entry.message)
-      continue
-    }
-    const grants = grantsOf(entry.url)
-    if (entry.kind === 'other') continue
-    if (!entry.labelled) diagnostics.add(at, 'noted', 'authorized_for is missing')
-    const { countries } = entry.limits
-    const verdict = { outcome: 'authorized' as const, entries: [index], ...(countries && { countries }) }
-    const given: Grant = { ...entry.limits, entry: index, verdict }
-    if (!grant(entry.kind === 'ids' ? grants.byId : grants.byTag, entry.names, given)) {
-      diagnostics.add(at, 'skipped', `more than ${MAX_GRANTS} entries name the same signal for one agent`)
-    }
-    for (const edge of [given.from, given.until]) if (Number.isFinite(edge)) boundaries.add(edge)
+  function grantsBehind(item: number): readonly Grant[] {
+    const from = behind.starts[item] as number
+    const to = behind.starts[item + 1] as number
+    if (to - from === 1) return grantAt(behind.items[from] as number)
+    return [...behind.items.subarray(from, to)].map((number) => grantAt(number)[0])
   }
 
-  const { kept, dropped } = diagnostics.finish()
+  function granting(agent: number, kind: typeof BY_ID | typeof BY_TAG, name: number): readonly Grant[] {
+    const row = 2 * agent + kind
+    const item = place(granted.items, granted.starts[row] as number, granted.starts[row + 1] as number, name)
+    return item < 0 ? NONE : grantsBehind(item)
+  }
+
+  function tagsAt(signal: number): string[] {
+    return [...listOf(signals.tags, signal)].map((name) => nameAt(names, name))
+  }
+
   return {
-    signals,
-    agents,
-    byHost,
-    hints: new Map(),
-    boundaries: [...boundaries].sort((a, b) => a - b),
-    entries: list.length,
-    diagnostics: kept,
-    moreDiagnostics: dropped,
+    /** Elements of `authorized_agents[]`. */
+    entries: tables.entries,
+    diagnostics: tables.diagnostics as readonly Diagnostic[],
+    moreDiagnostics: tables.moreDiagnostics,
+    signalCount: signals.name.length,
+    /** Near misses found so far, by the agent url asked about: as many as there are upstreams. */
+    hints,
+
+    /** The number of the signal with this id; -1 when the provider publishes none. */
+    signalNumber(id: string): number {
+      const name = findName(names, id)
+      return name < 0 ? -1 : (tables.signalOf[name] as number) - 1
+    },
+    /** The number of an agent (canonical url); -1 when it is not listed. */
+    agentNumber(url: string): number {
+      const known = askedAgents.get(url)
+      if (known !== undefined) return known
+      const number = findName(agents, url)
+      askedAgents.set(url, number)
+      return number
+    },
+    /** Whether some entry for the agent speaks of signals. */
+    speaksOfSignals: (agent: number) => granted.starts[2 * agent] !== granted.starts[2 * agent + 2],
+    /** The agent's grants that name the signal, each once: those by id first. Windows are not looked at. */
+    grants(agent: number, signal: number): readonly Grant[] {
+      let found = granting(agent, BY_ID, signals.name[signal] as number)
+      const { starts, items } = signals.tags
+      for (let at = starts[signal] as number; at < (starts[signal + 1] as number); at += 1) {
+        const byTag = granting(agent, BY_TAG, items[at] as number)
+        if (byTag.length === 0) continue
+        // Nearly every signal is granted by one list: only a second one makes a copy.
+        found = found.length === 0 ? byTag : [...new Set([...found, ...byTag])]
+      }
+      return found
+    },
+    /** The grant that is the entry at this place of `authorized_agents[]`. */
+    grantOfEntry(entry: number): Grant | undefined {
+      const number = place(grants.entry, 0, grants.entry.length, entry)
+      return number < 0 ? undefined : grantAt(number)[0]
+    },
+    /** What is published under this number, its definition parsed. */
+    signal(number: number): PublishedSignal {
+      const text = decoder.decode(bytes.subarray(signals.begin[number], signals.end[number]))
+      return {
+        id: nameAt(names, signals.name[number] as number),
+        tags: tagsAt(number),
+        row: JSON.parse(text) as PublishedSignal['row'],
+        index: signals.index[number] as number,
+      }
+    },
+    signalId: (number: number) => nameAt(names, signals.name[number] as number),
+    signalTags: tagsAt,
+    /** The canonical urls of all agents that are listed. */
+    agentUrls: () => Array.from({ length: nameCount(agents) }, (_, number) => nameAt(agents, number)),
+    /** Listed urls on one host (without scheme and port); undefined when there are none. */
+    urlsOnHost(host: string): string[] | undefined {
+      const number = findName(hosts, host)
+      return number < 0 ? undefined : [...listOf(neighbours, number)].map((agent) => nameAt(agents, agent))
+    },
+    /** Every name that is granted to some agent. */
+    *namedGrants(): Generator<NamedGrants> {
+      for (let row = 0; row + 1 < granted.starts.length; row += 1) {
+        const agent = nameAt(agents, row >> 1)
+        const by = row % 2 === BY_ID ? 'signal_ids' : 'signal_tags'
+        for (
+          let item = granted.starts[row] as number;
+          item < (granted.starts[row + 1] as number);
+          item += 1
+        ) {
+          yield { agent, by, name: nameAt(names, granted.items[item] as number), grants: grantsBehind(item) }
+        }
+      }
+    },
+    /** The next instant after `nowMs` at which a window opens or closes; undefined when there is none. */
+    nextBoundary: (nowMs: number) => boundaries.find((boundary) => boundary > nowMs),
+    /** How many windows have opened or closed by `nowMs`. */
+    boundariesPassed: (nowMs: number) => boundaries.findLastIndex((boundary) => boundary <= nowMs),
   }
 }

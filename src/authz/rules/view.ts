@@ -5,8 +5,7 @@ import { definitionOf } from './definition.js'
 /** Equal stamps: every verdict and definition is the same, whenever the two moments were. */
 function stampOf({ digest, rules, expiresAt, reason }: CompiledProvider, nowMs: number): string {
   if (!rules || nowMs >= expiresAt) return reason
-  const passed = rules.boundaries.findLastIndex((boundary) => boundary <= nowMs)
-  return `${digest} ${passed}`
+  return `${digest} ${rules.boundariesPassed(nowMs)}`
 }
 
 /** Verdicts and definitions at `nowMs`. A provider that proves nothing any more defines nothing either. */

@@ -1,0 +1,262 @@
+/**
+ * A provider's document as tables in shared memory: who is granted what, by signal id and by tag. They are made once for a
+ * document, in a worker when it is large, and read as they are by every thread. Entries are read one by one: a bad one is
+ * skipped with a diagnostic and voids no other.
+ */
+import { isRecord } from '../../adcp/json.js'
+import { createDiagnostics, type Diagnostic, type Diagnostics } from '../diagnostic.js'
+import { elementSpans } from '../elements.js'
+import { type Limits, readEntry } from './entry.js'
+import { createNames, type NameTable, sharedNumbers } from './name-table.js'
+
+const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
+const TAG = /^[a-z0-9_-]+$/
+// Bounds on what one verdict may have to look at. Exceeding them narrows a grant, never widens one.
+const MAX_TAGS = 64
+const MAX_GRANTS = 32
+const MAX_NEIGHBOURS = 16
+
+/** A list of lists: those of `n` stand in `items` from `starts[n]` to before `starts[n + 1]`. */
+export type Lists = { readonly starts: Uint32Array; readonly items: Uint32Array }
+
+export type RuleTables = {
+  /** Signal ids and tags. */
+  readonly names: NameTable
+  /** By name: number of the signal with that id + 1, or 0. */
+  readonly signalOf: Uint32Array
+  readonly signals: {
+    readonly name: Uint32Array
+    /** Its place in `signals[]`. */
+    readonly index: Uint32Array
+    /** Where the first definition of this id stands in the document's bytes. */
+    readonly begin: Uint32Array
+    readonly end: Uint32Array
+    /** The tags, by name, that grants may rest on: those that every definition of this id carries. */
+    readonly tags: Lists
+  }
+  /** Canonical urls of the agents that are listed. */
+  readonly agents: NameTable
+  /** For each agent twice: the names that it is granted by id (even) and by tag (odd), ascending. */
+  readonly granted: Lists
+  /** For each item of `granted`: the grants behind it, by number, in the order of the file. */
+  readonly behind: Lists
+  /** One for each entry that grants signals. Instants in ms, infinite where there is no limit. */
+  readonly grants: {
+    readonly entry: Uint32Array
+    readonly from: Float64Array
+    readonly until: Float64Array
+    /** Two letters in one number; an empty list stands for every country. */
+    readonly countries: Lists
+  }
+  /** Listed agents by scheme-less host, for naming near misses. */
+  readonly hosts: NameTable
+  readonly neighbours: Lists
+  /** Every instant at which some window opens or closes, ascending. */
+  readonly boundaries: Float64Array
+  /** Elements of `authorized_agents[]`. */
+  readonly entries: number
+  readonly diagnostics: readonly Diagnostic[]
+  readonly moreDiagnostics: number
+}
+
+/** The host part of a canonical url, without scheme and port. */
+export function hostOf(url: string): string {
+  const authority = url.slice(url.indexOf('//') + 2).split(/[/?]/, 1)[0] as string
+  return authority.replace(/:\d+$/, '')
+}
+
+export function packedCountry(country: string): number {
+  return country.charCodeAt(0) * 256 + country.charCodeAt(1)
+}
+
+export function unpackedCountry(packed: number): string {
+  return String.fromCharCode(packed >> 8, packed & 255)
+}
+
+/** What the tables take beside the document, in bytes. */
+export function tableBytes(value: unknown): number {
+  if (ArrayBuffer.isView(value)) return value.byteLength
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return 0
+  return Object.values(value).reduce<number>((sum, member) => sum + tableBytes(member), 0)
+}
+
+function sharedInstants(instants: readonly number[]): Float64Array {
+  const shared = new Float64Array(new SharedArrayBuffer(instants.length * Float64Array.BYTES_PER_ELEMENT))
+  shared.set(instants)
+  return shared
+}
+
+function sharedLists(lists: Iterable<readonly number[]>): Lists {
+  const starts = [0]
+  const items: number[] = []
+  for (const list of lists) {
+    for (const item of list) items.push(item)
+    starts.push(items.length)
+  }
+  return { starts: sharedNumbers(starts), items: sharedNumbers(items) }
+}
+
+function readTags(row: Record<string, unknown>, at: string, diagnostics: Diagnostics): readonly string[] {
+  if (row.tags === undefined) return []
+  if (!Array.isArray(row.tags)) {
+    diagnostics.add(`${at}/tags`, 'skipped', 'tags is not a list')
+    return []
+  }
+  const tags = row.tags.filter((tag): tag is string => typeof tag === 'string' && TAG.test(tag))
+  if (tags.length < row.tags.length) {
+    diagnostics.add(`${at}/tags`, 'skipped', 'some tags are not of lower-case letters, digits, _ and -')
+  }
+  if (tags.length > MAX_TAGS)
+    diagnostics.add(`${at}/tags`, 'skipped', `only the first ${MAX_TAGS} tags count`)
+  return tags.length > MAX_TAGS ? tags.slice(0, MAX_TAGS) : tags
+}
+
+type ReadSignal = { name: number; tags: readonly number[]; index: number }
+
+function readSignals(
+  list: unknown,
+  names: ReturnType<typeof createNames>,
+  diagnostics: Diagnostics,
+): ReadSignal[] {
+  const signals = new Map<number, ReadSignal>()
+  if (list !== undefined && !Array.isArray(list))
+    diagnostics.add('/signals', 'skipped', 'signals is not a list')
+  for (const [index, row] of (Array.isArray(list) ? list : []).entries()) {
+    const id = isRecord(row) ? row.id : undefined
+    if (!isRecord(row) || typeof id !== 'string' || !SIGNAL_ID.test(id)) {
+      diagnostics.add(`/signals/${index}`, 'skipped', 'the signal has no well-formed id')
+      continue
+    }
+    const name = names.add(id)
+    const tags = readTags(row, `/signals/${index}`, diagnostics).map(names.add)
+    const first = signals.get(name)
+    if (!first) {
+      signals.set(name, { name, tags, index })
+      continue
+    }
+    diagnostics.add(
+      `/signals/${index}`,
+      'skipped',
+      `the id is already defined at /signals/${first.index}; tags grant only when both definitions carry them`,
+    )
+    signals.set(name, { ...first, tags: first.tags.filter((tag) => tags.includes(tag)) })
+  }
+  return [...signals.values()]
+}
+
+/** The grants of one agent and kind as pairs of name and grant, in the order of the file. */
+type Pairs = { names: number[]; grants: number[] }
+
+/** Adds the pairs to the lists, by name; gives the grants that are beyond what one verdict may look at. */
+function groupByName({ names, grants }: Pairs, granted: number[], behind: number[][]): Set<number> {
+  const left = new Set<number>()
+  // One number for both keeps the file's order within a name, and sorts without a comparing function.
+  const sorted = Float64Array.from(names, (name, position) => name * names.length + position).sort()
+  let list: number[] = []
+  let last = -1
+  for (const each of sorted) {
+    const name = Math.floor(each / names.length)
+    const grant = grants[each % names.length] as number
+    if (name !== last) {
+      list = []
+      granted.push(name)
+      behind.push(list)
+    }
+    last = name
+    if (list.at(-1) === grant) continue // one entry names it twice
+    if (list.length < MAX_GRANTS) list.push(grant)
+    else left.add(grant)
+  }
+  return left
+}
+
+/** The tables of a parsed document; `bytes` are what it was parsed from. */
+export function makeTables(
+  file: Record<string, unknown> & { authorized_agents: readonly unknown[] },
+  bytes: Uint8Array,
+): RuleTables {
+  const diagnostics = createDiagnostics()
+  const names = createNames()
+  const agents = createNames()
+  const hosts = createNames()
+  const signals = readSignals(file.signals, names, diagnostics)
+  const spans = elementSpans(bytes, 'signals')
+  const neighbours: number[][] = []
+  const pairs: Pairs[] = []
+  const entries: number[] = []
+  const limits: Limits[] = []
+  const boundaries = new Set<number>()
+
+  function agentOf(url: string): number {
+    const before = agents.size()
+    const agent = agents.add(url)
+    if (agent < before) return agent
+    pairs.push({ names: [], grants: [] }, { names: [], grants: [] })
+    const host = hosts.add(hostOf(url))
+    neighbours[host] ??= []
+    if (neighbours[host].length < MAX_NEIGHBOURS) neighbours[host].push(agent)
+    return agent
+  }
+
+  for (const [index, value] of file.authorized_agents.entries()) {
+    const entry = readEntry(value)
+    if (entry.kind === 'bad') {
+      diagnostics.add(`/authorized_agents/${index}`, 'skipped', entry.message)
+      continue
+    }
+    const agent = agentOf(entry.url)
+    if (entry.kind === 'other') continue
+    if (!entry.labelled) diagnostics.add(`/authorized_agents/${index}`, 'noted', 'authorized_for is missing')
+    const into = pairs[2 * agent + (entry.kind === 'ids' ? 0 : 1)] as Pairs
+    for (const name of entry.names) {
+      into.names.push(names.add(name))
+      into.grants.push(entries.length)
+    }
+    entries.push(index)
+    limits.push(entry.limits)
+    for (const edge of [entry.limits.from, entry.limits.until])
+      if (Number.isFinite(edge)) boundaries.add(edge)
+  }
+
+  const starts = [0]
+  const granted: number[] = []
+  const behind: number[][] = []
+  for (const each of pairs) {
+    for (const grant of groupByName(each, granted, behind)) {
+      const at = `/authorized_agents/${entries[grant]}`
+      diagnostics.add(at, 'skipped', `more than ${MAX_GRANTS} entries name the same signal for one agent`)
+    }
+    starts.push(granted.length)
+  }
+
+  const table = names.table()
+  const signalOf = sharedNumbers(new Uint32Array(names.size()))
+  for (const [number, { name }] of signals.entries()) signalOf[name] = number + 1
+  const { kept, dropped } = diagnostics.finish()
+  return {
+    names: table,
+    signalOf,
+    signals: {
+      name: sharedNumbers(signals.map(({ name }) => name)),
+      index: sharedNumbers(signals.map(({ index }) => index)),
+      begin: sharedNumbers(signals.map(({ index }) => spans[index]?.[0] ?? 0)),
+      end: sharedNumbers(signals.map(({ index }) => spans[index]?.[1] ?? 0)),
+      tags: sharedLists(signals.map(({ tags }) => tags)),
+    },
+    agents: agents.table(),
+    granted: { starts: sharedNumbers(starts), items: sharedNumbers(granted) },
+    behind: sharedLists(behind),
+    grants: {
+      entry: sharedNumbers(entries),
+      from: sharedInstants(limits.map(({ from }) => from)),
+      until: sharedInstants(limits.map(({ until }) => until)),
+      countries: sharedLists(limits.map(({ countries = [] }) => countries.map(packedCountry))),
+    },
+    hosts: hosts.table(),
+    neighbours: sharedLists(neighbours),
+    boundaries: sharedInstants([...boundaries].sort((a, b) => a - b)),
+    entries: file.authorized_agents.length,
+    diagnostics: kept,
+    moreDiagnostics: dropped,
+  }
+}
