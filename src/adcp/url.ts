@@ -3,6 +3,7 @@
  * would silently repair (missing hosts, backslashes, white space) is refused before it, and what it leaves alone is
  * finished after it.
  */
+import { shownUrl } from './redaction.js'
 
 const PARTS = /^(https?):\/\/([^/?#]*)([^?#]*)(\?[^#]*)?(?:#.*)?$/is
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the parser drops or rewrites exactly these
@@ -45,4 +46,13 @@ export function canonicalUrl(url: string): string | undefined {
   if (!bare) return undefined
   const port = read.port && `:${read.port}`
   return `${read.protocol}//${bare}${port}${read.pathname.replace(ESCAPE, normalEscape)}${query}`
+}
+
+/**
+ * What an agent is known by: its canonical url without the credentials that may stand in its query. They are for
+ * calling it; its name is published, stored and compared.
+ */
+export function agentUrlOf(url: string): string | undefined {
+  const canonical = canonicalUrl(url)
+  return canonical === undefined ? undefined : canonicalUrl(shownUrl(canonical))
 }

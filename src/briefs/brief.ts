@@ -5,7 +5,7 @@
 import type { AccountReference } from '../adcp/account.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
-import { canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { criteriaOf } from '../feed/canonical.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
@@ -112,7 +112,7 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
       .statuses()
       .filter(isAskable)
       .flatMap(({ id, url, mode, problem }): Asked[] => {
-        const agentUrl = canonicalUrl(url) ?? url
+        const agentUrl = agentUrlOf(url) ?? url
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
         const { scope, account, auth } = accessOf(reader, agentUrl, access)

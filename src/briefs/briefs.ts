@@ -1,6 +1,6 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
-import { canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf } from '../adcp/url.js'
 import { createWebhook } from '../events/webhook.js'
 import { createTargetCheck } from '../events/webhook-target.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'
@@ -59,7 +59,7 @@ export function createBriefs(options: BriefsOptions) {
     scopeOf(reader, upstream) {
       const status = upstreams.statuses().find(({ id }) => id === upstream)
       if (!status || !isAskable(status)) return undefined
-      return accessOf(reader, canonicalUrl(status.url) ?? status.url, access).scope
+      return accessOf(reader, agentUrlOf(status.url) ?? status.url, access).scope
     },
     onTrouble,
   })

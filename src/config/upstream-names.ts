@@ -3,7 +3,7 @@
  * configuration is read, so that no agent that appears later can take it (docs/decisions.md#identity).
  */
 import { nearest } from '../adcp/nearest.js'
-import { canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf } from '../adcp/url.js'
 import type { ConfigFile } from './schema.js'
 
 export type UpstreamNames = {
@@ -22,7 +22,7 @@ export function upstreamNames(upstreams: ConfigFile['upstreams'] = []): Upstream
   const byId = new Map(upstreams.flatMap(({ id, url }) => (id === undefined ? [] : [[id, url] as const])))
   const spoken = new Map(upstreams.map(({ id, url }) => [id ?? bare(url), id ?? url]))
   return {
-    agentUrl: (name) => canonicalUrl(byId.get(name) ?? name),
+    agentUrl: (name) => agentUrlOf(byId.get(name) ?? name),
     near: (name) => nearest(name, spoken.keys()).map((word) => spoken.get(word) ?? word),
   }
 }

@@ -2,7 +2,7 @@
  * Why a signal is, or is not, in the feed: for the operator who is asked in the morning. One question, one answer with a
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`).
  */
-import { canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { evidenceOf, type ProviderEvidence, providerEvidence } from '../authz/report/evidence.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { ProviderState } from '../authz/state.js'
@@ -94,7 +94,7 @@ export function createExplainer(sources: ExplainSources) {
     const found = explainUpstream(agentUrl, sources)
     const agentUrls = [agentUrl]
     if (!found) {
-      const out = sources.roster().excluded.find(({ url }) => canonicalUrl(url) === agentUrl)
+      const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
       return out
         ? { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
         : { kind: 'unknown', reason: 'unknown', agentUrls }

@@ -1,5 +1,5 @@
 /** What a person may name a signal or an upstream by, read into what it can mean (docs/explain.md). */
-import { canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { handleKey, type Identity, identityKey, signalHandle, signalPart } from '../merge/identity.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 
@@ -28,8 +28,8 @@ export function meaningOf(ref: string, { entries, excluded }: Roster): Meaning {
   const [, sourceUrl, sourceId] = /^(https?:\/\/[^#]*)#([A-Za-z0-9_-]+)$/.exec(ref) ?? []
   const source = sourceUrl === undefined ? undefined : canonicalUrl(sourceUrl)
   if (source && sourceId) return ofIdentity({ kind: 'source', agentUrl: source, id: sourceId })
-  const agentUrl = /^https?:\/\//.test(ref) ? canonicalUrl(ref) : undefined
-  const known = [...entries, ...excluded].some(({ url }) => url === ref || canonicalUrl(url) === agentUrl)
+  const agentUrl = /^https?:\/\//.test(ref) ? agentUrlOf(ref) : undefined
+  const known = [...entries, ...excluded].some(({ url }) => url === ref || agentUrlOf(url) === agentUrl)
   if (agentUrl && (known || entries.some((entry) => entry.agentUrl === agentUrl))) {
     return { kind: 'upstream', agentUrl }
   }

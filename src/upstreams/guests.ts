@@ -3,7 +3,7 @@
  * switched off: whoever knows such an agent's canonical url can still call it, through the same guard.
  */
 import { LRUCache } from 'lru-cache'
-import { canonicalUrl } from '../adcp/url.js'
+import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import type { Runner } from './mirror/runner.js'
 import type { RosterEntry, StaticUpstream } from './roster/roster.js'
 
@@ -11,7 +11,7 @@ const MOST_GUESTS = 64
 
 /** As the configuration describes it, which may say how it is spoken to and exclude it all the same. */
 function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
-  const { url, protocol, auth } = statics.find((one) => canonicalUrl(one.url) === agentUrl) ?? {
+  const { url, protocol, auth } = statics.find((one) => agentUrlOf(one.url) === agentUrl) ?? {
     url: agentUrl,
   }
   return {

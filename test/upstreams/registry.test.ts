@@ -88,20 +88,28 @@ test('two registries and a static entry that name one agent give one upstream', 
   t.equal(upstreams.roster().entries.length, 1)
 })
 
-test('an endpoint on another site than the url is not called in its name', async (t) => {
-  const endpoints = ['https://evil.example/mcp', 'https://agents.a.example/mcp', 'nonsense', undefined]
-  const listing = readListing({
-    agents: endpoints.map((mcp_endpoint, at) => record(`https://s${at}.a.example/mcp`, { mcp_endpoint })),
-  })
-  t.same(
-    listing?.records.map(({ url }) => url),
-    [
-      'https://s0.a.example/mcp',
-      'https://agents.a.example/mcp',
-      'https://s2.a.example/mcp',
-      'https://s3.a.example/mcp',
-    ],
-  )
+test('a record that is called at another place than its url is refused, with the reason', async (t) => {
+  const read = (url: string, mcp_endpoint: string) => readListing({ agents: [record(url, { mcp_endpoint })] })
+  const others = [
+    ['https://hub.example/acme/mcp', 'https://hub.example/evil/mcp'],
+    ['https://hub.example/acme/mcp', 'https://hub.example/acme/mcp?tenant=evil'],
+    ['https://s.a.example/mcp', 'https://agents.a.example/mcp'],
+    ['https://s.a.example/mcp', 'http://s.a.example/mcp'],
+    ['https://s.a.example/mcp', 'https://t.a.example/mcp?api_key=sk_test_1234567890abcdef'],
+    ['https://s.a.example/mcp', 'nonsense'],
+  ]
+  for (const [url = '', endpoint = ''] of others) {
+    const listing = read(url, endpoint)
+    t.same(listing?.records, [], endpoint)
+    t.match(listing?.diagnostics, [/^agents\[0\]: mcp_endpoint .* is another place than url/])
+    t.notMatch(listing?.diagnostics[0], /sk_test/)
+  }
+  const mangled = [
+    ['https://hub.example/acme/mcp', 'https://hub.example/Acme/mcp/'],
+    ['https://hub.example', 'https://hub.example/mcp'],
+    ['https://hub.example/mcp', 'HTTPS://HUB.example:443/mcp'],
+  ]
+  for (const [url = '', endpoint = ''] of mangled) t.match(read(url, endpoint)?.records, [{ url: endpoint }])
 })
 
 test('a broken record is skipped and named', async (t) => {

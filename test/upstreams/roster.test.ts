@@ -69,3 +69,77 @@ test('a static entry that cannot be read is an error that quotes it', async (t) 
     /twice/,
   )
 })
+
+test('nobody takes over a configured id, or the id of another host', async (t) => {
+  const configured = { id: 'north-wind.example', url: 'https://signals.north.example/mcp' }
+  const made = roster(
+    [
+      record('https://north--wind.example/mcp'),
+      record('https://north-wind.example/mcp'),
+      record('https://north-wind.example/'),
+    ],
+    {},
+    [configured],
+  )
+  const idOf = (url: string) => made.entries.find(({ agentUrl }) => agentUrl === url)?.id
+  t.equal(idOf(configured.url), configured.id)
+  t.equal(idOf('https://north--wind.example/mcp'), 'north--wind.example')
+  t.match(idOf('https://north-wind.example/mcp'), /^north-wind\.example-[0-9a-f]{6}$/)
+  t.equal(new Set(ids(made)).size, 4)
+  const hashed = idOf('https://north-wind.example/mcp') as string
+  const taken = roster([record('https://north-wind.example/mcp')], {}, [
+    configured,
+    { ...configured, id: hashed, url: 'https://b.example/mcp' },
+  ])
+  t.equal(new Set(ids(taken)).size, 3, 'nor an id that somebody configured to look like a derived one')
+})
+
+test('an agent that policy excludes does not come back through another registry', async (t) => {
+  const url = 'https://a.example/mcp'
+  const listed = (first: Partial<RegistryRecord>, second: Partial<RegistryRecord>, policy: RosterPolicy) =>
+    makeRoster({
+      registries: [
+        { url: 'https://one.example', records: [record(url, first)] },
+        { url: 'https://two.example', records: [record(url, second)] },
+      ],
+      statics: [],
+      policy,
+    })
+  const banned = { member: 'banned' }
+  for (const [first, second] of [
+    [banned, {}],
+    [{}, banned],
+  ] as const) {
+    const made = listed(first, second, { exclude: { members: ['banned'] } })
+    t.same(made.entries, [])
+    t.match(made.excluded, [{ url, reason: 'excluded' }])
+  }
+  const uninvited = listed({}, { member: 'm', verified: true }, { include: { members: ['m'] } })
+  t.same(uninvited.entries, [], 'the first registry describes it')
+  t.match(uninvited.excluded, [{ reason: 'not_included' }])
+})
+
+test('two entries of one canonical url are an error', async (t) => {
+  t.throws(
+    () =>
+      roster([], {}, [
+        { id: 'x', url: 'https://a.example/mcp' },
+        { id: 'y', url: 'HTTPS://A.example:443/mcp' },
+      ]),
+    /twice/,
+  )
+})
+
+test('a record that an earlier release kept under a borrowed url is not called', async (t) => {
+  t.same(
+    roster([record('https://hub.example/evil/mcp', { agentUrl: 'https://hub.example/acme/mcp' })]).entries,
+    [],
+  )
+})
+
+test('an agent is known without the credentials in its url, and called with them', async (t) => {
+  const url = 'https://a.example/mcp?tenant=5&api_key=sk-123456789'
+  t.match(roster([], {}, [{ url }]).entries, [
+    { url, agentUrl: 'https://a.example/mcp?tenant=5', id: 'a.example' },
+  ])
+})

@@ -1,5 +1,5 @@
 /** Rules on registries and upstreams: who would be called twice, or never. */
-import { canonicalUrl } from '../../adcp/url.js'
+import { agentUrlOf, canonicalUrl } from '../../adcp/url.js'
 import type { ConfigFile } from '../schema.js'
 import { authRules, headerNameRule, headerValueRule } from './auth-rules.js'
 import type { Rule, Steps } from './broken.js'
@@ -31,7 +31,7 @@ export function* upstreamRules({ upstreams = [], discovery }: ConfigFile): Rule 
       yield { at: [...at, 'id'], expected: 'an id that no other upstream has' }
     }
     if (upstream.id) ids.add(upstream.id)
-    const agentUrl = canonicalUrl(upstream.url)
+    const agentUrl = agentUrlOf(upstream.url)
     const other = agentUrl === undefined ? undefined : urls.get(agentUrl)
     if (agentUrl === undefined) yield { at: [...at, 'url'], expected: "an agent's url" }
     else if (other !== undefined) {

@@ -9,6 +9,7 @@ import type { RosterEntry } from '../roster/roster.js'
 import type { Protocol, UpstreamFailure } from '../status.js'
 import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from './agent.js'
 import { probe } from './probe.js'
+import { secretsOf, withoutSecrets } from './said.js'
 import type { Slots } from './slots.js'
 
 const RETRY_MS = 200
@@ -68,7 +69,8 @@ export function createLink(options: LinkOptions) {
     const name = credentialName(auth)
     const agent = agents.get(name)
     if (agent) return { kind: 'found', agent }
-    const found = await probe({ send, url: entry.url, auth }, protocol(), budget)
+    const bounds = { secrets: secretsOf(auth, entry.url) }
+    const found = await probe({ send, url: entry.url, auth, bounds }, protocol(), budget)
     if (found.kind === 'found') agents.set(name, found.agent)
     return found
   }
@@ -91,7 +93,7 @@ export function createLink(options: LinkOptions) {
     })
     // What answers there may speak something else now: the next call probes again.
     if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') agents.delete(credentialName(auth))
-    return outcome
+    return withoutSecrets(outcome, secretsOf(auth, entry.url))
   }
 
   return {

@@ -4,8 +4,8 @@
  * without credentials.
  */
 import { isRecord } from '../../adcp/json.js'
-import { canonicalUrl } from '../../adcp/url.js'
-import { sameSite } from '../../net/redirect.js'
+import { shownUrl } from '../../adcp/redaction.js'
+import { agentUrlOf } from '../../adcp/url.js'
 import type { Send } from '../../net/send.js'
 import { networkFailure, statusFailure } from '../agent/rpc.js'
 import { boundedText, tryParseJson } from '../rows/json.js'
@@ -53,13 +53,18 @@ function isVerified(record: Record<string, unknown>): boolean {
   return isRecord(record.compliance) && record.compliance.verified === true
 }
 
-/**
- * Where to call: the endpoint, when it is on the site of the url. Members write their own records, and the url is what
- * providers authorize: another site's answers must not pass for its own.
- */
-function placeOf(url: string, endpoint: string | undefined): string {
-  if (endpoint === undefined || !canonicalUrl(endpoint)) return url
-  return sameSite(new URL(endpoint), new URL(url)) ? endpoint : url
+/** What crawlers and forms make of a url: its capitals, its closing slash or its `/mcp` are lost. */
+function withoutManglings(url: string): string {
+  return url
+    .toLowerCase()
+    .replace(/\/+$/, '')
+    .replace(/\/mcp$/, '')
+}
+
+/** Whether `place` is the agent's url as it was before somebody mangled it. */
+export function isItsPlace(place: string, agentUrl: string): boolean {
+  const canonical = agentUrlOf(place)
+  return canonical !== undefined && withoutManglings(canonical) === withoutManglings(agentUrl)
 }
 
 function readRecord(record: unknown): RegistryRecord | string {
@@ -67,12 +72,17 @@ function readRecord(record: unknown): RegistryRecord | string {
   if (record.type !== undefined && record.type !== 'signals') return `type ${boundedText(record.type, 20)}`
   const endpoint = boundedText(record.mcp_endpoint, 2_048)
   const url = boundedText(record.url, 2_048) ?? endpoint
-  const agentUrl = url === undefined ? undefined : canonicalUrl(url)
-  if (!url || !agentUrl) return `no usable url: ${url?.slice(0, 100) ?? 'none'}`
+  const agentUrl = url === undefined ? undefined : agentUrlOf(url)
+  if (!url || !agentUrl) return `no usable url: ${url ? shownUrl(url) : 'none'}`
+  const place = endpoint ?? url
+  // Members write their own records, and the url is what providers authorize: who is called is who is judged.
+  if (!isItsPlace(place, agentUrl)) {
+    return `mcp_endpoint ${shownUrl(place)} is another place than url ${shownUrl(url)}`
+  }
   const member = isRecord(record.member) ? boundedText(record.member.slug, MAX_TEXT) : undefined
   const online = isRecord(record.health) ? record.health.online : undefined
   return {
-    url: placeOf(url, endpoint),
+    url: place,
     agentUrl,
     name: boundedText(record.name, MAX_TEXT) ?? agentUrl,
     verified: isVerified(record),

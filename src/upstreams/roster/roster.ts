@@ -4,10 +4,10 @@
  * same canonical url.
  */
 import { hash } from 'node:crypto'
-import { canonicalUrl } from '../../adcp/url.js'
+import { agentUrlOf } from '../../adcp/url.js'
 import type { Auth } from '../agent/agent.js'
 import type { Protocol } from '../status.js'
-import type { RegistryRecord } from './registry.js'
+import { isItsPlace, type RegistryRecord } from './registry.js'
 
 export type StaticUpstream = {
   id?: string
@@ -65,22 +65,25 @@ export type RosterSources = {
 
 type Candidate = Omit<RosterEntry, 'id'> & { id?: string }
 
-/** Host and path as one word: `signals.northwind.example`, `agents.example-acme`. */
+/**
+ * Host and path as one word: `signals.northwind.example`, `agents.example-acme`. The host stays letter by letter, so
+ * that nobody is called like the agent of another host.
+ */
 function readableId(agentUrl: string): string {
   const { host, pathname } = new URL(agentUrl)
   const path = pathname.replace(/\/+$/, '').replace(/\/mcp$/i, '')
-  return `${host}${path}`
+  const rest = path
     .replace(/[^a-zA-Z0-9.]+/g, '-')
-    .replace(/^-|-$/g, '')
+    .replace(/-$/, '')
     .toLowerCase()
-    .slice(0, 80)
+  return `${host.replace(/[^a-z0-9.-]+/g, '-')}${rest}`.slice(0, 80)
 }
 
 function matches(
   rule: RosterRule | undefined,
   { agentUrl, member }: { agentUrl: string; member?: string },
 ): boolean {
-  if (rule?.urls?.some((url) => canonicalUrl(url) === agentUrl)) return true
+  if (rule?.urls?.some((url) => agentUrlOf(url) === agentUrl)) return true
   return member !== undefined && (rule?.members?.includes(member) ?? false)
 }
 
@@ -105,37 +108,70 @@ function fromStatic(entry: StaticUpstream, agentUrl: string, listed: Candidate |
   }
 }
 
-/** Given ids first, then by canonical url: who else is in the roster changes an id only where two would be equal. */
+/** The name with as many digits of the url's hash as make it unlike every given id. */
+function freeId(name: string, agentUrl: string, given: ReadonlySet<string>): string {
+  const digits = hash('sha256', agentUrl)
+  let length = 6
+  while (given.has(`${name}-${digits.slice(0, length)}`)) length += 1
+  return `${name}-${digits.slice(0, length)}`
+}
+
+/**
+ * Given ids are their owners'. A derived one that is somebody's given id, or that two urls would share, ends in digits of
+ * its url's hash: no newcomer takes a name over.
+ */
 function withIds(candidates: readonly Candidate[]): RosterEntry[] {
   const taken = new Set(candidates.flatMap(({ id }) => id ?? []))
-  return candidates.map((candidate) => {
+  const plain = candidates.map(({ agentUrl }) => readableId(agentUrl))
+  const uses = new Map<string, number>()
+  candidates.forEach(({ id }, at) => {
+    const name = plain[at] as string
+    if (!id) uses.set(name, (uses.get(name) ?? 0) + 1)
+  })
+  return candidates.map((candidate, at) => {
     if (candidate.id) return { ...candidate, id: candidate.id }
-    const plain = readableId(candidate.agentUrl)
-    const id = taken.has(plain) ? `${plain}-${hash('sha256', candidate.agentUrl).slice(0, 6)}` : plain
-    taken.add(id)
-    return { ...candidate, id }
+    const name = plain[at] as string
+    const isShared = taken.has(name) || uses.get(name) !== 1
+    return { ...candidate, id: isShared ? freeId(name, candidate.agentUrl, taken) : name }
   })
 }
 
-/** Throws when a static url cannot be canonicalised or an id is given twice. Entries are sorted by canonical url. */
-export function makeRoster({ registries, statics, policy }: RosterSources): Roster {
+/** What the registries list: the first of them describes an agent, and any of them can show that it is excluded. */
+function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'policy'>) {
   const candidates = new Map<string, Candidate>()
   const excluded = new Map<string, Excluded>()
   for (const { url: source, records } of registries) {
     for (const record of records) {
-      const reason = objection(record, policy)
-      if (reason) excluded.set(record.agentUrl, { url: record.url, reason })
-      else if (!candidates.has(record.agentUrl)) {
-        candidates.set(record.agentUrl, { ...record, auth: { type: 'none' }, seeds: [], source })
+      const { agentUrl, url } = record
+      if (!isItsPlace(url, agentUrl)) continue // kept by an earlier release, which was less strict
+      const isKnown = candidates.has(agentUrl) || excluded.has(agentUrl)
+      const reason = isKnown && !matches(policy.exclude, record) ? undefined : objection(record, policy)
+      if (reason) {
+        candidates.delete(agentUrl)
+        excluded.set(agentUrl, { url, reason })
+      } else if (!isKnown) {
+        candidates.set(agentUrl, { ...record, auth: { type: 'none' }, seeds: [], source })
       }
     }
   }
+  return { candidates, excluded }
+}
+
+/**
+ * Throws when a static url cannot be canonicalised, or two entries have one id or one canonical url. Entries are sorted
+ * by canonical url.
+ */
+export function makeRoster({ registries, statics, policy }: RosterSources): Roster {
+  const { candidates, excluded } = listedBy({ registries, policy })
   const ids = new Set<string>()
+  const urls = new Set<string>()
   for (const entry of statics) {
-    const agentUrl = canonicalUrl(entry.url)
+    const agentUrl = agentUrlOf(entry.url)
     if (!agentUrl) throw new Error(`upstream url: expected an http(s) url, got ${JSON.stringify(entry.url)}`)
     if (entry.id && ids.has(entry.id)) throw new Error(`upstream id ${entry.id} is given twice`)
+    if (urls.has(agentUrl)) throw new Error(`upstream ${agentUrl} is given twice`)
     if (entry.id) ids.add(entry.id)
+    urls.add(agentUrl)
     const listed = candidates.get(agentUrl)
     candidates.delete(agentUrl)
     excluded.delete(agentUrl)

@@ -1,0 +1,89 @@
+/**
+ * Takes secrets out of what is stored, logged, shown or told: out of urls, and out of what strangers say, since errors
+ * echo the credential that they refuse. Known secrets go wherever they stand; others go by how they look.
+ */
+import { isRecord } from './json.js'
+
+const MARK = '[secret]'
+const MIN_SECRET = 8 // a shorter one is a word that stands in honest texts too
+const MAX_DEPTH = 8
+
+const NAMES =
+  '[a-z0-9_-]*(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|pwd|credential|signature|session[_-]?id|jwt)[a-z0-9_-]*'
+const SECRET_NAME = new RegExp(`^${NAMES}$`, 'i')
+const QUERY_NAME = new RegExp(`^(?:${NAMES}|key|sig|auth|code)$`, 'i')
+const SCHEME = /\b(bearer|basic|digest|apikey)(\s+|%20|\+)["']?(?=\S*\d|\S{16})[\w.~+/=-]{6,}/gi
+const ASSIGNED = new RegExp(
+  `(\\b(?:${NAMES}|authorization|x-adcp-auth)["']?\\s*[:=]\\s*["']?)(?=\\S*\\d|\\S{16})[^\\s"'&,;)}\\]]{4,}`,
+  'gi',
+)
+const USERINFO = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#@"']*@/gi
+const TOKENS = [
+  /\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g, // JSON Web Tokens
+  /\b(?:sk|pk|rk|xox[abprs]|gh[pousr]|glpat)[_-][\w-]{12,}/gi, // well-known prefixes
+  /\bAKIA[0-9A-Z]{16}\b/g,
+]
+
+/** The url without user, fragment and the credentials in its query; text that is no url is treated as text. */
+export function shownUrl(url: string): string {
+  if (!URL.canParse(url)) return redacted(url)
+  const [place = '', query] = (url.split('#')[0] as string).split(/\?(.*)/s)
+  const bare = place.replace(USERINFO, '$1')
+  const kept = (query ?? '').split('&').filter((pair) => {
+    const name = pair.split('=')[0] as string
+    return pair !== '' && !QUERY_NAME.test(decoded(name)) && redacted(pair) === pair
+  })
+  return kept.length > 0 ? `${bare}?${kept.join('&')}` : bare
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
+
+/** The spellings in which a secret may come back: plain, in a url, in Base64 alone or behind `name:`. */
+function spellings(secret: string): string[] {
+  const encoded = Buffer.from(secret).toString('base64').replace(/=+$/, '')
+  return [...new Set([secret, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1), encoded])]
+}
+
+/** What of a url is a credential: its user and password, and the secret values in its query. */
+export function secretsInUrl(url: string): string[] {
+  if (!URL.canParse(url)) return []
+  const { username, password, searchParams } = new URL(url)
+  const values = [...searchParams].flatMap(([name, value]) => (QUERY_NAME.test(name) ? [value] : []))
+  return [username, password, ...values].map(decoded).filter((secret) => secret.length >= MIN_SECRET)
+}
+
+/** Those of the texts that are long enough to be looked for in what somebody says. */
+export function searchable(secrets: readonly string[]): string[] {
+  return [...new Set(secrets.filter(({ length }) => length >= MIN_SECRET))]
+}
+
+/** The text without the given secrets and without what looks like one. */
+export function redacted(text: string, secrets: readonly string[] = []): string {
+  let clean = text
+  for (const secret of searchable(secrets)) {
+    for (const spelling of spellings(secret)) clean = clean.replaceAll(spelling, MARK)
+  }
+  clean = clean.replace(USERINFO, `$1${MARK}@`).replace(SCHEME, `$1 ${MARK}`).replace(ASSIGNED, `$1${MARK}`)
+  for (const token of TOKENS) clean = clean.replace(token, MARK)
+  return clean
+}
+
+/** A parsed JSON value with every text in it redacted, and the values of secret names; cut where it is very deep. */
+export function redactedValue(value: unknown, secrets: readonly string[] = [], depth = 0): unknown {
+  if (typeof value === 'string') return redacted(value, secrets)
+  if (depth === MAX_DEPTH) return typeof value === 'object' ? null : value
+  if (Array.isArray(value)) return value.map((each) => redactedValue(each, secrets, depth + 1))
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, held]) => [
+      redacted(name, secrets),
+      SECRET_NAME.test(name) && typeof held === 'string' ? MARK : redactedValue(held, secrets, depth + 1),
+    ]),
+  )
+}

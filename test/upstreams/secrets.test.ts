@@ -1,0 +1,60 @@
+import { test } from 'tap'
+import { slabRow } from '../../src/upstreams/rows/slab.js'
+import { readJson, startHttp } from '../support/upstream-agent.js'
+import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+
+const TOKEN = 'north-4f9a1c77'
+const KEY = 'sk-url-998877'
+
+/** An agent that repeats what it is shown, in its errors or in its rows. */
+async function startEcho(t: { teardown(task: () => unknown): void }, place: 'error' | 'rows') {
+  const agent = await startHttp(async (request, response) => {
+    const { id, method, params } = (await readJson(request)) as {
+      id?: number
+      method: string
+      params?: { name?: string }
+    }
+    const seen = `${request.headers.authorization} at ${request.url}`
+    response.writeHead(200, { 'content-type': 'application/json' })
+    const answer = (result: unknown) => void response.end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+    if (method === 'initialize') return answer({ protocolVersion: '2025-06-18', capabilities: {} })
+    if (params?.name !== 'get_signals')
+      return answer({ structuredContent: { adcp: { major_versions: [3] } } })
+    if (place === 'rows') {
+      return answer({ structuredContent: { signals: [row(1), row(2, { description: seen }), row(3)] } })
+    }
+    const adcp_error = { code: 'AUTH_INVALID', message: `no such key: ${seen}`, details: { seen, [seen]: 1 } }
+    return answer({ isError: true, structuredContent: { adcp_error } })
+  })
+  t.teardown(agent.close)
+  return agent
+}
+
+test('an agent that repeats our credential in an error is quoted without it', async (t) => {
+  const agent = await startEcho(t, 'error')
+  const auth = { type: 'bearer', token: TOKEN } as const
+  const { upstreams } = await openUpstreams(
+    t,
+    configOf([{ id: 'a', url: `${agent.url}?api_key=${KEY}`, auth }]),
+  )
+  await upstreams.start()
+  await until('it failed', () => upstreams.statuses()[0]?.problem !== undefined)
+  const called = await upstreams.call('a', 'get_signals', {}, { deadline: Date.now() + 5_000 })
+  const told = JSON.stringify([upstreams.statuses()[0]?.problem, called])
+  t.match(told, /\[secret\]/)
+  t.notMatch(told, TOKEN)
+  t.notMatch(told, KEY)
+  t.notMatch(upstreams.roster().entries[0]?.agentUrl, KEY)
+})
+
+test('a row that repeats our credential is refused, and the others are kept', async (t) => {
+  const agent = await startEcho(t, 'rows')
+  const auth = { type: 'header', name: 'authorization', value: `Basic ${TOKEN}` } as const
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, auth }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  const [slice] = upstreams.slices()
+  t.equal(slice?.rows.count, 2)
+  t.same(slice?.dropped, { holds_secret: 1 })
+  t.notMatch(slice && Buffer.from(slabRow(slice.rows, 1)).toString(), TOKEN)
+})
