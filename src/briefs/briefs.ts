@@ -35,8 +35,8 @@ export type BriefsOptions = {
   access?: BriefOptions['access']
   synonyms: SynonymFile
   store: Pick<Store, 'tasks' | 'blobs' | 'found' | 'shared'>
+  /** How webhooks leave, and the policy that it follows now. */
   send: Send
-  /** The policy that `send` follows now. */
   egressPolicy(): EgressPolicy
   /** Absent: only webhooks with legacy `authentication` are accepted. */
   webhookKey?: SigningKey

@@ -13,6 +13,7 @@ import { createProviders } from '../authz/provider/providers.js'
 import { createBriefs } from '../briefs/briefs.js'
 import { readSynonyms } from '../briefs/synonym-file.js'
 import type { Config } from '../config/values.js'
+import { webhookPolicy } from '../events/webhook-target.js'
 import type { Contribution } from '../feed/contributions.js'
 import { createFeed, type Feed } from '../feed/feed.js'
 import { inventoryOf } from '../feed/inventory.js'
@@ -155,6 +156,7 @@ async function composed(
   const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
   const egress = stack.add(createEgress({ policy: egressPolicy() }))
   const { send } = egress
+  const toCallers = stack.add(createEgress({ policy: webhookPolicy(config.egress) }))
   const store = stack.add(
     await openStore({
       url: config.storage.url,
@@ -208,7 +210,9 @@ async function composed(
   )
   const discovery = stack.add(
     createBriefs({
-      ...{ feed, upstreams, store, send, egressPolicy, clock },
+      ...{ feed, upstreams, store, clock },
+      send: toCallers.send,
+      egressPolicy: () => webhookPolicy(config.egress),
       judge: verdicts.judge,
       access: (reader, agentUrl) => accessOf(config, reader, agentUrl),
       synonyms: await readSynonyms(SYNONYMS),
@@ -294,6 +298,7 @@ async function composed(
     const follow = (wanted: Config) => {
       config = wanted
       egress.reconfigure(egressPolicy())
+      toCallers.reconfigure(webhookPolicy(wanted.egress))
       admission.reconfigure(admissionSettings(wanted, send, clock))
       upstreams.reconfigure(upstreamsSettings(wanted))
     }
