@@ -57,6 +57,12 @@ export type ServerOptions = GetSignalsOptions & {
   now?: () => number
 }
 
+/** JSON between systems is UTF-8 (RFC 8259, section 8.1); what declares anything else is not read as if it were. */
+function isUtf8(contentType: string): boolean {
+  const [, charset] = /;\s*charset\s*=\s*"?([^\s";]+)/i.exec(contentType) ?? []
+  return charset === undefined || /^(utf-?8|us-ascii)$/i.test(charset)
+}
+
 /** Faults that Fastify finds before a handler runs: body too large, media type, length mismatch. */
 function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setErrorHandler((error: FastifyError, request, reply) => {
@@ -113,9 +119,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
-    const { 'content-encoding': encoding = 'identity' } = request.headers
-    if (encoding === 'identity') done(null, body)
-    else done(Object.assign(new Error('A request body must not be encoded'), { statusCode: 415 }))
+    const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers
+    const refuse = (message: string) => done(Object.assign(new Error(message), { statusCode: 415 }))
+    if (encoding !== 'identity') refuse('A request body must not be encoded')
+    else if (!isUtf8(type)) refuse('A request body must be in UTF-8')
+    else done(null, body)
   })
   answerFaults(app, log)
   dropSilentConnections(app)

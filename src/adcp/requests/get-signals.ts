@@ -55,7 +55,12 @@ const Filters = Type.Object(
     catalog_types: Type.Optional(
       Type.Array(Type.Union(SIGNAL_TYPES.map((value) => Type.Literal(value))), several),
     ),
-    data_providers: Type.Optional(Type.Array(Type.String({ maxLength: 512 }), several)),
+    data_providers: Type.Optional(
+      Type.Array(
+        Type.String({ pattern: '\\S', maxLength: 512, description: 'a provider: its domain or name' }),
+        several,
+      ),
+    ),
     max_cpm: Type.Optional(Type.Number({ minimum: 0 })),
     max_percent: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
     min_coverage_percentage: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),

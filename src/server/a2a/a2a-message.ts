@@ -16,8 +16,10 @@ export type SkillCall = {
 
 export type MessageRead =
   | { kind: 'skill'; call: SkillCall }
-  /** It continues a task; all tasks of ours are finished. */
-  | { kind: 'continues' }
+  /** It continues a task; those of ours that are known are finished. */
+  | { kind: 'continues'; taskId: string }
+  /** It asks to be notified in A2A's way. */
+  | { kind: 'wants_push' }
   | { kind: 'malformed'; reason: string }
 
 type SkillData = Record<string, unknown> & { skill: string }
@@ -36,6 +38,22 @@ function skillPart(parts: readonly unknown[]): { at: number; data: SkillData } |
   return undefined
 }
 
+/** The text of a message that is text alone; undefined when a part is anything else. */
+function plainText(parts: readonly unknown[]): string | undefined {
+  const texts = parts.map((part) => (isRecord(part) && isText(part.text) ? part.text : undefined))
+  const text = texts.every((one) => one !== undefined) ? texts.join('\n').trim() : ''
+  return text === '' ? undefined : text
+}
+
+/** A notification asked for beside the message: `taskPushNotificationConfig` of 1.0, `pushNotificationConfig` of 0.3. */
+function wantsPush(params: Record<string, unknown>): boolean {
+  const { configuration } = params
+  if (!isRecord(configuration)) return false
+  const { taskPushNotificationConfig: current, pushNotificationConfig: legacy } = configuration
+  return isRecord(current) || isRecord(legacy)
+}
+
+/** What a message asks of us. Plain text is a brief. */
 export function readSkill({ params, raw }: RpcRequest): MessageRead {
   const message = isRecord(params) ? params.message : undefined
   if (!isRecord(message)) return { kind: 'malformed', reason: 'params.message must be an object' }
@@ -44,11 +62,18 @@ export function readSkill({ params, raw }: RpcRequest): MessageRead {
   if (!Array.isArray(parts) || parts.length === 0) {
     return { kind: 'malformed', reason: 'params.message.parts must hold at least one part' }
   }
-  if (isText(taskId)) return { kind: 'continues' }
+  if (isText(taskId)) return { kind: 'continues', taskId }
+  if (isRecord(params) && wantsPush(params)) return { kind: 'wants_push' }
   const conversation = isText(contextId) ? { contextId } : {}
   const found = skillPart(parts)
-  if (!found)
-    return { kind: 'skill', call: { skill: '', input: {}, rawContext: () => undefined, ...conversation } }
+  if (!found) {
+    const text = plainText(parts)
+    const asked =
+      text === undefined
+        ? { skill: '', input: {} }
+        : { skill: 'get_signals', input: { discovery_mode: 'brief', signal_spec: text } }
+    return { kind: 'skill', call: { ...asked, rawContext: () => undefined, ...conversation } }
+  }
   const { at, data } = found
   const name = data.input === undefined ? 'parameters' : 'input'
   const path = ['params', 'message', 'parts', at, 'data', name, 'context']

@@ -6,12 +6,14 @@
 import { Task as A2aTask } from '@a2a-js/sdk'
 import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
 import { LRUCache } from 'lru-cache'
+import { bufferOf } from '../../upstreams/rows/json.js'
 import { textOf, wrapped } from '../answer/chunks.js'
 import type { Payload } from '../answer/payload.js'
 
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
+const SWEEP_MS = 60_000
 const LISTED = 100 // newest tasks of an owner that a listing can reach; each may hold a page
 
 export type KeptTask = {
@@ -20,6 +22,21 @@ export type KeptTask = {
   /** ISO 8601. */
   timestamp: string
   payload: Payload
+}
+
+/**
+ * The same answer in memory of its own. Its rows are views into the chunks of a snapshot, and a view keeps a whole chunk
+ * alive for as long as the task is kept.
+ */
+function detached({ payload, ...task }: KeptTask): KeptTask {
+  if (payload.rows.length === 0) return { ...task, payload }
+  const whole = Buffer.concat(payload.rows.map(bufferOf))
+  let at = 0
+  const rows = payload.rows.map(({ byteLength }) => {
+    at += byteLength
+    return whole.subarray(at - byteLength, at)
+  })
+  return { ...task, payload: { ...payload, rows } }
 }
 
 function bytesOf({ payload }: KeptTask): number {
@@ -36,8 +53,10 @@ export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
 function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
   const status = { state: stateOf(payload, '1.0'), timestamp }
-  const parts = [{ text: payload.message }, { data }]
-  return A2aTask.fromJSON({ id, contextId, status, artifacts: [{ artifactId: `${id}-result`, parts }] })
+  const parts = [{ data }, { text: payload.text ?? payload.message }]
+  const metadata = payload.taskId === undefined ? {} : { metadata: { adcp_task_id: payload.taskId } }
+  const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...metadata }
+  return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })
 }
 
 export function createA2aTasks(now: () => number) {
@@ -46,14 +65,25 @@ export function createA2aTasks(now: () => number) {
     maxSize: MAX_BYTES,
     sizeCalculation: ({ task }) => bytesOf(task) + 512,
     ttl: KEEP_MS,
+    ttlResolution: 0, // the clock given here is the only one
     perf: { now },
   })
   const nameOf = (owner: string, id: string) => `${owner} ${id}`
   const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
 
+  let swept = now()
+
+  /** What nobody asks for again would stay beyond its time until its place is needed. */
+  function sweep(): void {
+    if (now() - swept < SWEEP_MS) return
+    swept = now()
+    kept.purgeStale()
+  }
+
   /** Anonymous callers own nothing: two of them cannot be told apart. */
   function keep(owner: string | undefined, task: KeptTask): void {
-    if (owner !== undefined) kept.set(nameOf(owner, task.id), { owner, task })
+    sweep()
+    if (owner !== undefined) kept.set(nameOf(owner, task.id), { owner, task: detached(task) })
   }
 
   async function load(id: string, context: ServerCallContext): Promise<A2aTask | undefined> {
@@ -76,7 +106,9 @@ export function createA2aTasks(now: () => number) {
     },
   }
 
-  return { keep, store, size: () => kept.size }
+  const has = (owner: string | undefined, id: string) => owner !== undefined && kept.has(nameOf(owner, id))
+
+  return { keep, has, store, size: () => kept.size }
 }
 
 export type A2aTasks = ReturnType<typeof createA2aTasks>

@@ -7,7 +7,14 @@ import { adcpError } from '../../adcp/error.js'
 import { type Chunk, sendChunks, wrapped } from '../answer/chunks.js'
 import type { Call, Dispatcher } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
-import { INVALID_MESSAGE, INVALID_PARAMS, type RpcRequest, readBody, rpcError } from '../answer/json-rpc.js'
+import {
+  INVALID_MESSAGE,
+  INVALID_PARAMS,
+  METHOD_NOT_FOUND,
+  type RpcRequest,
+  readBody,
+  rpcError,
+} from '../answer/json-rpc.js'
 import type { Payload } from '../answer/payload.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
 import { hangUpSignal } from '../door/hang-up.js'
@@ -15,6 +22,7 @@ import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import type { A2aCold } from './a2a-cold.js'
 import { readSkill, type SkillCall } from './a2a-message.js'
+import { type Dialect, METHOD_NAMES, methodOf } from './a2a-methods.js'
 import { type A2aTasks, type KeptTask, stateOf } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
@@ -22,18 +30,10 @@ const JSON_HEADERS = { 'content-type': 'application/json', vary: 'A2A-Version, A
 const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
 const SSE_HEADERS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache', vary: 'A2A-Version' }
 const VERSION_NOT_SUPPORTED = -32_009
+const TASK_NOT_FOUND = -32_001
+const PUSH_NOT_SUPPORTED = -32_003
 const UNSUPPORTED_OPERATION = -32_004
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
-
-type Dialect = '1.0' | '0.3'
-
-/** The methods that send a message: what dialect their answers are in, and whether these are a stream. */
-const SENDS = new Map<string, { dialect: Dialect; isStream: boolean }>([
-  ['SendMessage', { dialect: '1.0', isStream: false }],
-  ['SendStreamingMessage', { dialect: '1.0', isStream: true }],
-  ['message/send', { dialect: '0.3', isStream: false }],
-  ['message/stream', { dialect: '0.3', isStream: true }],
-])
 
 export type A2aOptions = {
   door: Door
@@ -48,11 +48,13 @@ export type A2aOptions = {
   newTaskId: () => string
 }
 
-/** Undefined for a version that we do not speak. No header means 0.3 (A2A 1.0, "Versioning"). */
-function dialectOf({ headers }: FastifyRequest): Dialect | undefined {
+/**
+ * Whether we speak the version that the header names. Whose words an answer is in follows from the method: a client
+ * that leaves the header out on one call and not on the next is answered alike.
+ */
+function isSpoken({ headers }: FastifyRequest): boolean {
   const version = headers['a2a-version']
-  if (version === undefined || version === '' || version === '0.3') return '0.3'
-  return version === '1.0' ? '1.0' : undefined
+  return version === undefined || version === '' || version === '0.3' || version === '1.0'
 }
 
 /** Whose tasks a caller may see again; anonymous callers cannot be told apart. */
@@ -61,8 +63,9 @@ function ownerOf(who: Entered): string | undefined {
 }
 
 /**
- * The response that carries a task: one artifact, a text part and a data part with the flat payload
- * (docs/protocol.md#a2a).
+ * The response that carries a task: one artifact, a data part with the flat payload and a text part
+ * (docs/protocol.md#a2a). Data first: the protocol's own SDK takes the status from the first part, and the task that is
+ * still open from the artifact's metadata.
  */
 function taskResponse(
   id: string,
@@ -71,13 +74,13 @@ function taskResponse(
 ): Chunk[] {
   const isCurrent = dialect === '1.0'
   const status = `{"state":"${stateOf(payload, dialect)}","timestamp":"${timestamp}"}`
-  const text = JSON.stringify(payload.message)
+  const text = `${isCurrent ? '' : '"kind":"text",'}"text":${JSON.stringify(payload.text ?? payload.message)}`
+  const open =
+    payload.taskId === undefined ? '' : `,"metadata":{"adcp_task_id":${JSON.stringify(payload.taskId)}}`
   const task = `"id":"${taskId}","contextId":${JSON.stringify(contextId)},"status":${status},"artifacts":[{"artifactId":"${taskId}-result","name":"result","parts":[`
-  const parts = isCurrent
-    ? `{"text":${text}},{"data":`
-    : `{"kind":"text","text":${text}},{"kind":"data","data":`
+  const data = isCurrent ? '{"data":' : '{"kind":"data","data":'
   const before = `{"jsonrpc":"2.0","id":${id},"result":${isCurrent ? '{"task":{' : '{"kind":"task",'}`
-  return wrapped(before + task + parts, payload, `}]}]}${isCurrent ? '}}' : '}'}`)
+  return wrapped(before + task + data, payload, `},{${text}}]${open}}]}${isCurrent ? '}}' : '}'}`)
 }
 
 /** One event of a stream. Line breaks can stand only between the tokens of an echoed context: a space does as well. */
@@ -130,7 +133,15 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const fault = (code: number, reason: string) =>
       sendChunks(reply, 200, JSON_HEADERS, [rpcError(request.id, code, reason)])
     if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
-    if (read.kind === 'continues') return fault(UNSUPPORTED_OPERATION, 'Every task of this agent is finished')
+    if (read.kind === 'continues') {
+      return tasks.has(ownerOf(who), read.taskId)
+        ? fault(UNSUPPORTED_OPERATION, 'The task is finished: send a message without taskId')
+        : fault(TASK_NOT_FOUND, 'There is no such task')
+    }
+    if (read.kind === 'wants_push') {
+      const instead = 'send push_notification_config in the input of get_signals'
+      return fault(PUSH_NOT_SUPPORTED, `A2A push notifications are not supported: ${instead}`)
+    }
     const finish = (payload: Payload) => {
       const task = {
         id: newTaskId(),
@@ -169,8 +180,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const { message } = body
     if (message.kind === 'invalid') return fault(400, message.id, INVALID_MESSAGE, message.reason)
     if (message.kind !== 'request') return fault(400, 'null', INVALID_MESSAGE, 'A message must be a request')
-    const dialect = dialectOf(request)
-    if (!dialect) {
+    if (!isSpoken(request)) {
       return fault(
         200,
         message.id,
@@ -178,10 +188,13 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
         'This A2A version is not supported; 1.0 and 0.3 are',
       )
     }
-    const send = SENDS.get(message.method)
-    if (send) return sendMessage(message, send, who, reply)
+    const method = methodOf(message.method)
+    if (method?.kind === 'send') return sendMessage(message, method, who, reply)
     const wait = limiter.take(who.bucket, now())
-    return wait > 0 ? turnAway(reply, limited(wait)) : callCold(message, dialect, who, reply)
+    if (wait > 0) return turnAway(reply, limited(wait))
+    if (method) return callCold(message, method.dialect, who, reply)
+    const known = `A2A has no such method; it has ${METHOD_NAMES.join(', ')}`
+    return fault(200, message.id, METHOD_NOT_FOUND, known)
   }
 
   app.post('/a2a', (request, reply) => {
@@ -189,6 +202,16 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       who.kind === 'turned_away' ? turnAway(reply, who) : serve(who, request, reply)
     const who = door.enter(request)
     return who instanceof Promise ? who.then(enter) : enter(who)
+  })
+
+  app.route({
+    method: ['GET', 'DELETE'],
+    url: '/a2a',
+    handler: (_request, reply) =>
+      reply
+        .code(405)
+        .header('allow', 'POST')
+        .send({ error: 'Use POST; the agent card is at /.well-known/agent-card.json' }),
   })
 
   const card = JSON.stringify(options.card)

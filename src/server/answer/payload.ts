@@ -19,12 +19,18 @@ export type Payload = {
   error?: AdcpError
   status: string
   message: string
+  /** For people and language models: the message, and where it helps what is behind it. */
+  text?: string
+  /** Of a task of ours that is not finished yet. */
+  taskId?: string
   contextId: string
   /** JSON text up to the rows, the rows, and the rest; without rows all of it is in `head`. */
   head: string
   rows: readonly Uint8Array[]
   tail: string
 }
+
+const PENDING = new Set(['submitted', 'working', 'input-required'])
 
 type Answer = Extract<TaskAnswer, { kind: 'answer' }>
 
@@ -52,12 +58,14 @@ function closing({ context }: Envelope): string {
 function answered(answer: Answer, envelope: Envelope): Payload {
   const { status = 'completed', message, rows } = answer
   const { contextId } = envelope
+  const open = PENDING.has(status) ? answer.fields.task_id : undefined
+  const said = { status, message, contextId, ...(typeof open === 'string' && { taskId: open }) }
   const before = opening(status, message, envelope) + members(answer.fields)
   const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
   const after = (answer.replayed ? ',"replayed":true' : '') + errors + closing(envelope)
-  if (!rows) return { status, message, contextId, head: before + after, rows: [], tail: '' }
+  if (!rows) return { ...said, head: before + after, rows: [], tail: '' }
   const head = `${before},${JSON.stringify(rows.field)}:[`
-  return { status, message, contextId, head, rows: rows.parts, tail: `]${after}` }
+  return { ...said, head, rows: rows.parts, tail: `]${after}` }
 }
 
 function refused(error: AdcpError, envelope: Envelope): Payload {

@@ -57,14 +57,18 @@ function isInitialize(message: RpcMessage): boolean {
 }
 
 /** What is wrong with the request as HTTP; `initialize` negotiates its revision in the body. */
-function httpFault(request: FastifyRequest, messages: readonly RpcMessage[]): TurnedAway | undefined {
+function httpFault(
+  request: FastifyRequest,
+  messages: readonly RpcMessage[],
+  isBatch: boolean,
+): TurnedAway | undefined {
   const revision = revisionOf(request)
   const isKnown = revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)
   if (!isKnown && !messages.some(isInitialize)) {
     const message = `This MCP-Protocol-Version is not supported; these are: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')}`
     return { kind: 'turned_away', status: 400, code: -32_000, message }
   }
-  if (messages.length > 1 && revision !== undefined && revision >= STRUCTURED_SINCE) {
+  if (isBatch && revision !== undefined && revision >= STRUCTURED_SINCE) {
     const message = `Revision ${STRUCTURED_SINCE} and later have no batches`
     return { kind: 'turned_away', status: 400, code: INVALID_MESSAGE, message }
   }
@@ -157,7 +161,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     const body = readBody(request.body)
     if (body.kind === 'broken') return send(reply, [rpcError('null', body.code, body.reason)], 400)
     const messages = body.kind === 'batch' ? body.messages : [body.message]
-    const fault = httpFault(request, messages)
+    const fault = httpFault(request, messages, body.kind === 'batch')
     if (fault) return turnAway(reply, fault)
     if (!messages.every(isTaskCall)) {
       const wait = limiter.take(who.bucket, now())

@@ -1,0 +1,127 @@
+/** What A2A clients send beside a skill, and what is kept of an answer. */
+import { ServerCallContext } from '@a2a-js/sdk/server'
+import { Type } from '@sinclair/typebox'
+import { test } from 'tap'
+import { createA2aTasks } from '../../src/server/a2a/a2a-tasks.js'
+import type { Task } from '../../src/server/answer/task.js'
+import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
+
+const bearer = { authorization: `Bearer ${BUYER_TOKEN}` }
+const send = (parts: object[], more: object = {}) => ({
+  jsonrpc: '2.0',
+  id: 1,
+  method: 'SendMessage',
+  params: { message: { messageId: 'm', role: 'ROLE_USER', parts }, ...more },
+})
+const lookup = [{ data: { skill: 'get_adcp_capabilities', input: {} } }]
+
+test('a method says whose words it is in, with a version header or without', async (t) => {
+  const { post } = await startServer(t)
+  const { task } = (await post('/a2a', send(lookup), bearer)).json.result
+  t.equal(task.status.state, 'TASK_STATE_COMPLETED')
+  const get = { jsonrpc: '2.0', id: 2, method: 'GetTask', params: { id: task.id } }
+  for (const headers of [bearer, { ...bearer, 'a2a-version': '1.0' }]) {
+    t.match((await post('/a2a', get, headers)).json.result, {
+      id: task.id,
+      status: { state: 'TASK_STATE_COMPLETED' },
+    })
+  }
+  const legacy = (await post('/a2a', { ...get, method: 'tasks/get' }, { ...bearer, 'a2a-version': '1.0' }))
+    .json
+  t.match(legacy.result, { kind: 'task', status: { state: 'completed' } })
+})
+
+test('an unknown method is METHOD_NOT_FOUND, and GET says what to use', async (t) => {
+  const { post, send: fetchPath } = await startServer(t)
+  for (const method of ['Nothing', 'tools/call', 'constructor']) {
+    const { json } = await post('/a2a', { jsonrpc: '2.0', id: 1, method, params: {} }, bearer)
+    t.match(json.error, { code: -32601, message: /SendMessage/ }, method)
+  }
+  const got = await fetchPath('/a2a', {})
+  t.match([got.status, got.headers.get('allow')], [405, 'POST'])
+})
+
+test('a notification asked for in A2A`s way is refused, not ignored', async (t) => {
+  const { post } = await startServer(t)
+  const url = 'https://buyer.example/hook'
+  for (const configuration of [
+    { taskPushNotificationConfig: { url } },
+    { pushNotificationConfig: { url } },
+  ]) {
+    const { json } = await post('/a2a', send(lookup, { configuration }), bearer)
+    t.match(json.error, { code: -32003, message: /push_notification_config in the input/ })
+  }
+  t.ok((await post('/a2a', send(lookup, { configuration: { blocking: true } }), bearer)).json.result)
+})
+
+test('plain text is asked as a brief', async (t) => {
+  const asked: unknown[] = []
+  const { post } = await startServer(t, {
+    discovery: {
+      discover(input) {
+        asked.push(input)
+        return { kind: 'answer', message: 'Found.', fields: { signals: [] } }
+      },
+      lookup: () => Promise.reject(new Error('not a lookup')),
+    },
+  })
+  const { task } = (await post('/a2a', send([{ text: 'signals for' }, { text: 'coffee' }]), bearer)).json
+    .result
+  t.equal(task.status.state, 'TASK_STATE_COMPLETED')
+  t.match(task.artifacts[0].parts[0].data, { status: 'completed', signals: [] })
+  t.match(asked, [{ discovery_mode: 'brief', signal_spec: 'signals for\ncoffee' }])
+  const empty = (await post('/a2a', send([{ text: '  ' }]), bearer)).json.result.task
+  t.equal(empty.artifacts[0].parts[0].data.adcp_error.code, 'INVALID_REQUEST')
+})
+
+test('a task that is still open says so where clients look: first part, metadata', async (t) => {
+  const slow: Task = {
+    name: 'slow',
+    title: 'Slow',
+    description: 'Is submitted.',
+    request: Type.Object({}),
+    mutating: false,
+    handle: () => ({ kind: 'answer', status: 'submitted', message: 'Later.', fields: { task_id: 'task_1' } }),
+  }
+  const { post } = await startServer(t, { tasks: [slow] })
+  const parts = [{ data: { skill: 'slow', input: {} } }]
+  const { task } = (await post('/a2a', send(parts), bearer)).json.result
+  t.match(task.artifacts, [
+    { metadata: { adcp_task_id: 'task_1' }, parts: [{ data: { status: 'submitted' } }, { text: 'Later.' }] },
+  ])
+  const got = (
+    await post('/a2a', { jsonrpc: '2.0', id: 1, method: 'GetTask', params: { id: task.id } }, bearer)
+  ).json
+  t.match(got.result.artifacts, [
+    { metadata: { adcp_task_id: 'task_1' }, parts: [{ data: { status: 'submitted' } }] },
+  ])
+  const message = { kind: 'message', messageId: 'm', role: 'user', parts: [{ kind: 'data', ...parts[0] }] }
+  const old = await post(
+    '/a2a',
+    { jsonrpc: '2.0', id: 1, method: 'message/send', params: { message } },
+    bearer,
+  )
+  t.match(old.json.result.artifacts, [
+    { metadata: { adcp_task_id: 'task_1' }, parts: [{ kind: 'data' }, { kind: 'text' }] },
+  ])
+  const done = (await post('/a2a', send(lookup), bearer)).json.result.task
+  t.equal(done.artifacts[0].metadata, undefined, 'a finished one has no task to ask for')
+})
+
+test('a kept task holds rows of its own, not the chunk they were cut from, and leaves at its time', async (t) => {
+  let now = 1_000
+  const tasks = createA2aTasks(() => now)
+  const chunk = Buffer.from(`${' '.repeat(1_000)}{"name":"one"}`)
+  const payload = {
+    ...{ status: 'completed', message: 'm', contextId: 'c', head: '{"signals":[', tail: ']}' },
+    rows: [chunk.subarray(1_000)],
+  }
+  tasks.keep('buyer', { id: 'a', contextId: 'c', timestamp: new Date(0).toISOString(), payload })
+  chunk.fill(0)
+  const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'buyer' } })
+  const kept = await tasks.store.load('a', context)
+  t.match(JSON.stringify(kept), /one/)
+  now += 11 * 60_000
+  tasks.keep(undefined, { id: 'b', contextId: 'c', timestamp: new Date(0).toISOString(), payload })
+  t.equal(tasks.size(), 0)
+})
