@@ -10,12 +10,16 @@ import type { Offer } from '../merge/offer.js'
 import { mergeSignal } from '../merge/signal.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
+import { carryOffers } from './carry.js'
+import { createColumn, u32 } from './columns.js'
 import { createDraft, type OfferPlace } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
+import { joined } from './join.js'
 import type { Judge, ProviderView } from './judge.js'
-import { compareKeys } from './keys.js'
-import { indexSlices, type Move, type SliceIndex } from './slice-index.js'
-import type { IndexedSlice, Snapshot } from './snapshot.js'
+import { compareKeys, countBelow, keyAt } from './keys.js'
+import { indexSlices, type Move } from './slice-index.js'
+import type { IndexedSlice, Rows, Snapshot } from './snapshot.js'
+import { type Run, weaveOf } from './weave.js'
 
 export type BuildInput = {
   /** The last snapshot of this layer, or of the layer it overlays. */
@@ -26,21 +30,6 @@ export type BuildInput = {
 }
 
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
-
-/** The offers of a previous entry in the new numbering; `whole` is false when one of them is gone. */
-function carried(previous: Snapshot, entry: number, moves: SliceIndex['moves']) {
-  const { at, slice, row } = previous.offers
-  const offers: OfferPlace[] = []
-  let whole = true
-  for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
-    const move = moves[slice[offer] as number]
-    const old = row[offer] as number
-    const place = move?.moved ? (move.moved[old] as number) : old
-    if (!move || place < 0) whole = false
-    else offers.push({ slice: move.to, row: place })
-  }
-  return { offers, whole }
-}
 
 /** Asks the judge once a provider, and remembers what it answered. */
 function createCourt(judge: Judge) {
@@ -92,7 +81,35 @@ function isStill(move: Move | undefined, at: number): boolean {
   return move?.to === at && (move.moved?.every((to, row) => to === row) ?? true)
 }
 
+/** Signals merged one after the other are one run. */
+function inRuns(single: readonly Run[]): Run[] {
+  const runs: Run[] = []
+  for (const run of single) {
+    const last = runs.at(-1)
+    if (last?.patch && run.patch) runs[runs.length - 1] = { ...last, end: run.end }
+    else runs.push(run)
+  }
+  return runs
+}
+
 const inUpstreamOrder = (a: OfferPlace, b: OfferPlace) => a.slice - b.slice || a.row - b.row
+
+/** What a snapshot shows: entries that have a row. */
+function shownOf({ length }: Rows, previous: Snapshot | undefined): Uint32Array {
+  const before = previous?.rows.length
+  if (previous && before && (before === length || sameVisibility(before, length))) return previous.shown
+  const shown = createColumn(u32, length.length)
+  for (let entry = 0; entry < length.length; entry += 1) if (length[entry] !== 0) shown.push(entry)
+  return shown.finish()
+}
+
+function sameVisibility(a: Uint32Array, b: Uint32Array): boolean {
+  if (a.length !== b.length) return false
+  for (let entry = 0; entry < a.length; entry += 1) if ((a[entry] === 0) !== (b[entry] === 0)) return false
+  return true
+}
+
+const EMPTY = createDraft(0).finish()
 
 export function buildSnapshot({ previous, slices: given, judge }: BuildInput): Snapshot {
   const { slices, moves, fresh } = indexSlices(given, previous?.slices ?? [])
@@ -100,10 +117,9 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
   const stale = previous?.facts.domains.map(
     (domain) => domain !== '' && court.view(domain).stamp !== previous.stamps.get(domain),
   )
-  const isStale = stale?.includes(true) ?? true
   if (
     previous &&
-    !isStale &&
+    !stale?.includes(true) &&
     fresh.row.length === 0 &&
     moves.every(isStill) &&
     moves.length === slices.length
@@ -111,8 +127,17 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     return { ...previous, slices, stamps: court.stamps() } // nothing happened: the same columns stand
   }
   const before = previous?.count ?? 0
-  const draft = createDraft(previous, before + fresh.row.length)
-  const touched = new Set<number>()
+  const touched = new Uint8Array(before) // entries to be merged again
+  const carried = previous && carryOffers(previous, moves, touched)
+  if (previous && stale?.includes(true)) {
+    const { domain } = previous.facts
+    for (let entry = 0; entry < before; entry += 1) if (stale[domain[entry] as number]) touched[entry] = 1
+  }
+  const patch = createDraft(fresh.row.length)
+  const buckets = new Set<number>()
+  const runs: Run[] = []
+  let merges = 0
+  let kept = 0 // entries of the snapshot before that the runs have passed
 
   /** Rows of `fresh` from `at` on that have one key. */
   function freshOffers(at: number): OfferPlace[] {
@@ -124,42 +149,50 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     return offers
   }
 
+  function keepUntil(entry: number): void {
+    if (entry > kept) runs.push({ patch: false, start: kept, end: entry })
+    kept = entry
+  }
+
   function put(keys: Uint32Array, at: number, offers: OfferPlace[]): void {
-    touched.add(bucketOf(keys, at))
+    buckets.add(bucketOf(keys, at))
     if (offers.length === 0) return
     offers.sort(inUpstreamOrder)
     const { domain, signal } = merged(slices, offers, court.view)
-    if (signal.kind === 'signal') draft.add(keys, at, domain, offers, signal)
-    else draft.withhold(keys, at, domain, offers)
+    if (signal.kind === 'signal') patch.add(keys, at, domain, offers, signal)
+    else patch.withhold(keys, at, domain, offers)
+    runs.push({ patch: true, start: merges, end: merges + 1 })
+    merges += 1
   }
 
-  let entry = 0
-  let row = 0
-  while (entry < before || row < fresh.row.length) {
-    const side =
-      !previous || entry === before
-        ? 1
-        : row === fresh.row.length
-          ? -1
-          : compareKeys(previous.keys, entry, fresh.keys, row)
-    if (side > 0 || !previous) {
-      const offers = freshOffers(row)
-      put(fresh.keys, row, offers)
-      row += offers.length
-      continue
+  /** Merges the touched entries from `kept` to before `end` again. */
+  function mergeTouched(end: number): void {
+    if (!previous || !carried) return
+    for (let entry = touched.indexOf(1, kept); entry >= 0 && entry < end; entry = touched.indexOf(1, kept)) {
+      keepUntil(entry)
+      put(previous.keys, entry, carried.of(entry))
+      kept = entry + 1
     }
-    const { offers, whole } = carried(previous, entry, moves)
-    const added = side === 0 ? freshOffers(row) : []
-    row += added.length
-    if (whole && added.length === 0 && !stale?.[previous.facts.domain[entry] as number]) {
-      draft.keep(previous, entry, offers)
-    } else {
-      put(previous.keys, entry, [...offers, ...added])
-    }
-    entry += 1
   }
 
-  const columns = draft.finish()
-  const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, touched)
-  return { id, ...columns, tree, structure, pricing, slices, stamps: court.stamps() }
+  for (let row = 0; row < fresh.row.length; ) {
+    const key = keyAt(fresh.keys, row)
+    const entry = previous ? countBelow(previous.keys, before, key) : 0
+    mergeTouched(entry)
+    keepUntil(entry)
+    const isThere = previous && entry < before && compareKeys(previous.keys, entry, key, 0) === 0
+    const offers = freshOffers(row)
+    row += offers.length
+    put(fresh.keys, row - offers.length, isThere && carried ? [...carried.of(entry), ...offers] : offers)
+    if (isThere) kept = entry + 1
+  }
+  mergeTouched(before)
+  keepUntil(before)
+
+  const weave = weaveOf(inRuns(runs), before)
+  const base = previous ?? EMPTY
+  const columns = joined(base, carried?.offers ?? EMPTY.offers, patch.finish(), weave)
+  const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, buckets)
+  const shown = shownOf(columns.rows, previous)
+  return { id, ...columns, shown, tree, structure, pricing, slices, stamps: court.stamps() }
 }

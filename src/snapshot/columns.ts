@@ -11,6 +11,17 @@ export const u16 = (length: number) => new Uint16Array(new SharedArrayBuffer(len
 export const u32 = (length: number) => new Uint32Array(new SharedArrayBuffer(length * 4))
 export const f64 = (length: number) => new Float64Array(new SharedArrayBuffer(length * 8))
 
+/** Each value anew, in shared memory. */
+export function mapped<T extends Numbers>(
+  make: (length: number) => T,
+  from: T,
+  value: (of: number, at: number) => number,
+): T {
+  const to = make(from.length)
+  for (let at = 0; at < from.length; at += 1) to[at] = value(from[at] as number, at)
+  return to
+}
+
 export type Column<T extends Numbers> = {
   push(value: number): void
   /** Values so far. */
@@ -54,17 +65,4 @@ export function createWords() {
   }
 
   return { id, list: list as readonly string[] }
-}
-
-/** Carries word numbers of an earlier list over to a new one, so that a list never keeps a word that nobody uses. */
-export function createRenumbering(from: readonly string[], to: { id(word: string): number }) {
-  const known = new Int32Array(from.length).fill(-1)
-  return (old: number): number => {
-    let id = known[old] as number
-    if (id < 0) {
-      id = to.id(from[old] as string)
-      known[old] = id
-    }
-    return id
-  }
 }

@@ -1,7 +1,7 @@
-/** A snapshot being written, signal by signal in key order; `finish` gives its columns. */
+/** Signals that were merged now, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import type { MergedSignal } from '../merge/signal.js'
-import { createColumn, createRenumbering, createWords, f64, u8, u16, u32 } from './columns.js'
+import { createColumn, createWords, f64, u8, u16, u32 } from './columns.js'
 import { WORDS } from './keys.js'
 import { createRowDraft } from './row-draft.js'
 import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
@@ -11,12 +11,16 @@ import type { Snapshot } from './snapshot.js'
 export type OfferPlace = { slice: number; row: number }
 
 const NO_DIGEST = [0, 0, 0, 0]
-const NO_WORDS: readonly string[] = []
 
-export function createDraft(previous: Snapshot | undefined, expected: number) {
-  const rows = createRowDraft(previous, expected)
+/** All columns but those that are made from the others. */
+export type Columns = Pick<
+  Snapshot,
+  'count' | 'keys' | 'rows' | 'digests' | 'facts' | 'deployments' | 'offers'
+>
+
+export function createDraft(expected: number) {
+  const rows = createRowDraft(expected)
   const keys = createColumn(u32, expected * WORDS)
-  const shown = createColumn(u32, expected)
   const structure = createColumn(u32, expected * WORDS)
   const core = createColumn(u32, expected * WORDS)
   const pricing = createColumn(u32, expected * WORDS)
@@ -43,20 +47,13 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
   const countrySets = createWords()
   const destinations = createWords()
   for (const words of [providers, domains, countrySets]) words.id('')
-  const renumbered = {
-    provider: createRenumbering(previous?.facts.providers ?? NO_WORDS, providers),
-    domain: createRenumbering(previous?.facts.domains ?? NO_WORDS, domains),
-    countries: createRenumbering(previous?.facts.countrySets ?? NO_WORDS, countrySets),
-    destination: createRenumbering(previous?.deployments.destinations ?? NO_WORDS, destinations),
-  }
   let count = 0
   deploymentsAt.push(0)
   offersAt.push(0)
 
-  function close(isShown: boolean): void {
+  function close(): void {
     deploymentsAt.push(destination.length())
     offersAt.push(offerSlice.length())
-    if (isShown) shown.push(count)
     count += 1
   }
 
@@ -105,7 +102,7 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     pushFacts(domainName, signal)
     pushDeployments(signal, words)
     pushOffers(offers, signal)
-    close(true)
+    close()
   }
 
   /** A signal that has offers and no row. */
@@ -117,49 +114,13 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     pushWords(pricing, NO_DIGEST)
     pushFacts(domainName)
     pushOffers(offers)
-    close(false)
+    close()
   }
 
-  /** An entry of the previous snapshot as it was; only its offers' places are new. */
-  function keep(from: Snapshot, entry: number, offers: readonly OfferPlace[]): void {
-    const { facts, digests } = from
-    const isShown = from.rows.length[entry] !== 0
-    if (isShown) rows.keep(from, entry)
-    else rows.none()
-    pushWords(keys, from.keys, entry)
-    pushWords(structure, digests.structure, entry)
-    pushWords(core, digests.core, entry)
-    pushWords(pricing, digests.pricing, entry)
-    type.push(facts.type[entry] as number)
-    provider.push(renumbered.provider(facts.provider[entry] as number))
-    domain.push(renumbered.domain(facts.domain[entry] as number))
-    countries.push(renumbered.countries(facts.countries[entry] as number))
-    mixed.push(facts.mixed[entry] as number)
-    coverage.push(facts.coverage[entry] as number)
-    cpm.push(facts.cpm[entry] as number)
-    percent.push(facts.percent[entry] as number)
-    const { at, destination: before, words, key } = from.deployments
-    for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-      destination.push(renumbered.destination(before[one] as number))
-      pushWords(deployed, words, one)
-      activation.push(key[one * 2] as number)
-      activation.push(key[one * 2 + 1] as number)
-    }
-    const firstOffer = from.offers.at[entry] as number
-    offers.forEach(({ slice, row }, at) => {
-      offerSlice.push(slice)
-      offerRow.push(row)
-      stands.push(from.offers.stands[firstOffer + at] as number)
-      bound.push(renumbered.countries(from.offers.countries[firstOffer + at] as number))
-    })
-    close(isShown)
-  }
-
-  function finish() {
+  function finish(): Columns {
     return {
       count,
       keys: keys.finish(),
-      shown: shown.finish(),
       rows: rows.finish(),
       digests: { structure: structure.finish(), core: core.finish(), pricing: pricing.finish() },
       facts: {
@@ -192,5 +153,5 @@ export function createDraft(previous: Snapshot | undefined, expected: number) {
     }
   }
 
-  return { add, withhold, keep, finish }
+  return { add, withhold, finish }
 }

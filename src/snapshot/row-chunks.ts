@@ -1,0 +1,75 @@
+/**
+ * Where the rows of snapshots lie. A row that did not change stays in a chunk that snapshots share; chunks that hold
+ * mostly dead rows are left, and their live rows written anew, in portions: one build never pays for all.
+ */
+import { createChunks } from './chunks.js'
+import { u16, u32 } from './columns.js'
+import type { Rows } from './snapshot.js'
+
+const LIVE_SHARE = 0.75
+/** Small builds leave small chunks: beyond this many, the small ones are written anew together. */
+const MOST_SMALL_CHUNKS = 32
+const SMALL_CHUNK = 1024 * 1024
+/** Written anew for each byte that changed: at this rate chunks are left as fast as they wear. */
+const REWRITTEN_PER_NEW = 4
+const LEAST_REWRITTEN = 16 * 1024 * 1024
+
+/** Bytes of each chunk that a row uses. */
+function liveBytes({ chunks, chunkOf, length }: Rows): Float64Array {
+  const live = new Float64Array(chunks.length)
+  for (let entry = 0; entry < length.length; entry += 1) {
+    const bytes = length[entry] as number
+    const chunk = chunkOf[entry] as number
+    if (bytes > 0) live[chunk] = (live[chunk] as number) + bytes + 1
+  }
+  return live
+}
+
+/** Chunks to leave, those with most dead bytes first, as far as `budget` (live bytes to be written) goes. */
+function wornChunks({ chunks }: Rows, live: Float64Array, budget: number): Uint8Array {
+  const many = chunks.filter(({ byteLength }) => byteLength < SMALL_CHUNK).length > MOST_SMALL_CHUNKS
+  const share = (at: number) => (live[at] as number) / (chunks[at] as Uint8Array).byteLength
+  const worn = chunks
+    .map((_, at) => at)
+    .filter((at) => share(at) < LIVE_SHARE || (many && (chunks[at] as Uint8Array).byteLength < SMALL_CHUNK))
+    .sort((a, b) => share(a) - share(b))
+  const left = new Uint8Array(chunks.length)
+  let written = 0
+  for (const at of worn) {
+    written += live[at] as number
+    if (written > budget) break
+    left[at] = 1
+  }
+  return left
+}
+
+/** The same rows without worn chunks; the same object when none is worn. `fresh`: bytes that this build added. */
+export function unworn(rows: Rows, fresh: number): Rows {
+  const live = liveBytes(rows)
+  const budget = Math.max(LEAST_REWRITTEN, fresh * REWRITTEN_PER_NEW)
+  const left = wornChunks(rows, live, budget)
+  if (!left.includes(1)) return rows
+  const written = createChunks()
+  const kept = rows.chunks.filter((_, at) => !left[at])
+  const numbers = new Uint16Array(rows.chunks.length)
+  let next = 0
+  for (let at = 0; at < left.length; at += 1) if (!left[at]) numbers[at] = next++
+  const chunkOf = u16(rows.chunkOf.length)
+  const start = u32(rows.start.length)
+  start.set(rows.start)
+  for (let entry = 0; entry < chunkOf.length; entry += 1) {
+    const chunk = rows.chunkOf[entry] as number
+    const bytes = rows.length[entry] as number
+    if (bytes === 0) continue
+    if (!left[chunk]) {
+      chunkOf[entry] = numbers[chunk] as number
+      continue
+    }
+    const from = rows.start[entry] as number
+    const { buffer, start: to } = written.room(bytes + 1)
+    buffer.set((rows.chunks[chunk] as Uint8Array).subarray(from, from + bytes + 1), to)
+    start[entry] = to
+    chunkOf[entry] = kept.length + written.take(bytes + 1).chunk
+  }
+  return { ...rows, chunks: [...kept, ...written.finish()], chunkOf, start }
+}

@@ -1,0 +1,79 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { u16, u32 } from '../../src/snapshot/columns.js'
+import { childWeave, type Run, weaveOf, woven, wovenAt } from '../../src/snapshot/weave.js'
+import { proven } from './arbitrary.js'
+import { judgeThat, listing, sliceOf } from './world.js'
+
+test('a new snapshot has the very columns that a change of one price leaves as they were', (t) => {
+  const judge = judgeThat()
+  const rows = Array.from({ length: 500 }, (_, n) => listing(`s${n}`))
+  const before = buildSnapshot({ slices: [sliceOf('north', rows)], judge })
+  const dearer = [{ pricing_option_id: 'po', model: 'cpm', cpm: 3, currency: 'USD' }] as const
+  const changed = rows.map((row, at) => (at === 7 ? listing('s7', { pricing_options: [...dearer] }) : row))
+  const after = buildSnapshot({ previous: before, slices: [sliceOf('north', changed)], judge })
+  t.not(after.pricing, before.pricing)
+  t.equal(after.structure, before.structure)
+  t.equal(after.keys, before.keys)
+  t.equal(after.shown, before.shown)
+  t.equal(after.digests.structure, before.digests.structure)
+  t.equal(after.facts.provider, before.facts.provider)
+  t.equal(after.facts.domains, before.facts.domains)
+  t.same(
+    Object.entries(after.deployments).filter(([name, column]) => {
+      return column !== before.deployments[name as keyof typeof before.deployments]
+    }),
+    [],
+  )
+  t.same(
+    Object.entries(after.offers).filter(([name, column]) => {
+      return column !== before.offers[name as keyof typeof before.offers]
+    }),
+    [],
+  )
+  const shared = after.rows.chunks.filter((chunk) => before.rows.chunks.includes(chunk))
+  t.equal(shared.length, before.rows.chunks.length, 'no row was written again but the changed one')
+  t.end()
+})
+
+/** Lists of lists as a child column and its `at`. */
+function columnsOf(lists: readonly (readonly number[])[]) {
+  const at = u32(lists.length + 1)
+  lists.forEach((list, entry) => {
+    at[entry + 1] = (at[entry] as number) + list.length
+  })
+  const children = u16(at[lists.length] as number)
+  children.set(lists.flat())
+  return { at, children }
+}
+
+test('weaving gives what concatenating the runs gives, whatever is inserted, replaced or removed', (t) => {
+  const lists = fc.array(fc.array(fc.nat(2), { maxLength: 3 }), { maxLength: 12 })
+  const step = fc.constantFrom('keep', 'keep', 'keep', 'remove', 'replace', 'insert')
+  proven(
+    t,
+    500,
+    fc.property(lists, lists, fc.array(step, { minLength: 12, maxLength: 12 }), (before, patch, steps) => {
+      const runs: Run[] = []
+      let used = 0
+      before.forEach((_, entry) => {
+        const what = steps[entry]
+        if (what !== 'keep' && what !== 'remove' && used < patch.length) {
+          runs.push({ patch: true, start: used, end: ++used })
+        }
+        if (what === 'keep' || what === 'insert') runs.push({ patch: false, start: entry, end: entry + 1 })
+      })
+      const weave = weaveOf(runs, before.length)
+      const [old, now] = [columnsOf(before), columnsOf(patch)]
+      const children = childWeave(weave, old.at, now.at)
+      const expected = columnsOf(
+        runs.map(({ patch: isPatch, start }) => (isPatch ? patch : before)[start] ?? []),
+      )
+      const at = wovenAt(old.at, now.at, weave, children)
+      const values = woven(u16, old.children, now.children, children)
+      return at.join() === expected.at.join() && values.join() === expected.children.join()
+    }),
+  )
+  t.end()
+})
