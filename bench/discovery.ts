@@ -13,6 +13,7 @@ import { createDiscover } from '../src/briefs/discover.js'
 import { rowKeys } from '../src/briefs/findings.js'
 import { createKept } from '../src/briefs/kept.js'
 import { createLocal } from '../src/briefs/local.js'
+import { createRanking } from '../src/briefs/rank.js'
 import { readSynonyms } from '../src/briefs/synonym-file.js'
 import { createFeed } from '../src/feed/feed.js'
 import { systemClock } from '../src/net/clock.js'
@@ -83,7 +84,8 @@ const snapshot = buildSnapshot({
 feed.publish(snapshot, Date.now())
 const file = await readSynonyms('config/synonyms.yaml')
 const search = createSearchHost(file)
-const local = createLocal({ search, synonyms: compileSynonyms(file) })
+const synonyms = compileSynonyms(file)
+const ranking = createRanking({ feed, local: createLocal({ search, synonyms }), synonyms })
 await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
@@ -101,7 +103,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
   )
   const brief = createBrief({
     feed,
-    local,
+    ranking,
     fanout,
     upstreams: { statuses: () => statuses },
     judge: () => judge,

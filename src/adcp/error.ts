@@ -19,7 +19,12 @@ export const ERROR_CODES = {
 } as const satisfies Record<string, Recovery>
 
 export type ErrorCode = keyof typeof ERROR_CODES
-export type WarningCode = 'PARTIAL_COVERAGE' | 'PRICING_UNAVAILABLE' | 'STALE_DATA' | 'UNKNOWN_FILTER'
+export type WarningCode =
+  | 'PARTIAL_COVERAGE'
+  | 'PRICING_UNAVAILABLE'
+  | 'STALE_DATA'
+  | 'UNKNOWN_FILTER'
+  | 'QUESTION_CUT'
 
 /** One violated rule: where (RFC 6901), what, and the schema keyword behind it. */
 export type Issue = { pointer: string; message: string; keyword: string }

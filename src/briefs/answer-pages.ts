@@ -9,9 +9,10 @@ import type { Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { questionKey } from './brief.js'
-import { type Ground, hitOf, keyOf } from './hits.js'
+import { type Ground, handleOf, hitOf, keyOf } from './hits.js'
 import type { Kept, KeptAnswer } from './kept.js'
 import { createGate, createRowPieces } from './page.js'
+import { keepRelevance, type Relevance, type ShownRelevance, shownRelevance } from './relevance.js'
 import { staleWarnings } from './stale-warning.js'
 
 export type AnswerPagesOptions = {
@@ -30,6 +31,8 @@ export type AnswerPage = {
   fields: Readonly<Record<string, unknown>>
   rows: { field: 'signals'; parts: readonly Uint8Array[] }
   warnings: readonly AdcpWarning[]
+  /** Of each signal of the page, in its order; none where nothing was asked in words. */
+  relevance: readonly ShownRelevance[]
 }
 export type Refused = { kind: 'refused'; error: AdcpError }
 
@@ -55,7 +58,7 @@ function keysOf(ground: Ground, hits: readonly number[]): Uint32Array {
 export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions) {
   /** Rows of an answer from `from` on. `keep` gives the name that its cursors hold. */
   function page(
-    { beside, keys }: KeptAnswer,
+    { beside, keys, relevance }: KeptAnswer,
     from: number,
     keep: () => string,
     input: GetSignalsRequest,
@@ -71,9 +74,14 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     const total = keys.length / WORDS
     const hits: number[] = []
     let next = from
-    for (; next < total && hits.length < size; next += 1) {
+    const places: number[] = []
+    // What shares nothing with the question stands on a page of its own, however short the one before is.
+    const end = relevance && from < relevance.first ? relevance.first : total
+    for (; next < end && hits.length < size; next += 1) {
       const hit = hitOf(ground, keys.subarray(next * WORDS, (next + 1) * WORDS))
-      if (hit >= 0 && passes(hit)) hits.push(hit)
+      if (hit < 0 || !passes(hit)) continue
+      hits.push(hit)
+      places.push(next)
     }
     const pieces = createRowPieces(ground, sight)
     const more = next < total
@@ -95,14 +103,27 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
         },
       },
       rows: { field: 'signals', parts: pieces.rows(hits) },
+      relevance: relevance
+        ? hits.map((hit, at) => shownRelevance(relevance, places[at] as number, handleOf(ground, hit)))
+        : [],
       warnings: [...seen.warnings, ...pieces.warnings(hits), ...staleWarnings(upstreams.statuses())],
     }
   }
 
   /** The first page of an answer; it is kept when there are others. */
-  function first(ground: Ground, hits: readonly number[], input: GetSignalsRequest, reader: Reader) {
+  function first(
+    ground: Ground,
+    hits: readonly number[],
+    input: GetSignalsRequest,
+    reader: Reader,
+    relevance?: Relevance,
+  ) {
     const { beside } = ground
-    const answer: KeptAnswer = { keys: keysOf(ground, hits), ...(beside && { beside }) }
+    const answer: KeptAnswer = {
+      keys: keysOf(ground, hits),
+      ...(beside && { beside }),
+      ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
+    }
     return page(answer, 0, () => kept.keep(reader.caller, answer), input, reader)
   }
 

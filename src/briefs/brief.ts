@@ -9,8 +9,6 @@ import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { criteriaOf } from '../feed/canonical.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
-import { fuse } from '../search/fusion.js'
-import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/refinement.js'
 import type { Judge } from '../snapshot/judge.js'
 import type { FoundRow } from '../store/found.js'
 import type { Auth } from '../upstreams/agent/agent.js'
@@ -18,24 +16,11 @@ import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { gatherFindings } from './findings.js'
-import { anchorsOf, type Ground } from './hits.js'
-import type { Local, LocalHits } from './local.js'
-import { createGate, createRowPieces, type Sight } from './page.js'
+import type { Ground } from './hits.js'
+import type { Sight } from './page.js'
+import type { Order, Ranking } from './rank.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 
-/** Longer answers are for the wholesale feed. */
-const MOST_HITS = 1_000
-/** Rows whose wishes are measured: they must be taken apart for it. */
-const MOST_MEASURED = 400
-/**
- * Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not
- * known.
- */
-const LOCAL_WEIGHT = 2
-const UPSTREAM_WEIGHT = 0.5
-/** The share of the best fit that a signal needs to be another one of the kind. */
-const SIMILAR = 0.25
-const NOTHING: LocalHits = { hits: [], fits: [] }
 const ASKED_ROWS = 50
 
 /** How an upstream is asked on behalf of a reader; by default with the configured credential and no account. */
@@ -43,7 +28,7 @@ export type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
   feed: Pick<Feed, 'see'>
-  local: Local
+  ranking: Ranking
   fanout: Fanout
   upstreams: { statuses(): readonly UpstreamStatus[] }
   /** What providers say at this moment. */
@@ -51,14 +36,12 @@ export type BriefOptions = {
   access?(reader: Reader, agentUrl: string): Access | undefined
 }
 
-export type Ranked = {
+export type Ranked = Order & {
   ground: Ground
   /** What stands beside the feed. */
   rows: readonly FoundRow[]
   seen: Seen
   sight: Sight
-  /** Best first. */
-  hits: readonly number[]
   reports: readonly UpstreamReport[]
   missing: readonly Missing[]
 }
@@ -103,7 +86,7 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
 
 const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 
-export function createBrief({ feed, local, fanout, upstreams, judge, access }: BriefOptions) {
+export function createBrief({ feed, ranking, fanout, upstreams, judge, access }: BriefOptions) {
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
     const refs = refsOf(input)
     const { signal_spec: spec } = input
@@ -150,38 +133,13 @@ export function createBrief({ feed, local, fanout, upstreams, judge, access }: B
       const { ground, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
       const { criteria } = seen
       const sight: Sight = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
-      const passes = createGate(ground, seen.entries, sight)
-
-      const anchors = anchorsOf(ground, refsOf(input)).filter(passes)
-      // Wishes measure what the reader is shown: prices and offers that it is not must not show in the choice.
-      const shown = createRowPieces(ground, { criteria, reader })
-      const rowOf = (hit: number) => shown.row(hit) as RefinableRow
-      const named = anchors.map(rowOf)
-      const refinement = readWishes(input.signal_spec ?? '')
-      const wishes = named.length > 0 ? refinement.wishes : []
-      const text = named.length > 0 ? refinedQuestion(refinement, named) : (input.signal_spec ?? '')
-      const own = input.signal_spec === undefined ? NOTHING : local(text, ground, MOST_HITS, passes)
-      const found = input.signal_spec === undefined ? [] : lists.map((ids) => ids.filter(passes))
-      const fused = fuse([
-        { ids: own.hits, fits: own.fits, weight: LOCAL_WEIGHT },
-        ...found.map((ids) => ({ ids, weight: UPSTREAM_WEIGHT })),
-      ]).filter((hit) => !anchors.includes(hit))
-      const similar = new Set(own.hits.filter((_, at) => (own.fits[at] as number) >= SIMILAR))
-      const wished =
-        wishes.length === 0
-          ? fused
-          : fused
-              .filter((hit) => similar.has(hit)) // "cheaper" alone asks for the same thing, cheaper
-              .slice(0, MOST_MEASURED)
-              .filter((hit) => fulfils(wishes, rowOf(hit), named))
-
       let list = 0
       return {
         ground,
         rows,
         seen,
         sight,
-        hits: [...anchors, ...wished].slice(0, MOST_HITS),
+        ...ranking(input, reader, { ground, seen, lists }),
         reports: said.map(([id, answer]) =>
           reportOf(id, answer, answer.kind === 'answered' ? (lists[list++]?.length ?? 0) : 0),
         ),

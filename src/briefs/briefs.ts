@@ -27,6 +27,7 @@ import { createLater } from './later.js'
 import { createLearned } from './learned.js'
 import { createLocal } from './local.js'
 import { createLookup } from './lookup.js'
+import { createRanking } from './rank.js'
 
 export type BriefsOptions = {
   feed: BriefOptions['feed']
@@ -51,7 +52,8 @@ export function createBriefs(options: BriefsOptions) {
     options
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const search = createSearchHost(synonyms)
-  const local = createLocal({ search, synonyms: compileSynonyms(synonyms) })
+  const words = compileSynonyms(synonyms)
+  const ranking = createRanking({ feed, local: createLocal({ search, synonyms: words }), synonyms: words })
   const fanout = createFanout({ call, clock, prepare: rowKeys })
   const kept = createKept(clock.now)
   const learned = createLearned({
@@ -63,7 +65,7 @@ export function createBriefs(options: BriefsOptions) {
     },
     onTrouble,
   })
-  const brief = createBrief({ feed, local, fanout, upstreams, judge, ...(access && { access }) })
+  const brief = createBrief({ feed, ranking, fanout, upstreams, judge, ...(access && { access }) })
   const webhook = createWebhook({
     send,
     now: clock.now,

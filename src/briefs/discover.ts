@@ -6,6 +6,7 @@ import { durationMs, durationOf } from '../adcp/duration.js'
 import type { AdcpError, AdcpWarning } from '../adcp/error.js'
 import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
 import type { Reader } from '../feed/query.js'
+import { MAX_CHARACTERS, type ReadAs } from '../search/reading.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { Learned } from './learned.js'
@@ -64,6 +65,25 @@ export type DiscoverOptions = {
   later?: Later
 }
 
+const QUESTION_CUT: AdcpWarning = {
+  code: 'QUESTION_CUT',
+  severity: 'warning',
+  field: 'signal_spec',
+  message: 'The question says more than is read of one: its first part was answered.',
+  suggestion: `Ask in at most ${MAX_CHARACTERS} characters, and name few things that must be or must not be there.`,
+}
+
+/** What was read from the words, for machines; nothing when they say only what is sought. */
+function readAs({ countries, lookbackDays, maxCpm, platforms }: ReadAs) {
+  const read = {
+    ...(countries.length > 0 && { countries }),
+    ...(platforms.length > 0 && { platforms }),
+    ...(maxCpm && { max_cpm: maxCpm }),
+    ...(lookbackDays.length > 0 && { lookback_days: lookbackDays }),
+  }
+  return Object.keys(read).length > 0 && { read_as: read }
+}
+
 /** How long this question may take, ms. */
 export function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>): number {
   if (!asked) return DEFAULT_BUDGET_MS
@@ -74,7 +94,8 @@ export function createDiscover({ brief, pages, learned, searchable, later }: Dis
   function furtherPage(cursor: string, input: GetSignalsRequest, reader: Reader): DiscoverAnswer {
     const page = pages.further(cursor, input, reader)
     if (page.kind === 'refused') return page
-    const { count, total, fields, rows, warnings } = page
+    const { count, total, rows, warnings, relevance } = page
+    const fields = { ...page.fields, ...(relevance.length > 0 && { ext: { tributary: { relevance } } }) }
     return { kind: 'answer', message: `${count} of ${total} matching signals.`, fields, rows, warnings }
   }
 
@@ -85,18 +106,21 @@ export function createDiscover({ brief, pages, learned, searchable, later }: Dis
     reader: Reader,
     isSearched = true,
   ): DiscoverAnswer {
-    const { ground, hits, reports } = ranked
+    const { ground, hits, reports, read } = ranked
     const missing = isSearched ? ranked.missing : [UNSEARCHED, ...ranked.missing]
     learned.learn(ranked.rows)
-    const page = pages.first(ground, hits, input, reader)
+    const page = pages.first(ground, hits, input, reader, ranked.relevance)
     if (page.kind === 'refused') return page
-    const { count, total, fields, rows, warnings } = page
+    const { count, total, fields, rows, relevance } = page
+    const [relevanceOfBest] = relevance
     const message = briefMessage({
       best: page.first as Parameters<typeof briefMessage>[0]['best'],
       ...{ count, total },
       missing: ranked.missing.length,
       isSearched,
       seesPrices: reader.visibility === 'full',
+      ...(relevanceOfBest && { relevance: relevanceOfBest }),
+      ...(read && { read }),
     })
     return {
       kind: 'answer',
@@ -104,10 +128,16 @@ export function createDiscover({ brief, pages, learned, searchable, later }: Dis
       fields: {
         ...fields,
         incomplete: missing.length > 0 ? missing : undefined,
-        ext: { tributary: { upstreams: reports } },
+        ext: {
+          tributary: {
+            upstreams: reports,
+            ...(read && readAs(read)),
+            ...(relevance.length > 0 && { relevance }),
+          },
+        },
       },
       rows,
-      warnings,
+      warnings: [...page.warnings, ...(read?.isCut ? [QUESTION_CUT] : [])],
     }
   }
 

@@ -5,7 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { entryOfRef } from '../feed/lookup.js'
 import { findKey, WORDS } from '../snapshot/keys.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
+import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 
 export type Ground = {
   /** The feed as the reader sees it. */
@@ -18,6 +18,12 @@ export type Ground = {
 export function placeOf({ feed, beside }: Ground, hit: number): { snapshot: Snapshot; entry: number } {
   if (hit < feed.count || !beside) return { snapshot: feed, entry: hit }
   return { snapshot: beside, entry: hit - feed.count }
+}
+
+/** What the signal is called in answers. */
+export function handleOf(ground: Ground, hit: number): string {
+  const { snapshot, entry } = placeOf(ground, hit)
+  return handleAt(snapshot, entry)
 }
 
 /** The key of the signal, which is the same in every snapshot. */

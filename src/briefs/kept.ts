@@ -5,6 +5,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { KeptRelevance } from './relevance.js'
 
 const KEEP_MS = 15 * 60_000
 const MOST = 2_000
@@ -18,6 +19,8 @@ export type KeptAnswer = {
   keys: Uint32Array
   /** What was found beside the feed. */
   beside?: Snapshot
+  /** How well each fits; absent where nothing was asked in words. */
+  relevance?: KeptRelevance
 }
 
 /** `now` in ms. Cursors are bound to a text (the caller and its question) and work nowhere else. */

@@ -15,6 +15,18 @@ export type LocalHits = {
   hits: number[]
   /** How well each fits, against the best: 0 to 1. */
   fits: number[]
+  /** What was looked for, by the words of the question; and of each hit, one bit for each that it has. */
+  labels: readonly string[]
+  matches: number[]
+  /** Some of the question was too much to be read. */
+  isCut: boolean
+}
+
+export type Question = {
+  text: string
+  countries: readonly string[]
+  /** How well a hit serves what its words do not show, 0 to 1. */
+  weigh(hit: number): number
 }
 
 export type LocalOptions = {
@@ -22,57 +34,85 @@ export type LocalOptions = {
   synonyms: Synonyms
 }
 
-type Scored = { hit: number; score: number }
+type Scored = { hit: number; score: number; match: number }
 
-function scored({ rows, scores, full }: SearchHits, hitAt: (row: number) => number): Scored[] {
-  return Array.from(rows, (row, at) => ({ hit: hitAt(row), score: (scores[at] as number) / full }))
+/** The bits of one search's labels as bits of all labels; these grow by the new ones. */
+function relabelled(labels: string[], own: readonly string[], bits: number): number {
+  return own.reduce((sum, label, at) => {
+    if (!labels.includes(label)) labels.push(label)
+    return (bits >>> at) & 1 ? sum | (1 << labels.indexOf(label)) : sum
+  }, 0)
 }
 
 export function createLocal({ search, synonyms }: LocalOptions) {
   const translate = createTranslations()
 
-  function inFeed(text: string, ground: Ground, limit: number, passes: (hit: number) => boolean): Scored[] {
+  function inFeed(
+    { text, countries, weigh }: Question,
+    ground: Ground,
+    limit: number,
+    passes: (hit: number) => boolean,
+  ): { found: SearchHits; hitAt: (row: number) => number } | undefined {
     const searchable = search.current()
-    if (!searchable) return []
+    if (!searchable) return undefined
     const entries = translate(searchable.snapshot, ground.feed)
-    const entryOf = entries ? (row: number) => entries[row] as number : (row: number) => row
-    const accept = (row: number) => entryOf(row) >= 0 && passes(entryOf(row))
-    return scored(searchable.searcher.search(text, { limit, accept }), entryOf)
+    const hitAt = entries ? (row: number) => entries[row] as number : (row: number) => row
+    const accept = (row: number) => hitAt(row) >= 0 && passes(hitAt(row))
+    const found = searchable.searcher.search(text, {
+      ...{ limit, countries, accept },
+      weigh: (row) => weigh(hitAt(row)),
+    })
+    return { found, hitAt }
   }
 
   function besideFeed(
-    text: string,
+    { text, countries, weigh }: Question,
     beside: Snapshot,
+    from: number,
     limit: number,
-    passes: (entry: number) => boolean,
-  ): Scored[] {
-    const shown = [...beside.shown].filter(passes)
+    passes: (hit: number) => boolean,
+  ): { found: SearchHits; hitAt: (row: number) => number } {
+    const shown = [...beside.shown].filter((entry) => passes(from + entry))
     const builder = createSearchIndexBuilder(synonyms)
     for (const entry of shown) builder.add(rowAt(beside, entry) as SearchableRow)
+    const hitAt = (row: number) => from + (shown[row] as number)
     const { search: find } = createSearcher(builder.finish(), synonyms)
-    return scored(find(text, { limit }), (row) => shown[row] as number)
+    return { found: find(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }), hitAt }
   }
 
   /** At most `limit` hits that pass. A signal that was also found beside the feed stands there, with all its offers. */
-  return (text: string, ground: Ground, limit: number, passes: (hit: number) => boolean): LocalHits => {
+  return (question: Question, ground: Ground, limit: number, passes: (hit: number) => boolean): LocalHits => {
     const { feed, beside } = ground
-    const found = inFeed(text, ground, limit, passes)
-    const extra = beside
-      ? besideFeed(text, beside, limit, (entry) => passes(feed.count + entry)).map(({ hit, score }) => ({
-          hit: feed.count + hit,
+    const labels: string[] = []
+    const searched = [
+      inFeed(question, ground, limit, passes),
+      beside && besideFeed(question, beside, feed.count, limit, passes),
+    ].flatMap((one) => one ?? [])
+    const best = new Map<number, Scored>()
+    for (const { found, hitAt } of searched) {
+      for (const [at, row] of found.rows.entries()) {
+        const hit = hitAt(row)
+        const place = hit < feed.count && beside ? hitOf(ground, keyOf(ground, hit)) : hit
+        const score = (found.scores[at] as number) / found.full
+        const known = best.get(place)
+        if (known && known.score >= score) continue
+        best.set(place, {
+          hit: place,
           score,
-        }))
-      : []
-    const best = new Map<number, number>()
-    for (const { hit, score } of [...found, ...extra]) {
-      const place = hit < feed.count && beside ? hitOf(ground, keyOf(ground, hit)) : hit
-      best.set(place, Math.max(score, best.get(place) ?? 0))
+          match: relabelled(labels, found.labels, found.matches[at] as number),
+        })
+      }
     }
-    const ordered = [...best].sort(([one, a], [other, b]) => b - a || one - other).slice(0, limit)
-    const highest = ordered[0]?.[1] ?? 0
+    const ordered = [...best.values()]
+      .sort((one, other) => other.score - one.score || one.hit - other.hit)
+      .slice(0, limit)
+    const highest = ordered[0]?.score ?? 0
     return {
-      hits: ordered.map(([hit]) => hit),
-      fits: ordered.map(([, score]) => (highest > 0 ? score / highest : 1)),
+      hits: ordered.map(({ hit }) => hit),
+      fits: ordered.map(({ score }) => (highest > 0 ? score / highest : 1)),
+      labels: [...new Set([...labels, ...searched.flatMap(({ found }) => found.labels)])],
+      matches: ordered.map(({ match }) => match),
+      isCut: searched.some(({ found }) => found.isCut),
     }
   }
 }

@@ -3,6 +3,8 @@
  * should produce a `message` ..."). Names come from providers and upstreams: letters and figures pass, markup does not.
  */
 import type { Deployment, PricingOption } from '../adcp/signal.js'
+import type { ReadAs } from '../search/reading.js'
+import type { ShownRelevance } from './relevance.js'
 
 const NAME_LENGTH = 80
 const MOST_PLACES = 3
@@ -18,6 +20,10 @@ export type Outcome = {
   /** Whether the feed itself could be searched. */
   isSearched: boolean
   seesPrices: boolean
+  /** What of the question the best match has and lacks. */
+  relevance?: Pick<ShownRelevance, 'has' | 'lacks'>
+  /** What was read from the words beside the subject. */
+  read?: ReadAs & { isCut: boolean }
 }
 
 /** Text of others as it may stand in a sentence of ours. */
@@ -72,14 +78,44 @@ function priceRange({ pricing_options: options = [] }: Row): string {
   return ranges.length > 0 ? ranges.join(' or ') : 'no price published'
 }
 
+/** What of the question the best match says, and what nothing in it says. */
+function fitText({ has, lacks }: Pick<ShownRelevance, 'has' | 'lacks'>): string {
+  if (has.length + lacks.length === 0) return ''
+  if (has.length === 0) return ' Nothing in it says what was asked.'
+  const missing = lacks.length > 0 ? `, and nothing of ${listed(lacks.map(plain))}` : ''
+  return ` It has ${listed(has.map(plain))}${missing}.`
+}
+
+/** What was read from the words, and how to make it hold for every row. */
+function readText({
+  countries,
+  lookbackDays,
+  maxCpm,
+  platforms,
+  isCut,
+}: ReadAs & { isCut: boolean }): string {
+  const price = maxCpm && `CPM up to ${maxCpm.amount}${maxCpm.currency ? ` ${maxCpm.currency}` : ''}`
+  const parts = [
+    ...(countries.length > 0 ? [`countries ${countries.join(', ')}`] : []),
+    ...(platforms.length > 0 ? [`destinations ${listed(platforms.map(plain))}`] : []),
+    ...(price ? [price] : []),
+    ...(lookbackDays.length > 0 ? [`last ${lookbackDays.join(' or ')} days`] : []),
+  ]
+  const cut = isCut ? ' The question was too long to be read in full.' : ''
+  if (parts.length === 0) return cut
+  return ` Read as: ${parts.join('; ')}. These come first; send countries, destinations or filters to have nothing else.${cut}`
+}
+
 /** The message of a brief answer. */
-export function briefMessage({ best, count, total, missing, isSearched, seesPrices }: Outcome): string {
+export function briefMessage(outcome: Outcome): string {
+  const { best, count, total, missing, isSearched, seesPrices, relevance, read } = outcome
   const unsearched = isSearched ? '' : ' The newest feed is not searched yet: see incomplete.'
   const absent =
     missing === 0 ? '' : ` ${missing} upstream${missing === 1 ? ' is' : 's are'} missing: see incomplete.`
   const lacking = unsearched + absent
-  if (!best) return `No signal matches.${lacking}`
+  const understood = read ? readText(read) : ''
+  if (!best) return `No signal matches.${understood}${lacking}`
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
   const found = `${count} of ${total} matching signal${total === 1 ? '' : 's'}.`
-  return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}. ${found}${lacking}`
+  return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}.${relevance ? fitText(relevance) : ''} ${found}${understood}${lacking}`
 }

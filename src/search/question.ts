@@ -3,17 +3,23 @@
  * A question of nothing but filler ("show all available signals") asks for everything.
  */
 import { KINDS, overlap, parseIntervalTerm } from './interval.js'
-import { PLACES } from './places.js'
+import { MAX_CHARACTERS, misspeltPlace } from './reading.js'
 import type { SearchIndex } from './search-index.js'
-import { phrasesAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
+import { ANY_PLACE, countryGroup, phrasesAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
 import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
 import { corrections } from './typo.js'
-import { fold, isStop, termOf, tokens } from './words.js'
+import { fold, isStop, isStopWord, termOf, tokens } from './words.js'
 
-/** Text beyond this is not read: a brief is a paragraph, and a question must not cost more than a walk. */
-const MAX_CHARACTERS = 2_000
+/** What of a question is read; the rest of a longer one is left out and told. */
 const MAX_CONCEPTS = 32
+/** Words that must or must not be there: each costs a pass over the rows that have it. */
+const MAX_REQUIRED = 16
+const MAX_EXCLUDED = 32
 const MAX_SPANS = 16
+/** Spans are compared with every span of the index. */
+const MAX_SPAN_CONCEPTS = 8
+/** Longer words are nobody's slip of the pen. */
+const LONGEST_MISSPELT = 40
 const MIN_OVERLAP = 0.1
 /** Where, when and how people stand to a thing orders an answer; what the thing is decides it. */
 const QUALIFIER = 0.5
@@ -24,17 +30,23 @@ const WEIGHT = { group: 0.9, narrower: 0.6, part: 0.6, joined: 0.9, neighbours: 
 export type Posting = { table: TermTable; term: number; weight: number }
 
 export type Concept = {
+  /** The words of the question that it stands for. */
+  label: string
   /** Heaviest first. A row scores the best of them. */
   alternatives: readonly Posting[]
   /** How telling the concept is: rare ones count more (BM25's idf). */
   idf: number
   /** An extra for neighbouring words: no concept of its own. */
   bonus: boolean
+  /** It says what the thing is; not where, when, or how people stand to it. */
+  subject: boolean
 }
 
 export type Question = {
   /** Those that some row has. */
   concepts: readonly Concept[]
+  /** What people see of the concepts: those of `concepts` that are no bonus, then those that no row has. */
+  labels: readonly string[]
   /** Concepts asked for, found or not, and what all of them weigh. */
   asked: number
   full: number
@@ -43,6 +55,10 @@ export type Question = {
   /** What follows "excluding", "except", "but not": a row must have none. */
   excluded: readonly Posting[]
   everything: boolean
+  /** The countries that are asked for, as groups of rows: those of other places come after. */
+  places: readonly Posting[]
+  /** Some of the text was too much to be read. */
+  isCut: boolean
 }
 
 const QUOTED = /["“”]([^"“”]{2,})["“”]/g
@@ -55,15 +71,23 @@ function postings(table: TermTable, text: string, weight: number): Posting[] {
   return term < 0 ? [] : [{ table, term, weight }]
 }
 
-function conceptOf(index: SearchIndex, alternatives: readonly Posting[], share = 1, bonus = false): Concept {
+function conceptOf(
+  index: SearchIndex,
+  label: string,
+  alternatives: readonly Posting[],
+  share = 1,
+  bonus = false,
+): Concept {
   const ordered = [...alternatives].sort((one, other) => other.weight - one.weight)
   const near = alternatives.filter(({ weight }) => bonus || weight > WEIGHT.narrower)
   const rows = (near.length > 0 ? near : alternatives).map(({ table, term }) => termRows(table, term))
   const known = Math.min(index.rows, Math.max(0, ...rows))
   return {
+    label,
     alternatives: ordered,
     idf: share * Math.log(1 + (index.rows - known + 0.5) / (known + 0.5)),
     bonus,
+    subject: !bonus && share === 1,
   }
 }
 
@@ -84,6 +108,7 @@ function spans({ words }: SearchIndex, term: string): Posting[] {
 
 /** A word no row has: what it may have meant, as one word or as two. */
 function unknownWord({ words, pairs }: SearchIndex, token: string, stem: string): Posting[] {
+  if (token.length > LONGEST_MISSPELT) return []
   for (let cut = 3; cut <= token.length - 3; cut += 1) {
     const split = postings(pairs, `${termOf(token.slice(0, cut))} ${termOf(token.slice(cut))}`, WEIGHT.joined)
     if (split.length > 0) return split
@@ -117,9 +142,16 @@ function parts({ index, synonyms }: Reading, terms: readonly string[], whole: re
   )
 }
 
+/** Rows of the countries. */
+function inCountries({ words }: SearchIndex, countries: readonly string[], weight: number): Posting[] {
+  return countries.flatMap((code) =>
+    postings(words, senseTerm({ group: countryGroup(code), narrower: false }), weight),
+  )
+}
+
 /** Rows that have the word itself, or written together with the next one; else what was meant by it. */
 function literals(
-  index: SearchIndex,
+  { index, synonyms }: Reading,
   read: readonly string[],
   terms: readonly string[],
   at: number,
@@ -130,7 +162,9 @@ function literals(
     ...postings(index.words, term, 1),
     ...(next ? postings(index.words, termOf(`${read[at]}${next}`), WEIGHT.joined) : []),
   ]
-  return known.length > 0 ? known : unknownWord(index, read[at] as string, term)
+  if (known.length > 0) return known
+  const place = misspeltPlace(synonyms, term)
+  return place ? inCountries(index, place, WEIGHT.group) : unknownWord(index, read[at] as string, term)
 }
 
 /** Neighbours that also stand together in names: an extra on top of both words. */
@@ -142,38 +176,61 @@ function neighbours(
   return terms.slice(1).flatMap((term, at) => {
     if (!wanted(at) || !wanted(at + 1)) return []
     const pair = postings(index.pairs, `${terms[at]} ${term}`, WEIGHT.neighbours)
-    return pair.length > 0 ? [conceptOf(index, pair, 1, true)] : []
+    return pair.length > 0 ? [conceptOf(index, '', pair, 1, true)] : []
   })
 }
 
+/** What people see of a concept: its words, a span as a span. */
+function labelOf(read: readonly string[]): string {
+  return read
+    .map((token) => {
+      const span = parseIntervalTerm(token)
+      if (!span) return token
+      const { from, to, kind } = span
+      const range =
+        to === Number.POSITIVE_INFINITY ? `${from} or more` : from === to ? `${from}` : `${from} to ${to}`
+      return kind === KINDS.days ? `${range} days` : range
+    })
+    .join(' ')
+}
+
+type ReadConcepts = { concepts: Concept[]; isCut: boolean }
+
 /** Concepts with nothing in the index are left in: they tell a question about nothing here from a broad one. */
-function conceptsOf(reading: Reading, text: string): Concept[] {
+function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadConcepts {
   const { index, synonyms } = reading
   const read = tokens(text)
   const terms = read.map(termOf)
   const concepts: Concept[] = []
+  let spansLeft = MAX_SPAN_CONCEPTS
   const wanted = (at: number) => !isStop(terms[at] as string) && !synonyms.filler.has(terms[at] as string)
-  for (let at = 0; at < terms.length && concepts.length < MAX_CONCEPTS; ) {
+  let at = 0
+  while (at < terms.length && concepts.length < most) {
     const term = terms[at] as string
-    const phrases = phrasesAt(synonyms, terms, at)
+    const phrases = phrasesAt(synonyms, terms, at).filter(
+      ({ stems }) => stems.length > 1 || !isStopWord(read[at] as string),
+    )
     const known = phrases.find(({ senses }) => equals(index, senses).length > 0)
     const length = known?.stems.length ?? 1
-    const senses = known?.senses ?? []
+    const senses = (known?.senses ?? []).filter(({ group }) => group !== ANY_PLACE)
     const same = [...equals(index, senses), ...parts(reading, terms.slice(at, at + length), senses)]
     const qualifies =
       term.startsWith(KINDS.days) ||
       synonyms.qualifiers.has(term) ||
-      PLACES.has(term) ||
-      senses.some(({ group }) => synonyms.qualifiers.has(group) || PLACES.has(group))
+      senses.some(({ group }) => synonyms.qualifiers.has(group))
     const share = qualifies ? QUALIFIER : 1
-    if (isSpan(term)) concepts.push(conceptOf(index, spans(index, term), share))
-    else if (length > 1) concepts.push(conceptOf(index, same, share))
+    const label = labelOf(read.slice(at, at + length))
+    if (isSpan(term)) {
+      if (spansLeft > 0) concepts.push(conceptOf(index, label, spans(index, term), share))
+      spansLeft -= 1
+    } else if (length > 1) concepts.push(conceptOf(index, label, same, share))
     else if (known || wanted(at)) {
-      concepts.push(conceptOf(index, [...literals(index, read, terms, at), ...same], share))
+      concepts.push(conceptOf(index, label, [...literals(reading, read, terms, at), ...same], share))
     }
     at += length
   }
-  return [...concepts, ...neighbours(index, terms, wanted)]
+  const isCut = spansLeft < 0 || terms.slice(at).some((_, offset) => wanted(at + offset))
+  return { concepts: [...concepts, ...neighbours(index, terms.slice(0, at), wanted)], isCut }
 }
 
 function phraseWords({ words }: SearchIndex, phrase: string): Posting[] {
@@ -183,25 +240,60 @@ function phraseWords({ words }: SearchIndex, phrase: string): Posting[] {
     .map((term) => ({ table: words, term: findTerm(words, term), weight: 1 }))
 }
 
-/** What a text asks of an index. Never throws: any text is a question. */
-export function readQuestion(index: SearchIndex, synonyms: Synonyms, text: string): Question {
+/** Each term once, and no more than `most` of them. */
+function bounded({ words }: SearchIndex, found: readonly Posting[], most: number) {
+  const once = new Map(
+    found.map((posting) => [posting.table === words ? posting.term : `pair ${posting.term}`, posting]),
+  )
+  return { kept: [...once.values()].slice(0, most), isCut: once.size > most }
+}
+
+/** What rows must not have. Clauses are read until there are enough terms. */
+function unwantedTerms(reading: Reading, folded: string): { kept: Posting[]; isCut: boolean } {
+  const found: Posting[] = []
+  const seen = new Set<string>()
+  for (const [, clause] of folded.matchAll(UNWANTED)) {
+    if (seen.has(clause as string)) continue
+    if (seen.size >= MAX_EXCLUDED) return { ...bounded(reading.index, found, MAX_EXCLUDED), isCut: true }
+    seen.add(clause as string)
+    const { concepts } = conceptsOf(reading, clause as string)
+    found.push(...concepts.flatMap(({ alternatives, bonus }) => (bonus ? [] : alternatives)))
+  }
+  return bounded(reading.index, found, MAX_EXCLUDED)
+}
+
+/**
+ * What a text asks of an index. Never throws: any text is a question. `countries`: where the rows should be of, as the
+ * text was read.
+ */
+export function readQuestion(
+  index: SearchIndex,
+  synonyms: Synonyms,
+  text: string,
+  countries: readonly string[] = [],
+): Question {
   const folded = fold(text.slice(0, MAX_CHARACTERS))
   const reading = { index, synonyms }
-  const required = [...folded.matchAll(QUOTED)].flatMap(([, phrase]) => phraseWords(index, phrase as string))
-  const excluded = [...folded.matchAll(UNWANTED)].flatMap(([, unwanted]) =>
-    conceptsOf(reading, unwanted as string).flatMap(({ alternatives, bonus }) => (bonus ? [] : alternatives)),
+  const required = bounded(
+    index,
+    [...folded.matchAll(QUOTED)].flatMap(([, phrase]) => phraseWords(index, phrase as string)),
+    MAX_REQUIRED,
   )
-  const concepts = conceptsOf(reading, folded.replace(UNWANTED, ' '))
+  const excluded = unwantedTerms(reading, folded)
+  const { concepts, isCut } = conceptsOf(reading, folded.replace(UNWANTED, ' '))
   const own = concepts.filter(({ bonus }) => !bonus)
   const heaviest = Math.max(...own.map(({ idf, alternatives }) => (alternatives.length > 0 ? idf : 0)))
+  const decides = ({ idf, alternatives }: Concept) => alternatives.length > 0 && idf >= heaviest * NEGLIGIBLE
+  const absent = own.filter(({ alternatives }) => alternatives.length === 0)
   return {
-    concepts: concepts.filter(
-      ({ idf, alternatives }) => alternatives.length > 0 && idf >= heaviest * NEGLIGIBLE,
-    ),
+    concepts: concepts.filter(decides),
+    labels: [...own.filter(decides), ...absent].map(({ label }) => label),
     asked: own.length,
     full: own.reduce((sum, { idf }) => sum + idf, 0),
-    required,
-    excluded,
-    everything: concepts.length === 0 && required.length === 0,
+    required: required.kept,
+    excluded: excluded.kept,
+    everything: concepts.length === 0 && required.kept.length === 0,
+    places: inCountries(index, countries, 1),
+    isCut: isCut || required.isCut || excluded.isCut || text.length > MAX_CHARACTERS,
   }
 }

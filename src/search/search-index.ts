@@ -2,7 +2,7 @@
  * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays.
  * Runs where the snapshot is built, off the serving thread; the searcher reads the result as it is posted.
  */
-import { phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
+import { ANY_PLACE, countryGroup, phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './words.js'
 
@@ -18,6 +18,7 @@ export type SearchableRow = {
   segmentation_criteria?: string
   deployments?: readonly { is_live: boolean }[]
   coverage_percentage?: number
+  countries?: readonly string[]
 }
 
 export type SearchIndex = {
@@ -36,6 +37,7 @@ const LENGTH_EFFECT = 0.4 // BM25's b: descriptions differ in style more than in
 const LIVE = 128
 const PAIR = 2 ** 26 // more words than an index ever has; two of them fit a double
 const LONGEST_PHRASE = 8
+const MOST_COUNTRIES = 10
 
 /** `pairs`: its words stand together on purpose, as in a name; in prose their neighbourhood says little. */
 type Field = { text: string; weight: number; pairs: boolean }
@@ -127,10 +129,19 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     return found.length * weight
   }
 
+  /** Where a row may be used says where its people are, unless it may be used nearly everywhere. */
+  function addCountries(row: number, countries: readonly string[]): void {
+    if (countries.length === 0 || countries.length > MOST_COUNTRIES) return
+    for (const group of [ANY_PLACE, ...countries.map(countryGroup)]) {
+      words.add(row, numberOf(senseTerm({ group, narrower: false })), WEIGHT.keyword)
+    }
+  }
+
   function add(row: SearchableRow): void {
     const number = lengths.length
     let length = 0
     for (const field of fieldsOf(row)) length += addField(number, field)
+    addCountries(number, row.countries ?? [])
     lengths.push(length)
     priors.push(priorOf(row))
   }

@@ -4,16 +4,30 @@
  */
 import { type Concept, type Posting, type Question, readQuestion } from './question.js'
 import type { SearchIndex } from './search-index.js'
-import type { Synonyms } from './synonyms.js'
+import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
+import { findTerm } from './term-table.js'
 
 /** Rows below this share of the best score are about something else: one common word met by chance. */
 const CUT = 0.15
 const FULL = 65_535
+const UNWANTED = 255
+const NO_ROWS = new Uint32Array(0)
 /** The prior decides between equals and must not lift a row over a better one. */
 const PRIOR_SHARE = 1e-6
+/** Rows of another place than the one asked for come after those of it that are about the same. */
+const ELSEWHERE = 0.45
+/** Rows that name no place may well be good there. */
+const ANYWHERE = 0.7
+/** The share of what the best row is about that a row must have for its place to count. */
+const SAME_SUBJECT = 0.85
+const MOST_LABELS = 31 // one bit each
 
 export type SearchOptions = {
   limit: number
+  /** Countries that the question was read to ask for. */
+  countries?: readonly string[]
+  /** How well a row serves wishes that its words do not show; 1 when it does. Default: all alike. */
+  weigh?: (row: number) => number
   /** Rows the asker may see and wants: filters, destinations, countries. Default: all. */
   accept?: (row: number) => boolean
 }
@@ -28,6 +42,23 @@ export type SearchHits = {
   total: number
   /** The question named nothing to look for: every row is an answer. */
   everything: boolean
+  /** What was looked for, by the words of the question; and for each row, one bit for each of these that it has. */
+  labels: readonly string[]
+  matches: Uint32Array
+  /** Some of the question was too much to be read. */
+  isCut: boolean
+}
+
+function rowsOf({ table, term }: Posting): Uint32Array {
+  return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
+}
+
+/** One flag a row: whether it names any place. */
+function placedRows({ words, rows }: SearchIndex): Uint8Array {
+  const flags = new Uint8Array(rows)
+  const term = findTerm(words, senseTerm({ group: ANY_PLACE, narrower: false }))
+  for (const row of rowsOf({ table: words, term, weight: 1 })) flags[row] = 1
+  return flags
 }
 
 /** A bounded heap whose root is the worst row kept. */
@@ -72,6 +103,9 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   const stamp = new Uint32Array(index.rows) // which concept `best` speaks of
   const matched = new Float32Array(index.rows) // concepts that the row has, each by how exactly
   const touched = new Uint32Array(index.rows)
+  const about = new Float32Array(index.rows) // the same, of concepts that say what the thing is
+  const tally = new Uint8Array(index.rows) // words that a row has of those it must; 255: one that it must not
+  const placed = placedRows(index)
   let marks = 0
 
   function nextMark(): number {
@@ -84,10 +118,11 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   }
 
   /** One alternative only: no row is met twice, so nothing has to be compared. */
-  function addSingle({ alternatives, idf, bonus }: Concept, count: number): number {
+  function addSingle({ alternatives, idf, bonus, subject }: Concept, count: number): number {
     const [{ table, term, weight }] = alternatives as [Posting]
     const scale = (idf * weight) / FULL
     const [part, end] = [bonus ? 0 : weight, table.postingAt[term + 1] as number]
+    const thing = subject ? weight : 0
     const { rows, impact } = table
     let seen = count
     for (let at = table.postingAt[term] as number; at < end; at += 1) {
@@ -99,6 +134,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
       }
       score[row] = before + scale * (impact[at] as number)
       matched[row] = (matched[row] as number) + part
+      about[row] = (about[row] as number) + thing
     }
     return seen
   }
@@ -122,6 +158,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
           best[row] = value
           score[row] = (score[row] as number) + value
           if (!concept.bonus) matched[row] = (matched[row] as number) + weight
+          if (concept.subject) about[row] = (about[row] as number) + weight
         } else if (value > (best[row] as number)) {
           score[row] = (score[row] as number) + value - (best[row] as number)
           best[row] = value
@@ -131,19 +168,40 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return seen
   }
 
-  function rowsOf({ table, term }: Posting): ReadonlySet<number> {
-    if (term < 0) return new Set()
-    return new Set(table.rows.subarray(table.postingAt[term], table.postingAt[term + 1]))
+  function gate({ required, excluded }: Question, accept: SearchOptions['accept']) {
+    if (required.length === 0 && excluded.length === 0) return accept ?? (() => true)
+    tally.fill(0)
+    for (const posting of required) {
+      for (const row of rowsOf(posting)) tally[row] = (tally[row] as number) + 1
+    }
+    for (const posting of excluded) for (const row of rowsOf(posting)) tally[row] = UNWANTED
+    return (row: number) => tally[row] === required.length && (accept?.(row) ?? true)
   }
 
-  function gate(question: Question, accept: SearchOptions['accept']): (row: number) => boolean {
-    const required = question.required.map(rowsOf)
-    const excluded = question.excluded.map(rowsOf)
-    if (required.length === 0 && excluded.length === 0) return accept ?? (() => true)
-    return (row) =>
-      required.every((rows) => rows.has(row)) &&
-      !excluded.some((rows) => rows.has(row)) &&
-      (accept?.(row) ?? true)
+  /** How much of its score a row keeps by where it is, when the question says where. */
+  function whereabouts({ places }: Question): ((row: number) => number) | undefined {
+    if (places.length === 0) return undefined
+    const mark = nextMark()
+    for (const posting of places) for (const row of rowsOf(posting)) stamp[row] = mark
+    return (row) => (stamp[row] === mark ? 1 : placed[row] ? ELSEWHERE : ANYWHERE)
+  }
+
+  /** For rows in this order, the bits of the concepts that they have. */
+  function matchesOf(concepts: readonly Concept[], rows: Uint32Array): Uint32Array {
+    const places = new Map(Array.from(rows, (row, at) => [row, at]))
+    const bits = new Uint32Array(rows.length)
+    for (const row of rows) matched[row] = 1
+    for (const [at, { alternatives }] of concepts.entries()) {
+      for (const posting of alternatives) {
+        for (const row of rowsOf(posting)) {
+          if (matched[row] === 0) continue
+          const place = places.get(row) as number
+          bits[place] = ((bits[place] as number) | (1 << at)) >>> 0
+        }
+      }
+    }
+    for (const row of rows) matched[row] = 0
+    return bits
   }
 
   /** Of the first `count` candidates, those that are open and not far below the best. Equals in the order of rows. */
@@ -164,38 +222,53 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return { rows, scores: Float32Array.from(rows, (row) => score[row] as number), total }
   }
 
-  function everything(open: (row: number) => boolean, limit: number): SearchHits {
+  function everything(
+    open: (row: number) => boolean,
+    { limit, weigh = () => 1 }: SearchOptions,
+    isCut: boolean,
+  ): SearchHits {
     let count = 0
     for (let row = 0; row < index.rows; row += 1) {
       if (!open(row)) continue
       touched[count] = row
-      score[row] = PRIOR_SHARE * (index.prior[row] as number)
+      score[row] = weigh(row) * (1 + PRIOR_SHARE * (index.prior[row] as number))
       count += 1
     }
     const hits = pick(count, (at) => touched[at] as number, 0, limit)
     score.fill(0)
-    return { ...hits, full: Number.POSITIVE_INFINITY, everything: true }
+    const matches = new Uint32Array(hits.rows.length)
+    return { ...hits, full: Number.POSITIVE_INFINITY, everything: true, labels: [], matches, isCut }
   }
 
-  function search(text: string, { limit, accept }: SearchOptions): SearchHits {
-    const question = readQuestion(index, synonyms, text)
+  function search(text: string, options: SearchOptions): SearchHits {
+    const { limit, accept, weigh, countries } = options
+    const question = readQuestion(index, synonyms, text, countries)
     const open = gate(question, accept)
-    if (question.everything) return everything(open, limit)
+    if (question.everything) return everything(open, options, question.isCut)
     let count = 0
     for (const concept of question.concepts) count = addConcept(concept, count)
-    const { asked, full } = question
+    const { asked, full, isCut } = question
+    const where = whereabouts(question)
+    let most = 0
+    for (let at = 0; at < count; at += 1) most = Math.max(most, about[touched[at] as number] as number)
     let highest = 0
     for (let at = 0; at < count; at += 1) {
       const row = touched[at] as number
       const share = (1 + (matched[row] as number)) / (1 + asked)
-      const value = (score[row] as number) * share + PRIOR_SHARE * (index.prior[row] as number)
+      const isAbout = (about[row] as number) >= most * SAME_SUBJECT
+      const place = where ? (isAbout ? where(row) : ELSEWHERE) : 1
+      const wish = weigh ? weigh(row) : 1
+      const value = (score[row] as number) * share * place * wish + PRIOR_SHARE * (index.prior[row] as number)
       matched[row] = 0
+      about[row] = 0
       score[row] = open(row) ? value : -1
       if (value > highest && (score[row] as number) > 0) highest = value
     }
     const hits = pick(count, (at) => touched[at] as number, highest, limit)
     for (let at = 0; at < count; at += 1) score[touched[at] as number] = 0
-    return { ...hits, full, everything: false }
+    const own = question.concepts.filter(({ bonus }) => !bonus).slice(0, MOST_LABELS)
+    const matches = matchesOf(own, hits.rows)
+    return { ...hits, full, everything: false, labels: question.labels, matches, isCut }
   }
 
   return { search }

@@ -3,6 +3,7 @@
  * Applied where rows are indexed and where questions are read: a phrase of a group stands for the group's own term.
  */
 import { type Static, Type } from '@sinclair/typebox'
+import { namesOfMarkets } from './places.js'
 import { termOf, tokens } from './words.js'
 
 const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
@@ -18,6 +19,10 @@ export const SynonymFile = Type.Object(
     same: Type.Array(Words),
     /** A general word and the special ones that a question for it should also find. */
     kinds: Type.Record(Type.String({ minLength: 1 }), Words),
+    /** Country codes parted by spaces, and what they are called besides their names. */
+    places: Type.Record(Type.String({ pattern: '^[A-Z]{2}( [A-Z]{2})*$' }), Words),
+    /** Ids of platforms, and what they are called besides. */
+    destinations: Type.Record(Type.String({ minLength: 1 }), Words),
   },
   { additionalProperties: false },
 )
@@ -25,7 +30,12 @@ export type SynonymFile = Static<typeof SynonymFile>
 
 /** What a phrase stands for. `narrower`: it is one kind of the group's word. */
 export type Sense = { group: string; narrower: boolean }
-export type Phrase = { stems: readonly string[]; senses: Sense[] }
+export type Phrase = {
+  stems: readonly string[]
+  senses: Sense[]
+  /** The countries that it names. */
+  countries?: readonly string[]
+}
 
 export type Synonyms = {
   /** First stem -> phrases that begin with it, longest first. */
@@ -33,7 +43,19 @@ export type Synonyms = {
   filler: ReadonlySet<string>
   /** Stems, and names of groups. */
   qualifiers: ReadonlySet<string>
+  /** Names of places of one word, for slips of the pen. */
+  placeWords: readonly Phrase[]
+  /** Platform id -> phrases of stems that mean it. */
+  destinations: ReadonlyMap<string, readonly (readonly string[])[]>
 }
+
+/** The group of a country: rows and questions that name it in any language have it. */
+export function countryGroup(code: string): string {
+  return `@${code}`
+}
+
+/** Rows that name any place have this group. */
+export const ANY_PLACE = '@'
 
 /** Group terms begin with a sign that no token has; a narrower kind has its own, weaker term. */
 export function senseTerm({ group, narrower }: Sense): string {
@@ -88,6 +110,27 @@ export function compileSynonyms(file: SynonymFile): Synonyms {
       phrase.senses.push({ group: general, narrower: true })
     }
   }
+  const called = Object.entries(file.places).flatMap(([codes, words]) =>
+    listOf(words).map((phrase) => ({ phrase, countries: codes.split(' ') })),
+  )
+  const placeGroups = new Set<string>()
+  for (const { phrase, countries } of [...namesOfMarkets(), ...called]) {
+    const stems = stemsOf(phrase)
+    const key = stems.join(' ')
+    const place: Phrase = known.get(key) ?? { stems, senses: [] }
+    known.set(key, place)
+    place.countries = [...new Set([...(place.countries ?? []), ...countries])]
+    for (const { group } of place.senses) placeGroups.add(group)
+  }
+  for (const place of known.values()) {
+    for (const group of [
+      ...(place.countries ?? []).map(countryGroup),
+      ...(place.countries ? [ANY_PLACE] : []),
+    ]) {
+      place.senses.push({ group, narrower: false })
+      placeGroups.add(group)
+    }
+  }
   const phrases = new Map<string, Phrase[]>()
   for (const phrase of known.values()) {
     const [first] = phrase.stems
@@ -97,6 +140,10 @@ export function compileSynonyms(file: SynonymFile): Synonyms {
   return {
     phrases,
     filler: new Set(listOf(file.filler).flatMap(stemsOf)),
-    qualifiers: new Set(listOf(file.qualifiers).map(groupOf)),
+    qualifiers: new Set([...listOf(file.qualifiers).map(groupOf), ...placeGroups]),
+    placeWords: [...known.values()].filter(({ countries, stems }) => countries && stems.length === 1),
+    destinations: new Map(
+      Object.entries(file.destinations).map(([id, words]) => [id, [id, ...listOf(words)].map(stemsOf)]),
+    ),
   }
 }

@@ -18,28 +18,43 @@ const ASCII = /^[\0-\x7f]*$/
 const DIGIT = /\d/
 const COUNTRY = /\bU\.?S\.?A?\b(?!\p{L})/gu // before the case is lost: "us" is another word
 const APOSTROPHE = /['’](?:s(?!\p{L}))?/gu
+/** Times in words: "the last six months", "past quarter". */
+const WORDED = new Map(
+  'one two three four five six seven eight nine ten eleven twelve'
+    .split(' ')
+    .map((word, at) => [word, at + 1]),
+)
+const WORDED_TIME = new RegExp(
+  String.raw`\b(?:(${[...WORDED.keys()].join('|')})(?=[\s-](?:hour|day|week|month|year))|(last|past|previous)\s+(?=(?:week|month|year)\b))`,
+  'g',
+)
+const QUARTER = /\b(last|past|previous) quarter\b/g
 const TOKEN = /[#$~][\d.]+?\.\.[\d.]*|[\p{L}\p{N}]+/gu
 
 /** Words that say nothing about what is sought. They are neither indexed nor asked for. */
-const STOP = new Set(
+const STOP_WORDS =
   `a about after all also am an and any are as at available be been but by can could do does each for from get give had has
   have having her his how i if in into is it its like list ll looking me more most my of off on only or other our out over
   please s se she show so some such t than that the their them then there these they this those through to under up us use using
-  want was we were what when where which who whom whose will with within would you your`
-    .split(/\s+/)
-    .map(stem),
-)
+  want was we were what when where which who whom whose will with within would you your`.split(/\s+/)
+const STOP = new Set(STOP_WORDS.map(stem))
+const STOP_FORMS = new Set(STOP_WORDS)
 
 /** Lower case without accents and possessive endings; ligatures and width variants become plain letters. */
 export function fold(text: string): string {
   const plain = ASCII.test(text) ? text : text.normalize('NFKD').replace(/\p{M}/gu, '')
-  const lower = plain.replace(COUNTRY, 'usa').toLowerCase()
+  const lower = plain.replace(COUNTRY, 'usa').toLowerCase().replaceAll('ß', 'ss')
   return lower.includes("'") || lower.includes('’') ? lower.replace(APOSTROPHE, '') : lower
 }
 
 /** True for terms that are skipped. */
 export function isStop(term: string): boolean {
   return STOP.has(term)
+}
+
+/** True for the words themselves: "use" is one of them, and "used" is a word for second hand. */
+export function isStopWord(token: string): boolean {
+  return STOP_FORMS.has(token)
 }
 
 /** The term of one token of `tokens`: its stem, or the token itself when it is a span. */
@@ -54,8 +69,17 @@ function withSpans(folded: string): string {
   })
 }
 
+/** Times that are written in words, in figures: "six months" is "6 months", "last month" "last 1 month". */
+export function timesInFigures(folded: string): string {
+  return folded
+    .replace(QUARTER, '$1 3 months')
+    .replace(WORDED_TIME, (_, word?: string, before?: string) =>
+      before === undefined ? `${WORDED.get(word ?? '')}` : `${before} 1 `,
+    )
+}
+
 /** The tokens of a text in their order: folded words, and spans as `intervalTerm` writes them. */
 export function tokens(text: string): string[] {
-  const folded = fold(text)
+  const folded = timesInFigures(fold(text))
   return (DIGIT.test(folded) ? withSpans(folded) : folded).match(TOKEN) ?? []
 }

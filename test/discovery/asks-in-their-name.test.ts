@@ -28,7 +28,7 @@ function stage(statuses: UpstreamStatus[]) {
   const brief = createBrief({
     ...{ fanout, upstreams: { statuses: () => statuses } },
     feed: { see: () => undefined },
-    local: () => ({ hits: [], fits: [] }),
+    ranking: () => ({ hits: [], relevance: { labels: [], of: new Map(), first: 0 } }),
     judge: () => judgeThat({}),
     access: ({ account }: Reader, upstream) =>
       account === 'gold' && upstream === agentUrl('north')

@@ -36,6 +36,24 @@ test('a name cannot bring markup, line breaks or a speech into the message', asy
   t.ok(message.length < 250)
 })
 
+test('the message says what of the question the best match has, and what was read from the words', async (t) => {
+  const best = { name: 'A', deployments: [dsp(true)], pricing_options: [cpm(1)] }
+  const relevance = { has: ['ev', 'germany'], lacks: ['wellness'] }
+  const read = {
+    ...{
+      countries: ['DE'],
+      lookbackDays: [30],
+      platforms: ['dv360'],
+      maxCpm: { amount: 5, currency: 'USD' },
+    },
+    ...{ rest: '', unread: 0, isCut: false },
+  }
+  const message = briefMessage({ ...base, best, relevance, read })
+  t.match(message, 'It has ev, germany, and nothing of wellness.')
+  t.match(message, 'Read as: countries DE; destinations dv360; CPM up to 5 USD; last 30 days.')
+  t.notMatch(briefMessage({ ...base, best, relevance: { has: ['<b>'], lacks: [] } }), '<b>')
+})
+
 test('nothing found is said as such', async (t) => {
   t.equal(briefMessage({ ...base, best: undefined, count: 0, total: 0 }), 'No signal matches.')
 })

@@ -3,6 +3,7 @@ import { test } from 'tap'
 import { createBrief } from '../../src/briefs/brief.js'
 import { placeOf } from '../../src/briefs/hits.js'
 import { createLocal } from '../../src/briefs/local.js'
+import { createRanking } from '../../src/briefs/rank.js'
 import { readSynonyms } from '../../src/briefs/synonym-file.js'
 import { createFeed } from '../../src/feed/feed.js'
 import { systemClock } from '../../src/net/clock.js'
@@ -31,7 +32,8 @@ test('answers of upstreams in any order of arrival give the same answer once all
   feed.publish(snapshot, 0)
   const file = await readSynonyms('config/synonyms.yaml')
   const search = createSearchHost(file)
-  const local = createLocal({ search, synonyms: compileSynonyms(file) })
+  const synonyms = compileSynonyms(file)
+  const ranking = createRanking({ feed, local: createLocal({ search, synonyms }), synonyms })
   t.teardown(search.close)
   await search.publish(snapshot)
 
@@ -47,7 +49,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     }))
     const brief = createBrief({
       feed,
-      local,
+      ranking,
       fanout,
       upstreams: { statuses: () => statuses },
       judge: () => judge,

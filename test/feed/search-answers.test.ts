@@ -14,6 +14,8 @@ const synonyms = compileSynonyms({
     'mom, mother',
     'parent, families with children',
   ],
+  places: {},
+  destinations: {},
   kinds: { parent: 'mom, dad', auto: 'suv, ev' },
 })
 

@@ -159,6 +159,8 @@ export function readAnswer(answer: Answer) {
     signals,
     pagination,
     incomplete,
+    ext,
+    warnings: answer.warnings ?? [],
     upstreams: ext?.tributary.upstreams ?? [],
     taskId: task_id,
   }

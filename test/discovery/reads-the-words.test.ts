@@ -1,0 +1,69 @@
+import tap, { test } from 'tap'
+import { readAnswer, startWorld } from './support/world.js'
+
+const SIGNALS = 2_400
+const { ask } = await startWorld(tap, SIGNALS)
+const time_budget = { interval: 10, unit: 'seconds' } as const
+
+type Told = {
+  upstreams: object[]
+  read_as?: object
+  relevance?: { signal_agent_segment_id: string; fit?: number; has: string[]; lacks: string[] }[]
+}
+
+async function asked(question: object) {
+  const answer = readAnswer(await ask({ time_budget, ...question }))
+  const { tributary } = answer.ext as unknown as { tributary: Told }
+  return { ...answer, ...tributary, cursor: answer.pagination?.cursor }
+}
+
+test('signals of the country that is asked for stand first, however the question says it', async (t) => {
+  for (const signal_spec of ['EV intenders in Germany', 'EV intenders Germany', 'EV intenders Deutschland']) {
+    const { signals, message, read_as } = await asked({ signal_spec })
+    const places = signals.map(({ name }) => (name as string).includes('Germany'))
+    t.ok(places.slice(0, 2).every(Boolean), `${signal_spec}: ${signals[0]?.name}, ${signals[1]?.name}`)
+    t.match(signals[0]?.name, /^Electric Vehicle In-Market Intenders/)
+    t.match(read_as, { countries: ['DE'] }, signal_spec)
+    t.match(message, 'Read as: countries DE.')
+  }
+})
+
+test('each signal says what of the question it has, and the first page has none that shares nothing with it', async (t) => {
+  for (const signal_spec of [
+    'people who use wellness apps',
+    'mortgage seekers in Poland',
+    'IT decision makers for cybersecurity',
+    'fans of golf, last month',
+  ]) {
+    const { signals, relevance = [], cursor } = await asked({ signal_spec })
+    t.ok(signals.length > 0)
+    t.same(
+      relevance.map(({ signal_agent_segment_id }) => signal_agent_segment_id),
+      signals.map(({ signal_agent_segment_id }) => signal_agent_segment_id),
+    )
+    for (const { has, fit } of relevance) {
+      t.ok(has.length > 0, signal_spec)
+      t.ok(fit !== undefined && fit > 0 && fit <= 1)
+    }
+    t.notOk(signals.some(({ name }) => (name as string).startsWith('Service Due Soon')))
+    if (cursor === undefined) continue
+    const next = await asked({ signal_spec, pagination: { cursor } })
+    t.equal(next.relevance?.length, next.signals.length, 'further pages tell it as well')
+  }
+})
+
+test('a price and a platform in the words are told, and what fulfils them stands first', async (t) => {
+  const signal_spec = 'mortgage seekers on DV360, CPM under 3 USD'
+  const { signals, read_as, message } = await asked({ signal_spec })
+  t.match(read_as, { platforms: ['dv360'], max_cpm: { amount: 3, currency: 'USD' } })
+  t.match(message, 'Read as: destinations dv360; CPM up to 3 USD.')
+  const isThere = ({ deployments }: Record<string, unknown>) =>
+    JSON.stringify(deployments).includes('"dv360"')
+  const plain = await asked({ signal_spec: 'mortgage seekers' })
+  t.ok(signals.slice(0, 5).filter(isThere).length > plain.signals.slice(0, 5).filter(isThere).length)
+})
+
+test('a question too long to be read in full says so', async (t) => {
+  const { warnings } = await asked({ signal_spec: `coffee ${'and not tea, '.repeat(700)}` })
+  t.match(warnings, [{ code: 'QUESTION_CUT', field: 'signal_spec' }])
+})
