@@ -53,13 +53,13 @@ test('each signal says what of the question it has, and the first page has none 
 })
 
 test('a price and a platform in the words are told, and what fulfils them stands first', async (t) => {
-  const signal_spec = 'mortgage seekers on DV360, CPM under 3 USD'
+  const signal_spec = 'cybersecurity on DV360, CPM under 3 USD'
   const { signals, read_as, message } = await asked({ signal_spec })
   t.match(read_as, { platforms: ['dv360'], max_cpm: { amount: 3, currency: 'USD' } })
   t.match(message, 'Read as: destinations dv360; CPM up to 3 USD.')
   const isThere = ({ deployments }: Record<string, unknown>) =>
     JSON.stringify(deployments).includes('"dv360"')
-  const plain = await asked({ signal_spec: 'mortgage seekers' })
+  const plain = await asked({ signal_spec: 'cybersecurity' })
   t.ok(signals.slice(0, 5).filter(isThere).length > plain.signals.slice(0, 5).filter(isThere).length)
 })
 
