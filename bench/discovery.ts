@@ -114,7 +114,13 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     upstreams: { statuses: () => statuses },
   })
   const learned = { learn: () => {} } // what is written later is no part of an answer's time
-  const { discover } = createDiscover({ brief, pages, learned, searchable: async () => true })
+  const { discover } = createDiscover({
+    brief,
+    pages,
+    learned,
+    searchable: async () => true,
+    lacks: () => [],
+  })
   const took: number[] = []
   for (let n = 0; n < (seconds > 1 ? 3 : QUESTIONS); n += 1) {
     const now = Date.now()

@@ -77,7 +77,7 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
     publicUrl: 'http://127.0.0.1',
     version: '0',
     feed,
-    upstreams: { statuses: () => [] },
+    upstreams: { statuses: () => [], statusesOf: () => [], silentRegistries: () => [] },
     discovery: onlyLookups(feed),
     facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
     admission: createAdmission({

@@ -5,6 +5,7 @@
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Feed } from '../feed/feed.js'
+import type { Gap } from '../feed/gap.js'
 import type { Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
@@ -30,6 +31,8 @@ export type AnswerPage = {
   first?: Record<string, unknown>
   fields: Readonly<Record<string, unknown>>
   rows: { field: 'signals'; parts: readonly Uint8Array[] }
+  /** What the snapshot that it comes from lacks. */
+  gaps: readonly Gap[]
   warnings: readonly AdcpWarning[]
   /** Of each signal of the page, in its order; none where nothing was asked in words. */
   relevance: readonly ShownRelevance[]
@@ -106,6 +109,7 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
       relevance: relevance
         ? hits.map((hit, at) => shownRelevance(relevance, places[at] as number, handleOf(ground, hit)))
         : [],
+      gaps: seen.gaps,
       warnings: [...seen.warnings, ...pieces.warnings(hits), ...staleWarnings(upstreams.statuses())],
     }
   }

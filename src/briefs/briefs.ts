@@ -3,6 +3,7 @@
 import { agentUrlOf } from '../adcp/url.js'
 import { createWebhook } from '../events/webhook.js'
 import { createTargetCheck } from '../events/webhook-target.js'
+import { type Health, incompleteOf } from '../feed/incomplete.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'
 import type { Reader } from '../feed/query.js'
 import { signalPart } from '../merge/identity.js'
@@ -31,7 +32,7 @@ import { createRanking } from './rank.js'
 
 export type BriefsOptions = {
   feed: BriefOptions['feed']
-  upstreams: Pick<Upstreams, 'call' | 'statuses'>
+  upstreams: Pick<Upstreams, 'call' | 'statuses' | 'statusesOf' | 'silentRegistries'>
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
   synonyms: SynonymFile
@@ -92,7 +93,13 @@ export function createBriefs(options: BriefsOptions) {
   }
 
   const pages = createAnswerPages({ feed, kept, upstreams })
-  const answers = createDiscover({ brief, pages, learned, searchable, later })
+  const { statusesOf, silentRegistries } = upstreams
+  const health: Health = { statuses: () => [], statusesOf, silentRegistries } // upstreams answer for themselves
+  const answers = createDiscover({
+    ...{ brief, pages, learned, searchable, later },
+    lacks: (gaps, { account }) =>
+      incompleteOf({ gaps, health, account, scope: 'signals', now: clock.now() }) ?? [],
+  })
 
   async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const slices = await learned.rowsOf([signalPart(handle)], reader)

@@ -5,6 +5,8 @@
 import { durationMs, durationOf } from '../adcp/duration.js'
 import type { AdcpError, AdcpWarning } from '../adcp/error.js'
 import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
+import type { Gap } from '../feed/gap.js'
+import type { IncompleteEntry } from '../feed/incomplete.js'
 import type { Reader } from '../feed/query.js'
 import { MAX_CHARACTERS, type ReadAs } from '../search/reading.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
@@ -61,6 +63,8 @@ export type DiscoverOptions = {
    * Whether the feed of this moment can be searched; waits for it, until `until` (ms since the epoch) at the latest.
    */
   searchable(until: number, signal: AbortSignal): Promise<boolean>
+  /** What the feed lacks for this reader beside what upstreams answer for themselves. */
+  lacks(gaps: readonly Gap[], reader: Reader): readonly IncompleteEntry[]
   /** Absent: nothing is ever answered later. */
   later?: Later
 }
@@ -90,7 +94,7 @@ export function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_b
   return Math.min(MAX_BUDGET_MS, Math.max(MIN_BUDGET_MS, durationMs(asked)))
 }
 
-export function createDiscover({ brief, pages, learned, searchable, later }: DiscoverOptions) {
+export function createDiscover({ brief, pages, learned, searchable, lacks, later }: DiscoverOptions) {
   function furtherPage(cursor: string, input: GetSignalsRequest, reader: Reader): DiscoverAnswer {
     const page = pages.further(cursor, input, reader)
     if (page.kind === 'refused') return page
@@ -107,12 +111,12 @@ export function createDiscover({ brief, pages, learned, searchable, later }: Dis
     isSearched = true,
   ): DiscoverAnswer {
     const { ground, hits, reports, read } = ranked
-    const missing = isSearched ? ranked.missing : [UNSEARCHED, ...ranked.missing]
     learned.learn(ranked.rows)
     const page = pages.first(ground, hits, input, reader, ranked.relevance)
     if (page.kind === 'refused') return page
-    const { count, total, fields, rows, relevance } = page
+    const { count, total, fields, rows, relevance, gaps } = page
     const [relevanceOfBest] = relevance
+    const missing = [...(isSearched ? [] : [UNSEARCHED]), ...ranked.missing, ...lacks(gaps, reader)]
     const message = briefMessage({
       best: page.first as Parameters<typeof briefMessage>[0]['best'],
       ...{ count, total },

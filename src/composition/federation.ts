@@ -9,8 +9,7 @@ import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import { type ActivationOptions, createActivation } from '../activation/activation.js'
-import { createProviders } from '../authz/provider/providers.js'
-import { createBriefs } from '../briefs/briefs.js'
+import { type Briefs, createBriefs } from '../briefs/briefs.js'
 import { readSynonyms } from '../briefs/synonym-file.js'
 import type { Config } from '../config/values.js'
 import { webhookPolicy } from '../events/webhook-target.js'
@@ -20,7 +19,8 @@ import { inventoryOf } from '../feed/inventory.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
-import { createOperations, type ObservedParts } from '../operations/operations.js'
+import type { Send } from '../net/send.js'
+import { createOperations, type ObservedParts, type Operations } from '../operations/operations.js'
 import { traceRequests } from '../operations/tracing.js'
 import { createServer } from '../server/app.js'
 import { createAdmission } from '../server/door/admission.js'
@@ -32,31 +32,24 @@ import { listTasks } from '../server/tasks/list-tasks.js'
 import { reportUsage } from '../server/tasks/report-usage.js'
 import { syncAccounts } from '../server/tasks/sync-accounts.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import { REPLAY_TTL_MS } from '../store/idempotency.js'
-import { openStore } from '../store/store.js'
+import { openStore, type Store } from '../store/store.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
-import { createUpstreams } from '../upstreams/upstreams.js'
+import { accessOf, credentialOf } from './accounts.js'
 import { openDemoWorld } from './demo-world.js'
 import { opening } from './opening.js'
-import { createOverlays } from './overlays.js'
-import { createProviderQuestions } from './provider-questions.js'
 import { createPublisher } from './publisher.js'
 import type { ReloadState } from './reload.js'
 import { createSavedFeed } from './saved-feed.js'
-import {
-  accessOf,
-  admissionSettings,
-  credentialOf,
-  overlayAccounts,
-  providerSettings,
-  settledAtStart,
-  upstreamsSettings,
-} from './settings.js'
-import { createVerdicts } from './verdicts.js'
+import { admissionSettings, settledAtStart, upstreamsSettings } from './settings.js'
+import { createSources, type Sources } from './sources.js'
+import { createStack, type Stack } from './stack.js'
 
 const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
 const SECRET_NAME = 'cursor-secret'
+const INDEX_AGAIN_MS = 5_000
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
 
 export type FederationOptions = {
@@ -88,20 +81,6 @@ export type Federation = {
   apply(config: Config): readonly string[]
   /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
-}
-
-/** What was started, to be stopped in the opposite order. */
-function createStack() {
-  const closers: (() => void | Promise<void>)[] = []
-  return {
-    add<T extends { close(): unknown }>(part: T): T {
-      closers.push(async () => void (await part.close()))
-      return part
-    },
-    async close(): Promise<void> {
-      for (const close of closers.splice(0).reverse()) await close()
-    },
-  }
 }
 
 /** The same for all replicas that share a storage, and after every restart: cursors outlive both. */
@@ -145,65 +124,24 @@ export async function startFederation(options: FederationOptions): Promise<Feder
   }
 }
 
-async function composed(
-  options: FederationOptions,
-  stack: ReturnType<typeof createStack>,
-): Promise<Federation> {
-  const { version, clock, random, log, configuration, reached } = options
-  let { config } = options
-  const demo = await openDemoWorld(config, options.sandboxSignals)
-  const hosts = demo ? stack.add(demo).hosts : {}
-  const egressPolicy = () => ({ ...config.egress, hosts: { ...hosts, ...config.egress.hosts } })
-  const egress = stack.add(createEgress({ policy: egressPolicy() }))
-  const { send } = egress
-  const toCallers = stack.add(createEgress({ policy: webhookPolicy(config.egress) }))
-  const store = stack.add(
-    await openStore({
-      url: config.storage.url,
-      now: clock.now,
-      onProblem: (problem) => log.warn({ problem }, 'storage'),
-    }),
-  )
+type Base = {
+  options: FederationOptions
+  config(): Config
+  sources: Sources
+  operations: Operations
+  feed: Feed
+  store: Store
+  /** To places that callers name. */
+  sendToCallers: Send
+}
+
+/** From the world to the published feed, searched and saved. */
+async function createPublishing(base: Base, stack: Stack) {
+  const { options, config, sources, operations, feed, store, sendToCallers } = base
+  const { clock, random, log } = options
   const { blobs } = store
-
-  const operations = stack.add(
-    createOperations({
-      ...{ send, clock },
-      config: () => config,
-      parts: (): ObservedParts => ({ upstreams, providers, verdicts, feed }),
-    }),
-  )
-  const providers = stack.add(
-    createProviders({
-      ...{ send, blobs, clock, log },
-      ...providerSettings(() => config),
-    }),
-  )
-  const policy = () => config.authorization
-  const verdicts = createVerdicts({ providers, policy, clock })
-  const questions = createProviderQuestions(verdicts)
-  const upstreams = stack.add(
-    createUpstreams({
-      ...{ blobs, clock, random },
-      send: operations.send,
-      config: upstreamsSettings(config),
-      referencesFor: questions.referencesFor,
-      onTrouble: (message) => log.warn({ message }, 'upstreams'),
-    }),
-  )
-
-  stack.add(questions) // upstreams wait for its answers: it ends before they do
-  const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
-  const readOverlays = () =>
-    createOverlays({
-      ...{ upstreams, clock },
-      accounts: [...overlayAccounts(config).values()],
-      refreshMs: config.defaults.refreshMs,
-      timeoutMs: config.defaults.timeoutMs,
-      onChange: republish,
-    })
-  let overlays = readOverlays()
-  stack.add({ close: () => overlays.close() })
+  const { upstreams, verdicts, worlds } = sources
+  const { signingKey } = config().events
   const builder = stack.add(createBuilderHost())
   const savedFeed = stack.add(
     createSavedFeed({ blobs, clock, onTrouble: (message) => log.warn({ message }, 'feed') }),
@@ -211,71 +149,102 @@ async function composed(
   const discovery = stack.add(
     createBriefs({
       ...{ feed, upstreams, store, clock },
-      send: toCallers.send,
-      egressPolicy: () => webhookPolicy(config.egress),
+      send: sendToCallers,
+      egressPolicy: () => webhookPolicy(config().egress),
       judge: verdicts.judge,
-      access: (reader, agentUrl) => accessOf(config, reader, agentUrl),
+      access: (reader, agentUrl) => accessOf(config(), reader, agentUrl),
       synonyms: await readSynonyms(SYNONYMS),
       newId: randomUUID,
       onTrouble: (message) => log.warn({ message }, 'discovery'),
-      ...(config.events.signingKey && { webhookKey: config.events.signingKey }),
+      ...(signingKey && { webhookKey: signingKey }),
     }),
   )
+  function index(snapshot: Snapshot): void {
+    discovery.publish(snapshot).catch((err: unknown) => {
+      log.error({ err }, 'a snapshot could not be indexed; the last index stays, and it is tried again')
+      clock.after(INDEX_AGAIN_MS, () => {
+        if (feed.current() === snapshot) index(snapshot) // else a newer one has been indexed, or will be
+      })
+    })
+  }
   const publisher = stack.add(
     createPublisher({
-      ...{ upstreams, providers, policy, builder, feed, clock, log },
-      overlays: () => overlays,
+      ...{ worlds, builder, feed, clock, random, log },
       onPublished(before, snapshot, seconds) {
         operations.published(before, snapshot, seconds)
         savedFeed.keep(snapshot)
-        discovery
-          .publish(snapshot)
-          .catch((err: unknown) =>
-            log.error({ err }, 'a snapshot could not be indexed; the last index stays'),
-          )
+        index(snapshot)
       },
       onFailure: operations.buildFailed,
     }),
   )
-  /** Once the feed is open; until then `opening` says when. */
-  function republish(): void {
-    if (feed.current()) void publisher.request()
-  }
-  questions.connect(upstreams, providers, republish)
+  return { builder, savedFeed, discovery, publisher }
+}
 
-  /** The canonical url behind an id; a url itself where an upstream is in no roster any more. */
-  const agentUrlOf = (id: string) => upstreams.roster().entries.find((one) => one.id === id)?.agentUrl ?? id
+function openActivation({ options, config, sources, feed, store }: Base, discovery: Briefs) {
+  const { clock, log, reached } = options
+  const { upstreams, agentUrlOf } = sources
+  return createActivation({
+    ...{ store, clock },
+    newId: randomUUID,
+    resolve(handle, caller, account) {
+      const layer = account && overlayName(caller, account)
+      const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
+      return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
+    },
+    upstreamAt: upstreams.idOf,
+    call(upstream, task, args, { deadline, caller }) {
+      const auth = credentialOf(config(), caller, agentUrlOf(upstream))
+      return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
+    },
+    refreshSoon: upstreams.refreshSoon,
+    onProblem: (problem) => log.warn({ problem }, 'activation'),
+    ...(reached && { reached }),
+  })
+}
 
-  const activation = stack.add(
-    await createActivation({
-      ...{ store, clock },
-      newId: randomUUID,
-      resolve(handle, caller, account) {
-        const layer = account && overlayName(caller, account)
-        const reader: Reader = { caller, visibility: 'full', grants: [], ...(layer && { account: layer }) }
-        return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
-      },
-      upstreamAt: upstreams.idOf,
-      call(upstream, task, args, { deadline, caller }) {
-        const auth = credentialOf(config, caller, agentUrlOf(upstream))
-        return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
-      },
-      refreshSoon(upstream, caller) {
-        upstreams.refreshSoon(upstream)
-        overlays.refreshSoon(agentUrlOf(upstream), caller)
-      },
-      onProblem: (problem) => log.warn({ problem }, 'activation'),
-      ...(reached && { reached }),
+async function composed(options: FederationOptions, stack: Stack): Promise<Federation> {
+  const { version, clock, random, log, configuration } = options
+  let current = options.config
+  const config = () => current
+  const demo = await openDemoWorld(current, options.sandboxSignals)
+  const hosts = demo ? stack.add(demo).hosts : {}
+  const egressPolicy = () => ({ ...current.egress, hosts: { ...hosts, ...current.egress.hosts } })
+  const egress = stack.add(createEgress({ policy: egressPolicy() }))
+  const { send } = egress
+  const toCallers = stack.add(createEgress({ policy: webhookPolicy(current.egress) }))
+  const store = stack.add(
+    await openStore({
+      url: current.storage.url,
+      now: clock.now,
+      onProblem: (problem) => log.warn({ problem }, 'storage'),
     }),
   )
-  const admission = createAdmission(admissionSettings(config, send, clock))
-  const { host } = config.listen
-  const port = await portOf(config.listen)
-  const publicUrl = config.listen.publicUrl ?? `http://${host}:${port}`
+  const { blobs } = store
+  const operations = stack.add(
+    createOperations({
+      ...{ send, clock, config },
+      parts: (): ObservedParts => ({ ...sources, feed, publisher }),
+    }),
+  )
+  const sources = createSources(
+    { ...{ config, send, blobs, clock, random, log }, sendToUpstreams: operations.send },
+    stack,
+  )
+  const { upstreams, providers, questions } = sources
+  const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
+  const base = { options, config, sources, operations, feed, store, sendToCallers: toCallers.send }
+  const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
+  const activation = stack.add(await openActivation(base, discovery))
+  const admission = createAdmission(admissionSettings(current, send, clock))
+  const { host } = current.listen
+  const port = await portOf(current.listen)
+  const publicUrl = current.listen.publicUrl ?? `http://${host}:${port}`
   const app = stack.add(
     createServer({
       ...{ publicUrl, version, feed, upstreams, discovery, log },
-      facts: () => factsOf(config, feed),
+      facts: () => factsOf(current, feed),
+      revisions: publisher.revisions,
       admission,
       declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
       ...(configuration && { configuration }),
@@ -293,10 +262,11 @@ async function composed(
   void questions.open(upstreams, providers)
   activation.start()
 
+  /** In one synchronous step: who builds sees the world before it or the one after it. */
   function apply(next: Config): readonly string[] {
-    const before = config
+    const before = current
     const follow = (wanted: Config) => {
-      config = wanted
+      current = wanted
       egress.reconfigure(egressPolicy())
       toCallers.reconfigure(webhookPolicy(wanted.egress))
       admission.reconfigure(admissionSettings(wanted, send, clock))
@@ -308,15 +278,13 @@ async function composed(
       follow(before)
       throw error
     }
-    overlays.close()
-    overlays = readOverlays()
-    republish()
+    sources.worlds.moved()
     return settledAtStart(before, next)
   }
 
   return {
     ...{ app, url, feed, apply },
-    ready: opening({ upstreams, providers, clock }).then(publisher.request).then(discovery.resume),
+    ready: opening({ upstreams, providers, clock }).then(publisher.open).then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
     close: stack.close,

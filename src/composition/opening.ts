@@ -13,7 +13,7 @@ const POLL_MS = 20
 
 export type OpeningOptions = { upstreams: Upstreams; providers: Providers; clock: Clock }
 
-/** While an upstream is read, and before a reading that a provider's file called for, its next attempt is not ahead. */
+/** While a scope is read, and before a reading that a provider's file called for, its next attempt is not ahead. */
 export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): boolean {
   return nextAttemptAt > now
 }
@@ -26,7 +26,11 @@ export async function opening({ upstreams, providers, clock }: OpeningOptions): 
     while (!holds() && clock.now() < until) await pause(POLL_MS)
   }
   const upstreamsSettled = () =>
-    poll(() => upstreams.statuses().every((status) => isSettled(status, clock.now())))
+    poll(() =>
+      [...upstreams.statuses(), ...upstreams.accountStatuses()].every((status) =>
+        isSettled(status, clock.now()),
+      ),
+    )
   const providersSettled = () => Promise.race([providers.settled(), pause(until - clock.now())])
 
   if (upstreams.slices().length === 0) {

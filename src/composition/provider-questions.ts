@@ -30,15 +30,12 @@ export function createProviderQuestions({ references }: ProviderQuestionsOptions
       await restored
       return references(agentUrl)
     },
-    /** Tells each side of the other's news from now on, and `onChange` of all that bears on the feed. */
-    connect(upstreams: Upstreams, providers: Providers, onChange: () => void): void {
-      upstreams.onChange(() => {
-        providers.want(upstreams.providerDomains())
-        onChange()
-      })
+    /** Tells each side of the other's news from now on, and `moved` of all that bears on the feed. */
+    connect(upstreams: Upstreams, providers: Providers, moved: () => void): void {
+      upstreams.onChange(moved)
       providers.onChange(() => {
         for (const { id } of upstreams.statuses().filter(livesByQuestions)) upstreams.refreshSoon(id)
-        onChange()
+        moved()
       })
     },
     /** The saved slices are back: once the providers that they name are too, questions are answered. */

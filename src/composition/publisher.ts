@@ -1,80 +1,140 @@
 /**
- * Publishes the feed: one snapshot of the public layer and one of each account's, built in the worker, one round at a
- * time. Whatever changes during a round is in the next; time alone can ask for one, when a grant's window opens or ends.
+ * Publishes generations: all snapshots of one revision of the world, built in the worker and published together. It goes on
+ * until the published generation carries the newest revision, also after a build that failed. Time alone can move the
+ * world too, when a grant's window opens or ends.
  */
 import type { Logger } from 'pino'
-import type { Providers } from '../authz/provider/providers.js'
-import type { PolicySettings } from '../authz/rules/policy.js'
-import type { Feed } from '../feed/feed.js'
+import type { Beside, Feed } from '../feed/feed.js'
+import { backoffMs } from '../net/backoff.js'
 import type { Clock } from '../net/clock.js'
 import type { BuilderHost, Built } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { Slice } from '../upstreams/rows/slice.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
-import { createCoalescer } from './coalesce.js'
-import type { Overlays } from './overlays.js'
+import type { World, Worlds } from './world.js'
+
+const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
 
 export type PublisherOptions = {
-  upstreams: Upstreams
-  providers: Providers
-  overlays: () => Overlays
-  policy: () => PolicySettings
+  worlds: Worlds
   builder: BuilderHost
   feed: Feed
   clock: Clock
+  random(): number
   log: Logger
-  /** Told of each snapshot of the public layer, with how long its build took. */
+  /** Told of each generation's public snapshot, with how long its build took. */
   onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   onFailure(): void
 }
 
+/** How far the published feed is behind the world. */
+export type Revisions = {
+  /** Of the published generation; 0 before the first. */
+  built: number
+  wanted: number
+  /** Age of the oldest change that is not published, ms; 0 when there is none. */
+  behindMs: number
+}
+
 export type Publisher = ReturnType<typeof createPublisher>
 
+type Generation = { open: Built; accounts: NonNullable<Beside['accounts']>; rebuildAt: number | undefined }
+
 export function createPublisher(options: PublisherOptions) {
-  const { upstreams, providers, overlays, policy, builder, feed, clock, log, onPublished, onFailure } =
-    options
-  let cancel = () => {}
+  const { worlds, builder, feed, clock, random, log, onPublished, onFailure } = options
+  const built = new Set<string>() // accounts whose last snapshot the builder holds
+  let published = 0
+  let behindSince: number | undefined
+  let failures = 0
+  let working: Promise<void> | undefined
+  let cancelRetry: (() => void) | undefined
+  let cancelRebuild = () => {}
+  let hasFirst = () => {}
+  const first = new Promise<void>((resolve) => {
+    hasFirst = resolve
+  })
+  let state: 'waiting' | 'open' | 'closed' = 'waiting'
 
-  function build(slices: readonly Slice[], account?: string): Promise<Built> {
-    const now = clock.now()
-    return builder.build({
-      slices,
-      providers: providers.states(),
-      policy: policy(),
-      now,
-      ...(account !== undefined && { account }),
-    })
-  }
-
-  async function round(): Promise<void> {
-    const open = upstreams.slices()
-    const startedAt = clock.now()
-    const { snapshot, rebuildAt } = await build(open)
-    const accounts = new Map<string, { snapshot: Snapshot; gaps: [] }>()
-    for (const { name, slices } of overlays().layers(open)) {
-      accounts.set(name, { snapshot: (await build(slices, name)).snapshot, gaps: [] })
+  async function generationOf({ open, accounts, providers, policy }: World): Promise<Generation> {
+    const common = { providers, policy, now: clock.now() }
+    const main = await builder.build({ ...common, slices: open.slices })
+    const made = new Map<string, { snapshot: Snapshot; gaps: Beside['gaps'] & {} }>()
+    const due = [main.rebuildAt]
+    for (const [account, { slices, gaps, hasOwn }] of accounts) {
+      const own = hasOwn ? await builder.build({ ...common, slices, account }) : main
+      if (hasOwn) built.add(account)
+      due.push(own.rebuildAt)
+      made.set(account, { snapshot: own.snapshot, gaps })
     }
-    for (const name of overlays().bare()) await builder.forget(name)
-    const before = feed.current()
-    feed.publish(snapshot, clock.now(), { accounts })
-    onPublished(before, snapshot, (clock.now() - startedAt) / 1_000)
-    cancel()
-    if (rebuildAt !== undefined) cancel = clock.after(rebuildAt - clock.now(), () => void rounds.request())
+    for (const account of built) {
+      if (accounts.get(account)?.hasOwn) continue
+      built.delete(account)
+      await builder.forget(account)
+    }
+    const next = Math.min(...due.map((at) => at ?? Number.POSITIVE_INFINITY))
+    return { open: main, accounts: made, rebuildAt: Number.isFinite(next) ? next : undefined }
   }
 
-  const rounds = createCoalescer(() =>
-    round().catch((err: unknown) => {
-      onFailure()
-      log.error({ err }, 'a snapshot could not be built; the last one stays')
-    }),
-  )
+  async function publishNext(): Promise<void> {
+    behindSince ??= worlds.movedAt()
+    const world = worlds.current()
+    const startedAt = clock.now()
+    const { open, accounts, rebuildAt } = await generationOf(world)
+    if (state === 'closed') return
+    const before = feed.current()
+    feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts })
+    published = world.revision
+    behindSince = undefined
+    onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)
+    hasFirst()
+    cancelRebuild()
+    if (rebuildAt !== undefined) cancelRebuild = clock.after(rebuildAt - clock.now(), worlds.moved)
+  }
+
+  const isBehind = () => state === 'open' && published < worlds.revision()
+
+  async function catchUp(): Promise<void> {
+    while (isBehind() && !cancelRetry) {
+      try {
+        await publishNext()
+        failures = 0
+      } catch (err) {
+        if (state === 'closed') break
+        failures += 1
+        onFailure()
+        log.error({ err }, 'a snapshot could not be built; the last one stays, and it is tried again')
+        const wait = backoffMs({ failures, refreshMs: RETRY_WITHIN_MS, random })
+        cancelRetry = clock.after(wait, () => {
+          cancelRetry = undefined
+          follow()
+        })
+      }
+    }
+    working = undefined // in the same step as the last look at the world: no change falls between the two
+  }
+
+  function follow(): void {
+    if (!working && !cancelRetry && isBehind()) working = catchUp()
+  }
+
+  worlds.onMove(follow)
 
   return {
-    /** Resolves when a round that began after this call has ended. */
-    request: rounds.request,
+    /** From now on, and first for the world as it is. Resolves when the first generation is published. */
+    open(): Promise<void> {
+      if (state === 'waiting') state = 'open'
+      worlds.moved()
+      return first
+    },
+    revisions(): Revisions {
+      const since = behindSince ?? worlds.movedAt()
+      const wanted = worlds.revision()
+      const behindMs = published < wanted && since !== undefined ? clock.now() - since : 0
+      return { built: published, wanted, behindMs }
+    },
     async close(): Promise<void> {
-      cancel()
-      await rounds.close()
+      state = 'closed'
+      cancelRetry?.()
+      cancelRebuild()
+      await working
     },
   }
 }

@@ -2,11 +2,11 @@
  * What a configuration would federate, found out once and without serving: every registry, upstream and provider is asked,
  * nothing is written, and what is missing has its reason (`tributary check`).
  */
-import { createProviders, type Providers } from '../authz/provider/providers.js'
+import { pino } from 'pino'
+import type { Providers } from '../authz/provider/providers.js'
 import { isSettled, opening } from '../composition/opening.js'
-import { createProviderQuestions } from '../composition/provider-questions.js'
-import { providerSettings, upstreamsSettings } from '../composition/settings.js'
-import { createVerdicts } from '../composition/verdicts.js'
+import { createSources } from '../composition/sources.js'
+import { createStack } from '../composition/stack.js'
 import { openWayOut } from '../composition/way-out.js'
 import type { Config } from '../config/values.js'
 import { contributions } from '../feed/contributions.js'
@@ -15,7 +15,7 @@ import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
-import { createUpstreams, type Upstreams } from '../upstreams/upstreams.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 import { createPassingBlobs } from './passing-blobs.js'
 
 const POLL_MS = 50
@@ -136,30 +136,24 @@ function reportOf(
 /** Asks everything once. Takes as long as the slowest upstream, bounded by two of the configured timeouts. */
 export async function checkConfig({ config, clock, random, onProgress }: CheckOptions): Promise<CheckReport> {
   const way = await openWayOut(config)
-  const blobs = createPassingBlobs()
-  const quiet = () => {}
-  const providers = createProviders({
-    ...{ send: way.send, blobs, clock },
-    ...providerSettings(() => config),
-    log: { info: quiet, warn: quiet }, // what it would say is in the report
-  })
-  const verdicts = createVerdicts({ providers, policy: () => config.authorization, clock })
-  const questions = createProviderQuestions(verdicts)
-  const upstreams = createUpstreams({
-    ...{ send: way.send, blobs, clock, random },
-    config: upstreamsSettings(config),
-    referencesFor: questions.referencesFor,
-    onTrouble: quiet, // of memory there is none
-  })
+  const stack = createStack()
+  stack.add(way)
+  const sources = createSources(
+    {
+      ...{ config: () => config, send: way.send, sendToUpstreams: way.send, clock, random },
+      blobs: createPassingBlobs(),
+      log: pino({ level: 'silent' }), // what it would say is in the report
+    },
+    stack,
+  )
+  const { providers, verdicts, questions, upstreams, worlds } = sources
+  function tell(): void {
+    const statuses = upstreams.statuses()
+    const answered = statuses.filter(({ state }) => state !== 'starting').length
+    onProgress(`${answered} of ${statuses.length} upstreams and ${providers.states().length} providers asked`)
+  }
   try {
-    questions.connect(upstreams, providers, tell)
-    function tell(): void {
-      const statuses = upstreams.statuses()
-      const answered = statuses.filter(({ state }) => state !== 'starting').length
-      onProgress(
-        `${answered} of ${statuses.length} upstreams and ${providers.states().length} providers asked`,
-      )
-    }
+    worlds.onMove(tell)
     await upstreams.start()
     await questions.open(upstreams, providers)
     await opening({ upstreams, providers, clock })
@@ -174,9 +168,6 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
     return reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
   } finally {
-    questions.close()
-    await upstreams.close()
-    await providers.close()
-    await way.close()
+    await stack.close()
   }
 }

@@ -5,6 +5,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { ProviderState } from '../authz/state.js'
+import type { Revisions } from '../composition/publisher.js'
 import type { Contribution } from '../feed/contributions.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
@@ -27,6 +28,10 @@ export type MetricSources = {
   contributions(): readonly Contribution[]
   /** The configuration in force (config.ts). */
   revision(): string
+  /** How far the published feed is behind what it is made from. */
+  revisions(): Revisions
+  /** Of the accounts' scopes. */
+  accounts(): readonly UpstreamStatus[]
 }
 
 export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
@@ -165,6 +170,21 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   number('tributary_snapshot_bytes', 'Bytes of the rows of the current snapshot', () =>
     sources.snapshot()?.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0),
   )
+  number(
+    'tributary_revision_built',
+    'Revision of the world that the published feed shows',
+    () => sources.revisions().built,
+  )
+  number('tributary_revision_wanted', 'Newest revision of the world', () => sources.revisions().wanted)
+  number(
+    'tributary_feed_behind_seconds',
+    'Age of the oldest change that the published feed does not show',
+    () => sources.revisions().behindMs / 1_000,
+  )
+  gauge('tributary_account_scopes', 'Accounts as upstreams price them, by state', ['state'], () => {
+    const states = sources.accounts().map(({ state }) => state)
+    return STATES.map((state): Sample => [{ state }, states.filter((each) => each === state).length])
+  })
   gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
     [{ revision: sources.revision() }, 1],
   ])

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'
+import type { Revisions } from '../composition/publisher.js'
 import type { Verdicts } from '../composition/verdicts.js'
 import type { Config } from '../config/values.js'
 import { createDepartures } from '../explain/departures.js'
@@ -23,7 +24,13 @@ import { overviewOf } from './overview.js'
 import { tracedSend } from './tracing.js'
 
 /** Made after us, asked only when somebody looks. */
-export type ObservedParts = { upstreams: Upstreams; providers: Providers; verdicts: Verdicts; feed: Feed }
+export type ObservedParts = {
+  upstreams: Upstreams
+  providers: Providers
+  verdicts: Verdicts
+  feed: Feed
+  publisher: { revisions(): Revisions }
+}
 
 export type OperationsOptions = {
   config: () => Config
@@ -71,6 +78,8 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       snapshot: () => parts().feed.current(),
       contributions: currentContributions,
       revision: () => config().revision,
+      revisions: () => parts().publisher.revisions(),
+      accounts: () => parts().upstreams.accountStatuses(),
     },
     now,
   )
@@ -111,6 +120,8 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       registries: parts().upstreams.registries(),
       providers: parts().providers.states(),
       revision: config().revision,
+      revisions: parts().publisher.revisions(),
+      accounts: parts().upstreams.accountStatuses(),
     })
 
   return {

@@ -1,8 +1,10 @@
 /** What an operator sees at a glance: the feed, what each upstream gives, what registries and providers say. */
 import type { ProviderState } from '../authz/state.js'
+import type { Revisions } from '../composition/publisher.js'
 import type { Contribution } from '../feed/contributions.js'
 import type { Overview } from '../server/console.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
@@ -18,11 +20,19 @@ export type Seen = {
   registries: readonly RegistryStatus[]
   providers: readonly ProviderState[]
   revision: string
+  revisions: Revisions
+  accounts: readonly ScopeStatus[]
 }
 
 const moment = (ms: number | undefined) => (ms === undefined ? '' : new Date(ms).toISOString())
 const words = (problem: Parameters<typeof problemText>[0] | undefined) =>
   problem ? problemText(problem) : ''
+
+function revisionWords({ built, wanted, behindMs }: Revisions): string {
+  return built === wanted
+    ? `${built}: everything is published`
+    : `${built} of ${wanted}, behind for ${(behindMs / 1_000).toFixed(1)} s`
+}
 
 function section(title: string, header: readonly string[], rows: readonly string[][]) {
   const left = rows.length - MOST_ROWS
@@ -52,9 +62,21 @@ export function overviewOf(seen: Seen): Overview {
       ['snapshot', snapshot?.id ?? 'none yet'],
       ['published', moment(publishedAt)],
       ['configuration', revision],
+      ['revision', revisionWords(seen.revisions)],
     ],
     sections: [
       section('Upstreams', UPSTREAM_HEADER, upstreamTable(seen.statuses, seen.contributions)),
+      section(
+        'Accounts',
+        ['caller and account', 'upstream', 'state', 'prices', 'trouble'],
+        seen.accounts.map(({ scope, id, state, rateCard, listings, problem }) => [
+          (JSON.parse(scope) as string[]).join(', '),
+          id,
+          state,
+          rateCard ? 'the rate card' : `${listings} rows of its own`,
+          words(problem),
+        ]),
+      ),
       section(
         'Registries',
         ['registry', 'agents', 'read', 'trouble'],

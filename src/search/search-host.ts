@@ -46,7 +46,9 @@ export function createSearchHost(file: SynonymFile) {
 
   let closed = false
 
+  /** Indexes what waits, and what comes to wait meanwhile, whatever becomes of the one before. */
   async function follow(): Promise<void> {
+    let failure: unknown
     while (next) {
       const { snapshot, number } = next
       next = undefined
@@ -55,13 +57,15 @@ export function createSearchHost(file: SynonymFile) {
           current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
         }
         indexed = number
+        failure = undefined
       } catch (error) {
         worker = undefined // a thread that died is replaced with the next snapshot
-        if (!closed) throw error
-      } finally {
-        for (const proceed of waiting.splice(0)) proceed()
+        failure = error
       }
+      for (const proceed of waiting.splice(0)) proceed()
     }
+    work = undefined // in the same step as the last look: nothing comes to wait between the two
+    if (failure && !closed) throw failure
   }
 
   return {
@@ -69,9 +73,7 @@ export function createSearchHost(file: SynonymFile) {
     publish(snapshot: Snapshot): Promise<void> {
       published += 1
       next = { snapshot, number: published }
-      work ??= follow().finally(() => {
-        work = undefined
-      })
+      work ??= Promise.resolve().then(follow)
       return work
     },
     /** The number of the newest snapshot that was published; 0 before the first. */

@@ -48,6 +48,8 @@ export type ServerOptions = GetSignalsOptions & {
   operatorRegistry?: Registry
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration?: () => { revision: string; problem?: string }
+  /** How far the published feed is behind what it is made from. */
+  revisions?: () => { built: number; wanted: number; behindMs: number }
   /** What GET /api/registry/agents lists. */
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
@@ -135,6 +137,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, newTaskId, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
+    ...(options.revisions && { revisions: options.revisions }),
     ...(options.configuration && { configuration: options.configuration }),
     door,
     registry: metrics.registry,

@@ -49,6 +49,8 @@ export type OperationsOptions = {
   /** Whether the first snapshot is there, and can be searched. */
   isReady: () => boolean
   configuration?: () => { revision: string; problem?: string }
+  /** Of the published feed and of what it is made from, and for how long they differ. */
+  revisions?: () => { built: number; wanted: number; behindMs: number }
   door: Door
   /** Shown to everybody who may call at all. */
   registry: Registry
@@ -56,13 +58,20 @@ export type OperationsOptions = {
   operatorRegistry?: Registry
 }
 
+function shownRevisions({ built, wanted, behindMs }: { built: number; wanted: number; behindMs: number }) {
+  return { built, wanted, behind_ms: behindMs }
+}
+
 export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
-  const { isReady, configuration, door, registry, operatorRegistry } = options
+  const { isReady, configuration, revisions, door, registry, operatorRegistry } = options
 
   app.get('/healthz', () => ({ status: 'ok' }))
 
   app.get('/readyz', (_request, reply) => {
-    const running = configuration && { configuration: configuration() }
+    const running = {
+      ...(revisions && { revision: shownRevisions(revisions()) }),
+      ...(configuration && { configuration: configuration() }),
+    }
     return isReady()
       ? { status: 'ready', ...running }
       : reply

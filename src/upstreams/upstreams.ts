@@ -1,9 +1,10 @@
 /**
  * Every upstream we read from: who they are now, how they are, what they offer, and a way to call them.
- * The rest of the product knows upstreams only through this (docs/house.md).
+ * The rest of the product knows upstreams only through this.
  */
 import pLimit from 'p-limit'
 import type { SignalRef } from '../adcp/reference.js'
+import { agentUrlOf } from '../adcp/url.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
@@ -11,11 +12,16 @@ import { withSignals } from './agent/answer.js'
 import { createSlots } from './agent/slots.js'
 import type { Blobs } from './blobs.js'
 import { createGuests } from './guests.js'
-import type { Held } from './mirror/mirror.js'
-import type { OverlayOutcome, Scope } from './mirror/overlay.js'
-import { createRunner, type Pace, type Runner, type UpstreamCall } from './mirror/runner.js'
+import type { UpstreamCall } from './mirror/contact.js'
+import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
+import { type Pace, PUBLIC, type Scope, type ScopeStatus, type Transition } from './mirror/scope.js'
 import { createSliceStore } from './mirror/slice-store.js'
-import { createRegistries, type RegistryConfig, type RegistryStatus } from './roster/registries.js'
+import {
+  createRegistries,
+  type RegistryConfig,
+  type RegistryStatus,
+  type RegistryTransition,
+} from './roster/registries.js'
 import {
   makeRoster,
   type Roster,
@@ -25,10 +31,10 @@ import {
 } from './roster/roster.js'
 import { listingsOf } from './rows/read-rows.js'
 import type { Slice } from './rows/slice.js'
-import type { UpstreamStatus } from './status.js'
+import type { UpstreamFailure, UpstreamStatus } from './status.js'
 
 const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
-const LOADING = 4 // slices read from disk at once
+const LOADING = 4 // upstreams whose slices are read from disk at once
 
 export type UpstreamsConfig = {
   registries: readonly RegistryConfig[]
@@ -36,6 +42,8 @@ export type UpstreamsConfig = {
   policy: RosterPolicy
   /** Ours, by its natural key: for agents that answer nobody without an account. */
   account: Arguments
+  /** Accounts of callers that are read beside the public scope, by the upstream's canonical url. */
+  scopes?: ReadonlyMap<string, readonly Scope[]>
   defaults: Pace & {
     /** Calls under way to one upstream. */
     concurrency: number
@@ -51,6 +59,8 @@ export type UpstreamsOptions = {
   random(): number
   /** What providers published and authorized for this agent (canonical url): how brief-only agents are enumerated. */
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  /** Told when a scope of an upstream, or a registry, is doing otherwise than before. */
+  onTransition?(transition: Transition | RegistryTransition): void
   /** Told in words of trouble with disk; upstreams' own troubles are in `statuses`. */
   onTrouble(message: string): void
 }
@@ -65,82 +75,85 @@ export type Upstreams = {
   start(): Promise<void>
   roster(): Roster
   registries(): RegistryStatus[]
+  /** Registries whose word cannot be had now, with the ids of the upstreams that stay on their last word alone. */
+  silentRegistries(): { url: string; reason?: UpstreamFailure; upstreams: readonly string[] }[]
+  /** Of the public scopes, one an upstream. */
   statuses(): UpstreamStatus[]
-  /** The slices in use, by canonical agent url. The same objects until `onChange`. */
+  /** Of the accounts' scopes, of all upstreams. */
+  accountStatuses(): ScopeStatus[]
+  /** Of one account's scopes. */
+  statusesOf(scope: string): ScopeStatus[]
+  /** The public slices in use, by canonical agent url. The same objects until `onChange`. */
   slices(): readonly Slice[]
-  /** Called after slices or provider domains changed. Returns how to stop being called. */
-  onChange(listener: (upstream: string) => void): () => void
+  /** What every scope of every upstream holds. */
+  holdings(): readonly Holding[]
+  /**
+   * Called after the roster, what a scope holds, or provider domains changed; synchronously, so that listeners that look
+   * must wait until who moves the world has finished. Returns how to stop being called.
+   */
+  onChange(listener: () => void): () => void
   /** The id of an agent (canonical url) in the roster; its url where it is not, or no longer, there. */
   idOf(agentUrl: string): string
   /** Calls a task of one upstream, by what `idOf` gives, once. Arguments are cut to what its dialect knows. */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
   /**
-   * What one upstream offers to another account or credential; cached per scope, never mixed with `slices`.
-   * `fresh`: what was read before this call is not enough.
+   * Refreshes one upstream now: after its definitions changed, or after a caller activated something there, whose accounts
+   * are read again too. Unknown ids are ignored.
    */
-  overlay(id: string, scope: Scope, deadline: number, fresh?: boolean): Promise<OverlayOutcome>
-  /** Refreshes one upstream now: after its definitions or its activations changed. Unknown ids are ignored. */
-  refreshSoon(id: string): void
-  /** Provider domains named by the slices in use, or declared by agents that have no feed; sorted. */
+  refreshSoon(id: string, caller?: string): void
+  /** Provider domains named by what is held, or declared by agents that have no feed; sorted. */
   providerDomains(): readonly string[]
-  /** Follows a new configuration; upstreams that it does not touch go on undisturbed. Throws as `makeRoster`. */
+  /** Follows a new configuration in one step; what it does not touch goes on undisturbed. Throws as `makeRoster`. */
   reconfigure(config: UpstreamsConfig): void
   close(): Promise<void>
-}
-
-/** Tokens belong to the credential they came with, and a successor may have another one. */
-function untokened({ slice, ...rest }: Held): Held {
-  const { feedVersion, pricingVersion, ...plain } = slice
-  return { ...rest, slice: plain }
 }
 
 /** Throws when the configuration has a static upstream without a usable url or an id twice. */
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const { send, blobs, clock, random, referencesFor, onTrouble } = options
+  const onTransition = options.onTransition ?? (() => {})
   const store = createSliceStore({ blobs, clock, onTrouble })
   const registered = createRegistries({
-    send,
-    blobs,
-    clock,
-    random,
-    onChange: () => void applyRoster(),
-    onTrouble,
+    ...{ send, blobs, clock, random, onTransition, onTrouble },
+    grace: () => config.defaults,
+    onChange: () => follow(),
   })
   const total = pLimit(TOTAL_CALLS)
   const loading = pLimit(LOADING)
-  const runners = new Map<string, { runner: Runner; fingerprint: string }>()
-  const listeners = new Set<(upstream: string) => void>()
+  const runners = new Map<string, Runner>()
+  const listeners = new Set<() => void>()
 
   let config = options.config
   let roster: Roster = makeRoster({ registries: [], statics: config.statics, policy: config.policy })
+  let loaded: Promise<unknown> = Promise.resolve()
   let started = false
   let swept = false
   let slices: readonly Slice[] | undefined
   let domains: readonly string[] | undefined
 
-  function changed(id: string): void {
+  function changed(): void {
     slices = undefined
     domains = undefined
-    for (const listener of listeners) listener(id)
+    for (const listener of listeners) listener()
   }
 
   function byUrl(): Runner[] {
-    return roster.entries.flatMap(({ agentUrl }) => runners.get(agentUrl)?.runner ?? [])
+    return roster.entries.flatMap(({ agentUrl }) => runners.get(agentUrl) ?? [])
+  }
+
+  const scopesOf = ({ agentUrl }: RosterEntry): readonly Scope[] => config.scopes?.get(agentUrl) ?? []
+
+  function settingOf(entry: RosterEntry): RunnerSetting {
+    const { account: introduction, defaults: pace } = config
+    return { entry, pace, introduction, concurrency: pace.concurrency, scopes: scopesOf(entry) }
   }
 
   function runnerOf(entry: RosterEntry): Runner {
-    const { account, defaults } = config
     return createRunner({
-      ...{ entry, account },
-      pace: defaults,
-      send,
-      slots: createSlots(total, defaults.concurrency),
-      store,
-      clock,
-      random,
-      referencesFor,
-      onTrouble,
-      onChange: () => changed(entry.id),
+      ...{ send, store, clock, random, referencesFor, onTransition, onTrouble },
+      setting: settingOf(entry),
+      slotsFor: (concurrency) => createSlots(total, concurrency),
+      onChange: changed,
     })
   }
 
@@ -148,45 +161,46 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   function byId(id: string): Runner | undefined {
     const entry = roster.entries.find((one) => one.id === id)
-    return entry && runners.get(entry.agentUrl)?.runner
+    return entry && runners.get(entry.agentUrl)
   }
 
-  /** Brings the runners in line with registries and configuration; those that did not change are left alone. */
-  function applyRoster(): Promise<void> {
-    const { statics, policy, account, defaults } = config
+  /** Slices of whoever is in no roster and of accounts that nobody has are forgotten, once all registries have spoken. */
+  function sweep(): Promise<void> {
+    if (swept || !started || !registered.isComplete()) return Promise.resolve()
+    swept = true
+    const entries = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
+    return store.sweep(({ agentUrl, scope }) => {
+      const entry = entries.get(agentUrl)
+      return entry !== undefined && (scope === PUBLIC || scopesOf(entry).some(({ name }) => name === scope))
+    })
+  }
+
+  /** Brings the runners in line with registries and configuration, in one step: nobody sees a part of it. */
+  function follow(): void {
+    const { statics, policy } = config
     roster = makeRoster({ registries: registered.records(), statics, policy })
     const wanted = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
-    const fingerprints = new Map(
-      roster.entries.map(({ online, verified, member, ...entry }) => [
-        entry.agentUrl,
-        JSON.stringify([entry, account, defaults]),
-      ]),
-    )
     const work: Promise<void>[] = []
-    const predecessors = new Map<string, Held>()
-    for (const [agentUrl, { runner, fingerprint }] of runners) {
-      if (fingerprints.get(agentUrl) === fingerprint) continue
-      const held = runner.held()
-      if (held) predecessors.set(agentUrl, untokened(held))
+    for (const [agentUrl, runner] of runners) {
+      if (wanted.has(agentUrl)) continue
       runners.delete(agentUrl)
       work.push(runner.close())
-      if (held && !wanted.has(agentUrl)) changed(runner.entry.id)
     }
     for (const [agentUrl, entry] of wanted) {
-      if (runners.has(agentUrl)) continue
+      const known = runners.get(agentUrl)
+      if (known) {
+        work.push(...known.update(settingOf(entry)))
+        continue
+      }
       const runner = runnerOf(entry)
-      runners.set(agentUrl, { runner, fingerprint: fingerprints.get(agentUrl) ?? '' })
-      const predecessor = predecessors.get(agentUrl)
-      work.push(predecessor ? runner.start(predecessor) : loading(() => runner.start(undefined)))
+      runners.set(agentUrl, runner)
+      if (started) work.push(loading(() => runner.start()))
     }
-    if (!swept && started && registered.isComplete()) {
-      swept = true
-      work.push(store.sweep((agentUrl) => wanted.has(agentUrl)))
-    }
-    return Promise.all(work).then(
-      () => {},
-      (error: Error) => onTrouble(`saved slices could not be read: ${error.message}`),
+    work.push(sweep())
+    loaded = Promise.all(work).catch((error: Error) =>
+      onTrouble(`saved slices could not be read: ${error.message}`),
     )
+    changed()
   }
 
   return {
@@ -195,36 +209,42 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       started = true
       await Promise.all([store.restore(), registered.restore()])
       registered.configure(config.registries)
-      await applyRoster()
+      follow()
+      await loaded
     },
     roster: () => roster,
     registries: registered.statuses,
+    silentRegistries() {
+      return registered.statuses().flatMap(({ url, fetchedAt, problem, unvouched }) => {
+        if (fetchedAt !== undefined && !unvouched) return []
+        const written = new Set(config.statics.map((one) => agentUrlOf(one.url)))
+        const listed = roster.entries.filter((one) => one.source === url && !written.has(one.agentUrl))
+        return [{ url, ...(problem && { reason: problem.reason }), upstreams: listed.map(({ id }) => id) }]
+      })
+    },
     statuses: () => byUrl().map((runner) => runner.status()),
+    accountStatuses: () => byUrl().flatMap((runner) => runner.accountStatuses()),
+    statusesOf: (scope) => byUrl().flatMap((runner) => runner.statusOf(scope) ?? []),
     slices() {
-      slices ??= byUrl().flatMap((runner) => runner.held()?.slice ?? [])
+      slices ??= byUrl().flatMap((runner) => runner.slice() ?? [])
       return slices
     },
+    holdings: () => byUrl().flatMap((runner) => runner.holdings()),
     onChange(listener) {
       listeners.add(listener)
       return () => listeners.delete(listener)
     },
-    async overlay(id, scope, deadline, fresh) {
-      const runner = byId(id)
-      return runner
-        ? runner.overlay(scope, deadline, fresh)
-        : callFailed('unknown_upstream', `no upstream ${id}`)
-    },
-    idOf: (agentUrl) => runners.get(agentUrl)?.runner.entry.id ?? agentUrl,
+    idOf: (agentUrl) => runners.get(agentUrl)?.entry().id ?? agentUrl,
     async call(id, task, args, call) {
-      const runner = byId(id) ?? runners.get(id)?.runner ?? guests.at(id, config.statics)
+      const runner = byId(id) ?? runners.get(id) ?? guests.at(id, config.statics)
       if (!runner) return callFailed('unknown_upstream', `no upstream ${id}`)
       const outcome = await runner.call(task, args, call)
       if (outcome.kind !== 'answer') return outcome
       const { payload, rows } = outcome
       return { kind: 'answer', payload: rows.elements > 0 ? withSignals(payload, listingsOf(rows)) : payload }
     },
-    refreshSoon(id) {
-      byId(id)?.refreshSoon()
+    refreshSoon(id, caller) {
+      byId(id)?.refreshSoon(caller)
     },
     providerDomains() {
       domains ??= [...new Set(byUrl().flatMap((runner) => runner.providerDomains()))].sort()
@@ -235,11 +255,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       config = next
       guests.clear()
       registered.configure(next.registries)
-      void applyRoster()
+      follow()
     },
     async close() {
       await registered.close()
-      const stopping = [...runners.values()].map(({ runner }) => runner.close())
+      const stopping = [...runners.values()].map((runner) => runner.close())
       runners.clear()
       guests.clear()
       await Promise.all(stopping)

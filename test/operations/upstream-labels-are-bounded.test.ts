@@ -38,6 +38,8 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     snapshot: () => undefined,
     contributions: () => [],
     revision: () => 'r',
+    revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),
+    accounts: () => [],
   }
   const { registry } = createMetrics(sources, () => 0)
   const text = await registry.metrics()

@@ -2,12 +2,13 @@ import { test } from 'tap'
 import { createDispatcher } from '../../src/server/answer/dispatcher.js'
 import { createRateLimiter } from '../../src/server/door/rate-limit.js'
 import { getSignals } from '../../src/server/tasks/get-signals.js'
+import { healthOf } from '../support/health.js'
 import { onlyLookups } from '../support/only-lookups.js'
 import { plainFeed } from '../support/server-feed.js'
 
 test('a principal without access is told so in the envelope of failures, before anything is read', async (t) => {
   const feed = plainFeed(3)
-  const tasks = [getSignals({ feed, upstreams: { statuses: () => [] }, discovery: onlyLookups(feed) })]
+  const tasks = [getSignals({ feed, upstreams: healthOf(() => []), discovery: onlyLookups(feed) })]
   const dispatcher = createDispatcher({
     tasks,
     limiter: createRateLimiter(undefined),

@@ -5,6 +5,7 @@ import { test } from 'tap'
 import { requestEnvelope } from '../../src/adcp/envelope.js'
 import { createFeed } from '../../src/feed/feed.js'
 import type { Task } from '../../src/server/answer/task.js'
+import { healthOf } from '../support/health.js'
 import { BUYER_TOKEN, OPERATOR_TOKEN, startServer } from '../support/server-fixture.js'
 
 const Request = Type.Object({ ...requestEnvelope })
@@ -154,17 +155,15 @@ test('metrics count outcomes in our own words; operators see the whole', async (
 test('an upstream that is not fresh is named in incomplete[], with our words and not its own', async (t) => {
   const { call } = await startServer(t, {
     now: () => 1_000_000,
-    upstreams: {
-      statuses: () => [
-        { id: 'good', url: 'https://g.example', name: 'G', state: 'fresh', listings: 1, dropped: {} },
-        {
-          ...{ id: 'dead', url: 'https://d.example', name: 'D', state: 'absent', listings: 0, dropped: {} },
-          problem: { reason: 'unreachable', message: 'connect 10.0.0.7: internal words' },
-          nextAttemptAt: 1_004_000,
-        },
-        { id: 'new', url: 'https://n.example', name: 'N', state: 'starting', listings: 0, dropped: {} },
-      ],
-    },
+    upstreams: healthOf(() => [
+      { id: 'good', url: 'https://g.example', name: 'G', state: 'fresh', listings: 1, dropped: {} },
+      {
+        ...{ id: 'dead', url: 'https://d.example', name: 'D', state: 'absent', listings: 0, dropped: {} },
+        problem: { reason: 'unreachable', message: 'connect 10.0.0.7: internal words' },
+        nextAttemptAt: 1_004_000,
+      },
+      { id: 'new', url: 'https://n.example', name: 'N', state: 'starting', listings: 0, dropped: {} },
+    ]),
   })
   const { incomplete } = await call('get_signals', page)
   t.same(incomplete, [

@@ -1,6 +1,7 @@
 import { test } from 'tap'
 import { staleWarnings } from '../../src/briefs/stale-warning.js'
 import type { UpstreamStatus } from '../../src/upstreams/status.js'
+import { healthOf } from '../support/health.js'
 import { startServer } from '../support/server-fixture.js'
 
 const upstream = (id: string, state: UpstreamStatus['state'], listings = 5): UpstreamStatus => ({
@@ -10,7 +11,7 @@ const wholesale = { discovery_mode: 'wholesale' }
 
 test('one STALE_DATA warning names the stale upstreams whose rows are in the feed', async (t) => {
   let statuses = [upstream('old', 'stale'), upstream('gone', 'absent', 0), upstream('new', 'fresh')]
-  const { call } = await startServer(t, { upstreams: { statuses: () => statuses } })
+  const { call } = await startServer(t, { upstreams: healthOf(() => statuses) })
   const page = await call('get_signals', wholesale)
   t.match(page, {
     status: 'completed',

@@ -7,7 +7,7 @@ import type { Feed } from '../../src/feed/feed.js'
 import { createServer, type ServerOptions } from '../../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
 import type { SignalsFeed } from '../../src/server/tasks/get-signals.js'
-import type { UpstreamStatus } from '../../src/upstreams/status.js'
+import { healthOf } from './health.js'
 import { onlyLookups } from './only-lookups.js'
 import { plainFeed } from './server-feed.js'
 
@@ -43,7 +43,7 @@ export async function startServer(t: Test, options: FixtureOptions = {}) {
     version: '0.0.0',
     feed,
     discovery: onlyLookups(feed),
-    upstreams: { statuses: (): UpstreamStatus[] => [] },
+    upstreams: healthOf(() => []),
     facts: () => ({ providerDomains: ['p.example'], servesOwned: true, accountOverlays: true }),
     admission: createAdmission({ callers, ...(jwt && { jwt }), ...(rateLimit && { rateLimit }) }),
     log,

@@ -34,10 +34,10 @@ test('an unchanged poll moves the freshness and nothing else', async (t) => {
   t.teardown(agent.close)
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }], { refreshMs: 20 }))
   let changes = 0
+  await upstreams.start()
   upstreams.onChange(() => {
     changes += 1
   })
-  await upstreams.start()
   await until('a slice', () => upstreams.slices().length === 1)
   const before = upstreams.slices()
   const confirmed = upstreams.statuses()[0]?.confirmedAt ?? 0
@@ -66,27 +66,45 @@ test('an agent that refuses the list of fields is asked without it', async (t) =
 })
 
 test('a new configuration disturbs only whom it touches, and loses no rows meanwhile', async (t) => {
-  const agents = await Promise.all([1, 2].map(() => startMcpAgent(wholesaleAgent(rows(20), 'v1').handle)))
+  const feeds = [1, 2].map(() => wholesaleAgent(rows(20), 'v1'))
+  const agents = await Promise.all(feeds.map(({ handle }) => startMcpAgent(handle)))
   for (const agent of agents) t.teardown(agent.close)
   const statics = agents.map(({ url }, at) => ({ id: `a${at}`, url }))
   const { upstreams } = await openUpstreams(t, configOf(statics))
   await upstreams.start()
   await until('both slices', () => upstreams.slices().length === 2)
-  const walkedAt = () => upstreams.statuses().map((status) => status.walkedAt)
-  const before = walkedAt()
+  await until('their ends', () => upstreams.statuses().every(({ nextAttemptAt }) => nextAttemptAt))
+  const walkedAt = (id: string) => upstreams.statuses().find((status) => status.id === id)?.walkedAt
+  const sliceOf = (id: string) => upstreams.slices().find(({ upstream }) => upstream === id)
   const [first, second] = statics
   if (!first || !second) throw new Error('two agents were started')
-  upstreams.reconfigure(configOf([first, { ...second, id: 'renamed' }]))
-  t.equal(upstreams.slices().length, 2)
+  const slice = sliceOf('a0')
+  const renamed = { ...second, id: 'renamed' }
+  const pace = { timeoutMs: 5_000, refreshMs: 45_000, pageSize: 10, concurrency: 2 }
+  upstreams.reconfigure(configOf([first, renamed], pace))
+  t.equal(sliceOf('a0'), slice, 'the very slice is kept')
+  t.equal(sliceOf('renamed')?.rows.count, 20, 'under its new name at once')
   t.same(
-    upstreams
-      .statuses()
-      .map(({ id }) => id)
-      .sort(),
-    ['a0', 'renamed'],
+    upstreams.statuses().map(({ state }) => state),
+    ['fresh', 'fresh'],
   )
-  await until('the second walk', () => walkedAt().some((at, index) => at !== before[index]))
-  t.equal(walkedAt().filter((at, index) => at === before[index]).length, 1)
+  t.ok(
+    upstreams.statuses().every(({ nextAttemptAt = 0 }) => nextAttemptAt - Date.now() <= 49_500),
+    'a shorter schedule holds for who runs',
+  )
+  t.same(
+    feeds.map(({ pages }) => pages()),
+    [1, 1],
+    'nobody was read again',
+  )
+
+  const before = walkedAt('renamed')
+  const held = walkedAt('a0')
+  const auth = { type: 'bearer' as const, token: 'another' }
+  upstreams.reconfigure(configOf([first, { ...renamed, auth }], pace))
+  t.equal(upstreams.slices().length, 2)
+  await until('the walk with another credential', () => walkedAt('renamed') !== before)
+  t.equal(walkedAt('a0'), held)
   t.throws(() => upstreams.reconfigure(configOf([{ url: 'nonsense' }])), /nonsense/)
   upstreams.reconfigure(configOf([first]))
   t.equal(upstreams.slices().length, 1)

@@ -5,10 +5,10 @@
 
 import { isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
+import { REASONS } from '../../feed/incomplete.js'
 import type { Tool } from '../../upstreams/agent/tool-survey.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
 import type { UpstreamFailure, UpstreamStatus } from '../../upstreams/status.js'
-import { REASONS } from '../answer/incomplete.js'
 import {
   AGENT_TYPES,
   type AgentType,

@@ -14,10 +14,9 @@ import { invalidRequest } from '../../adcp/validation.js'
 import type { AnswerPage } from '../../briefs/answer-pages.js'
 import type { Lookup } from '../../briefs/lookup.js'
 import { staleWarnings } from '../../briefs/stale-warning.js'
+import { type Health, incompleteOf } from '../../feed/incomplete.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
-import type { UpstreamStatus } from '../../upstreams/status.js'
 import { inTurns } from '../answer/in-turns.js'
-import { incompleteOf } from '../answer/incomplete.js'
 import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
 
@@ -40,7 +39,7 @@ export type SignalsDiscovery = {
 
 export type GetSignalsOptions = {
   feed: SignalsFeed
-  upstreams: { statuses(): readonly UpstreamStatus[] }
+  upstreams: Health
   discovery: SignalsDiscovery
   declaredAccounts?: DeclaredAccounts
 }
@@ -121,7 +120,9 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   function wholesale(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
     const answer = feed.wholesale(wholesaleQuery(input), reader, now)
     if (answer.kind === 'refused') return answer
-    const incomplete = incompleteOf(upstreams.statuses(), 'wholesale_feed', now)
+    const { gaps } = answer
+    const { account } = reader
+    const incomplete = incompleteOf({ gaps, health: upstreams, account, scope: 'wholesale_feed', now })
     if (answer.kind === 'unchanged') {
       const message = 'Unchanged: your copy is current.'
       return { kind: 'answer', message, fields: { unchanged: true, incomplete, ...versionFields(answer) } }
@@ -143,11 +144,15 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   async function lookup(input: GetSignalsRequest, reader: Reader, now: number): Promise<TaskAnswer> {
     const page = await discovery.lookup(input, reader)
     if (page.kind === 'refused') return page
-    const { fields, rows, warnings } = page
+    const { fields, rows, warnings, gaps } = page
+    const { account } = reader
     return {
       kind: 'answer',
       message: lookupMessage(page, refsOf(input).length, reader),
-      fields: { ...fields, incomplete: incompleteOf(upstreams.statuses(), 'signals', now) },
+      fields: {
+        ...fields,
+        incomplete: incompleteOf({ gaps, health: upstreams, account, scope: 'signals', now }),
+      },
       ...{ rows, warnings },
     }
   }

@@ -39,7 +39,8 @@ export type LinkOptions = {
   entry: RosterEntry
   send: Send
   slots: Slots
-  timeoutMs: number
+  /** The value of this moment. */
+  timeoutMs(): number
   random(): number
   sleep(ms: number): Promise<void>
   /** Ends reads under way. */
@@ -114,7 +115,7 @@ export function createLink(options: LinkOptions) {
     async read(task: string, args: Arguments, auth: Auth): Promise<AgentOutcome> {
       const isProbe = troubles > 0
       for (let attempt = 1; ; attempt++) {
-        const outcome = await deliver(task, args, auth, { timeoutMs, signal })
+        const outcome = await deliver(task, args, auth, { timeoutMs: timeoutMs(), signal })
         note(outcome, true)
         if (outcome.kind !== 'failed' || isProbe || attempt >= (ATTEMPTS[outcome.reason] ?? 1)) return outcome
         const wait = outcome.retryAfterMs ?? RETRY_MS * 2 ** attempt * (0.5 + random())

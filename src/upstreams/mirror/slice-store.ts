@@ -16,16 +16,22 @@ const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const CONFIRM_EVERY_MS = 30_000
 
+/** In whose name a slice was read, told by names and digests alone. */
+export type Owner = {
+  /** Tokens of another credential prove nothing; nor do rows, where there is no account. */
+  credential: string
+  /** The account at the upstream; absent in the public scope, and where the credential alone says who asks. */
+  account?: string
+}
+
 type Header = Omit<Slice, 'rows' | 'digests'> & {
   format: number
   domains: readonly string[]
   confirmedAt: number
   cacheScope?: string
-  /** Of the credential it was read with: tokens of another credential prove nothing. */
-  credential: string
-}
+} & Owner
 
-type Key = { agentUrl: string; scope: string }
+export type Key = { agentUrl: string; scope: string }
 
 export type SliceStoreOptions = {
   blobs: Blobs
@@ -35,29 +41,37 @@ export type SliceStoreOptions = {
 }
 
 function nameOf({ agentUrl, scope }: Key): string {
-  return `${PREFIX}${scope}/${agentUrl}`
+  return `${PREFIX}${encodeURIComponent(scope)}/${agentUrl}`
 }
 
-function encode({ slice, domains, confirmedAt, cacheScope }: Held, credential: string): Uint8Array[] {
+function encode({ slice, domains, confirmedAt, cacheScope }: Held, owner: Owner): Uint8Array[] {
   const { rows, digests, ...rest } = slice
   const header: Header = {
     ...rest,
     format: FORMAT,
     domains,
     confirmedAt,
-    credential,
+    ...owner,
     ...(cacheScope && { cacheScope }),
   }
   const columns = [digests, rows.chunkOf, rows.start, rows.length].map(bytesOf)
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
-async function decode(parts: readonly Uint8Array[], credential: string): Promise<Held | undefined> {
+/** An account's rows are for nobody else; what everybody is offered is the same with any credential. */
+function mayRead(header: Owner, owner: Owner, { scope }: Key): boolean {
+  if (scope === 'public') return true
+  if (header.account !== owner.account) return false
+  return owner.account !== undefined || header.credential === owner.credential
+}
+
+async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Promise<Held | undefined> {
   const [head, digests, chunkOf, start, length, ...chunks] = parts
   if (!head || !digests || !chunkOf || !start || !length) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
   if (header.format !== FORMAT && header.format !== UNWRITTEN) return undefined
-  const { format, domains, confirmedAt, cacheScope, credential: readWith, ...rest } = header
+  if (!mayRead(header, owner, key)) return undefined
+  const { format, domains, confirmedAt, cacheScope, credential, account, ...rest } = header
   const rows: Slab = {
     count: length.byteLength / 4,
     chunks: chunks.map((chunk) => new Uint8Array(sharedBytes(chunk))),
@@ -66,7 +80,7 @@ async function decode(parts: readonly Uint8Array[], credential: string): Promise
     length: new Uint32Array(sharedBytes(length)),
   }
   const { feedVersion, pricingVersion, ...untokened } = rest
-  const described = readWith === credential ? rest : untokened
+  const described = credential === owner.credential ? rest : untokened
   const content =
     format === UNWRITTEN
       ? await collectAgain(rows)
@@ -122,26 +136,27 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
       const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Record<string, number>) : {}
       for (const [name, at] of Object.entries(saved)) confirmations.set(name, at)
     },
-    async load(key: Key, credential: string): Promise<Held | undefined> {
+    async load(key: Key, owner: Owner): Promise<Held | undefined> {
       const parts = await blobs.read(nameOf(key))
-      const held = parts && (await decode(parts, credential))
+      const held = parts && (await decode(parts, owner, key))
       if (!held) return undefined
       return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
     },
-    save(held: Held, credential: string): void {
+    save(held: Held, owner: Owner): void {
       const name = nameOf(held.slice)
-      enqueue(name, () => blobs.write(name, encode(held, credential)))
+      enqueue(name, () => blobs.write(name, encode(held, owner)))
     },
     confirm({ slice, confirmedAt }: Held): void {
       confirmations.set(nameOf(slice), confirmedAt)
       cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
     },
     remove,
-    /** Forgets slices of agents that nobody lists any more. */
-    async sweep(isKnown: (agentUrl: string) => boolean): Promise<void> {
+    /** Forgets slices of agents that nobody lists any more, and of accounts that nobody has. */
+    async sweep(isKnown: (key: Key) => boolean): Promise<void> {
       for (const name of new Set([...confirmations.keys(), ...(await blobs.list(PREFIX))])) {
         const [, scope = '', agentUrl = ''] = /^slice\/([^/]*)\/(.*)$/.exec(name) ?? []
-        if (!isKnown(agentUrl)) remove({ agentUrl, scope })
+        const key = { agentUrl, scope: decodeURIComponent(scope) }
+        if (!isKnown(key)) remove(key)
       }
     },
     async close(): Promise<void> {

@@ -1,22 +1,26 @@
 /**
  * Keeps the registries' listings current: each registry on its own schedule, with jitter and backoff, the last good
- * listing kept on disk and used when its registry is down at start (docs/protocol.md#registry).
+ * listing kept on disk and used when its registry is down at start. A registry that suddenly lists nobody is not
+ * believed at once: its agents stay for as long as an upstream that vanished does (docs/registry.md).
  */
-
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../blobs.js'
 import type { UpstreamFailure } from '../status.js'
-import { createRegistry, type Listing, type RegistryRecord } from './registry.js'
+import { createRegistry, type Listing, type RegistryOutcome, type RegistryRecord } from './registry.js'
 
 const BLOB = 'roster'
+const GATHER_MS = 1_000 // several registries that change together change the roster once
 
 export type RegistryConfig = {
   url: string
   refreshMs: number
   headers?: Readonly<Record<string, string>>
 }
+
+/** How long the word of a registry holds that does not repeat it, ms. */
+export type Grace = { staleAfterMs: number; dropAfterMs: number }
 
 export type RegistryStatus = {
   url: string
@@ -25,40 +29,63 @@ export type RegistryStatus = {
   fetchedAt?: number
   diagnostics: readonly string[]
   problem?: { reason: UpstreamFailure; message: string }
+  /** It does not vouch for its agents any more: they stay as they were listed last. */
+  unvouched: boolean
+  /** When they leave because nobody vouches for them, ms since the epoch. */
+  leaveAt?: number
 }
+
+/** A registry began to be in trouble, or is out of it. */
+export type RegistryTransition = { registry: string; to: 'answers' | UpstreamFailure; message: string }
 
 export type RegistriesOptions = {
   send: Send
   blobs: Blobs
   clock: Clock
   random(): number
+  grace(): Grace
+  /** What the registries list is another thing now. */
   onChange(): void
+  onTransition(transition: RegistryTransition): void
   onTrouble(message: string): void
 }
+
+/** What outlives the process of a registry. `emptySince`: from when on it has listed nobody, ms. */
+type Saved = Listing & { emptySince?: number }
 
 type Member = {
   config: RegistryConfig
   listing?: Listing
+  emptySince?: number
   problem?: RegistryStatus['problem']
   failures: number
-  /** It has answered this process. */
+  /** It has answered this process with what can be used. */
   answered: boolean
-  cancel?: () => void
+  cancel: () => void
+  cancelGrace: () => void
   stopped: boolean
 }
 
-function isSaved(value: unknown): value is Record<string, Listing> {
+function isSaved(value: unknown): value is Record<string, Saved> {
   return typeof value === 'object' && value !== null
 }
 
-export function createRegistries({ send, blobs, clock, random, onChange, onTrouble }: RegistriesOptions) {
+function sameRecords(before: Listing | undefined, after: Listing): boolean {
+  return before !== undefined && JSON.stringify(before.records) === JSON.stringify(after.records)
+}
+
+export function createRegistries(options: RegistriesOptions) {
+  const { send, blobs, clock, random, grace, onChange, onTransition, onTrouble } = options
   const members = new Map<string, Member>()
-  let saved: Record<string, Listing> = {}
+  let saved: Record<string, Saved> = {}
   let saving = Promise.resolve()
+  let cancelGather: (() => void) | undefined
 
   function save(): void {
-    const listings: Record<string, Listing> = {}
-    for (const [url, { listing }] of members) if (listing) listings[url] = listing
+    const listings: Record<string, Saved> = {}
+    for (const [url, { listing, emptySince }] of members) {
+      if (listing) listings[url] = { ...listing, ...(emptySince !== undefined && { emptySince }) }
+    }
     saved = listings
     const bytes = Buffer.from(JSON.stringify(listings))
     saving = saving
@@ -66,27 +93,88 @@ export function createRegistries({ send, blobs, clock, random, onChange, onTroub
       .catch((error: Error) => onTrouble(`the roster could not be saved: ${error.message}`))
   }
 
-  async function refresh(member: Member): Promise<void> {
-    const { url, refreshMs, headers = {} } = member.config
-    const outcome = await createRegistry({ send, url, headers, now: clock.now }).fetch(member.listing)
-    if (member.stopped) return
-    const isFirstAnswer = !member.answered && outcome.kind !== 'failed'
+  /** Whoever changes together is told of once; the first listing of a registry is not kept waiting. */
+  function changed(isFirst: boolean): void {
+    if (isFirst) {
+      cancelGather?.()
+      cancelGather = undefined
+      onChange()
+      return
+    }
+    cancelGather ??= clock.after(GATHER_MS, () => {
+      cancelGather = undefined
+      onChange()
+    })
+  }
+
+  function leaveAt({ emptySince }: Member): number | undefined {
+    return emptySince === undefined ? undefined : emptySince + grace().dropAfterMs
+  }
+
+  /** Its agents leave when it has listed nobody for as long as an upstream that vanished is kept. */
+  function watchGrace(member: Member): void {
+    member.cancelGrace()
+    const at = leaveAt(member)
+    if (at === undefined) return
+    member.cancelGrace = clock.after(at - clock.now(), () => {
+      if (!member.listing) return
+      delete member.emptySince
+      delete member.problem
+      member.listing = { ...member.listing, records: [] }
+      save()
+      changed(false)
+    })
+  }
+
+  function fail(member: Member, reason: UpstreamFailure, message: string): void {
+    const isNew = member.problem?.reason !== reason
+    member.problem = { reason, message }
+    if (isNew) onTransition({ registry: member.config.url, to: reason, message })
+  }
+
+  function recover(member: Member): void {
+    const wasInTrouble = member.problem !== undefined
+    delete member.problem
+    delete member.emptySince
+    member.cancelGrace()
+    if (wasInTrouble) {
+      const message = `it lists ${member.listing?.records.length ?? 0} agents`
+      onTransition({ registry: member.config.url, to: 'answers', message })
+    }
+  }
+
+  function settle(member: Member, outcome: RegistryOutcome): void {
     if (outcome.kind === 'failed') {
       member.failures += 1
-      member.problem = { reason: outcome.reason, message: outcome.message }
-    } else {
-      member.failures = 0
-      member.answered = true
-      delete member.problem
+      fail(member, outcome.reason, outcome.message)
+      return
     }
-    if (outcome.kind === 'unchanged' && member.listing) {
-      member.listing = { ...member.listing, fetchedAt: clock.now() }
-    }
-    if (outcome.kind === 'listed') {
-      member.listing = outcome.listing
+    member.failures = 0
+    const known = member.listing?.records.length ?? 0
+    if (outcome.kind === 'listed' && outcome.listing.records.length === 0 && known > 0) {
+      member.emptySince ??= clock.now()
+      fail(member, 'protocol_error', `it lists nobody; the ${known} agents that it listed before are kept`)
+      watchGrace(member)
       save()
+      return
     }
-    if (outcome.kind === 'listed' || isFirstAnswer) onChange()
+    const isFirst = member.listing === undefined
+    const isFirstAnswer = !member.answered
+    const isOther = outcome.kind === 'listed' && !sameRecords(member.listing, outcome.listing)
+    member.answered = true
+    if (outcome.kind === 'listed') member.listing = outcome.listing
+    else if (member.listing) member.listing = { ...member.listing, fetchedAt: clock.now() }
+    recover(member)
+    if (outcome.kind === 'listed') save()
+    if (isOther || isFirstAnswer) changed(isFirst)
+  }
+
+  async function refresh(member: Member): Promise<void> {
+    const { url, headers = {} } = member.config
+    const outcome = await createRegistry({ send, url, headers, now: clock.now }).fetch(member.listing)
+    if (member.stopped) return
+    settle(member, outcome)
+    const { refreshMs } = member.config
     const wait =
       outcome.kind === 'failed'
         ? backoffMs({ failures: member.failures, refreshMs, random, retryAfterMs: outcome.retryAfterMs })
@@ -96,7 +184,22 @@ export function createRegistries({ send, blobs, clock, random, onChange, onTroub
 
   function stop(member: Member): void {
     member.stopped = true
-    member.cancel?.()
+    member.cancel()
+    member.cancelGrace()
+  }
+
+  function statusOf(member: Member): RegistryStatus {
+    const { config, listing, problem, emptySince } = member
+    const isOld = listing !== undefined && clock.now() - listing.fetchedAt > grace().staleAfterMs
+    const at = leaveAt(member)
+    return {
+      url: config.url,
+      diagnostics: listing?.diagnostics ?? [],
+      ...(listing && { agents: listing.records.length, fetchedAt: listing.fetchedAt }),
+      ...(problem && { problem }),
+      unvouched: emptySince !== undefined || problem?.reason === 'protocol_error' || (!!problem && isOld),
+      ...(at !== undefined && { leaveAt: at }),
+    }
   }
 
   return {
@@ -111,39 +214,38 @@ export function createRegistries({ send, blobs, clock, random, onChange, onTroub
     /** Starts asking new registries, stops asking those that are gone; the first answers arrive later. */
     configure(configs: readonly RegistryConfig[]): void {
       const wanted = new Map(configs.map((config) => [config.url, config]))
-      for (const [url, member] of members) {
-        if (JSON.stringify(wanted.get(url)) === JSON.stringify(member.config)) continue
-        stop(member)
-        members.delete(url)
-      }
-      for (const config of configs) {
-        if (members.has(config.url)) continue
-        const listing = saved[config.url]
+      const before = new Map(members)
+      for (const [url, member] of before) if (!wanted.has(url)) stop(member)
+      members.clear() // they stand in the order of the configuration: the first to list an agent describes it
+      for (const config of wanted.values()) {
+        const known = before.get(config.url)
+        if (known && JSON.stringify(known.config) === JSON.stringify(config)) {
+          members.set(config.url, known)
+          watchGrace(known)
+          continue
+        }
+        if (known) stop(known)
+        const { emptySince, ...listing } = saved[config.url] ?? {}
         const member: Member = {
-          config,
-          failures: 0,
-          answered: false,
-          stopped: false,
-          ...(listing && { listing }),
+          ...{ config, failures: 0, answered: known?.answered ?? false, stopped: false },
+          ...{ cancel: () => {}, cancelGrace: () => {} },
+          ...('records' in listing && { listing: listing as Listing }),
+          ...(emptySince !== undefined && { emptySince }),
+          ...(known?.problem && { problem: known.problem }),
         }
         members.set(config.url, member)
+        watchGrace(member)
         void refresh(member)
       }
     },
     records(): { url: string; records: readonly RegistryRecord[] }[] {
       return [...members].map(([url, { listing }]) => ({ url, records: listing?.records ?? [] }))
     },
-    /** Every registry has answered this process: whoever is not listed now is listed nowhere. */
-    isComplete: () => [...members.values()].every(({ answered }) => answered),
-    statuses(): RegistryStatus[] {
-      return [...members].map(([url, { listing, problem }]) => ({
-        url,
-        diagnostics: listing?.diagnostics ?? [],
-        ...(listing && { agents: listing.records.length, fetchedAt: listing.fetchedAt }),
-        ...(problem && { problem }),
-      }))
-    },
+    /** Every registry has answered this process and vouches: whoever is not listed now is listed nowhere. */
+    isComplete: () => [...members.values()].every((member) => member.answered && !statusOf(member).unvouched),
+    statuses: (): RegistryStatus[] => [...members.values()].map(statusOf),
     async close(): Promise<void> {
+      cancelGather?.()
       for (const member of members.values()) stop(member)
       members.clear()
       await saving

@@ -1,0 +1,79 @@
+/** Where a feed comes from: the upstreams, the providers, and the world that both are parts of. */
+import type { Logger } from 'pino'
+import { createProviders } from '../authz/provider/providers.js'
+import type { Config } from '../config/values.js'
+import type { Clock } from '../net/clock.js'
+import type { Send } from '../net/send.js'
+import type { Blobs } from '../upstreams/blobs.js'
+import { createUpstreams, type UpstreamsOptions } from '../upstreams/upstreams.js'
+import { accountsOf } from './accounts.js'
+import { createProviderQuestions } from './provider-questions.js'
+import { providerSettings, upstreamsSettings } from './settings.js'
+import type { Stack } from './stack.js'
+import { createVerdicts } from './verdicts.js'
+import { createWorlds } from './world.js'
+
+export type SourcesOptions = {
+  /** The configuration in force. */
+  config(): Config
+  send: Send
+  /** For requests to upstreams. */
+  sendToUpstreams: Send
+  blobs: Blobs
+  clock: Clock
+  random(): number
+  log: Logger
+}
+
+export type Sources = ReturnType<typeof createSources>
+
+type OnTransition = NonNullable<UpstreamsOptions['onTransition']>
+
+/** One line in the log for each change of how an upstream, one of its accounts or a registry is doing. */
+function logged(log: Logger): OnTransition {
+  return (transition) => {
+    if ('registry' in transition) {
+      const { registry, to, message } = transition
+      if (to === 'answers') log.info({ registry }, `registry answers again: ${message}`)
+      else log.warn({ registry, reason: to }, `registry: ${message}`)
+      return
+    }
+    const { from, to } = transition
+    const level = to === 'fresh' ? 'info' : 'warn'
+    log[level](transition, `upstream: ${from === 'starting' ? to : `${from}, now ${to}`}`)
+  }
+}
+
+/** Makes them; nothing is read before `upstreams.start()`. */
+export function createSources(options: SourcesOptions, stack: Stack) {
+  const { config, send, sendToUpstreams, blobs, clock, random, log } = options
+  const policy = () => config().authorization
+  const providers = stack.add(
+    createProviders({ ...{ send, blobs, clock, log }, ...providerSettings(config) }),
+  )
+  const verdicts = createVerdicts({ providers, policy, clock })
+  const questions = createProviderQuestions(verdicts)
+  const upstreams = stack.add(
+    createUpstreams({
+      ...{ blobs, clock, random },
+      send: sendToUpstreams,
+      config: upstreamsSettings(config()),
+      referencesFor: questions.referencesFor,
+      onTransition: logged(log),
+      onTrouble: (message) => log.warn({ message }, 'upstreams'),
+    }),
+  )
+  stack.add(questions) // upstreams wait for its answers: it ends before they do
+  const worlds = createWorlds({
+    ...{ upstreams, providers, policy, clock },
+    accounts: () => accountsOf(config()),
+  })
+  questions.connect(upstreams, providers, worlds.moved)
+
+  /** The canonical url behind an id; a url itself where an upstream is in no roster any more. */
+  function agentUrlOf(id: string): string {
+    return upstreams.roster().entries.find((entry) => entry.id === id)?.agentUrl ?? id
+  }
+
+  return { providers, verdicts, questions, upstreams, worlds, agentUrlOf }
+}

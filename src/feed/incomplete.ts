@@ -1,0 +1,161 @@
+/**
+ * What an answer lacks for another reason than a decision (specification, "IncompleteEntry"): upstreams that are not
+ * fresh, rows that wait for a provider's file, an account that has not been read, registries that vouch for nobody. The
+ * reasons are our closed words. The upstream's own error text stays out: it is not ours to vouch for.
+ */
+import { type Duration, durationOf } from '../adcp/duration.js'
+import { PARTS, type Part } from '../upstreams/rows/slice.js'
+import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
+import type { Gap } from './gap.js'
+
+export type IncompleteEntry = {
+  scope: 'signals' | 'pricing' | 'wholesale_feed'
+  description: string
+  estimated_wait?: Duration
+}
+
+/** A registry whose word of who there is cannot be had now. */
+export type SilentRegistry = {
+  url: string
+  /** Undefined while it has never answered: nobody knows whom it lists. */
+  reason?: UpstreamFailure
+  /** Ids of the upstreams that are read on its last word alone. */
+  upstreams: readonly string[]
+}
+
+/** How upstreams are doing at this moment. */
+export type Health = {
+  /** Of the public scopes, one an upstream. */
+  statuses(): readonly UpstreamStatus[]
+  /** Of an account's scopes. */
+  statusesOf(account: string): readonly UpstreamStatus[]
+  silentRegistries(): readonly SilentRegistry[]
+}
+
+export type Lack = {
+  /** Of the snapshot that the answer comes from. */
+  gaps: readonly Gap[]
+  health: Health
+  /** The reader's. */
+  account?: string | undefined
+  /** What the answer would be of, were it whole. */
+  scope: IncompleteEntry['scope']
+  now: number
+}
+
+const MOST_NAMED = 20
+
+/** Each failure in words that may be shown to anybody. */
+export const REASONS: Record<UpstreamFailure, string> = {
+  refused: 'our egress policy does not let us reach it',
+  unresolvable: 'its host name does not resolve',
+  unreachable: 'it cannot be reached',
+  timeout: 'it did not answer in time',
+  too_large: 'its answer was too large',
+  unauthorized: 'it refuses our credentials',
+  rate_limited: 'it limits how often we may ask',
+  server_error: 'it answers with a server error',
+  not_an_agent: 'nothing at its url speaks MCP or A2A',
+  protocol_error: 'its answers cannot be read',
+  agent_error: 'it answers with an error',
+  cursor_loop: 'its pages go round in a loop',
+  endless_feed: 'its feed does not end',
+  unstable_feed: 'its feed kept changing while it was read',
+  shrunken_feed: 'most of its signals are gone from its answer, which is believed when it says so again',
+  incomplete_feed: 'it says itself that its feed is not complete',
+  backing_off: 'it failed moments ago and is given time',
+  aborted: 'reading it was broken off',
+  unknown_upstream: 'it has left the roster',
+  not_enumerable: 'its signals can only be found by questions that nobody has given us',
+}
+
+function listOf(names: readonly string[]): string {
+  const more = names.length - MOST_NAMED
+  return more > 0 ? `${names.slice(0, MOST_NAMED).join(', ')} and ${more} more` : names.join(', ')
+}
+
+const whyOf = ({ problem }: UpstreamStatus) => (problem ? `: ${REASONS[problem.reason]}` : '')
+
+function upstreamText(status: UpstreamStatus, isMissing: boolean): string | undefined {
+  const { id, state } = status
+  if (state === 'starting') return `${id} has not been read yet; its signals are missing.`
+  if (state === 'absent') return `${id} is absent${whyOf(status)}; its signals are missing.`
+  if (isMissing) return `${id} has been read and is being put into the feed; its signals are missing.`
+  return state === 'stale'
+    ? `${id} is stale${whyOf(status)}; its signals are as they were last read.`
+    : undefined
+}
+
+const PART_WORDS: Record<Part, string> = { pricing: 'prices', coverage: 'coverage estimates' }
+
+/** The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. */
+function outageTexts({ id, outages = {} }: UpstreamStatus): [IncompleteEntry['scope'] | undefined, string][] {
+  return PARTS.filter((part) => outages[part] !== undefined).map((part) => [
+    part === 'pricing' ? part : undefined,
+    outages[part] === 0
+      ? `${id} has not given its ${PART_WORDS[part]} yet.`
+      : `${id} cannot give its ${PART_WORDS[part]} at the moment; those that it last gave stand.`,
+  ])
+}
+
+/** In the words of the schema: neither which rows the account is offered nor its prices are known. */
+function accountTexts(status: UpstreamStatus): [IncompleteEntry['scope'] | undefined, string][] {
+  const { id } = status
+  const why = whyOf(status)
+  return [
+    [
+      undefined,
+      `What ${id} offers to this account has not been read${why}; what it offers to everybody stands in its place.`,
+    ],
+    [
+      'pricing',
+      `The prices of ${id} for this account (scope account) are not known${why}; its rate card stands in their place.`,
+    ],
+  ]
+}
+
+function registryText({ url, reason, upstreams }: SilentRegistry): string {
+  const { host } = new URL(url)
+  if (!reason) return `The registry ${host} has not answered yet; agents that only it lists are missing.`
+  const kept = upstreams.length > 0 ? ` ${listOf(upstreams)} stay on its last word alone.` : ''
+  return `The registry ${host} lists nobody that can be used: ${REASONS[reason]}.${kept}`
+}
+
+/** One entry for each part that is missing or old; undefined when there is none. */
+export function incompleteOf({ gaps, health, account, scope, now }: Lack): IncompleteEntry[] | undefined {
+  let entries: IncompleteEntry[] | undefined
+  function add(of: IncompleteEntry['scope'], description: string, nextAttemptAt = now): void {
+    const wait = nextAttemptAt - now
+    entries ??= []
+    entries.push({ scope: of, description, ...(wait > 0 && { estimated_wait: durationOf(wait) }) })
+  }
+
+  const missing = new Set(gaps.flatMap((gap) => (gap.kind === 'upstream' ? gap.upstream : [])))
+  for (const status of health.statuses()) {
+    for (const [of, outage] of outageTexts(status)) add(of ?? scope, outage)
+    const text = upstreamText(status, missing.has(status.id))
+    if (text) add(scope, text, status.nextAttemptAt)
+  }
+  for (const gap of gaps) {
+    if (gap.kind !== 'provider') continue
+    const domains = listOf(gap.domains)
+    add(
+      scope,
+      `Signals of ${gap.upstream} wait for files of their providers, which are being read: ${domains}.`,
+    )
+  }
+  const unread = new Set(gaps.flatMap((gap) => (gap.kind === 'account' ? gap.upstream : [])))
+  for (const status of account === undefined ? [] : health.statusesOf(account)) {
+    if (unread.has(status.id)) {
+      for (const [of, text] of accountTexts(status)) add(of ?? scope, text, status.nextAttemptAt)
+      continue
+    }
+    for (const [of, outage] of outageTexts(status)) add(of ?? scope, outage)
+    if (status.state === 'stale') {
+      const text = `What ${status.id} offers to this account is as it was last read${whyOf(status)}.`
+      add('pricing', text, status.nextAttemptAt)
+    }
+  }
+  for (const registry of health.silentRegistries()) add(scope, registryText(registry))
+  return entries
+}

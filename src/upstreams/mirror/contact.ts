@@ -1,0 +1,146 @@
+/**
+ * How one upstream is spoken to: the line to it and the dialect that it speaks, shared by all scopes that are read from
+ * it and by callers' own calls. Made anew when its place, transport or credential changes.
+ */
+import type { Clock } from '../../net/clock.js'
+import type { Send } from '../../net/send.js'
+import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'
+import { argumentsFor, type Dialect, dialectOf, isCredentialError, wouldMislead } from '../agent/dialect.js'
+import { createLink } from '../agent/link.js'
+import type { Slots } from '../agent/slots.js'
+import type { RosterEntry } from '../roster/roster.js'
+
+const DIALECT_MS = 24 * 60 * 60 * 1_000
+
+export type UpstreamCall = {
+  /** Ms since the epoch. */
+  deadline: number
+  signal?: AbortSignal
+  /** A caller's own credential for this upstream instead of the configured one. */
+  auth?: Auth
+}
+
+export type ContactOptions = {
+  entry: RosterEntry
+  send: Send
+  slots: Slots
+  timeoutMs(): number
+  clock: Clock
+  random(): number
+  /** What the agent says of itself is known, or is another thing than before. */
+  onDialect(): void
+  /** Calls have become pointless: somebody should probe soon. */
+  onBroken(): void
+  /** When the next probe is due, ms since the epoch. */
+  nextProbeAt(): number | undefined
+}
+
+const CANNOT_DEACTIVATE: AgentOutcome = {
+  kind: 'error',
+  error: { code: 'UNSUPPORTED_FEATURE', message: 'this agent has no way to switch a signal off' },
+}
+
+/** Ends early when `signal` aborts. */
+function sleepOn(clock: Clock, signal: AbortSignal, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    const end = () => {
+      cancel()
+      signal.removeEventListener('abort', end)
+      resolve()
+    }
+    const cancel = clock.after(ms, end)
+    signal.addEventListener('abort', end, { once: true })
+  })
+}
+
+export function createContact(options: ContactOptions) {
+  const { entry, send, slots, timeoutMs, clock, random, onDialect, onBroken, nextProbeAt } = options
+  const lifetime = new AbortController()
+  const { signal } = lifetime
+  const sleep = (ms: number) => sleepOn(clock, signal, ms)
+  const link = createLink({ entry, send, slots, timeoutMs, random, sleep, signal, onBroken })
+  let known: { value: Dialect; readAt: number } | undefined
+
+  /** Declared by the agent itself. */
+  const providerDomains = (): readonly string[] => known?.value.providerDomains ?? []
+
+  function keep(value: Dialect, readAt: number): void {
+    const before = providerDomains().join()
+    known = { value, readAt }
+    if (providerDomains().join() !== before) onDialect()
+  }
+
+  async function dialect(): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
+    if (known && clock.now() - known.readAt < DIALECT_MS) return { kind: 'dialect', value: known.value }
+    const outcome = await link.read('get_adcp_capabilities', {}, entry.auth)
+    if (outcome.kind === 'failed') return outcome
+    if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
+      return callFailed('unauthorized', outcome.error.code)
+    }
+    const value = dialectOf(outcome)
+    if (!value) return callFailed('agent_error', 'its capabilities cannot be read at the moment')
+    keep(value, clock.now())
+    return { kind: 'dialect', value }
+  }
+
+  /** What is sent depends on who is spoken to, so it is asked first; the answer is kept for a day. */
+  async function dialectBy(deadline: number): ReturnType<typeof dialect> {
+    const inTime = new AbortController()
+    const late = sleepOn(clock, inTime.signal, deadline - clock.now())
+    try {
+      return await Promise.race([
+        dialect(),
+        late.then(() => callFailed('timeout', 'the deadline has passed')),
+      ])
+    } finally {
+      inTime.abort()
+    }
+  }
+
+  async function call(
+    task: string,
+    args: Arguments,
+    { deadline, signal: given, auth = entry.auth }: UpstreamCall,
+  ): Promise<AgentOutcome> {
+    const troubles = link.broken()
+    const probeAt = nextProbeAt()
+    if (troubles !== undefined && probeAt !== undefined) {
+      const wait = Math.max(0, probeAt - clock.now())
+      return callFailed('backing_off', `it failed ${troubles} times in a row`, wait)
+    }
+    const speaking = await dialectBy(deadline)
+    if (speaking.kind === 'failed') return speaking
+    const left = Math.min(timeoutMs(), deadline - clock.now())
+    if (left <= 0) return callFailed('timeout', 'the deadline has passed')
+    if (wouldMislead(speaking.value, task, args)) return CANNOT_DEACTIVATE
+    const sent = argumentsFor(speaking.value, task, args)
+    return link.call(task, sent, auth, { timeoutMs: left, ...(given && { signal: given }) })
+  }
+
+  return {
+    dialect,
+    sleep,
+    /** One safe-to-repeat call, in the dialect given or raw. */
+    read(task: string, args: Arguments, speaking: Dialect | undefined, auth: Auth): Promise<AgentOutcome> {
+      return link.read(task, speaking ? argumentsFor(speaking, task, args) : args, auth)
+    },
+    call,
+    /** The dialect turned out to be another one. */
+    correct(value: Dialect): void {
+      if (known && known.value !== value) keep(value, known.readAt)
+    },
+    /** It may be another release now: the next read asks again; `transport`: for what it speaks, too. */
+    doubt(transport: boolean): void {
+      known = undefined
+      if (transport) link.forget()
+    },
+    providerDomains,
+    protocol: link.protocol,
+    /** Whether it was closed: what was read through it counts for nothing any more. */
+    isClosed: () => signal.aborted,
+    /** Ends what is under way. */
+    close: () => lifetime.abort(),
+  }
+}
+
+export type Contact = ReturnType<typeof createContact>

@@ -1,0 +1,396 @@
+/**
+ * Keeps what one upstream offers to one scope current: to everybody, or to one account of a caller. The same rules for
+ * both: read on a schedule, kept over failures and restarts until its cap, and dropped then.
+ */
+import { hash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import type { SignalRef } from '../../adcp/reference.js'
+import { backoffMs, jittered } from '../../net/backoff.js'
+import type { Clock } from '../../net/clock.js'
+import type { Arguments, Auth } from '../agent/agent.js'
+import { credentialName } from '../agent/link.js'
+import type { RosterEntry } from '../roster/roster.js'
+import { packSlab } from '../rows/slab.js'
+import type { UpstreamStatus } from '../status.js'
+import type { Contact } from './contact.js'
+import { openOnly, refreshIntroduced } from './introduction.js'
+import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
+import type { Owner, SliceStore } from './slice-store.js'
+
+/** The name of the scope that everybody reads. */
+export const PUBLIC = 'public'
+
+/** Whose eyes an upstream is read with. */
+export type Scope = {
+  /** `public`, or an opaque name of a caller's account. */
+  name: string
+  /** Whose account it is; undefined for the public scope. */
+  caller?: string
+  /** The caller's own credential for this upstream. */
+  auth?: Auth
+  /** The upstream's account reference. */
+  account?: Arguments
+}
+
+export type Pace = {
+  timeoutMs: number
+  refreshMs: number
+  staleAfterMs: number
+  dropAfterMs: number
+  pageSize: number
+  /** For one walk of a feed from its first page to its last. */
+  walkMs: number
+}
+
+/** What a scope is kept with; another one takes effect while it runs. */
+export type ScopeSetting = {
+  scope: Scope
+  entry: RosterEntry
+  pace: Pace
+  /** Ours, for agents that answer nobody without one. */
+  introduction: Arguments
+  contact: Contact
+}
+
+/** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
+export type ScopeState = UpstreamStatus['state'] | 'empty'
+
+export type Transition = {
+  upstream: string
+  scope: string
+  from: ScopeState
+  to: ScopeState
+  rows: number
+  reason?: string
+}
+
+export type ScopeStatus = UpstreamStatus & {
+  scope: string
+  /** The upstream says that this account is priced off what everybody is offered. */
+  rateCard: boolean
+}
+
+export type ScopeOptions = {
+  setting: ScopeSetting
+  store: SliceStore
+  clock: Clock
+  random(): number
+  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  /** What is held is another thing now, or gone. */
+  onChange(): void
+  onTransition(transition: Transition): void
+  onTrouble(message: string): void
+}
+
+const credentialOf = ({ scope, entry }: ScopeSetting): Auth => scope.auth ?? entry.auth
+
+function ownerOf(setting: ScopeSetting): Owner {
+  const { account } = setting.scope
+  const credential = credentialName(credentialOf(setting))
+  return { credential, ...(account && { account: hash('sha256', JSON.stringify(account)) }) }
+}
+
+/** Whether rows that were read for the one may be shown to the other. Tokens are another matter. */
+function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
+  const [before, after] = [ownerOf(a), ownerOf(b)]
+  if (a.scope.name === PUBLIC) return true
+  return before.account === undefined
+    ? after.account === undefined && before.credential === after.credential
+    : before.account === after.account
+}
+
+function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
+  return scope.name !== PUBLIC && held?.cacheScope === 'public'
+}
+
+/** What is held of an account that is priced off the rate card: no row of its own. */
+function rateCard({ scope, entry: { id, agentUrl } }: ScopeSetting, now: number): Held {
+  const slice = {
+    ...{ upstream: id, agentUrl, scope: scope.name, mode: 'wholesale' as const },
+    ...{ rows: packSlab([]), digests: new BigUint64Array(new SharedArrayBuffer(0)), dropped: {} },
+    walkedAt: now,
+  }
+  return { slice, domains: [], confirmedAt: now, cacheScope: 'public' }
+}
+
+/** Tokens belong to the credential that they came with. */
+function untokened({ slice, ...rest }: Held): Held {
+  const { feedVersion, pricingVersion, ...plain } = slice
+  return { ...rest, slice: plain }
+}
+
+const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
+  pageSize,
+  refreshMs,
+  walkMs,
+  dropAfterMs,
+})
+
+/** A mirror of these would be made of the same things: what it knows of its last readings stays good. */
+function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
+  const madeOf = ({ entry: { id, seeds }, pace }: ScopeSetting) => [id, seeds, paceOf(pace)]
+  return a.contact !== b.contact || a.scope !== b.scope || !isDeepStrictEqual(madeOf(a), madeOf(b))
+}
+
+export function createScope(options: ScopeOptions) {
+  const { store, clock, random, referencesFor, onChange, onTransition, onTrouble } = options
+  let setting = options.setting
+  let mirror = mirrorFor(setting)
+  let held: Held | undefined
+  let problem: UpstreamStatus['problem']
+  let failures = 0
+  let answered = false
+  let nextAttemptAt: number | undefined
+  let cancelAttempt = () => {}
+  let cancelStale = () => {}
+  let cancelDrop = () => {}
+  let refreshing: Promise<void> | undefined
+  let againSoon = false
+  let isOpen = false // what was saved is taken up
+  let isClosed = false
+  let told: ScopeState = 'starting'
+
+  function mirrorFor({ scope, entry, pace, contact }: ScopeSetting): Mirror {
+    const isPublic = scope.name === PUBLIC
+    const auth = scope.auth ?? entry.auth
+    return createMirror({
+      upstream: entry.id,
+      agentUrl: entry.agentUrl,
+      scope: scope.name,
+      seeds: entry.seeds,
+      ...paceOf(pace),
+      referencesFor,
+      async ask(task, args, speaking) {
+        const outcome = await contact.read(task, args, speaking, auth)
+        return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome
+      },
+      sleep: contact.sleep,
+      now: clock.now,
+      ...(scope.account && { account: scope.account }),
+    })
+  }
+
+  const key = () => ({ agentUrl: setting.entry.agentUrl, scope: setting.scope.name })
+
+  function state(): UpstreamStatus['state'] {
+    if (!held) return answered ? 'absent' : 'starting'
+    return problem || clock.now() - held.confirmedAt > setting.pace.staleAfterMs ? 'stale' : 'fresh'
+  }
+
+  function tell(): void {
+    const rows = held?.slice.rows.count ?? 0
+    const now = state()
+    const to = now === 'fresh' && rows === 0 && !isRateCard(held, setting) ? 'empty' : now
+    if (to === told) return
+    const { id: upstream } = setting.entry
+    const reason = problem?.reason
+    onTransition({ upstream, scope: setting.scope.name, from: told, to, rows, ...(reason && { reason }) })
+    told = to
+  }
+
+  function drop(): void {
+    held = undefined
+    store.remove(key())
+    tell()
+    onChange()
+  }
+
+  function arm(): void {
+    cancelStale()
+    cancelDrop()
+    if (!held || isClosed) return
+    const age = clock.now() - held.confirmedAt
+    cancelStale = clock.after(setting.pace.staleAfterMs + 1 - age, tell)
+    cancelDrop = clock.after(setting.pace.dropAfterMs - age, drop)
+  }
+
+  /** Under the id that the upstream has now. */
+  function named(one: Held): Held {
+    const { id } = setting.entry
+    return one.slice.upstream === id ? one : { ...one, slice: { ...one.slice, upstream: id } }
+  }
+
+  function keep(next: Held): void {
+    held = named(next)
+    arm()
+  }
+
+  function accept(next: Held, isNewContent: boolean): void {
+    const before = held?.slice // gone when it passed its cap while this refresh was under way
+    const { feedVersion, pricingVersion } = next.slice
+    const isNew = isNewContent || before === undefined
+    const isRetold =
+      feedVersion !== before?.feedVersion ||
+      pricingVersion !== before?.pricingVersion ||
+      !isDeepStrictEqual(next.slice.outages, before?.outages)
+    keep(next)
+    if (isNew || isRetold) store.save(next, ownerOf(setting))
+    else store.confirm(next)
+    if (isNew) onChange()
+  }
+
+  function settle(outcome: MirrorOutcome): void {
+    answered = true
+    if (outcome.kind === 'failed') {
+      const { reason, message } = outcome
+      failures += 1
+      problem = { reason, message }
+      // What one account meets there says nothing about the agent.
+      const isPublic = setting.scope.name === PUBLIC
+      if (isPublic && (reason === 'agent_error' || reason === 'protocol_error')) {
+        setting.contact.doubt(reason === 'protocol_error')
+      }
+    } else {
+      failures = 0
+      problem = undefined
+      if (outcome.kind === 'public') accept(rateCard(setting, clock.now()), !isRateCard(held, setting))
+      else accept(outcome.held, outcome.kind === 'replaced')
+    }
+    tell()
+  }
+
+  function schedule(ms: number): void {
+    if (isClosed) return
+    cancelAttempt()
+    nextAttemptAt = clock.now() + ms
+    cancelAttempt = clock.after(ms, refresh)
+  }
+
+  function scheduleNext(retryAfterMs: number | undefined): void {
+    const { refreshMs } = setting.pace
+    if (againSoon) schedule(0)
+    else if (failures > 0) schedule(backoffMs({ failures, refreshMs, random, retryAfterMs }))
+    else schedule(jittered(refreshMs, random))
+    againSoon = false
+  }
+
+  async function read({ scope, contact, introduction }: ScopeSetting): Promise<MirrorOutcome> {
+    const speaking = await contact.dialect()
+    if (speaking.kind === 'failed') return speaking
+    if (scope.name !== PUBLIC) return mirror.refresh(held, speaking.value)
+    const found = await refreshIntroduced({
+      dialect: speaking.value,
+      account: introduction,
+      refresh: (dialect) => mirror.refresh(held, dialect),
+    })
+    contact.correct(found.dialect)
+    return found.outcome
+  }
+
+  async function refreshOnce(): Promise<void> {
+    const asked = setting
+    const outcome = await read(asked)
+    if (isClosed) return
+    // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
+    if (asked.contact !== setting.contact || asked.scope !== setting.scope) return scheduleNext(undefined)
+    settle(outcome)
+    scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
+  }
+
+  function refresh(): void {
+    if (refreshing || isClosed) return
+    cancelAttempt()
+    refreshing = refreshOnce()
+      .catch((error: Error) => {
+        // A bug of ours, met in one upstream's data, must cost no other upstream anything.
+        onTrouble(`${setting.entry.id}: the refresh broke: ${error.stack ?? error.message}`)
+        failures += 1
+        scheduleNext(undefined)
+      })
+      .finally(() => {
+        refreshing = undefined
+      })
+  }
+
+  /** Refreshes now, or once more when a refresh is under way. Before the first one there is nothing to hurry. */
+  function refreshSoon(): void {
+    if (!isOpen) return
+    if (refreshing) againSoon = true
+    else schedule(0)
+  }
+
+  /** Takes up new settings and goes on with what is held, unless it was read for another account. */
+  function update(next: ScopeSetting): void {
+    const before = setting
+    setting = next
+    const isOther = next.contact !== before.contact || next.scope !== before.scope
+    if (needsAnother(before, next)) mirror = mirrorFor(next)
+    if (held && !isSameReader(before, next)) {
+      held = undefined
+      answered = false
+      onChange()
+    } else if (held) {
+      const isRenamed = held.slice.upstream !== next.entry.id
+      held = named(isOther ? untokened(held) : held)
+      if (isRenamed) onChange()
+    }
+    arm()
+    if (isOther || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
+    else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
+      schedule(Math.min((nextAttemptAt ?? 0) - clock.now(), jittered(next.pace.refreshMs, random)))
+    }
+    tell()
+  }
+
+  return {
+    name: () => setting.scope.name,
+    scope: () => setting.scope,
+    /** Takes up what an earlier process kept, then keeps it current. */
+    async start(): Promise<void> {
+      const saved = await store.load(key(), ownerOf(setting))
+      if (isClosed) return
+      isOpen = true
+      if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
+        keep(saved)
+        onChange()
+      }
+      tell()
+      refresh()
+    },
+    held: () => held,
+    /** What is held says that the public rows are this scope's too. */
+    isRateCard: () => isRateCard(held, setting),
+    update,
+    refreshSoon,
+    /** A probe sooner than the schedule says: calls began to fail. */
+    probeSoon(): void {
+      if (isOpen && !refreshing) {
+        schedule(backoffMs({ failures: 1, refreshMs: setting.pace.refreshMs, random }))
+      }
+    },
+    nextAttemptAt: () => nextAttemptAt,
+    status(): ScopeStatus {
+      const { scope, entry, contact } = setting
+      const protocol = contact.protocol()
+      return {
+        id: entry.id,
+        url: entry.url,
+        name: entry.name,
+        scope: scope.name,
+        rateCard: isRateCard(held, setting),
+        state: state(),
+        listings: held?.slice.rows.count ?? 0,
+        dropped: held?.slice.dropped ?? {},
+        ...(protocol && { protocol }),
+        ...(held?.slice.outages && { outages: held.slice.outages }),
+        ...(held && {
+          mode: held.slice.mode,
+          walkedAt: held.slice.walkedAt,
+          confirmedAt: held.confirmedAt,
+        }),
+        ...(problem && { problem }),
+        ...(nextAttemptAt !== undefined && { nextAttemptAt }),
+      }
+    },
+    /** Ends it, once what is under way has ended. What was saved stays. */
+    async close(): Promise<void> {
+      isClosed = true
+      cancelAttempt()
+      cancelStale()
+      cancelDrop()
+      await refreshing
+    },
+  }
+}
+
+export type KeptScope = ReturnType<typeof createScope>

@@ -1,0 +1,156 @@
+import { test } from 'tap'
+import { agentUrlOf } from '../../src/adcp/url.js'
+import type { Scope, Transition } from '../../src/upstreams/mirror/scope.js'
+import { sliceListing } from '../../src/upstreams/rows/slice.js'
+import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
+import { CAPABILITIES } from '../support/upstream-feed.js'
+import { configOf, openUpstreams, row, tempFolder, until } from '../support/upstream-world.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+const OTHER_PROVIDER = {
+  signal_ref: { scope: 'data_provider', data_provider_domain: 'quietfield.example', signal_id: 'own' },
+}
+
+/** Gold pays less and is offered a signal of its own; every other account pays the rate card. */
+function accountAgent() {
+  let reads = 0
+  let version = 1
+  let meanwhile = () => {}
+  const handle: TaskHandler = (task, args) => {
+    if (task !== 'get_signals') return CAPABILITIES
+    const { account_id: account } = (args.account ?? {}) as { account_id?: string }
+    const isGold = account === 'gold'
+    const option = { pricing_option_id: 'po', model: 'cpm', cpm: isGold ? 1 : 2, currency: 'USD' }
+    const signals = [row(version, { pricing_options: [option] })]
+    const answer = {
+      status: 'completed',
+      signals: isGold ? [...signals, row(999, OTHER_PROVIDER)] : signals,
+      cache_scope: isGold ? 'account' : 'public',
+      wholesale_feed_version: `v${version}`,
+      pagination: { has_more: false },
+    }
+    if (account) {
+      reads += 1
+      meanwhile()
+    }
+    return answer
+  }
+  return {
+    handle,
+    reads: () => reads,
+    publish: () => {
+      version += 1
+    },
+    during: (work: () => void) => {
+      meanwhile = () => {
+        meanwhile = () => {}
+        work()
+      }
+    },
+  }
+}
+
+const scope = (name: string, account = name): Scope => ({
+  name,
+  caller: 'acme',
+  account: { account_id: account },
+})
+
+async function opened(
+  t: Test,
+  scopes: readonly Scope[],
+  more: Partial<Parameters<typeof openUpstreams>[2]> & { auth?: { type: 'bearer'; token: string } } = {},
+) {
+  const logic = accountAgent()
+  const agent = await startMcpAgent(logic.handle)
+  t.teardown(agent.close)
+  const { auth, ...options } = more
+  const config = (wanted: readonly Scope[], pace = {}) => ({
+    ...configOf([{ id: 'a', url: agent.url, ...(auth && { auth }) }], pace),
+    scopes: new Map([[agentUrlOf(agent.url) ?? '', wanted]]),
+  })
+  const transitions: Transition[] = []
+  const onTransition = (transition: object) => void transitions.push(transition as Transition)
+  const made = await openUpstreams(t, config(scopes), { onTransition, ...options })
+  await made.upstreams.start()
+  const holding = (name: string) => made.upstreams.holdings().find((each) => each.scope === name)
+  const status = (name: string) => made.upstreams.statusesOf(name)[0]
+  return { ...made, logic, agent, config, holding, status, transitions }
+}
+
+test('an account with prices of its own is held beside the public slice, and its providers are looked for', async (t) => {
+  const { upstreams, holding, status } = await opened(t, [scope('gold'), scope('silver')])
+  await until('both accounts', () => status('gold')?.state === 'fresh' && status('silver')?.state === 'fresh')
+  const slice = holding('gold')?.slice
+  t.equal(slice?.scope, 'gold')
+  t.match(slice && sliceListing(slice, 0).pricing_options, [{ cpm: 1 }])
+  await until('the public slice', () => upstreams.slices().length === 1)
+  const [open] = upstreams.slices()
+  t.match(open && sliceListing(open, 0).pricing_options, [{ cpm: 2 }], 'the public slice is untouched')
+  t.match(
+    holding('silver'),
+    { rateCard: true, slice: undefined },
+    'an account without a deal pays the rate card',
+  )
+  t.same(upstreams.providerDomains(), ['quietfield.example', 'tridentauto.example'])
+})
+
+test("an account's slice outlives the process, its upstream being down, but not another account", async (t) => {
+  const folder = await tempFolder(t)
+  const first = await opened(t, [scope('gold'), scope('silver')], { folder })
+  const { status } = first
+  await until('both accounts', () => status('gold')?.state === 'fresh' && status('silver')?.state === 'fresh')
+  await first.close()
+  await first.agent.close()
+
+  const again = await openUpstreams(t, first.config([scope('gold'), scope('silver')]), { folder })
+  await again.upstreams.start()
+  const held = () => again.upstreams.holdings()
+  t.equal(held().find((each) => each.scope === 'gold')?.slice?.rows.count, 2)
+  t.match(
+    held().find((each) => each.scope === 'silver'),
+    { rateCard: true },
+  )
+  await until('the trouble', () => again.upstreams.statusesOf('gold')[0]?.state === 'stale')
+
+  again.upstreams.reconfigure(first.config([scope('gold', 'another-account'), scope('silver')]))
+  t.equal(held().find((each) => each.scope === 'gold')?.slice, undefined, 'rows are for whom they were read')
+  await again.close()
+  const last = await openUpstreams(t, first.config([scope('gold', 'another-account')]), { folder })
+  await last.upstreams.start()
+  t.equal(last.upstreams.holdings().find((each) => each.scope === 'gold')?.slice, undefined)
+})
+
+test('an account whose upstream hangs loses its rows when they pass their cap, like everybody else', async (t) => {
+  const time = createManualClock()
+  const { agent, status, holding, transitions } = await opened(t, [scope('gold')], { clock: time.clock })
+  await until('the account', () => status('gold')?.state === 'fresh')
+  await agent.close()
+  time.advance(86_400_001)
+  t.equal(holding('gold')?.slice, undefined)
+  t.equal(status('gold')?.state, 'absent')
+  const told = transitions.filter((each) => each.scope === 'gold').map(({ from, to }) => `${from} ${to}`)
+  t.same(told, ['starting fresh', 'fresh stale', 'stale absent'], 'each change is told once')
+})
+
+test('a reading that is asked for settles neither for the last one nor for one under way', async (t) => {
+  const { upstreams, logic, holding, status } = await opened(t, [scope('gold')])
+  const version = () => holding('gold')?.slice?.feedVersion
+  await until('the account', () => version() === 'v1')
+  await until('its end', () => status('gold')?.nextAttemptAt !== undefined)
+  const before = logic.reads()
+  logic.publish()
+  logic.during(() => {
+    logic.publish() // after the answer was made
+    upstreams.refreshSoon('a', 'acme')
+    upstreams.refreshSoon('a', 'acme')
+  })
+  upstreams.refreshSoon('a', 'acme')
+  await until('what came last', () => version() === 'v3')
+  t.equal(logic.reads(), before + 2, 'both by one reading')
+  upstreams.refreshSoon('a', 'somebody else')
+  upstreams.refreshSoon('a')
+  t.equal(logic.reads(), before + 2, 'nobody else has this account')
+})
