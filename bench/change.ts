@@ -23,7 +23,7 @@ async function changes(signals: number): Promise<void> {
     benchSlice(at, range(each * at, each * (at + 1))),
   )
   const host = createBuilderHost()
-  const feed = createFeed({ cursorSecret: 'bench', retain: { count: 4, ms: 60_000 } })
+  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 60_000, bytes: 2 ** 30 } })
   const build = (of: readonly Slice[]) => host.build({ slices: of, providers: [], policy, now: 0 })
   feed.publish((await build(slices)).snapshot, 0)
   const times: number[] = []

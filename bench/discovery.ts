@@ -71,7 +71,7 @@ const upstreams = createUpstreams({
 })
 await upstreams.start()
 const judge = judgeThat({})
-const feed = createFeed({ cursorSecret: 'bench', retain: { count: 1, ms: 1 } })
+const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1, bytes: 2 ** 30 } })
 const snapshot = buildSnapshot({
   slices: [
     sliceOf(

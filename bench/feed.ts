@@ -115,7 +115,7 @@ function memory(snapshot: Snapshot, slices: readonly Slice[]): void {
 }
 
 function reading(snapshot: Snapshot): void {
-  const feed = createFeed({ cursorSecret: 'bench', retain: { count: 1, ms: 1 } })
+  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(snapshot, 0)
   let provider = 0
   let price = 0
@@ -196,7 +196,7 @@ async function load(port: number): Promise<Latencies> {
 }
 
 async function serving(snapshot: Snapshot): Promise<void> {
-  const feed = createFeed({ cursorSecret: 'bench', retain: { count: 1, ms: 1 } })
+  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(snapshot, 0)
   const app = Fastify()
   app.get('/', (_, reply) => {

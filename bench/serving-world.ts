@@ -64,7 +64,7 @@ function slice(): Slice {
 }
 
 function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
-  const feed = createFeed({ cursorSecret: 'bench', retain: { count: 2, ms: 60_000 } })
+  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 60_000, bytes: 2 ** 30 } })
   const judge = () => ({
     stamp: '',
     policy: 'strict' as const,

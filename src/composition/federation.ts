@@ -47,7 +47,8 @@ import { admissionSettings, settledAtStart, upstreamsSettings } from './settings
 import { createSources, type Sources } from './sources.js'
 import { createStack, type Stack } from './stack.js'
 
-const RETAIN = { count: 4, ms: 15 * 60_000 } // a walk that takes longer than this starts again
+/** A walk that takes longer, or for whose snapshot there is no memory, starts again. */
+const RETAIN = { ms: 15 * 60_000, bytes: 1024 ** 3 }
 const SECRET_NAME = 'cursor-secret'
 const INDEX_AGAIN_MS = 5_000
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))

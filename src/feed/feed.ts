@@ -12,7 +12,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors } from './cursor.js'
 import { type Gap, isUnconfirmed } from './gap.js'
-import { createLayer, type Retention, type Sight } from './layer.js'
+import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages } from './page.js'
 import type {
@@ -25,6 +25,7 @@ import type {
   WholesaleAnswer,
   WholesaleQuery,
 } from './query.js'
+import { createShelf, type Retention } from './shelf.js'
 import type { Steps } from './steps.js'
 import type { View } from './view.js'
 
@@ -58,6 +59,7 @@ export type Beside = {
 /** What is answered from, and in which scope. */
 type Answering = { sight: Sight; scope: CacheScope }
 
+const PUBLIC = ''
 const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
 const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
 const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
@@ -156,17 +158,20 @@ function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint3
 export function createFeed({ cursorSecret, retain }: FeedOptions) {
   const cursors = createCursors(cursorSecret)
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
-  const publicLayer = createLayer(retain)
+  const shelf = createShelf<Held>(retain)
+  const publicLayer = createLayer({ name: PUBLIC, shelf, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
 
   /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, { gaps = [], accounts = new Map() }: Beside = {}): void {
     publicLayer.publish(snapshot, gaps, now)
     for (const [account, layer] of overlays) {
-      if (!accounts.has(account) && !layer.withdraw(now)) overlays.delete(account)
+      if (accounts.has(account)) continue
+      layer.withdraw(now)
+      overlays.delete(account)
     }
     for (const [account, own] of accounts) {
-      const layer = overlays.get(account) ?? createLayer(retain)
+      const layer = overlays.get(account) ?? createLayer({ name: account, shelf, isBuiltOn: false })
       overlays.set(account, layer)
       layer.publish(own.snapshot, own.gaps, now)
     }
@@ -192,7 +197,9 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   function retained(id: string, criteria: Criteria, reader: Reader, now: number): Answering | undefined {
     const open = publicLayer.find(id, now)
     if (open) return { sight: open.see(criteria, reader), scope: 'public' }
-    const own = overlayOf(reader.account)?.find(id, now)
+    const { account } = reader
+    const own =
+      account === undefined ? undefined : (overlayOf(account)?.find(id, now) ?? shelf.find(account, id, now))
     return own && { sight: own.see(criteria, reader), scope: 'account' }
   }
 
@@ -221,6 +228,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
 
   /** The place after `last` in the walk that `binding` names. A cache asks for the same pages all day. */
   function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
+    shelf.walk(snapshot)
     const name = `${snapshot.id} ${last} ${binding}`
     const known = written.get(name)
     if (known !== undefined) return known
@@ -321,7 +329,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     resolve,
     /** The current public snapshot; undefined until the first is published. */
     current: () => publicLayer.current()?.snapshot,
-    /** A public snapshot that is still retained. */
-    retained: (id: string, now: number) => publicLayer.find(id, now)?.snapshot,
+    /** Replaced snapshots that walks go on in, and the memory that nothing else holds. */
+    retained: shelf.state,
   }
 }

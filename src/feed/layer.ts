@@ -1,6 +1,6 @@
 /**
- * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, for a bounded
- * time and count, those whose page walks are still under way (docs/decisions.md#snapshots-and-versions).
+ * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, on the shelf,
+ * those whose page walks are still under way (docs/decisions.md#snapshots-and-versions).
  */
 import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -8,15 +8,9 @@ import type { Criteria } from './canonical.js'
 import type { Gap } from './gap.js'
 import { createGrants, type Grants } from './grants.js'
 import type { Reader } from './query.js'
+import type { Shelf } from './shelf.js'
 import { drained, type Steps } from './steps.js'
 import { type View, viewOf } from './view.js'
-
-export type Retention = {
-  /** Snapshots kept beside the current one. */
-  count: number
-  /** How long after it was replaced, ms. */
-  ms: number
-}
 
 /** A snapshot with the views that were asked of it. */
 export type Held = {
@@ -25,6 +19,8 @@ export type Held = {
   see(criteria: Criteria, reader: Reader): Sight
   /** The same in portions: seen to the end, `see` has it at once. */
   seeing(criteria: Criteria, reader: Reader): Steps<Sight>
+  /** Memory of the views that are remembered. */
+  viewBytes(): number
 }
 
 /** What a reader is shown of a tuple. */
@@ -76,39 +72,32 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[]): Held {
   const see = (criteria: Criteria, reader: Reader) =>
     seen(criteria, reader) ?? drained(seeing(criteria, reader)) // what was seen needs no generator
 
-  return { snapshot, gaps, see, seeing }
+  return { snapshot, gaps, see, seeing, viewBytes: () => views.calculatedSize }
 }
 
-export function createLayer(retain: Retention) {
+export type LayerOptions = {
+  name: string
+  shelf: Shelf<Held>
+  /** Each snapshot is built on the one before; those of an account are built on the public ones. */
+  isBuiltOn: boolean
+}
+
+export function createLayer({ name, shelf, isBuiltOn }: LayerOptions) {
   let current: Held | undefined
-  let retired: { held: Held; at: number }[] = []
 
-  const isLive = (now: number) => (one: { at: number }) => now - one.at < retain.ms
-
-  function retire(now: number): void {
-    if (current) retired.unshift({ held: current, at: now })
-    retired = retired.filter(isLive(now)).slice(0, retain.count)
+  function replace(next: Held | undefined, now: number): void {
+    if (current) shelf.put(name, current, next?.snapshot, isBuiltOn, now)
+    current = next
   }
 
-  /** Replaces the current snapshot at once. */
-  function publish(snapshot: Snapshot, gaps: readonly Gap[], now: number): void {
-    if (current && current.snapshot.id !== snapshot.id) retire(now)
-    retired = retired.filter(({ held }) => held.snapshot.id !== snapshot.id)
-    current = hold(snapshot, gaps)
+  return {
+    /** Replaces the current snapshot at once. */
+    publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) => replace(hold(snapshot, gaps), now),
+    /** There is no current snapshot any more; walks on retained ones go on. */
+    withdraw: (now: number) => replace(undefined, now),
+    /** The current or retained snapshot of that id; undefined when it is gone. */
+    find: (id: string, now: number): Held | undefined =>
+      current?.snapshot.id === id ? current : shelf.find(name, id, now),
+    current: () => current,
   }
-
-  /** There is no current snapshot any more; walks on retained ones go on. False once none is left. */
-  function withdraw(now: number): boolean {
-    retire(now)
-    current = undefined
-    return retired.length > 0
-  }
-
-  /** The retained snapshot of that id; undefined when it is gone. */
-  function find(id: string, now: number): Held | undefined {
-    if (current?.snapshot.id === id) return current
-    return retired.filter(isLive(now)).find(({ held }) => held.snapshot.id === id)?.held
-  }
-
-  return { publish, withdraw, find, current: () => current }
 }

@@ -61,7 +61,8 @@ function createDesk() {
     if (order.providers.length > 0 || order.forgotten.length > 0) {
       compiled = compileProviders(states.values())
     }
-    const previous = layers.get(order.layer) ?? layers.get(PUBLIC)
+    // An account's layer is the public one but for its own rows: built on its own past, it would come to share less and less.
+    const previous = layers.get(PUBLIC)
     const used = order.slices.map(({ number }) => slices.get(number) as Slice)
     const built = buildSnapshot({
       ...(previous ? { previous } : {}),

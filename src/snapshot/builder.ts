@@ -17,12 +17,13 @@ import { bucketOf, hashTree } from './hash-tree.js'
 import { joined } from './join.js'
 import type { Judge, ProviderView } from './judge.js'
 import { compareKeys, countBelow, keyAt } from './keys.js'
+import { memoryOf, NO_MEMORY } from './memory.js'
 import { indexSlices, type Move } from './slice-index.js'
 import type { IndexedSlice, Rows, Snapshot } from './snapshot.js'
 import { type Run, weaveOf } from './weave.js'
 
 export type BuildInput = {
-  /** The last snapshot of this layer, or of the layer it overlays. */
+  /** The last public snapshot, of whose memory the new one takes what did not change. */
   previous?: Snapshot
   /** One a upstream: for an account's layer, with the account's slices in the place of the public ones. */
   slices: readonly Slice[]
@@ -124,7 +125,7 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     moves.every(isStill) &&
     moves.length === slices.length
   ) {
-    return { ...previous, slices, stamps: court.stamps() } // nothing happened: the same columns stand
+    return { ...previous, slices, stamps: court.stamps(), memory: NO_MEMORY } // nothing happened: the same columns stand
   }
   const before = previous?.count ?? 0
   const touched = new Uint8Array(before) // entries to be merged again
@@ -194,5 +195,6 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
   const columns = joined(base, carried?.offers ?? EMPTY.offers, patch.finish(), weave)
   const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, buckets)
   const shown = shownOf(columns.rows, previous)
-  return { id, ...columns, shown, tree, structure, pricing, slices, stamps: court.stamps() }
+  const made = { id, ...columns, shown, tree, structure, pricing, slices, stamps: court.stamps() }
+  return { ...made, memory: memoryOf(made, previous) }
 }

@@ -3,6 +3,7 @@
  * parsed again (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
+import { bytesOf } from '../upstreams/rows/shared-bytes.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
@@ -55,6 +56,10 @@ function createFinder(digests: Uint32Array) {
   }
 }
 
+function sameWords(a: Uint32Array, b: Uint32Array): boolean {
+  return Buffer.compare(bytesOf(a), bytesOf(b)) === 0
+}
+
 function indexed(slice: Slice, before: IndexedSlice | undefined) {
   const count = slice.rows.count
   const keys = u32(count * WORDS)
@@ -74,7 +79,8 @@ function indexed(slice: Slice, before: IndexedSlice | undefined) {
     putIdentity(keys, row, identity)
     freshRows.push(row)
   }
-  return { keys, freshRows, moved }
+  const isSame = before && sameWords(keys, before.keys)
+  return { keys: isSame ? before.keys : keys, freshRows, moved }
 }
 
 type FreshRows = { slice: number; rows: readonly number[]; keys: Uint32Array }

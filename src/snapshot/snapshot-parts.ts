@@ -5,6 +5,7 @@
  */
 import { bytesOf, sharedBytes } from '../upstreams/rows/shared-bytes.js'
 import type { SliceMode } from '../upstreams/rows/slice.js'
+import { NO_MEMORY } from './memory.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
 
 const FORMAT = 1
@@ -95,5 +96,6 @@ export function snapshotFrom(parts: readonly Uint8Array[], maker: string): Snaps
     rows: { chunks: rest(), ...places },
     facts: { ...about, ...numbers, providers, domains, countrySets },
     stamps: new Map(header.stamps),
+    memory: NO_MEMORY,
   }
 }

@@ -9,6 +9,7 @@ import { HANDLE_LENGTH } from '../merge/identity.js'
 import { byUpstream } from '../merge/order.js'
 import type { Listing, Slice } from '../upstreams/rows/slice.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
+import type { Memory } from './memory.js'
 
 export type IndexedSlice = {
   readonly slice: Slice
@@ -107,6 +108,7 @@ export type Snapshot = {
   readonly slices: readonly IndexedSlice[]
   /** What each provider said when this was built. */
   readonly stamps: ReadonlyMap<string, string>
+  readonly memory: Memory
 }
 
 const decoder = new TextDecoder()

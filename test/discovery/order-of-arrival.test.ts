@@ -27,7 +27,7 @@ const someRows = fc.uniqueArray(fc.integer({ min: 0, max: 39 }), { maxLength: 12
 
 test('answers of upstreams in any order of arrival give the same answer once all are there', async (t) => {
   const judge = judgeThat({})
-  const feed = createFeed({ cursorSecret: 'secret', retain: { count: 1, ms: 1 } })
+  const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 1, bytes: 2 ** 30 } })
   const snapshot = buildSnapshot({ slices: [sliceOf('north', mirrored)], judge })
   feed.publish(snapshot, 0)
   const file = await readSynonyms('config/synonyms.yaml')

@@ -120,6 +120,24 @@ test('a feed whose first pages are empty is read to its end', async (t) => {
   t.equal((await eventually(world, ({ pagination }) => pagination?.total_count === 4)).incomplete, undefined)
 })
 
+test('a walk finishes although the prices change at every refresh', async (t) => {
+  const { state, world } = await scripted(t, many(60))
+  const first = await eventually(world, ({ pagination }) => pagination?.total_count === 60)
+  let { pricing_version: version } = first
+  for (let change = 1; change <= 5; change += 1) {
+    state.rows = [
+      own(0, {
+        pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: 90 + change, currency: 'USD' }],
+      }),
+      ...many(60).slice(1),
+    ]
+    version = (await eventually(world, ({ pricing_version }) => pricing_version !== version)).pricing_version
+  }
+  const last = await world.wholesale({ pagination: { cursor: first.pagination?.cursor } })
+  t.equal(last.pricing_version, first.pricing_version)
+  t.equal(last.signals?.length, 10)
+})
+
 test('the key of a live offer is given although another live offer for the destination has none', async (t) => {
   const key = { type: 'segment_id', segment_id: 'the-key' }
   const live = { type: 'platform', platform: 'dv360', is_live: true }

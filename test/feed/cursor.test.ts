@@ -70,7 +70,7 @@ test('a cursor survives a restart and a change of page size; a secret of another
   const query = { maxResults: 5, cursor }
   const next = pageOf(restarted.wholesale(query, buyer, 0))
   t.same(next.rows, pageOf(feed.wholesale(query, buyer, 0)).rows)
-  const stranger = createFeed({ cursorSecret: 'another', retain: { count: 1, ms: 1_000 } })
+  const stranger = createFeed({ cursorSecret: 'another', retain: { ms: 1_000, bytes: 2 ** 30 } })
   publish(stranger, slices)
   t.match(stranger.wholesale(query, buyer, 0), refused)
   t.end()

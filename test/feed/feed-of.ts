@@ -8,7 +8,7 @@ import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { pageOf, type Row, rowsOf } from './reader.js'
 import { buyer, judgeThat, sliceOf } from './world.js'
 
-export const emptyFeed = (retain = { count: 3, ms: 60_000 }) =>
+export const emptyFeed = (retain = { ms: 60_000, bytes: 2 ** 30 }) =>
   createFeed({ cursorSecret: 'the secret of the tests', retain })
 
 export function publish(

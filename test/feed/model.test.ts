@@ -119,7 +119,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 const text = (rows: readonly Row[]) => JSON.stringify(rows)
 
 function run(first: Judge, steps: readonly Step[]): void {
-  const feed = emptyFeed({ count: 100, ms: 1_000 })
+  const feed = emptyFeed({ ms: 1_000, bytes: 2 ** 30 })
   const slices = new Map<string, Slice>()
   const contents = new Map<string, string>()
   let judge = first

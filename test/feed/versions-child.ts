@@ -12,7 +12,7 @@ export function versionsOf(turned: boolean): string {
   )
   const judge = judgeThat()
   const before = turned ? buildSnapshot({ slices: [sliceOf('north', rows.slice(7))], judge }) : undefined
-  const feed = createFeed({ cursorSecret: 'shared by replicas', retain: { count: 1, ms: 1 } })
+  const feed = createFeed({ cursorSecret: 'shared by replicas', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(
     buildSnapshot({
       ...(before ? { previous: before } : {}),

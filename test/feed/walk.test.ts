@@ -14,7 +14,7 @@ test('a walk while the feed moves returns exactly one snapshot, without a duplic
     t,
     300,
     fc.property(worlds, fc.integer({ min: 1, max: 4 }), (all, maxResults) => {
-      const feed = emptyFeed({ count: 10, ms: 60_000 })
+      const feed = emptyFeed({ ms: 60_000, bytes: 2 ** 30 })
       publish(feed, all[0] as (typeof all)[0])
       const expected = texts(walk(feed, { maxResults: 100 }, buyer))
       const pages = walk(feed, { maxResults }, buyer, (page) =>
@@ -38,8 +38,8 @@ const rows = Array.from({ length: 10 }, (_, n) => listing(`s${n}`))
 
 test('when its snapshot is gone, a walk goes on behind its place, and the new version tells', (t) => {
   for (const [gone, retain, now] of [
-    ['by count', { count: 0, ms: 60_000 }, 0],
-    ['by time', { count: 5, ms: 1_000 }, 1_000],
+    ['for want of memory', { ms: 60_000, bytes: 0 }, 0],
+    ['by time', { ms: 1_000, bytes: 2 ** 30 }, 1_000],
   ] as const) {
     const feed = emptyFeed(retain)
     publish(feed, [sliceOf('north', rows)])
@@ -52,6 +52,53 @@ test('when its snapshot is gone, a walk goes on behind its place, and the new ve
     const from = all.findIndex((row) => row.includes(`"signal_agent_segment_id":"${last}"`))
     t.same(texts([next]), all.slice(from + 1, from + 5), gone)
   }
+  t.end()
+})
+
+test('a walk finishes on its snapshot however often the feed changes meanwhile', (t) => {
+  const feed = emptyFeed({ ms: 60_000, bytes: 2 ** 30 })
+  publish(feed, [sliceOf('north', rows)])
+  const expected = texts(walk(feed, { maxResults: 100 }, buyer))
+  let change = 0
+  const pages = walk(feed, { maxResults: 1 }, buyer, () => {
+    for (let times = 0; times < 20; times += 1) {
+      change += 1
+      publish(feed, [
+        sliceOf('north', [...rows.slice(1), listing('s0', { coverage_percentage: change % 97 })]),
+      ])
+    }
+  })
+  t.same(texts(pages), expected)
+  t.equal(new Set(pages.map(({ feedVersion }) => feedVersion)).size, 1)
+  t.match(feed.retained(), { snapshots: 1 }, 'generations that nobody walks in are not kept')
+  t.end()
+})
+
+test('when memory is short the oldest walks go first, and start again', (t) => {
+  const bounds = fc.integer({ min: 0, max: 40_000 })
+  proven(
+    t,
+    100,
+    fc.property(fc.integer({ min: 1, max: 8 }), bounds, (generations, bytes) => {
+      const feed = emptyFeed({ ms: 60_000, bytes })
+      const walks = Array.from({ length: generations }, (_, n) => {
+        publish(feed, [sliceOf('north', [...rows, listing(`of ${n}`)])], { now: n })
+        return pageOf(feed.wholesale({ maxResults: 4 }, buyer, n))
+      })
+      if (feed.retained().bytes > bytes) return false
+      const next = walks.map(({ cursor }) =>
+        pageOf(feed.wholesale({ maxResults: 4, cursor: cursor as string }, buyer, generations)),
+      )
+      const goesOn = next.map(({ feedVersion }, n) => feedVersion === walks[n]?.feedVersion)
+      const firstKept = goesOn.indexOf(true)
+      const current = walks.at(-1)?.feedVersion
+      return (
+        goesOn.at(-1) === true &&
+        goesOn.slice(firstKept).every((kept) => kept) &&
+        next.slice(0, firstKept).every(({ feedVersion }) => feedVersion === current)
+      )
+    }),
+  )
   t.end()
 })
 

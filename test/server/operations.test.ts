@@ -49,7 +49,7 @@ function throwing(error: unknown): Task<typeof Request> {
 const page = { discovery_mode: 'wholesale' }
 
 test('alive at once, ready with the first snapshot, and says when to come back until then', async (t) => {
-  const feed = createFeed({ cursorSecret: 'x', retain: { count: 1, ms: 1 } })
+  const feed = createFeed({ cursorSecret: 'x', retain: { ms: 1, bytes: 2 ** 30 } })
   const { send, call } = await startServer(t, { feed })
   t.equal((await send('/healthz', {})).status, 200)
   const { status, headers } = await send('/readyz', {})

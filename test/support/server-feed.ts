@@ -69,7 +69,7 @@ export type FeedContent = {
 
 /** A feed with its layers published; `publish` moves it on. */
 export function feedOf(content: FeedContent) {
-  const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { count: 3, ms: 60_000 } })
+  const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { ms: 60_000, bytes: 2 ** 30 } })
 
   function publish({ listings, overlays = {} }: FeedContent, now: number): void {
     const open = buildSnapshot({ slices: [sliceOf('northwind', listings)], judge })

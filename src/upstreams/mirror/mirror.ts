@@ -16,6 +16,7 @@ import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from
 import { carryParts } from './carry.js'
 import { createDoubt } from './doubt.js'
 import { enumerate } from './enumerate.js'
+import { shareRows } from './share.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
 /**
@@ -59,6 +60,8 @@ export type MirrorOptions = {
   /** What the upstream did not confirm for so long is not carried any further, ms. */
   dropAfterMs: number
   seeds: readonly string[]
+  /** A slice of the same upstream in another scope: rows that are equal are held once. */
+  alike?(): Slice | undefined
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
@@ -87,7 +90,7 @@ type Found = Collected & Tokens & { out: readonly Part[] }
 
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
-  const { walkMs, dropAfterMs, refreshMs } = options
+  const { walkMs, dropAfterMs, refreshMs, alike } = options
   const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   let takesFields = true // until it turns out that the agent refuses the question
@@ -110,7 +113,7 @@ export function createMirror(options: MirrorOptions) {
     const outages = outagesOf(held, whole.out)
     const carried = whole.out.filter((part) => now() - (outages?.[part] ?? 0) <= dropAfterMs)
     const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole
-    const { rows, digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
+    const { digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
     const walkedAt = now()
     const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
     const about = {
@@ -119,7 +122,11 @@ export function createMirror(options: MirrorOptions) {
     }
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
     const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
-    if (!same) return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
+    if (!same) {
+      const base = held?.slice ?? alike?.()
+      const { rows } = base ? await shareRows(found, base) : found
+      return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
+    }
     // The old bytes stay, so that whoever holds them holds what is current.
     const { rows: oldRows, digests: oldDigests } = held.slice
     return { kind: 'unchanged', held: { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state } }

@@ -44,6 +44,11 @@ export function slabBytes(slab: Slab): number {
   return slab.chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0)
 }
 
+/** The memory that the slab's rows lie in; slabs may share it. */
+export function slabBuffers({ chunks }: Slab): ArrayBufferLike[] {
+  return chunks.map(({ buffer }) => buffer)
+}
+
 /** Collects rows; `finish` trims what is unused and gives the slab. A row longer than a chunk gets its own. */
 export function createSlabWriter() {
   const chunks: Uint8Array[] = []

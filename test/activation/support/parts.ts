@@ -70,7 +70,7 @@ export async function startParts(options: PartsOptions) {
     referencesFor: () => [],
     onTrouble: comment,
   })
-  const feed = createFeed({ cursorSecret: 'secret', retain: { count: 2, ms: 60_000 } })
+  const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 60_000, bytes: 2 ** 30 } })
   const publish = () => {
     const previous = feed.current()
     const input = { ...(previous && { previous }), slices: upstreams.slices(), judge }

@@ -79,7 +79,7 @@ export async function openWorld(
       },
     },
   })
-  const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { count: 2, ms: 60_000 } })
+  const feed = createFeed({ cursorSecret: 'a secret of the tests', retain: { ms: 60_000, bytes: 2 ** 30 } })
   const { judge } = createVerdicts({ providers, clock, policy: () => ({ policy: 'strict', providers: {} }) })
   const discovery = createBriefs({
     ...{ feed, upstreams, judge, store, send, clock },

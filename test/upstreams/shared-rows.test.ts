@@ -1,0 +1,63 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { shareRows } from '../../src/upstreams/mirror/share.js'
+import { createCollector } from '../../src/upstreams/rows/collect.js'
+import { readRows } from '../../src/upstreams/rows/read-rows.js'
+import { slabRow } from '../../src/upstreams/rows/slab.js'
+import type { Slice } from '../../src/upstreams/rows/slice.js'
+import { proven } from '../feed/arbitrary.js'
+import { row } from '../support/upstream-world.js'
+
+async function collected(names: readonly string[]) {
+  const collector = createCollector()
+  const rows = names.map((name, at) => row(0, { signal_agent_segment_id: `${name} ${at}`, name }))
+  await collector.take(readRows(rows.map((each) => Buffer.from(JSON.stringify(each)))))
+  return collector.finish()
+}
+
+/** Rows as they are named, whatever their place: equal names are equal rows. */
+async function named(names: readonly string[]) {
+  const collector = createCollector()
+  const rows = names.map((name) => row(0, { signal_agent_segment_id: name, name }))
+  await collector.take(readRows(rows.map((each) => Buffer.from(JSON.stringify(each)))))
+  return collector.finish()
+}
+
+const sliceOf = ({ rows, digests }: Awaited<ReturnType<typeof named>>) => ({ rows, digests }) as Slice
+const texts = ({ rows }: Pick<Slice, 'rows'>) =>
+  Array.from({ length: rows.count }, (_, at) => Buffer.from(slabRow(rows, at)).toString())
+const bytesBeyond = (rows: Slice['rows'], others: readonly Slice['rows'][]) => {
+  const known = new Set(others.flatMap(({ chunks }) => chunks.map(({ buffer }) => buffer)))
+  return rows.chunks.reduce((sum, { buffer }) => sum + (known.has(buffer) ? 0 : buffer.byteLength), 0)
+}
+
+test('shared rows are the rows of the walk, whatever came, went or changed places', async (t) => {
+  const names = fc.uniqueArray(fc.integer({ min: 0, max: 40 }).map(String), { maxLength: 30 })
+  await proven(
+    t,
+    200,
+    fc.asyncProperty(names, names, names, async (first, second, third) => {
+      let before = await named(first)
+      for (const next of [second, third]) {
+        const walked = await named(next)
+        const shared = await shareRows(walked, sliceOf(before))
+        if (texts(shared).join() !== texts(walked).join()) return false
+        before = shared
+      }
+      return true
+    }),
+  )
+})
+
+test('a slice costs what changed beside the one before, and never holds much that is dead', async (t) => {
+  const names = Array.from({ length: 1_000 }, (_, at) => `row ${at}`)
+  let before = await collected(names)
+  const whole = bytesBeyond(before.rows, [])
+  for (let walk = 0; walk < 60; walk += 1) {
+    for (let at = walk; at < names.length; at += 100) names[at] = `row ${at} of walk ${walk}`
+    const shared = await shareRows(await collected(names), sliceOf(before))
+    if (walk === 0) t.ok(bytesBeyond(shared.rows, [before.rows]) < whole * 0.05, 'ten rows of a thousand')
+    before = shared
+    t.ok(bytesBeyond(shared.rows, []) < whole * 1.5)
+  }
+})
