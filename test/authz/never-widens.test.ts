@@ -166,7 +166,7 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
   }
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story), {
     seed,
-    numRuns: 80,
+    numRuns: 50,
   })
   t.ok(authorizations > 0, `${authorizations} authorizations, each of them granted`)
 })
@@ -175,26 +175,26 @@ test('no document, however odd, grants what no entry of it names', async (t) => 
   const seed = Date.now() % 2 ** 31
   t.comment(`seed ${seed}`)
   const odd = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('s1', 'auto', AGENT, '__proto__'))
-  const names = fc.array(fc.oneof(fc.constantFrom('s1', 's2', 'auto', 'other'), odd), { maxLength: 3 })
+  /** Mostly in order, so that a good part of the files grants something. */
+  const mostly = <T>(right: fc.Arbitrary<T>) =>
+    fc.oneof({ weight: 5, arbitrary: right }, { weight: 1, arbitrary: odd })
+  const names = fc.array(mostly(fc.constantFrom('s1', 's2', 'auto', 'other')), { maxLength: 3 })
   const entry = fc.record(
     {
-      url: fc.oneof(fc.constantFrom(AGENT, `${AGENT}/`, 'https://AGENT.example/mcp'), odd),
+      url: mostly(fc.constantFrom(AGENT, `${AGENT}/`, 'https://AGENT.example/mcp')),
       authorized_for: odd,
-      authorization_type: fc.oneof(fc.constantFrom('signal_ids', 'signal_tags', 'property_ids'), odd),
-      signal_ids: fc.oneof(names, odd),
-      signal_tags: fc.oneof(names, odd),
-      countries: fc.oneof(fc.constant(['US']), odd),
-      effective_until: fc.oneof(fc.constantFrom('2030-01-01T00:00:00Z', '2020-01-01T00:00:00Z'), odd),
+      authorization_type: mostly(fc.constantFrom('signal_ids', 'signal_tags', 'property_ids')),
+      signal_ids: mostly(names),
+      signal_tags: mostly(names),
+      countries: mostly(fc.constant(['US'])),
+      effective_until: mostly(fc.constantFrom('2030-01-01T00:00:00Z', '2020-01-01T00:00:00Z')),
     },
     { requiredKeys: ['url', 'authorization_type'] },
   )
-  const signal = fc.record(
-    { id: fc.constantFrom('s1', 's2'), tags: fc.oneof(names, odd) },
-    { requiredKeys: ['id'] },
-  )
+  const signal = fc.record({ id: fc.constantFrom('s1', 's2'), tags: mostly(names) }, { requiredKeys: ['id'] })
   const file = fc.record({
-    signals: fc.oneof(fc.array(fc.oneof(signal, odd), { maxLength: 4 }), odd),
-    authorized_agents: fc.oneof(fc.array(fc.oneof(entry, odd), { maxLength: 4 }), odd),
+    signals: mostly(fc.array(mostly(signal), { maxLength: 4 })),
+    authorized_agents: mostly(fc.array(mostly(entry), { maxLength: 4 })),
   })
   const isStringList = (value: unknown): value is string[] => Array.isArray(value)
   const now = Date.parse('2026-03-01T00:00:00Z')
@@ -231,7 +231,7 @@ test('no document, however odd, grants what no entry of it names', async (t) => 
         }
       }
     }),
-    { seed, numRuns: 10_000 },
+    { seed, numRuns: 4_000 },
   )
   t.ok(authorized > 0, `${authorized} authorizations`)
 })
