@@ -13,6 +13,8 @@ export type Unverifiable =
   | 'rollback' // the only file offered is older than the one last held
   | 'bad_domain'
   | 'expired' // the last good file passed its hard cap
+  | 'too_many_domains' // the upstreams that name it name more domains than are looked at
+  | 'over_budget' // its file takes more than its share of what all files may take
   | 'pending' // not fetched yet
 
 export type Unauthorized =

@@ -75,11 +75,12 @@ export async function printAuthorization(command: AuthzCommand): Promise<void> {
     clock,
     refreshMs: config.authorization.refreshMs,
     concurrency: 1,
+    limits: () => ({ domainsPerUpstream: 1, bytes: config.limits.providerBytes }),
     confirmPointer: (domain, url) => isConfirmed(config, domain, url),
     log: { info: quiet, warn: quiet }, // what it would say is in the report
   })
   try {
-    providers.want([domain])
+    providers.want(new Map([['', [domain]]]))
     await providers.settled()
     const state = await providers.refresh(domain)
     progress.done()

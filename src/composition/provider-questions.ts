@@ -41,7 +41,7 @@ export function createProviderQuestions({ references }: ProviderQuestionsOptions
     /** The saved slices are back: once the providers that they name are too, questions are answered. */
     async open(upstreams: Upstreams, providers: Providers): Promise<void> {
       providers.want(upstreams.providerDomains())
-      await providers.settled()
+      await providers.readOnce()
       restore()
     },
     /** Whoever still waits for an answer goes on without. */

@@ -9,7 +9,7 @@ import type { AdmissionOptions } from '../server/door/admission.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 import { accountsOf, scopesOf } from './accounts.js'
 
-const PROVIDER_CONCURRENCY = 16
+const PROVIDER_CONCURRENCY = 32
 
 /** A host that anybody can look up is who we are; a private one is nobody (RFC 2606). */
 function ownDomain({ publicUrl }: Config['listen']): string {
@@ -45,6 +45,10 @@ export function providerSettings(config: () => Config) {
   return {
     refreshMs: config().authorization.refreshMs,
     concurrency: PROVIDER_CONCURRENCY,
+    limits() {
+      const { providerDomainsPerUpstream, providerBytes } = config().limits
+      return { domainsPerUpstream: providerDomainsPerUpstream, bytes: providerBytes }
+    },
     confirmPointer: (domain: string, url: string) => isConfirmed(config(), domain, url),
   }
 }

@@ -4,6 +4,7 @@
  * to a limit, and our own closed words (docs/operations.md says what to watch).
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import { sizeOf } from '../authz/provider/room.js'
 import type { ProviderState } from '../authz/state.js'
 import type { Revisions } from '../composition/publisher.js'
 import type { Contribution } from '../feed/contributions.js'
@@ -139,6 +140,11 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
         return [{ state: document ? 'expired' : (problem?.reason ?? 'pending') }, 1]
       }),
   )
+  number('tributary_provider_bytes', 'Provider files that are held, each once', () => {
+    const held = new Map<string, number>()
+    for (const { document } of sources.providers()) if (document) held.set(document.digest, sizeOf(document))
+    return [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
+  })
   number(
     'tributary_provider_held_pointers',
     'Providers whose changed pointer is on hold',

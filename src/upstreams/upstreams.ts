@@ -101,8 +101,8 @@ export type Upstreams = {
    * are read again too. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
-  /** Provider domains named by what is held, or declared by agents that have no feed; sorted. */
-  providerDomains(): readonly string[]
+  /** Provider domains by the upstream (canonical agent url) that names them, or that declares them without having a feed. */
+  providerDomains(): ReadonlyMap<string, readonly string[]>
   /** Follows a new configuration in one step; what it does not touch goes on undisturbed. Throws as `makeRoster`. */
   reconfigure(config: UpstreamsConfig): void
   close(): Promise<void>
@@ -129,7 +129,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   let started = false
   let swept = false
   let slices: readonly Slice[] | undefined
-  let domains: readonly string[] | undefined
+  let domains: ReadonlyMap<string, readonly string[]> | undefined
 
   function changed(): void {
     slices = undefined
@@ -247,7 +247,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       byId(id)?.refreshSoon(caller)
     },
     providerDomains() {
-      domains ??= [...new Set(byUrl().flatMap((runner) => runner.providerDomains()))].sort()
+      domains ??= new Map(byUrl().map((runner) => [runner.entry().agentUrl, runner.providerDomains()]))
       return domains
     },
     reconfigure(next) {

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { test } from 'tap'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
 import type { SendOutcome } from '../../src/net/send.js'
-import { AGENT, createWorld, granting, WELL_KNOWN } from './world.js'
+import { AGENT, createWorld, granting, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 const CDN = 'cdn.example/file.json'
@@ -11,7 +11,7 @@ type World = Awaited<ReturnType<typeof createWorld>>
 /** The verdict about s1 after the provider was looked at once. */
 async function verdictIn(world: World) {
   const providers = world.providers()
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   const state = providers.state('p.example')
   return decide(compileProvider(state ?? { domain: 'p.example' }), 's1', AGENT, world.clock.now())
@@ -179,7 +179,7 @@ test('a domain that is no domain is never asked', async (t) => {
   const world = await createWorld()
   t.teardown(world.close)
   const providers = world.providers()
-  providers.want(['127.0.0.1', 'localhost', 'P.Example'])
+  providers.want(named(['127.0.0.1', 'localhost', 'P.Example']))
   await providers.settled()
   t.equal(providers.state('127.0.0.1')?.problem?.reason, 'bad_domain')
   t.equal(providers.state('localhost')?.problem?.reason, 'bad_domain')

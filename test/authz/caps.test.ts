@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { compileProvider, decide, nextBoundary } from '../../src/authz/rules/decide.js'
-import { AGENT, createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
+import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 type World = Awaited<ReturnType<typeof createWorld>>
@@ -14,7 +14,7 @@ function outcome(world: World): string {
 async function worldWithFile() {
   const world = await createWorld()
   world.web.page(P, { body: granting(['s1']), headers: { etag: '"v1"' } })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   return world
 }
@@ -43,7 +43,7 @@ test('failures of other kinds do not restart the 24 hours, and a restart does no
   world.jump(12 * HOUR)
   world.web.page(P, (request) => request.destroy())
   const providers = await world.restart()
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   await providers.refresh('p.example')
   t.equal(outcome(world), 'authorized')
@@ -132,7 +132,7 @@ test('the next boundary is the next window edge or the cap', async (t) => {
   world.web.page(P, {
     body: granting([], { authorized_agents: [{ ...entry, effective_from: from, effective_until: until }] }),
   })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   const state = world.providers().state('p.example')
   const compiled = compileProvider(state ?? { domain: 'p.example' })

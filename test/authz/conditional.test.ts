@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createWorld, granting, HOUR, WELL_KNOWN } from './world.js'
+import { createWorld, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 
@@ -11,7 +11,7 @@ test('a file that did not change is confirmed, not sent again', async (t) => {
     body: granting(['s1']),
     headers: { etag: '"v1"', 'last-modified': 'Sun, 01 Mar 2026 00:00:00 GMT' },
   })
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   const first = providers.state('p.example')
   world.jump(HOUR)
@@ -33,7 +33,7 @@ test('"unchanged" is believed only from the url that the validator came from', a
   world.web.page(P, { status: 302, headers: { location: 'https://www.p.example/a.json' } })
   world.web.page('www.p.example/a.json', { body: granting(['s1']), headers: { etag: '"v1"' } })
   world.web.page('www.p.example/b.json', { body: granting(['s2']), headers: { etag: '"v1"' } })
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   const first = providers.state('p.example')?.document
   world.web.page(P, { status: 302, headers: { location: 'https://www.p.example/b.json' } })
@@ -48,7 +48,7 @@ test('a pointer and the file behind it are each confirmed by their own validator
   const providers = world.providers()
   world.web.page(P, { body: { authoritative_location: 'https://cdn.example/a' }, headers: { etag: '"p"' } })
   world.web.page('cdn.example/a', { body: granting(['s1']), headers: { etag: '"a"' } })
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   world.jump(HOUR)
   const state = await providers.refresh('p.example')
@@ -69,7 +69,7 @@ test('an equal catalog_etag does not hide other bytes', async (t) => {
   t.teardown(world.close)
   const providers = world.providers()
   world.web.page(P, { body: granting(['s1'], { catalog_etag: 'c1' }) })
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   t.equal(providers.state('p.example')?.document?.catalogEtag, 'c1')
   const before = providers.state('p.example')?.document?.digest

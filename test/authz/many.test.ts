@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createWorld, granting, WELL_KNOWN } from './world.js'
+import { createWorld, granting, named, WELL_KNOWN } from './world.js'
 
 const HOSTS = Array.from({ length: 300 }, (_, i) => `p${i}.example`)
 
@@ -12,7 +12,7 @@ test('hundreds of providers that share one file cost one request for it, and hol
     })
   }
   world.web.page('network.example/all', { body: granting(['s1']) })
-  world.providers().want(HOSTS)
+  world.providers().want(named(HOSTS))
   await world.providers().settled()
   t.equal(world.web.asked('network.example/all'), 1)
   t.equal(world.web.requests.length, HOSTS.length + 1)
@@ -26,7 +26,7 @@ test('hundreds of providers that share one file cost one request for it, and hol
   t.notOk(held.has(undefined))
 
   const again = await world.restart()
-  again.want(HOSTS)
+  again.want(named(HOSTS))
   await again.settled()
   t.equal(new Set(again.states().map(({ document }) => document?.bytes)).size, 1, 'after a restart too')
 })
@@ -46,7 +46,7 @@ test('no more providers are fetched at a time than configured', async (t) => {
       })
     })
   }
-  world.providers().want(HOSTS.slice(0, 60))
+  world.providers().want(named(HOSTS.slice(0, 60)))
   await world.providers().settled()
   t.equal(world.web.requests.length, 60)
   t.ok(most > 1 && most <= 4, `${most} at a time`)

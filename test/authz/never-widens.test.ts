@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { inspect } from '../../src/authz/inspect.js'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
-import { AGENT, createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
+import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 const EVIL = 'https://cdn2.example/evil'
@@ -107,7 +107,7 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
     const versions: { ids: string[]; date: number | undefined }[] = []
     let effect = () => oracle.noFile()
     world.web.page('cdn2.example/evil', { body: granting(SIGNALS) })
-    world.providers().want(['p.example'])
+    world.providers().want(named(['p.example']))
     await world.providers().settled()
 
     const publish = (version: (typeof versions)[number]) => {
@@ -143,7 +143,7 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
           effect = () => oracle.pointer()
         } else if (each.do === 'restart') {
           const providers = await world.restart()
-          providers.want(['p.example'])
+          providers.want(named(['p.example']))
         } else {
           world.jump(each.ms)
           oracle.tick(each.ms)

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { test } from 'tap'
-import { createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
+import { createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 
@@ -17,8 +17,8 @@ test('each wanted provider is fetched once, however often it is named', async (t
   t.teardown(world.close)
   const providers = world.providers()
   world.web.page(P, { body: granting(['s1']) })
-  providers.want(['p.example', 'P.EXAMPLE', 'p.example.'])
-  providers.want(['p.example'])
+  providers.want(named(['p.example', 'P.EXAMPLE', 'p.example.']))
+  providers.want(named(['p.example']))
   await providers.settled()
   t.equal(world.web.asked(P), 1)
   t.equal(providers.states().length, 1)
@@ -29,7 +29,7 @@ test('it is looked at again within the refresh time, and at least daily', async 
     const world = await createWorld({ refreshMs })
     t.teardown(world.close)
     world.web.page(P, { body: granting(['s1']) })
-    world.providers().want(['p.example'])
+    world.providers().want(named(['p.example']))
     await world.providers().settled()
     world.jump(Math.min(refreshMs, DAY) * 0.9 - 1)
     world.runDue()
@@ -47,7 +47,7 @@ test('a failing provider is tried again within a minute, a missing file within t
   t.teardown(world.close)
   const providers = world.providers()
   world.web.page(P, { body: granting(['s1']) })
-  providers.want(['p.example', 'q.example'])
+  providers.want(named(['p.example', 'q.example']))
   await providers.settled()
   world.web.page(P, { status: 503 })
   for (const wait of [0, 10_000, 60_000, 5 * HOUR]) {
@@ -72,7 +72,7 @@ test('listeners hear what moves verdicts, and nothing else', async (t) => {
     await providers.refresh('p.example')
     return heard.length
   }
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   t.equal(await changes({ body: granting(['s1']) }), 1, 'a first file')
   t.equal(await changes({ body: granting(['s1']) }), 0, 'the same again')
@@ -94,9 +94,9 @@ test('a provider that nobody names any more is let go of', async (t) => {
   const world = await createWorld()
   t.teardown(world.close)
   const providers = world.providers()
-  providers.want(['p.example', 'q.example'])
+  providers.want(named(['p.example', 'q.example']))
   await providers.settled()
-  providers.want(['q.example'])
+  providers.want(named(['q.example']))
   t.same(
     providers.states().map(({ domain }) => domain),
     ['q.example'],
@@ -108,11 +108,11 @@ test('after a restart the held file is in force before any request', async (t) =
   const world = await createWorld()
   t.teardown(world.close)
   world.web.page(P, { body: granting(['s1']), headers: { etag: '"v1"' } })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   const before = world.providers().state('p.example')
   const providers = await world.restart()
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   t.equal(world.web.asked(P), 1)
   const after = providers.state('p.example')
@@ -125,11 +125,11 @@ test('a clock that was set back does not stretch a cap', async (t) => {
   const world = await createWorld()
   t.teardown(world.close)
   world.web.page(P, { body: granting(['s1']) })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   world.jump(-3 * DAY)
   const providers = await world.restart()
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   t.equal(providers.state('p.example')?.expiresAt, world.clock.now() + 7 * DAY)
 })
@@ -139,7 +139,7 @@ test('what holds nothing any more is swept from the disk', async (t) => {
   t.teardown(world.close)
   const providers = world.providers()
   world.web.page(P, { body: granting(['s1']) })
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   world.web.page(P, { body: granting(['s2']) })
   await providers.refresh('p.example')
@@ -152,7 +152,7 @@ test('what holds nothing any more is swept from the disk', async (t) => {
     }
   }
   await left(2, 301_000)
-  providers.want([])
+  providers.want(named([]))
   await left(0, DAY)
   t.pass('nothing is left')
 })
@@ -163,7 +163,7 @@ test('a disk that fails is told and stops nothing', async (t) => {
   t.teardown(world.close)
   const providers = world.providers()
   world.web.page(P, { body: granting(['s1']) })
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.settled()
   t.ok(providers.state('p.example')?.document, 'the file is in use all the same')
   t.match(world.logged, [{ message: /read/ }, { message: /in use/ }, { message: /saved/ }])
@@ -172,7 +172,7 @@ test('a disk that fails is told and stops nothing', async (t) => {
 test('closing ends what is under way', async (t) => {
   const world = await createWorld()
   world.web.page(P, () => {})
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await until(() => world.web.asked(P) === 1)
   await world.close()
   t.pass('closed while a server hangs')

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import type { ProvidersOptions } from '../../src/authz/provider/providers.js'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
-import { AGENT, createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
+import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 const pointer = (to: string) => ({ body: { authoritative_location: to } })
@@ -19,7 +19,7 @@ async function pointedWorld(settings: Partial<ProvidersOptions> = {}) {
   world.web.page(P, pointer('https://cdn.example/a'))
   world.web.page('cdn.example/a', { body: granting(['s2']) })
   world.web.page('cdn2.example/b', { body: granting(['s1']) })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   return world
 }
@@ -49,7 +49,7 @@ test('a restart neither shortens nor restarts the hold', async (t) => {
   await world.providers().refresh('p.example')
   world.jump(12 * HOUR)
   const providers = await world.restart()
-  providers.want(['p.example'])
+  providers.want(named(['p.example']))
   await providers.refresh('p.example')
   t.equal(outcome(world), 'agent_not_listed_for_signal')
   world.jump(12 * HOUR)
@@ -133,7 +133,7 @@ test('a pointer that replaces a file at the well-known url is held too', async (
   t.teardown(world.close)
   world.web.page(P, { body: granting(['s2']) })
   world.web.page('cdn2.example/b', { body: granting(['s1']) })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   world.web.page(P, pointer('https://cdn2.example/b'))
   await world.providers().refresh('p.example')

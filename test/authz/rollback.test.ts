@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
-import { AGENT, createWorld, DAY, granting, HOUR, WELL_KNOWN } from './world.js'
+import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
 const dated = (ids: string[], last_updated?: string) => ({
@@ -16,7 +16,7 @@ function outcome(world: World, signal = 's1'): string {
 
 async function serve(world: World, page: Parameters<World['web']['page']>[1]): Promise<void> {
   world.web.page(P, page)
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().refresh('p.example')
 }
 

@@ -1,7 +1,7 @@
 import pino from 'pino'
 import { test } from 'tap'
 import type { Blobs } from '../../src/upstreams/blobs.js'
-import { createWorld, granting, WELL_KNOWN } from './world.js'
+import { createWorld, granting, named, WELL_KNOWN } from './world.js'
 
 test('a disk that fails is told with its error, and the file is used all the same', async (t) => {
   const broken: Blobs = {
@@ -17,7 +17,7 @@ test('a disk that fails is told with its error, and the file is used all the sam
   const world = await createWorld({ blobs: broken, log })
   t.teardown(world.close)
   world.web.page(`p.example${WELL_KNOWN}`, { body: granting(['s1']) })
-  world.providers().want(['p.example'])
+  world.providers().want(named(['p.example']))
   await world.providers().settled()
   t.ok(world.providers().state('p.example')?.document)
   const told = lines.map((line) => JSON.parse(line)).find(({ level }) => level === 40)

@@ -109,6 +109,7 @@ export async function createWorld(settings: Partial<ProvidersOptions> & WorldSet
       clock,
       refreshMs: HOUR,
       concurrency: 8,
+      limits: () => ({ domainsPerUpstream: 10_000, bytes: 1024 ** 3 }),
       log,
       ...overrides,
     })
@@ -133,6 +134,11 @@ export async function createWorld(settings: Partial<ProvidersOptions> & WorldSet
       await rm(folder, { recursive: true, force: true })
     },
   }
+}
+
+/** Domains as one upstream names them. */
+export function named(domains: readonly string[], upstream = 'https://agent.example/mcp') {
+  return new Map([[upstream, domains]])
 }
 
 export const WELL_KNOWN = '/.well-known/adagents.json'

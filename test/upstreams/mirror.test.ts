@@ -24,7 +24,7 @@ for (const flavour of [
     t.equal(slice?.mode, 'wholesale')
     t.same(slice && sliceListing(slice, 249), row(249))
     t.match(upstreams.statuses(), [{ id: 'a', protocol: 'mcp', state: 'fresh', listings: 250 }])
-    t.same(upstreams.providerDomains(), ['tridentauto.example'])
+    t.same([...upstreams.providerDomains().values()], [['tridentauto.example']])
   })
 }
 

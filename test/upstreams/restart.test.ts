@@ -33,7 +33,7 @@ test('slices are in use again before any upstream is asked, and a poll keeps the
   const [slice] = upstreams.slices()
   t.match(slice, { upstream: 'a', feedVersion: 'v1', mode: 'wholesale' })
   t.same(slice && sliceListing(slice, 249), row(249))
-  t.same(upstreams.providerDomains(), ['tridentauto.example'])
+  t.same([...upstreams.providerDomains().values()], [['tridentauto.example']])
   const confirmedAt = upstreams.statuses()[0]?.confirmedAt ?? 0
   await until('a confirmation', () => (upstreams.statuses()[0]?.confirmedAt ?? 0) > confirmedAt)
   t.equal(feed.pages(), pages, 'no page was read again')

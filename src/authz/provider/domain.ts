@@ -18,6 +18,11 @@ export function providerDomain(text: string): string | undefined {
   return isIp || !registrable ? undefined : domain
 }
 
+/** What somebody registered: subdomains of one name are one stranger. */
+export function registrableDomain(domain: string): string {
+  return parse(domain, PRIVATE).domain ?? domain
+}
+
 /** Where the domain publishes its file. */
 export function wellKnownUrl(domain: string): string {
   return `https://${domain}/.well-known/adagents.json`

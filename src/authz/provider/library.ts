@@ -63,10 +63,15 @@ export function createLibrary(options: LibraryOptions) {
     return shelf.document?.digest === document.digest ? shelf.document : document
   }
 
+  /** Lets go of a document, wherever it lies: who asks next is given what is fetched then. */
+  function drop(digest: string): void {
+    for (const [url, { document }] of shelves) if (document?.digest === digest) shelves.delete(url)
+  }
+
   /** Forgets every file that nobody points to any more. */
   function retain(urls: ReadonlySet<string>): void {
     for (const url of shelves.keys()) if (!urls.has(url)) shelves.delete(url)
   }
 
-  return { get, restore, retain }
+  return { get, restore, drop, retain }
 }

@@ -26,7 +26,9 @@ export function nextAttempt(record: ProviderRecord, now: number, refreshMs: numb
     const ceiling = adopted && isDown ? MAX_RETRY_MS : MAX_RECHECK_MS
     return Math.min(regular, now + Math.min(ceiling, Math.max(MIN_RETRY_MS, now - problem.since)))
   }
-  const recheck = problem ? Math.min(regular, now + MAX_RECHECK_MS) : regular
+  // There will be room when something else leaves: until then another fetch would end the same way.
+  const isBroken = problem && problem.reason !== 'over_budget'
+  const recheck = isBroken ? Math.min(regular, now + MAX_RECHECK_MS) : regular
   // A hold that has run out is followed at the next attempt: past instants add nothing to the regular pace.
   const adoptAt = pending ? pending.since + POINTER_HOLD_MS : 0
   return adoptAt > now ? Math.min(recheck, adoptAt) : recheck

@@ -6,22 +6,27 @@
 import { setMaxListeners } from 'node:events'
 import pLimit from 'p-limit'
 import type { Clock } from '../../net/clock.js'
+import { createFairQueue } from '../../net/fair-queue.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../../upstreams/blobs.js'
+import { REASONS } from '../report/reasons.js'
 import type { ProviderState } from '../state.js'
 import { createArchive } from './archive.js'
-import { providerDomain } from './domain.js'
+import { providerDomain, registrableDomain } from './domain.js'
 import { createInspector } from './inspector.js'
 import { createLibrary } from './library.js'
 import { createLook } from './look.js'
 import { nextAttempt } from './pace.js'
-import { expired, type ProviderRecord, stateOf } from './record.js'
+import { evicted, expired, type ProviderRecord, stateOf } from './record.js'
+import { createRoom } from './room.js'
+import { createWanted, type NamedDomains, type Wanted } from './wanted.js'
 
 const DAY_MS = 24 * 3_600_000
-const MAX_PROVIDERS = 50_000 // rows name their providers freely: an upstream must not make us ask the whole world
 const SHARED_FRESH_MS = 300_000
 const FIRST_SWEEP_MS = 300_000
 const MIN_PAUSE_MS = 100
+const FETCH_MS = 10_000
+const LOADING = 8 // records read from disk at once
 
 export type ProvidersOptions = {
   send: Send
@@ -29,16 +34,33 @@ export type ProvidersOptions = {
   clock: Clock
   /** Time between refreshes of a provider that answers; at most a day (docs/protocol.md#provider-files). */
   refreshMs: number
-  /** Providers fetched at the same time. */
+  /** Providers fetched at the same time; half of them at most for one upstream, an eighth for one registrable domain. */
   concurrency: number
+  /** What strangers may cost, as of now. */
+  limits: () => ProviderLimits
   log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
   /** The operator's word that a changed pointer is right, which ends its hold. */
   confirmPointer?: (domain: string, url: string) => boolean
 }
 
+export type ProviderLimits = {
+  /** Domains that one upstream may have looked at. */
+  domainsPerUpstream: number
+  /** Of all files that are held, with what is made from them. */
+  bytes: number
+}
+
 export type Providers = ReturnType<typeof createProviders>
 
-type Held = { record: ProviderRecord; dueAt: number; busy: Promise<void>; loaded: boolean }
+type Held = {
+  record: ProviderRecord
+  dueAt: number
+  busy: Promise<void>
+  /** What an earlier run knew is back. */
+  loaded: Promise<void>
+  /** What others get to see, until something of it changes. */
+  state?: ProviderState
+}
 
 /** Equal marks, equal verdicts for as long as no window and no cap passes. */
 function mark({ document, problem, heldPointer }: ProviderState): string {
@@ -46,41 +68,59 @@ function mark({ document, problem, heldPointer }: ProviderState): string {
   return `${document?.digest ?? problem?.reason} ${document?.url} ${failing} ${heldPointer?.url}`
 }
 
-function seen({ record, dueAt }: Held): ProviderState {
-  return stateOf(record, Number.isFinite(dueAt) ? dueAt : undefined)
+/** The same object until something changes: whoever posts states to another thread posts news only. */
+function seen(entry: Held): ProviderState {
+  entry.state ??= stateOf(entry.record, Number.isFinite(entry.dueAt) ? entry.dueAt : undefined)
+  return entry.state
 }
 
-function badDomain(domain: string, since: number): ProviderState {
-  const message = 'not the name of a registrable domain'
-  return { domain, problem: { reason: 'bad_domain', message, since, passing: false } }
+/** Of a domain that is named and not looked at. */
+function unseen(domain: string, reason: 'bad_domain' | 'too_many_domains', since: number): ProviderState {
+  return { domain, problem: { reason, message: REASONS[reason], since, passing: false } }
 }
 
 export function createProviders(options: ProvidersOptions) {
   const { clock, log, blobs } = options
   const refreshMs = Math.min(options.refreshMs, DAY_MS)
   const held = new Map<string, Held>()
-  const bad = new Map<string, ProviderState>()
+  /** Named and not looked at: each says why. */
+  let unlooked: ReadonlyMap<string, ProviderState> = new Map()
+  let owners: Wanted['owners'] = new Map()
+  const wantedOf = createWanted()
   const listeners = new Set<(domain: string) => void>()
-  const limit = pLimit(options.concurrency)
+  const { concurrency, limits } = options
+  const fetching = createFairQueue({
+    total: concurrency,
+    perOwner: Math.max(1, concurrency >> 1),
+    perGroup: Math.max(1, concurrency >> 3),
+  })
+  const loading = pLimit(LOADING)
+  const room = createRoom({
+    bytes: () => limits().bytes,
+    ownersOf: (domain) => owners.get(domain) ?? [],
+    onEvicted: evict,
+  })
   const closing = new AbortController()
-  setMaxListeners(options.concurrency + 1, closing.signal) // one a request under way: no leak to warn of
+  setMaxListeners(concurrency + 1, closing.signal) // one a request under way: no leak to warn of
   const inspector = createInspector()
   const { examine } = inspector
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
   const look = createLook({ files, library, confirmPointer: options.confirmPointer })
   const archive = createArchive({ blobs, examine, now: clock.now })
+  let asked: { named: NamedDomains; perUpstream: number } | undefined
+  let refusing = false
   let wakeAt = Number.POSITIVE_INFINITY
   let cancelTimer = () => {}
   let cancelSweep = clock.after(FIRST_SWEEP_MS, () => void sweep())
 
   function states(): readonly ProviderState[] {
-    return [...bad.values(), ...[...held.values()].map(seen)]
+    return [...unlooked.values(), ...[...held.values()].map(seen)]
   }
 
   function state(domain: string): ProviderState | undefined {
     const entry = held.get(providerDomain(domain) ?? domain)
-    return entry ? seen(entry) : bad.get(domain)
+    return entry ? seen(entry) : unlooked.get(domain)
   }
 
   function locations(): Set<string> {
@@ -115,54 +155,89 @@ export function createProviders(options: ProvidersOptions) {
   function replace(entry: Held, record: ProviderRecord): void {
     const before = seen(entry)
     entry.record = record
-    entry.dueAt = nextAttempt(record, clock.now(), refreshMs)
+    setDue(entry, nextAttempt(record, clock.now(), refreshMs))
     const after = seen(entry)
     tell(before, after)
     if (mark(before) !== mark(after)) for (const listener of listeners) listener(record.domain)
+    room.changed(before, record.document)
+  }
+
+  function setDue(entry: Held, dueAt: number): void {
+    entry.dueAt = dueAt
+    delete entry.state
+  }
+
+  /** Good as it is, the document takes more than its share: without it nothing is proved. */
+  function evict(digest: string, users: readonly string[]): void {
+    library.drop(digest)
+    for (const domain of users) {
+      const entry = held.get(domain)
+      if (entry?.record.document?.digest === digest) replace(entry, evicted(entry.record, clock.now()))
+    }
   }
 
   async function load(entry: Held): Promise<void> {
     const { domain } = entry.record
-    entry.loaded = true
     const record = await archive.load(domain).catch((error) => {
       // Without its past the provider is one seen for the first time.
       log.warn({ domain, err: error }, 'provider record could not be read')
       return undefined
     })
-    if (!record) return
+    if (!record || !isWanted(entry)) return
     const { document, adopted } = record
     const sharedDocument = document && adopted?.location && library.restore(adopted.location, document)
     replace(entry, expired(sharedDocument ? { ...record, document: sharedDocument } : record, clock.now()))
+    if (entry.record.document)
+      setDue(entry, nextAttempt(entry.record, entry.record.checkedAt ?? 0, refreshMs))
+  }
+
+  function isWanted(entry: Held): boolean {
+    return !closing.signal.aborted && held.get(entry.record.domain) === entry
   }
 
   async function visit(entry: Held, anew: boolean): Promise<void> {
     const { domain } = entry.record
-    const wanted = () => !closing.signal.aborted && held.get(domain) === entry
-    if (!wanted()) return
+    if (!isWanted(entry)) return
     try {
-      if (!entry.loaded) {
-        await load(entry)
-        if (entry.record.document && !anew) {
-          entry.dueAt = nextAttempt(entry.record, entry.record.checkedAt ?? 0, refreshMs)
-          return
-        }
-      }
       const record = await look(entry.record, anew)
-      if (!wanted()) return
+      if (!isWanted(entry)) return
       replace(entry, record)
-      await archive.save(record)
+      await archive.save(entry.record)
     } catch (error) {
       // A failing disk, or a fault of ours: what is held in memory stays right, and the next visit tries again.
       log.warn({ domain, err: error }, 'provider could not be looked at or saved')
-      entry.dueAt = Math.min(entry.dueAt, nextAttempt(entry.record, clock.now(), refreshMs))
+      setDue(entry, Math.min(entry.dueAt, nextAttempt(entry.record, clock.now(), refreshMs)))
     }
   }
 
-  /** Visits of one provider follow one another; visits of all share the connections. */
+  /** A visit when the provider's turn comes: all share the connections, fairly. */
+  function fetch(entry: Held, anew: boolean): Promise<void> {
+    const { domain } = entry.record
+    const turn = { owners: owners.get(domain) ?? [], group: registrableDomain(domain) }
+    return fetching.run(turn, () => visit(entry, anew))
+  }
+
+  /** Visits of one provider follow one another. */
   function enqueue(entry: Held, anew: boolean): Promise<void> {
-    entry.dueAt = Number.POSITIVE_INFINITY
-    entry.busy = entry.busy.then(() => limit(() => visit(entry, anew))).finally(() => wakeBy(entry.dueAt))
+    setDue(entry, Number.POSITIVE_INFINITY)
+    entry.busy = entry.busy.then(() => fetch(entry, anew)).finally(() => wakeBy(entry.dueAt))
     return entry.busy
+  }
+
+  /** Takes up a provider: with the document of an earlier run, else with its first fetch. */
+  function open(domain: string): void {
+    const nothing = Promise.resolve()
+    const entry: Held = {
+      record: { domain },
+      dueAt: Number.POSITIVE_INFINITY,
+      busy: nothing,
+      loaded: nothing,
+    }
+    held.set(domain, entry)
+    entry.loaded = loading(() => load(entry))
+    entry.busy = entry.loaded
+      .then(() => (entry.record.document ? undefined : fetch(entry, false)))
+      .finally(() => wakeBy(entry.dueAt))
   }
 
   function wake(): void {
@@ -185,32 +260,71 @@ export function createProviders(options: ProvidersOptions) {
     cancelTimer = clock.after(at - clock.now(), wake)
   }
 
-  /** The providers that the feed's signals name, whole and now: others are let go of. */
-  function want(domains: Iterable<string>): void {
-    const wanted = new Set<string>()
-    bad.clear()
-    for (const text of domains) {
-      if (wanted.size + bad.size === MAX_PROVIDERS) {
-        log.warn({ limit: MAX_PROVIDERS }, 'more providers are named than are looked at')
-        break
-      }
-      const domain = providerDomain(text)
-      if (!domain) bad.set(text, badDomain(text, clock.now()))
-      else wanted.add(domain)
+  /** The providers that upstreams' signals name, whole and now: others are let go of. The same map again changes nothing. */
+  function want(named: NamedDomains): void {
+    const perUpstream = limits().domainsPerUpstream
+    if (named === asked?.named && perUpstream === asked.perUpstream) return
+    asked = { named, perUpstream }
+    const wanted = wantedOf(named, {
+      perUpstream,
+      isHeld: (domain) => held.has(domain),
+    })
+    owners = wanted.owners
+    const before = room.bytes()
+    for (const [domain, entry] of held) {
+      if (owners.has(domain)) continue
+      held.delete(domain)
+      room.changed(seen(entry), undefined)
     }
-    for (const domain of held.keys()) if (!wanted.has(domain)) held.delete(domain)
-    for (const domain of wanted) {
-      if (held.has(domain)) continue
-      const entry: Held = { record: { domain }, dueAt: 0, busy: Promise.resolve(), loaded: false }
-      held.set(domain, entry)
-      void enqueue(entry, false)
+    for (const domain of owners.keys()) if (!held.has(domain)) open(domain)
+    room.reassign()
+    if (room.bytes() < before) lookAgainForRoom()
+    const now = clock.now()
+    const kept = (domain: string, reason: 'bad_domain' | 'too_many_domains'): [string, ProviderState] => {
+      const known = unlooked.get(domain)
+      return [domain, known?.problem?.reason === reason ? known : unseen(domain, reason, now)]
     }
+    unlooked = new Map([
+      ...[...wanted.bad].map((domain) => kept(domain, 'bad_domain')),
+      ...[...wanted.refused].map((domain) => kept(domain, 'too_many_domains')),
+    ])
+    tellRefused(wanted.refused.size)
     library.retain(locations())
+  }
+
+  /** Something left: files that had no room may have it now. */
+  function lookAgainForRoom(): void {
+    for (const entry of held.values()) {
+      if (entry.record.problem?.reason === 'over_budget' && Number.isFinite(entry.dueAt))
+        setDue(entry, clock.now())
+    }
+    wakeBy(clock.now())
+  }
+
+  function tellRefused(count: number): void {
+    if (count > 0 !== refusing)
+      log.warn(
+        { refused: count, limit: limits().domainsPerUpstream },
+        'domains beyond the share of their upstreams',
+      )
+    refusing = count > 0
   }
 
   /** Resolves when each wanted provider has a document from an earlier run or an answer to its first fetch. */
   async function settled(): Promise<void> {
     await Promise.all([...held.values()].map(({ busy }) => busy))
+  }
+
+  /** The same, but of those without a document from an earlier run, none is waited for longer than one fetch may take. */
+  async function readOnce(): Promise<void> {
+    await Promise.all([...held.values()].map(({ loaded }) => loaded))
+    await new Promise<void>((resolve) => {
+      const cancel = clock.after(FETCH_MS, resolve)
+      void settled().then(() => {
+        cancel()
+        resolve()
+      })
+    })
   }
 
   /** Looks at the provider now; undefined when it is not wanted. */
@@ -247,5 +361,5 @@ export function createProviders(options: ProvidersOptions) {
     listeners.clear()
   }
 
-  return { want, settled, states, state, onChange, refresh, close }
+  return { want, settled, readOnce, states, state, onChange, refresh, close }
 }

@@ -92,6 +92,13 @@ export function withdrawn(record: ProviderRecord, failure: Failure): ProviderRec
   return rest
 }
 
+/** The document is let go of, good as it is: it takes more room than there is for it. */
+export function evicted(record: ProviderRecord, now: number): ProviderRecord {
+  const message = 'the file takes more room than its share of limits.provider_bytes'
+  const { document, confirmedAt, ...rest } = record
+  return { ...rest, problem: { reason: 'over_budget', message, since: now, passing: false } }
+}
+
 /** A changed pointer is on hold and its target was not asked for: whatever is held goes on. */
 export function holding(record: ProviderRecord, now: number): ProviderRecord {
   if (record.document) return { ...record, checkedAt: now }

@@ -17,5 +17,9 @@ export const REASONS: Readonly<Record<Unauthorized | Unverifiable, string>> = {
   rollback: 'the file is older than the one last held, and that one is gone',
   bad_domain: 'the domain of the provider is no registrable domain name',
   expired: 'the last good file is past its cap: 24 hours of failures, or 7 days unconfirmed',
+  too_many_domains:
+    'the agents that name this domain name more than limits.provider_domains_per_upstream allows',
+  over_budget:
+    'files of this registrable domain, or of all domains that its agents name, take more than their share of limits.provider_bytes',
   pending: 'the file has not been fetched yet',
 }

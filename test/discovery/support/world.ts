@@ -59,7 +59,15 @@ export async function openWorld(
   const store = await openStore({ url: `file:${folder}`, now: clock.now, onProblem: () => {} })
   const { blobs } = store
   const log = { info: () => {}, warn: () => {} }
-  const providers = createProviders({ send, blobs, clock, refreshMs: 3_600_000, concurrency: 8, log })
+  const providers = createProviders({
+    send,
+    blobs,
+    clock,
+    refreshMs: 3_600_000,
+    concurrency: 8,
+    limits: () => ({ domainsPerUpstream: 100, bytes: 1024 ** 3 }),
+    log,
+  })
   const upstreams = createUpstreams({
     ...{ send, blobs, clock, random: Math.random, onTrouble: () => {} },
     referencesFor: () => [],

@@ -1,0 +1,111 @@
+/**
+ * Work for many owners through few places, so that nobody waits for another's share: whoever has the least under way is
+ * next, and within one owner the group that waited longest. An owner is who asked for the work, a group what it goes to.
+ */
+export type Turn = {
+  /** Whoever asked: it is done at the turn of the first of them, and counts for that one. */
+  owners: readonly string[]
+  group: string
+}
+
+export type FairQueueOptions = {
+  /** Tasks under way at once: in all, for one owner, and in one group of one owner. */
+  total: number
+  perOwner: number
+  perGroup: number
+}
+
+export type FairQueue = ReturnType<typeof createFairQueue>
+
+type Entry = { start(done: () => void): void; isStarted: boolean }
+type Group = { underWay: number; waiting: Entry[] }
+/** Groups stand in the order of their turns. */
+type Owner = { underWay: number; groups: Map<string, Group> }
+
+const NOBODY: readonly string[] = [''] // work without an owner shares one turn
+
+export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions) {
+  /** Owners stand in the order of their turns. */
+  const owners = new Map<string, Owner>()
+  let underWay = 0
+  let waiting = 0
+
+  function groupOf(owner: string, name: string): Group {
+    const { groups } = owners.get(owner) ?? { groups: new Map<string, Group>() }
+    if (!owners.has(owner)) owners.set(owner, { underWay: 0, groups })
+    const group = groups.get(name) ?? { underWay: 0, waiting: [] }
+    groups.set(name, group)
+    return group
+  }
+
+  /** The owner's next group with work and a place; groups that are done are forgotten on the way. */
+  function nextGroup({ groups }: Owner): string | undefined {
+    for (const [name, group] of groups) {
+      while (group.waiting[0]?.isStarted) group.waiting.shift() // at the turn of another of its owners
+      if (group.waiting.length === 0) {
+        if (group.underWay === 0) groups.delete(name)
+      } else if (group.underWay < perGroup) return name
+    }
+    return undefined
+  }
+
+  function next(): { ownerName: string; owner: Owner; groupName: string; group: Group } | undefined {
+    let found: ReturnType<typeof next>
+    for (const [ownerName, owner] of owners) {
+      if (owner.underWay >= Math.min(perOwner, found?.owner.underWay ?? perOwner)) continue
+      const groupName = nextGroup(owner)
+      const group = groupName === undefined ? undefined : owner.groups.get(groupName)
+      if (groupName !== undefined && group) found = { ownerName, owner, groupName, group }
+      else if (owner.groups.size === 0) owners.delete(ownerName)
+    }
+    return found
+  }
+
+  /** Whoever had a turn stands last. */
+  function rotate<T>(map: Map<string, T>, name: string, value: T): void {
+    map.delete(name)
+    map.set(name, value)
+  }
+
+  function startWaiting(): void {
+    while (underWay < total && waiting > 0) {
+      const turn = next()
+      if (!turn) return
+      const { ownerName, owner, groupName, group } = turn
+      const entry = group.waiting.shift() as Entry
+      rotate(owners, ownerName, owner)
+      rotate(owner.groups, groupName, group)
+      entry.isStarted = true
+      waiting -= 1
+      underWay += 1
+      owner.underWay += 1
+      group.underWay += 1
+      entry.start(() => {
+        underWay -= 1
+        owner.underWay -= 1
+        group.underWay -= 1
+        startWaiting()
+      })
+    }
+  }
+
+  return {
+    /** Runs the task when its turn comes, and gives what it gives. */
+    run<T>(turn: Turn, task: () => Promise<T>): Promise<T> {
+      return new Promise((resolve, reject) => {
+        const entry: Entry = {
+          isStarted: false,
+          start(done) {
+            task().finally(done).then(resolve, reject)
+          },
+        }
+        waiting += 1
+        for (const owner of turn.owners.length > 0 ? turn.owners : NOBODY)
+          groupOf(owner, turn.group).waiting.push(entry)
+        startWaiting()
+      })
+    },
+    /** Tasks whose turn has not come. */
+    waiting: () => waiting,
+  }
+}

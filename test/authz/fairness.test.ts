@@ -1,0 +1,118 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import { createWanted } from '../../src/authz/provider/wanted.js'
+import { createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
+
+const invented = (count: number, suffix = '.example') =>
+  Array.from({ length: count }, (_, i) => `x${i}${suffix}`)
+
+test('60,000 invented domains fill the share of their upstream and nobody else is refused', async (t) => {
+  const upstreams = new Map([
+    ['hostile', invented(60_000)],
+    ['honest', ['p.example', 'q.example']],
+  ])
+  const { owners, refused } = createWanted()(upstreams, { perUpstream: 100_000, isHeld: () => false })
+  t.equal(owners.size, 50_000, 'in all')
+  t.same([owners.get('p.example'), owners.get('q.example')], [['honest'], ['honest']])
+  t.ok(refused.size > 0 && [...refused].every((domain) => domain.startsWith('x')))
+})
+
+test('subdomains of one name leave the others of their upstream room, and growing costs nothing that is held', async (t) => {
+  const wantedOf = createWanted()
+  const domains = [...invented(500, '.evil.example'), 'z.example']
+  const few = wantedOf(named(domains), { perUpstream: 10, isHeld: () => false })
+  t.ok(few.owners.has('z.example'))
+  t.equal(few.owners.size, 10)
+  const grown = wantedOf(named(['a.example', ...domains]), {
+    perUpstream: 10,
+    isHeld: (domain) => few.owners.has(domain),
+  })
+  t.same([...grown.owners.keys()].sort(), [...few.owners.keys()].sort())
+})
+
+test('whoever names no more than an equal share has every name looked at', async (t) => {
+  const seed = Date.now() % 2 ** 31
+  t.comment(`seed ${seed}`)
+  const names = fc.array(
+    fc.nat({ max: 60_000 }).map((n) => `d${n}.example`),
+    { maxLength: 60 },
+  )
+  fc.assert(
+    fc.property(names, names, fc.integer({ min: 1, max: 40 }), (one, two, perUpstream) => {
+      const hostile = invented(60_000)
+      const named = new Map([
+        ['hostile', hostile],
+        ['one', one],
+        ['two', two],
+      ])
+      const { owners, refused } = createWanted()(named, { perUpstream: 1_000_000, isHeld: () => false })
+      for (const domain of [...one, ...two]) if (!owners.has(domain)) throw new Error(domain)
+      const small = createWanted()(
+        new Map([
+          ['one', one],
+          ['two', two],
+        ]),
+        { perUpstream, isHeld: () => false },
+      )
+      const distinct = new Set(one)
+      if (distinct.size <= perUpstream)
+        for (const domain of distinct) if (!small.owners.has(domain)) throw new Error(domain)
+      if (small.owners.size > 2 * perUpstream || owners.size + refused.size === 0) throw new Error('too many')
+    }),
+    { seed, numRuns: 3 },
+  )
+})
+
+test('a file without room is let go of, told, and looked at again when there is room', async (t) => {
+  const hosts = ['p.example', 'a.evil.example', 'b.evil.example', 'c.evil.example']
+  const world = await createWorld({ hosts, limits: () => ({ domainsPerUpstream: 100, bytes: 3_000_000 }) })
+  t.teardown(world.close)
+  const padded = (what: string) => ({ body: granting(['s1'], { what, pad: 'x'.repeat(900_000) }) })
+  for (const host of hosts) world.web.page(`${host}${WELL_KNOWN}`, padded(host))
+  world.providers().want(named(hosts))
+  await world.providers().settled()
+  const states = () =>
+    Object.fromEntries(
+      world
+        .providers()
+        .states()
+        .map(({ domain, document, problem }) => [domain, document ? 'held' : problem?.reason]),
+    )
+  const { 'p.example': honest, ...others } = states()
+  t.equal(honest, 'held')
+  t.same(Object.values(others).sort(), ['held', 'held', 'over_budget'])
+
+  world.jump(HOUR)
+  const gone = Object.keys(others).find((domain) => others[domain] === 'held') as string
+  world.providers().want(named(hosts.filter((host) => host !== gone)))
+  world.jump(1_000)
+  world.runDue()
+  await world.providers().settled()
+  t.same(Object.values(states()), ['held', 'held', 'held'])
+})
+
+test('a document that many providers point to counts once and leaves all of them together', async (t) => {
+  const pointing = Array.from({ length: 20 }, (_, i) => `p${i}.example`)
+  const world = await createWorld({
+    hosts: [...pointing, 'network.example'],
+    limits: () => ({ domainsPerUpstream: 100, bytes: 400_000 }),
+  })
+  t.teardown(world.close)
+  for (const host of pointing)
+    world.web.page(`${host}${WELL_KNOWN}`, {
+      body: { authoritative_location: 'https://network.example/all' },
+    })
+  world.web.page('network.example/all', { body: granting(['s1'], { pad: 'x'.repeat(300_000) }) })
+  world.providers().want(named(pointing))
+  await world.providers().settled()
+  t.ok(
+    world
+      .providers()
+      .states()
+      .every(({ document }) => document),
+  )
+  world.web.page('network.example/all', { body: granting(['s1'], { pad: 'x'.repeat(500_000) }) })
+  world.jump(DAY)
+  await world.providers().refresh('p0.example')
+  t.equal(world.providers().state('p0.example')?.problem?.reason, 'over_budget')
+})

@@ -1,0 +1,103 @@
+import { hash } from 'node:crypto'
+import { test } from 'tap'
+import { createWeb } from '../authz/world.js'
+import { startTributary } from '../support/listing-registry.js'
+import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+
+const OPERATOR = 'operator-key'
+const HANGING = 300
+const BIG = 12
+const WELL_KNOWN = '/.well-known/adagents.json'
+
+function row(domain: string) {
+  return {
+    signal_ref: { scope: 'data_provider', data_provider_domain: domain, signal_id: 's' },
+    signal_agent_segment_id: `segment_${domain}`,
+    name: `Signal of ${domain}`,
+    description: 'People who were seen',
+    signal_type: 'marketplace',
+    deployments: [{ type: 'platform', platform: 'the-trade-desk', is_live: false }],
+    pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: 2, currency: 'USD' }],
+  }
+}
+
+const file = (url: string, more: object = {}) => ({
+  signals: [{ id: 's', name: 'S', value_type: 'binary' }],
+  authorized_agents: [{ url, authorized_for: 'x', authorization_type: 'signal_ids', signal_ids: ['s'] }],
+  ...more,
+})
+
+async function until(holds: () => Promise<boolean>, ms: number): Promise<boolean> {
+  for (const end = Date.now() + ms; Date.now() < end; ) {
+    if (await holds()) return true
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return false
+}
+
+test('an upstream that names hanging, invented and huge providers takes nothing from another', async (t) => {
+  const hanging = Array.from({ length: HANGING }, (_, i) => `hang${i}.example`)
+  const big = Array.from({ length: BIG }, (_, i) => `sub${i}.evil.example`)
+  const web = await createWeb()
+  t.teardown(web.close)
+  let hung = 0
+  for (const host of hanging) {
+    web.page(`${host}${WELL_KNOWN}`, () => {
+      hung += 1
+    })
+  }
+  const hostile = await startMcpAgent(wholesaleAgent(hanging.map(row), 'v1').handle)
+  const huge = await startMcpAgent(wholesaleAgent(big.map(row), 'v1').handle)
+  for (const each of [hostile, huge]) t.teardown(each.close)
+  for (const host of big)
+    web.page(`${host}${WELL_KNOWN}`, { body: file(huge.url, { host, pad: 'x'.repeat(400_000) }) })
+
+  // The honest agent shows its rows once the hostile one's providers take every place that they can get.
+  const rows = wholesaleAgent([row('honest.example')], 'v1')
+  const handle: TaskHandler = (task, args) =>
+    task === 'get_signals' && hung === 0 ? undefined : rows.handle(task, args)
+  const honest = await startMcpAgent(handle)
+  t.teardown(honest.close)
+  web.page(`honest.example${WELL_KNOWN}`, { body: file(honest.url, { pad: 'x'.repeat(400_000) }) })
+
+  const { url } = await startTributary(t, {
+    upstreams: [
+      { id: 'hostile', url: hostile.url, protocol: 'mcp' },
+      { id: 'huge', url: huge.url, protocol: 'mcp' },
+      { id: 'honest', url: honest.url, protocol: 'mcp' },
+    ],
+    defaults: { refresh: '1s' },
+    limits: { provider_domains_per_upstream: 100, provider_bytes: '2MiB' },
+    egress: {
+      allow_networks: ['127.0.0.0/8'],
+      hosts: Object.fromEntries([...big, ...hanging, 'honest.example'].map((host) => [host, web.origin])),
+    },
+    callers: {
+      anonymous: 'metadata',
+      keys: [{ id: 'op', token_sha256: hash('sha256', OPERATOR, 'hex'), role: 'operator' }],
+    },
+  })
+  const headers = { authorization: `Bearer ${OPERATOR}` }
+  const reasonOf = async (domain: string) => {
+    const answer = (await (await fetch(`${url}/explain?ref=${domain}/s`, { headers })).json()) as {
+      reason: string
+      signal?: { offers: { evidence?: { reason?: string } }[] }
+    }
+    return answer.signal?.offers[0]?.evidence?.reason ?? answer.reason
+  }
+  const isPresent = async () => (await reasonOf('honest.example')) === 'present'
+
+  t.ok(await until(isPresent, 8_000), 'the honest signal is there before one hanging fetch has ended')
+  t.ok(hung > 0 && hung <= 16, `${hung} hanging fetches at once`)
+  const anyOf = async (domains: readonly string[], reason: string) =>
+    (await Promise.all(domains.map(reasonOf))).includes(reason)
+  t.ok(await until(() => anyOf(big, 'over_budget'), 5_000), 'huge files of one domain do not fit their share')
+  t.ok(await until(() => anyOf(hanging, 'too_many_domains'), 5_000), 'invented domains are beyond the share')
+  t.ok(await isPresent(), 'the honest signal stays')
+  const metrics = await (await fetch(`${url}/metrics`, { headers })).text()
+  t.match(metrics, /tributary_providers\{state="too_many_domains"\} 200/)
+  t.match(metrics, /tributary_providers\{state="over_budget"\} \d+/)
+  t.match(metrics, /tributary_provider_bytes \d+/)
+  t.ok(Number(/tributary_provider_bytes (\d+)/.exec(metrics)?.[1]) <= 2 * 1024 * 1024)
+})
