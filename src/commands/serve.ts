@@ -1,10 +1,10 @@
 /** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
 import { readFile } from 'node:fs/promises'
-import { type DestinationStream, pino } from 'pino'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/reload.js'
 import { loadConfig } from '../config/load.js'
 import { systemClock } from '../net/clock.js'
+import { createLog } from '../operations/log.js'
 import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { CommandFailure } from './failure.js'
@@ -12,21 +12,11 @@ import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
-/** What a log line must never hold, wherever an object brings it along. */
-const SECRETS = ['authorization', 'token', 'cookie', 'headers', 'credentials', 'password']
-
 export type ServeOptions = { config: string; sandboxSignals: number | undefined }
 
 async function productVersion(): Promise<string> {
   const file = new URL('../../../package.json', import.meta.url)
   return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
-}
-
-function createLog(destination: DestinationStream & { isTTY?: boolean }) {
-  // On a terminal the table is what people read; only trouble joins it.
-  const level = destination.isTTY ? 'warn' : 'info'
-  const paths = SECRETS.flatMap((name) => [name, `*.${name}`, `*.*.${name}`])
-  return pino({ level, redact: { paths, censor: '[secret]' } }, destination)
 }
 
 function curl(url: string, sandbox: boolean): string {

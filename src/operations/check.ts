@@ -3,6 +3,7 @@
  * nothing is written, and what is missing has its reason (`tributary check`).
  */
 import { pino } from 'pino'
+import { shownUrl } from '../adcp/redaction.js'
 import type { Providers } from '../authz/provider/providers.js'
 import { isSettled, opening } from '../composition/opening.js'
 import { createSources } from '../composition/sources.js'
@@ -102,7 +103,7 @@ function reportOf(
     revision: config.revision,
     signals: snapshot.shown.length,
     registries: upstreams.registries().map(({ url, agents = 0, problem }) => ({
-      url,
+      url: shownUrl(url),
       agents,
       ...(problem && { problem }),
     })),
@@ -110,7 +111,7 @@ function reportOf(
       const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = statuses.get(id) ?? {}
       const { published = 0, reasons = [], hint } = given.find((each) => each.upstream === id) ?? {}
       return {
-        ...{ id, url, source, state, published, dropped },
+        ...{ id, url: shownUrl(url), source: shownUrl(source), state, published, dropped },
         ...(protocol && { protocol }),
         rows: listings,
         ...(problem && { problem }),
@@ -118,7 +119,7 @@ function reportOf(
         ...(hint && { hint }),
       }
     }),
-    excluded: excluded.map(({ url, reason }) => ({ url, reason })),
+    excluded: excluded.map(({ url, reason }) => ({ url: shownUrl(url), reason })),
     providers: states.map(({ domain, document, problem }) => ({
       domain,
       ...(document && { url: document.url }),

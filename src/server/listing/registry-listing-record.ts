@@ -4,6 +4,7 @@
  */
 
 import { isRecord } from '../../adcp/json.js'
+import { shownUrl } from '../../adcp/redaction.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import { REASONS } from '../../feed/incomplete.js'
 import type { Tool } from '../../upstreams/agent/tool-survey.js'
@@ -138,13 +139,6 @@ function capabilitiesOf({ status, tools = [] }: Measured): Record<string, unknow
   }
 }
 
-function withoutUser(url: string): string {
-  const parsed = new URL(url)
-  parsed.username = ''
-  parsed.password = ''
-  return parsed.href
-}
-
 /** An upstream of ours. `listed` is how a registry describes it, for the parts that we do not measure. */
 export function upstreamRecord(
   entry: RosterEntry,
@@ -152,7 +146,7 @@ export function upstreamRecord(
   listed: AgentRecord | undefined,
 ): AgentRecord {
   const protocol = measured.status?.protocol ?? entry.protocol
-  const endpoint = withoutUser(entry.url)
+  const endpoint = shownUrl(entry.url)
   const member = listed?.member ?? (entry.member && { slug: entry.member })
   return {
     name: entry.name,
