@@ -48,7 +48,7 @@ export type Explained =
   | { kind: 'no_caller'; caller: string }
 
 export type ExplainSources = UpstreamSources & {
-  feed: Pick<Feed, 'current' | 'lookup'>
+  feed: Pick<Feed, 'current' | 'lookup' | 'preparing'>
   publishedAt(): number | undefined
   judge(): Judge
   provider(domain: string): CompiledProvider
@@ -163,12 +163,12 @@ export function createExplainer(sources: ExplainSources) {
   }
 
   /** The same, as one caller's request would see it. */
-  function seen(told: Told, { caller, ref: _, ...selection }: Question): Told | undefined {
+  async function seen(told: Told, { caller, ref: _, ...selection }: Question): Promise<Told | undefined> {
     if (caller === undefined || told.reason !== 'present' || !told.signal) return told
     const { anonymous } = sources.callers()
     const reader = readerOf(caller, sources.callers())
     if (!reader) return undefined
-    const view = explainView({ feed, signal: told.signal, reader, anonymous, selection })
+    const view = await explainView({ feed, signal: told.signal, reader, anonymous, selection, now: now() })
     if (view.access === 'none') return { ...told, reason: 'hidden_from_caller', view }
     const [first] = view.filtered_by
     if (first) return { ...told, reason: 'filtered_out', detail: first, view }
@@ -177,7 +177,7 @@ export function createExplainer(sources: ExplainSources) {
 
   return {
     async explain(question: Question): Promise<Explained> {
-      const told = seen(await tell(question), question)
+      const told = await seen(await tell(question), question)
       if (!told) return { kind: 'no_caller', caller: question.caller ?? '' }
       const { agentUrls, ...rest } = told
       const snapshot = feed.current()

@@ -2,6 +2,7 @@
  * What one caller sees of a signal that is in the feed (docs/decisions.md#callers): the same rules that answer its
  * requests are asked, one criterion at a time, so that the one that leaves the signal out has a name.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { SignalRef } from '../adcp/reference.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Feed } from '../feed/feed.js'
@@ -46,16 +47,21 @@ function criteria({ filters = {}, destinations, countries }: Selection): [name: 
 }
 
 export type ViewInput = {
-  feed: Pick<Feed, 'lookup'>
+  feed: Pick<Feed, 'lookup' | 'preparing'>
+  now: number
   signal: SignalExplanation
   reader: Reader
   anonymous: ViewCallers['anonymous']
   selection: Selection
 }
 
-export function explainView({ feed, signal, reader, anonymous, selection }: ViewInput): ViewExplanation {
+/** Looks at the whole feed for each criterion, in portions between which others are served. */
+export async function explainView(input: ViewInput): Promise<ViewExplanation> {
+  const { feed, signal, reader, anonymous, selection, now } = input
   const refs = [signal.ref as SignalRef]
-  const isThere = (asked: Selection) => {
+  const isThere = async (asked: Selection) => {
+    const work = feed.preparing(asked, reader, now)
+    while (work && !work.next().done) await nextTurn()
     const page = feed.lookup({ ...asked, refs }, reader)
     return page.kind === 'page' && page.count > 0
   }
@@ -63,12 +69,12 @@ export function explainView({ feed, signal, reader, anonymous, selection }: View
   const seesPrices = reader.visibility === 'full'
   const priced = signal.offers.some(({ fate, pricing_options }) => fate === 'stands' && pricing_options > 0)
   const granted = reader.grants.flatMap((grant) => destinationKey(grant) ?? [])
+  const filteredBy: string[] = []
+  for (const [name, asked] of criteria(selection)) if (!(await isThere(asked))) filteredBy.push(name)
   return {
     caller: reader.caller,
     access: isDenied ? 'none' : seesPrices ? 'full' : 'without_prices',
-    filtered_by: criteria(selection)
-      .filter(([, asked]) => !isThere(asked))
-      .map(([name]) => name),
+    filtered_by: filteredBy,
     prices: priced ? (seesPrices ? 'shown' : 'hidden') : 'none',
     activation_keys: signal.deployments
       .filter(({ is_live }) => is_live)

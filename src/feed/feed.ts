@@ -28,6 +28,7 @@ import type {
 import { createShelf, type Retention } from './shelf.js'
 import type { Steps } from './steps.js'
 import type { View } from './view.js'
+import { createViewCache } from './view-cache.js'
 
 export type FeedOptions = {
   /** Shared by all replicas, and kept over restarts. */
@@ -155,11 +156,17 @@ function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint3
   return lowerBound(entries, isThere ? below + 1 : below)
 }
 
+/** What a cursor is bound to: the query and the caller. */
+function bindingOf(criteria: Criteria, { caller, visibility, account = '' }: Reader): string {
+  return JSON.stringify([criteria.tuple, caller, visibility, account])
+}
+
 export function createFeed({ cursorSecret, retain }: FeedOptions) {
   const cursors = createCursors(cursorSecret)
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
+  const filtered = createViewCache()
   const shelf = createShelf<Held>(retain)
-  const publicLayer = createLayer({ name: PUBLIC, shelf, isBuiltOn: true })
+  const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
 
   /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
@@ -171,7 +178,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       overlays.delete(account)
     }
     for (const [account, own] of accounts) {
-      const layer = overlays.get(account) ?? createLayer({ name: account, shelf, isBuiltOn: false })
+      const layer = overlays.get(account) ?? createLayer({ name: account, shelf, filtered, isBuiltOn: false })
       overlays.set(account, layer)
       layer.publish(own.snapshot, own.gaps, now)
     }
@@ -193,6 +200,10 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       !isUnconfirmed(overlay.gaps)
     return same ? { sight: open, scope: 'public' } : { sight: overlay, scope: 'account' }
   }
+
+  /** A snapshot that a walk may still be on. */
+  const held = (id: string, { account }: Reader, now: number) =>
+    publicLayer.find(id, now) ?? overlayOf(account)?.find(id, now)
 
   function retained(id: string, criteria: Criteria, reader: Reader, now: number): Answering | undefined {
     const open = publicLayer.find(id, now)
@@ -242,7 +253,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     const criteria = criteriaOf(query)
     const latest = current(criteria, reader)
     if (!latest) return NOT_READY
-    const binding = JSON.stringify([criteria.tuple, reader.caller, reader.visibility, reader.account ?? ''])
+    const binding = bindingOf(criteria, reader)
     const place = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
     if (query.cursor !== undefined && !place) return { kind: 'refused', error: BAD_CURSOR }
 
@@ -298,15 +309,25 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   }
 
   /**
-   * What comes before an answer to a reader who names countries, in portions: rows may have to be merged again. Done to
-   * its end, the answer takes no longer than any other. Undefined when there is nothing to do.
+   * What comes before an answer to a reader who narrows the feed, in portions: every signal is looked at, and rows may
+   * have to be merged again for the countries that are named. Done to its end, the answer takes no longer than any other.
+   * Undefined when there is nothing to do.
    */
-  function preparing(query: Selection, reader: Reader): Steps<void> | undefined {
-    if (!query.countries) return undefined
+  function preparing(
+    query: Selection & Pick<WholesaleQuery, 'cursor'>,
+    reader: Reader,
+    now: number,
+  ): Steps<void> | undefined {
+    const { filters, destinations, countries, cursor } = query
+    if (!filters && !destinations && !countries && reader.grants.length === 0) return undefined
     const criteria = criteriaOf(query)
-    const layers = [publicLayer.current(), overlayOf(reader.account)?.current()]
+    const layers = new Set([publicLayer.current(), overlayOf(reader.account)?.current()])
+    const place = cursor === undefined ? undefined : cursors.read(cursor, bindingOf(criteria, reader))
+    if (place) layers.add(held(place.snapshot, reader, now))
+    const due = [...layers].filter((one) => one !== undefined && !one.knows(criteria, reader))
+    if (due.length === 0) return undefined
     return (function* () {
-      for (const held of layers) if (held) yield* held.seeing(criteria, reader)
+      for (const one of due) if (one) yield* one.seeing(criteria, reader)
     })()
   }
 

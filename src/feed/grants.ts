@@ -10,7 +10,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import type { Steps } from './steps.js'
+import { PORTION, type Steps } from './steps.js'
 import { destinationFlags, shownDeployments } from './view.js'
 
 export type Grants = {
@@ -29,13 +29,26 @@ export type Grants = {
 
 const NONE: Grants = { name: '', holds: () => false, keysOf: () => [] }
 
+/** The name of what a reader is granted; empty when that is nothing. Equal names, equal grants. */
+export function grantsName(reader: Reader): string {
+  if (reader.grants.length === 0 || reader.visibility === 'metadata') return ''
+  return grantedKeys(reader).join(' ')
+}
+
+function grantedKeys({ grants }: Reader): string[] {
+  return grants
+    .map(destinationKey)
+    .filter((key) => key !== undefined)
+    .sort()
+}
+
 /** `criteria` choose which deployments and offers of a signal are shown at all. */
 export function createGrants(
   snapshot: Snapshot,
   reader: Reader,
   { countries, destinations }: Pick<Criteria, 'countries' | 'destinations'>,
 ): Grants {
-  const granted = reader.grants.map(destinationKey).filter((key) => key !== undefined)
+  const granted = grantedKeys(reader)
   if (granted.length === 0 || reader.visibility === 'metadata') return NONE
   const flags = destinationFlags(snapshot, granted)
   const wanted = destinations && destinationFlags(snapshot, destinations)
@@ -79,10 +92,10 @@ export function createGrants(
       wordsOf(entry).forEach((word, place) => {
         if (word !== 0) found.push(order, place, word)
       })
-      if (narrowing.isDue()) yield
+      if (order % PORTION === PORTION - 1 || narrowing.isDue()) yield
     }
     return found.length === 0 ? '' : digestText(Uint32Array.from(found))
   }
 
-  return { name: granted.sort().join(' '), holds, keysOf, digest }
+  return { name: granted.join(' '), holds, keysOf, digest }
 }

@@ -6,21 +6,22 @@ import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import type { Gap } from './gap.js'
-import { createGrants, type Grants } from './grants.js'
+import { createGrants, type Grants, grantsName } from './grants.js'
 import type { Reader } from './query.js'
 import type { Shelf } from './shelf.js'
 import { drained, type Steps } from './steps.js'
 import { type View, viewOf } from './view.js'
+import type { ViewCache } from './view-cache.js'
 
 /** A snapshot with the views that were asked of it. */
 export type Held = {
   readonly snapshot: Snapshot
   readonly gaps: readonly Gap[]
   see(criteria: Criteria, reader: Reader): Sight
+  /** Whether `see` has nothing to work out. */
+  knows(criteria: Criteria, reader: Reader): boolean
   /** The same in portions: seen to the end, `see` has it at once. */
   seeing(criteria: Criteria, reader: Reader): Steps<Sight>
-  /** Memory of the views that are remembered. */
-  viewBytes(): number
 }
 
 /** What a reader is shown of a tuple. */
@@ -34,26 +35,28 @@ export type Sight = {
   readonly secret: string
 }
 
-const VIEW_BYTES = 32 * 1024 * 1024 // eight whole views of a million signals; most are far smaller
 const MOST_VIEWS = 2_000
 
-function hold(snapshot: Snapshot, gaps: readonly Gap[]): Held {
-  const views = new LRUCache<string, View>({
-    max: MOST_VIEWS,
-    maxSize: VIEW_BYTES,
-    sizeCalculation: ({ entries }) => (entries === snapshot.shown ? 64 : 64 + entries.byteLength),
-  })
+function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Held {
+  const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // these share the snapshot's own column
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 
   const viewKey = ({ tuple }: Criteria, { visibility }: Reader) => `${visibility} ${tuple}`
-  const secretKey = ({ tuple }: Criteria, { name }: Grants) => JSON.stringify([name, tuple])
+  const secretKey = ({ tuple }: Criteria, name: string) => JSON.stringify([name, tuple])
+
+  const viewAt = (key: string) => whole.get(key) ?? filtered.get(snapshot.id, key)
+
+  function keep(key: string, view: View): void {
+    if (view.entries === snapshot.shown) whole.set(key, view)
+    else filtered.set(snapshot.id, key, view)
+  }
 
   /** What was seen before. */
   function seen(criteria: Criteria, reader: Reader): Sight | undefined {
-    const view = views.get(viewKey(criteria, reader))
+    const view = viewAt(viewKey(criteria, reader))
     if (!view) return undefined
     const grants = createGrants(snapshot, reader, criteria)
-    const secret = grants.digest ? secrets.get(secretKey(criteria, grants)) : ''
+    const secret = grants.digest ? secrets.get(secretKey(criteria, grants.name)) : ''
     return secret === undefined ? undefined : { snapshot, gaps, view, grants, secret }
   }
 
@@ -61,28 +64,37 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[]): Held {
     const known = seen(criteria, reader)
     if (known) return known
     const key = viewKey(criteria, reader)
-    const view = views.get(key) ?? (yield* viewOf(snapshot, criteria, reader.visibility === 'full'))
-    views.set(key, view)
+    const made = viewAt(key) ?? (yield* viewOf(snapshot, criteria, reader.visibility === 'full'))
+    const view = viewAt(key) ?? made // another request for the same may have been first
+    keep(key, view)
     const grants = createGrants(snapshot, reader, criteria)
     const secret = grants.digest ? yield* grants.digest(view.entries) : ''
-    if (grants.digest) secrets.set(secretKey(criteria, grants), secret)
+    if (grants.digest) secrets.set(secretKey(criteria, grants.name), secret)
     return { snapshot, gaps, view, grants, secret }
   }
 
   const see = (criteria: Criteria, reader: Reader) =>
     seen(criteria, reader) ?? drained(seeing(criteria, reader)) // what was seen needs no generator
 
-  return { snapshot, gaps, see, seeing, viewBytes: () => views.calculatedSize }
+  /** Without working out the grants themselves: this is asked before every answer. */
+  function knows(criteria: Criteria, reader: Reader): boolean {
+    if (!viewAt(viewKey(criteria, reader))) return false
+    const name = grantsName(reader)
+    return name === '' || secrets.has(secretKey(criteria, name))
+  }
+
+  return { snapshot, gaps, see, seeing, knows }
 }
 
 export type LayerOptions = {
   name: string
   shelf: Shelf<Held>
+  filtered: ViewCache
   /** Each snapshot is built on the one before; those of an account are built on the public ones. */
   isBuiltOn: boolean
 }
 
-export function createLayer({ name, shelf, isBuiltOn }: LayerOptions) {
+export function createLayer({ name, shelf, filtered, isBuiltOn }: LayerOptions) {
   let current: Held | undefined
 
   function replace(next: Held | undefined, now: number): void {
@@ -92,7 +104,8 @@ export function createLayer({ name, shelf, isBuiltOn }: LayerOptions) {
 
   return {
     /** Replaces the current snapshot at once. */
-    publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) => replace(hold(snapshot, gaps), now),
+    publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) =>
+      replace(hold(snapshot, gaps, filtered), now),
     /** There is no current snapshot any more; walks on retained ones go on. */
     withdraw: (now: number) => replace(undefined, now),
     /** The current or retained snapshot of that id; undefined when it is gone. */

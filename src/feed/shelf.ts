@@ -13,8 +13,8 @@ export type Retention = {
   bytes: number
 }
 
-/** What is kept of a layer: a snapshot with the views that were asked of it. */
-type Kept = { readonly snapshot: Snapshot; viewBytes(): number }
+/** What is kept of a layer: a snapshot. The views that were asked of it have a budget of their own. */
+type Kept = { readonly snapshot: Snapshot }
 
 type Entry<T> = { layer: string; held: T; at: number; bytes: number }
 
@@ -35,7 +35,7 @@ export function createShelf<T extends Kept>({ ms, bytes: most }: Retention) {
   /** Only those in which somebody walks are worth keeping. */
   const walked = new WeakSet<Snapshot>()
 
-  const bytes = () => entries.reduce((sum, one) => sum + one.bytes + one.held.viewBytes(), 0)
+  const bytes = () => entries.reduce((sum, one) => sum + one.bytes, 0)
 
   function evict(now: number): void {
     entries = entries.filter(({ at }) => now - at < ms)

@@ -4,15 +4,15 @@
  * Prices that a reader may not see never decide which signals it gets, as the choice would tell them.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
-import { matchesDestination } from '../merge/deployments.js'
+import { destinationMatcher, matchesDestination } from '../merge/deployments.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
-import { digestText } from '../snapshot/digest.js'
+import { createDigest, digestText } from '../snapshot/digest.js'
 import { WORDS } from '../snapshot/keys.js'
 import { pushWords } from '../snapshot/row-words.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { countryFlags, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
-import type { Steps } from './steps.js'
+import { PORTION, type Steps } from './steps.js'
 
 export type View = {
   /** Entries, in key order. */
@@ -34,7 +34,7 @@ function flags(words: readonly string[], passes: (word: string) => boolean): Uin
 
 /** One flag for each destination of the snapshot: whether it is one of the asked. */
 export function destinationFlags({ deployments }: Snapshot, asked: readonly string[]): Uint8Array {
-  return flags(deployments.destinations, (deployed) => asked.some((one) => matchesDestination(deployed, one)))
+  return flags(deployments.destinations, destinationMatcher(asked))
 }
 
 /** The deployments of a narrowed row that are shown to whoever asked for destinations. */
@@ -64,8 +64,9 @@ function tests(snapshot: Snapshot, { types, providers, countries }: Criteria): T
     found.push((entry) => wanted[facts.type[entry] as number] === 1)
   }
   if (providers) {
-    const byName = flags(facts.providers, (name) => providers.includes(name))
-    const byDomain = flags(facts.domains, (domain) => providers.includes(domain))
+    const asked = new Set(providers)
+    const byName = flags(facts.providers, (name) => asked.has(name))
+    const byDomain = flags(facts.domains, (domain) => asked.has(domain))
     found.push(
       (entry) =>
         byName[facts.provider[entry] as number] === 1 || byDomain[facts.domain[entry] as number] === 1,
@@ -117,10 +118,16 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean)
   return found
 }
 
-function digestOf(column: Uint32Array, entries: Uint32Array): string {
-  const words = createColumn(u32, entries.length * WORDS)
-  for (const entry of entries) pushWords(words, column, entry)
-  return digestText(words.finish())
+function* digestOf(column: Uint32Array, entries: Uint32Array): Steps<string> {
+  const words = createColumn(u32, Math.min(entries.length, PORTION) * WORDS)
+  const digest = createDigest()
+  for (let first = 0; first < entries.length; first += PORTION) {
+    for (const entry of entries.subarray(first, first + PORTION)) pushWords(words, column, entry)
+    digest.update(words.finish())
+    words.clear()
+    yield
+  }
+  return digest.text()
 }
 
 /** Digests of rows of which a tuple shows a part: deployments elsewhere and offers for elsewhere take no part. */
@@ -135,9 +142,9 @@ function* partDigests(
   const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
   const structure = createColumn(u32, entries.length * WORDS * 2)
   const pricing = createColumn(u32, entries.length * WORDS)
-  for (const entry of entries) {
+  for (const [order, entry] of entries.entries()) {
     const narrowed = narrowing.factsOf(entry)
-    if (narrowing.isDue()) yield
+    if (order % PORTION === PORTION - 1 || narrowing.isDue()) yield
     if (narrowed) {
       pushWords(structure, narrowed.core)
       for (const one of shownDeployments(narrowed, criteria.destinations)) pushWords(structure, one.words)
@@ -161,7 +168,8 @@ export function* viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: bool
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
   const narrowing = createNarrowing(snapshot, criteria.countries)
   const found = createColumn(u32, 0)
-  for (const entry of shown) {
+  for (const [order, entry] of shown.entries()) {
+    if (order % PORTION === PORTION - 1) yield
     if (!all.every((passes) => passes(entry))) continue
     const narrowed = offered.length > 0 ? narrowing.factsOf(entry) : undefined
     if (narrowing.isDue()) yield
@@ -174,6 +182,9 @@ export function* viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: bool
   if (criteria.countries || criteria.destinations) {
     return { entries, ...(yield* partDigests(snapshot, entries, criteria, narrowing)) }
   }
-  const whole = (column: Uint32Array) => digestOf(column, entries)
-  return { entries, structure: whole(digests.structure), pricing: whole(digests.pricing) }
+  return {
+    entries,
+    structure: yield* digestOf(digests.structure, entries),
+    pricing: yield* digestOf(digests.pricing, entries),
+  }
 }

@@ -56,6 +56,17 @@ export function matchesDestination(deployed: string, asked: string): boolean {
   return asked === deployed.slice(0, account)
 }
 
+/** `matchesDestination` for any of many, in the time of one. */
+export function destinationMatcher(asked: readonly string[]): (deployed: string) => boolean {
+  const exact = new Set(asked)
+  const anyAccount = new Set(asked.map((one) => one.split('#', 1)[0] as string))
+  return (deployed) => {
+    if (exact.has(deployed)) return true
+    const account = deployed.indexOf('#')
+    return account < 0 ? anyAccount.has(deployed) : exact.has(deployed.slice(0, account))
+  }
+}
+
 function isBetter(candidate: Deployment, held: Omit<Deployment, 'activation_key'>): boolean {
   if (candidate.is_live !== held.is_live) return candidate.is_live
   if (candidate.is_live) return false

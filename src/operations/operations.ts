@@ -86,7 +86,11 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
   const sendToUpstreams = tracedSend(metrics.metered(send))
   const departures = createDepartures()
   const { explain } = createExplainer({
-    feed: { current: () => parts().feed.current(), lookup: (...asked) => parts().feed.lookup(...asked) },
+    feed: {
+      current: () => parts().feed.current(),
+      lookup: (...asked) => parts().feed.lookup(...asked),
+      preparing: (...asked) => parts().feed.preparing(...asked),
+    },
     publishedAt: () => publishedAt,
     judge: () => parts().verdicts.judge(),
     provider: (domain) => parts().verdicts.provider(domain),

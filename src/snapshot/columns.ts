@@ -26,6 +26,8 @@ export type Column<T extends Numbers> = {
   push(value: number): void
   /** Values so far. */
   length(): number
+  /** Begins anew, in the same memory. */
+  clear(): void
   /** The values in memory of exactly their size. */
   finish(): T
 }
@@ -48,6 +50,9 @@ export function createColumn<T extends Numbers>(make: (length: number) => T, cap
       length += 1
     },
     length: () => length,
+    clear() {
+      length = 0
+    },
     finish: () => (length === values.length ? values : sized(length)),
   }
 }

@@ -1,5 +1,5 @@
 /** SHA-256 as this room uses it: short words for columns, text for tokens. */
-import { type BinaryLike, hash } from 'node:crypto'
+import { type BinaryLike, createHash, hash } from 'node:crypto'
 
 /** The first 128 bits, as numbers that fit a column. Text out of the hash costs a fifth of a Buffer out of it. */
 export function digestWords(content: NodeJS.ArrayBufferView | string): readonly number[] {
@@ -16,4 +16,13 @@ export function digestWords(content: NodeJS.ArrayBufferView | string): readonly 
 /** 128 bits for a token: nobody finds two contents with one. */
 export function digestText(content: NodeJS.ArrayBufferView | string): string {
   return hash('sha256', content as BinaryLike, 'base64url').slice(0, 22)
+}
+
+/** The same over content that comes in portions. */
+export function createDigest() {
+  const sum = createHash('sha256')
+  return {
+    update: (content: NodeJS.ArrayBufferView) => void sum.update(content),
+    text: () => sum.digest('base64url').slice(0, 22),
+  }
 }

@@ -32,8 +32,8 @@ test('rows that countries narrow are merged in portions, and what follows is the
     ['DE', 'beta'],
   ] as const) {
     const countries = [country]
-    t.ok(portions(prepared.preparing({ countries }, buyer)) >= SIGNALS / 64)
-    t.equal(portions(prepared.preparing({ countries }, buyer)), 0, 'it is done once')
+    t.ok(portions(prepared.preparing({ countries }, buyer, 0)) >= SIGNALS / 64)
+    t.equal(portions(prepared.preparing({ countries }, buyer, 0)), 0, 'it is done once')
     const answer = ask(prepared, { countries })
     t.same(answer, ask(straight, { countries }))
     const sellers = answer.signals.flatMap(({ ext }) => ext.tributary.offers.map((offer) => offer.upstream))
@@ -44,8 +44,8 @@ test('rows that countries narrow are merged in portions, and what follows is the
 
 test('where nothing is narrowed there is nothing to prepare', (t) => {
   const feed = twoSellers()
-  t.equal(feed.preparing({}, buyer), undefined)
-  t.equal(portions(feed.preparing({ countries: ['DE', 'US'] }, buyer)), 0)
+  t.equal(feed.preparing({}, buyer, 0), undefined)
+  t.equal(portions(feed.preparing({ countries: ['DE', 'US'] }, buyer, 0)), 0)
   const [row] = ask(feed, { countries: ['DE', 'US'] }).signals
   t.same(row, ask(feed, {}).signals[0], 'it is shown as it stands')
   t.end()

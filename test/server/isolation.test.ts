@@ -52,7 +52,7 @@ function leaking(feed: FixtureFeed): FixtureFeed {
     current: feed.current,
     wholesale: (query, reader, now) => feed.wholesale(query, anybody(reader), now),
     see: (query, reader) => feed.see(query, anybody(reader)),
-    preparing: (query, reader) => feed.preparing(query, anybody(reader)),
+    preparing: (query, reader, now) => feed.preparing(query, anybody(reader), now),
   }
 }
 

@@ -28,7 +28,11 @@ export type SignalsFeed = {
   current(): unknown
   wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
   /** Work that has to be done before an answer, in portions between which others are served. */
-  preparing(query: Selection, reader: Reader): Iterator<unknown> | undefined
+  preparing(
+    query: Selection & { cursor?: string },
+    reader: Reader,
+    now: number,
+  ): Iterator<unknown> | undefined
 }
 
 /** Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
@@ -164,7 +168,9 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   }
 
   function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
-    const work = feed.preparing(selectionOf(input), reader)
+    const cursor = cursorOf(input)
+    const query = { ...selectionOf(input), ...(cursor !== undefined && { cursor }) }
+    const work = feed.preparing(query, reader, context.now)
     if (!work || work.next().done) return prepared(input, reader, context)
     return inTurns(work).then(() => prepared(input, reader, context))
   }
