@@ -2,9 +2,10 @@ import { pino } from 'pino'
 import { test } from 'tap'
 import { createPublisher } from '../../src/composition/publisher.js'
 import type { World, Worlds } from '../../src/composition/world.js'
-import { createFeed } from '../../src/feed/feed.js'
+
 import { systemClock } from '../../src/net/clock.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
+import { emptyFeed } from '../feed/feed-of.js'
 import { listing, sliceOf } from '../feed/world.js'
 import { until } from '../support/upstream-world.js'
 
@@ -42,7 +43,7 @@ function movableWorlds() {
 function opened(t: Test, isBroken: (build: number) => boolean) {
   const { worlds, rows } = movableWorlds()
   const builder = createBuilderHost()
-  const feed = createFeed({ cursorSecret: 'secret', retain: { count: 4, ms: 60_000 } })
+  const feed = emptyFeed()
   let builds = 0
   const publisher = createPublisher({
     ...{ worlds, feed, clock: systemClock, random: () => 0, log: pino({ level: 'silent' }) },
