@@ -1,25 +1,56 @@
 /**
- * Steps that cannot pass, each with the reason. The run fails when a step fails that is not listed here, and says so
- * when a listed one passes, so that this list stays true. docs/conformance.md is the same list for people.
+ * Steps that fail and may, one by one, each with the reason. An exception that passes, or that names no step, fails the
+ * run: this list cannot outlive its reasons.
  */
-const SIGNING = 'request signing is not offered, and get_adcp_capabilities does not declare it'
-const PROBE = 'the runner’s raw probe speaks MCP to the A2A endpoint; over MCP the storyboard passes'
+import { RELEASE } from './storyboards.js'
+
+const PROBE = 'the runner’s raw probe speaks MCP to the A2A endpoint; over MCP the step passes'
 const UNPRICED =
-  'the runner holds a 3.1 answer against the 3.0.6 schema, where a signal without a price of its own cannot be said'
+  'the SDK names no release (adcp_major_version alone), is answered by 3.1, and holds that against 3.0.6, which has no signal without a price'
 const FIXTURE =
-  'the step sends a segment id of the storyboard author’s own agent instead of one that get_signals returned'
+  'the step sends the segment id of its author’s own agent; the variant of the storyboard with our ids is below'
+const DROPPED =
+  'the SDK’s A2A client drops the answer of a task in state `failed`, with the error in it; over MCP it reads the error'
+const TEXT = 'not yet: the text tells the best match by name, without its handle'
+const PIN = 'not yet: a 3.0 pin is answered without a version, and a prerelease pin by the newest release'
+const CONFLICT = 'not yet: the error names its field and a way out'
+const ROWS =
+  'not yet: errors of a row name their place from the root of the request, and the row its account’s status'
+const CLEARED = 'not yet: an empty set is left out instead of echoed'
 
-const DESTINATION =
-  'the step activates on a destination and for an account of the storyboard author’s own world, which no upstream serves'
+const A2A_SDK = '3.1 a2a @adcp/sdk'
+const CONFIGS = 'notification-config rejections'
 
-/** Storyboard or `storyboard/step` -> reason. */
+const both = (rest, reason) => ['mcp', 'a2a'].map((transport) => [rest(transport), reason])
+
+/** `release transport storyboard step` -> reason. */
 export const EXCEPTIONS = new Map([
-  ['signed_requests', SIGNING],
-  ['security_baseline/probe_api_key', PROBE],
-  ['security_baseline/assert_mechanism', PROBE],
-  ['signal_marketplace/governance_denied/get_signals_list', UNPRICED],
-  ['signals_baseline/activate_on_agent', DESTINATION],
-  ['signal_marketplace/activate_on_platform', DESTINATION],
-  ['signal_owned/activate_on_platform', FIXTURE],
-  ['signal_owned/activate_on_agent', FIXTURE],
+  [`${RELEASE} a2a security_baseline probe_api_key`, PROBE],
+  [`${RELEASE} a2a security_baseline assert_mechanism`, PROBE],
+  ...both((over) => `${RELEASE} ${over} signal_owned search_owned_signals`, UNPRICED),
+  ...both((over) => `${RELEASE} ${over} signal_owned activate_on_platform`, FIXTURE),
+  [`${A2A_SDK} get_signals: failed`, DROPPED],
+  [`${A2A_SDK} activate_signal: failed`, DROPPED],
+  [`${A2A_SDK} get_task_status: failed`, DROPPED],
+  [`${A2A_SDK} sync_accounts: failed`, DROPPED],
+  ['3.1 mcp @modelcontextprotocol/sdk get_signals: completed, brief, by its text alone', TEXT],
+  ['3.1 a2a @a2a-js/sdk 0.3 get_signals: completed, brief, by its text alone', TEXT],
+  ['3.1 a2a @a2a-js/sdk 1.x get_signals: completed, brief, by its text alone', TEXT],
+  ...both((over) => `3.2 ${over} pins that 3.2 makes strict a 3.0 pin is echoed`, PIN),
+  ...both((over) => `3.2 ${over} pins that 3.2 makes strict a prerelease that is not served is refused`, PIN),
+  ...both(
+    (over) =>
+      `3.1 ${over} idempotency of sync_accounts another one under its key is a conflict that echoes nothing`,
+    CONFLICT,
+  ),
+  ...both(
+    (over) => `3.1 ${over} notification-config lifecycle an empty array clears it and is echoed`,
+    CLEARED,
+  ),
+  ...both(
+    (over) => `3.1 ${over} ${CONFIGS} a type that is not anchored at accounts is refused, at its place`,
+    ROWS,
+  ),
+  ...both((over) => `3.1 ${over} ${CONFIGS} a second entry of one subscriber is refused, at its place`, ROWS),
+  ...both((over) => `3.1 ${over} ${CONFIGS} the row says rejected`, ROWS),
 ])

@@ -1,29 +1,58 @@
 /**
- * Conformance: the protocol's public storyboards, its fuzzer and the 0.3 client, over both transports, against a
- * Tributary that is started for it. One line a storyboard; exit code 1 when a step fails that exceptions.js does not list.
+ * Conformance: the protocol's public storyboards, its fuzzer, checks of our own and the official clients, over both
+ * transports, against a Tributary that is started for it. Prints a line a row, writes docs/conformance.md, and exits with
+ * 1 when the run does not hold (judge.js) or the page was out of date.
  */
-import { runLegacyClient } from './legacy-client.js'
+import { runClients } from './clients/run.js'
+import { EXCEPTIONS } from './exceptions.js'
+import { runFuzzer } from './fuzzer.js'
+import { judge } from './judge.js'
+import { runLifecycles } from './lifecycles/run.js'
+import { count } from './outcome.js'
+import { writePage } from './page.js'
+import { SCHEMAS_ABSENT } from './schemas.js'
 import { KEYS, startTributary } from './server.js'
-import { runFuzzer, runStoryboards } from './storyboards.js'
+import { runStoryboards } from './storyboards.js'
 
-const tributary = await startTributary()
-let unexpected = 0
+const TRANSPORTS = ['mcp', 'a2a']
 
-async function run(part) {
-  const result = await part
-  unexpected += result.unexpected
-  for (const line of result.lines) console.log(line)
+/** What has to have run: a part that gives nothing is no success. */
+const EXPECTED = ['storyboards', 'fuzzer', 'lifecycles', 'clients'].flatMap((part) =>
+  TRANSPORTS.map((transport) => ({ part, transport })),
+)
+
+async function runAgainst({ url }) {
+  const rows = []
+  for (const transport of TRANSPORTS) {
+    const key = KEYS[transport]
+    rows.push(...(await runStoryboards(url, transport, key)))
+    rows.push(...(await runFuzzer(url, transport, key, KEYS.other)))
+    rows.push(...(await runLifecycles(url, transport, { own: key, other: KEYS.other })))
+  }
+  return rows
 }
 
+function line(row) {
+  const counts = ['passed', 'failed', 'skipped']
+    .map((outcome) => `${count(row, outcome)} ${outcome}`)
+    .join(', ')
+  return `${row.transport}  ${row.release.padEnd(14)}${row.name.padEnd(58)}${counts}`
+}
+
+const tributary = await startTributary()
+let rows
 try {
-  for (const protocol of ['mcp', 'a2a']) {
-    const url = `${tributary.url}/${protocol}`
-    await run(runStoryboards(url, protocol, KEYS[protocol]))
-    await run(runFuzzer(url, protocol, KEYS[protocol], KEYS.other))
-  }
-  await run(runLegacyClient(tributary.url, KEYS.a2a))
+  rows = await runAgainst(tributary)
 } finally {
   await tributary.close()
 }
-console.log(unexpected === 0 ? 'Conformance holds.' : `${unexpected} unexpected failures.`)
-process.exitCode = unexpected === 0 ? 0 : 1
+rows.push(...(await runClients()))
+
+for (const row of rows) console.log(line(row))
+if (SCHEMAS_ABSENT) console.log(`skipped: ${SCHEMAS_ABSENT}`)
+const faults = judge(rows, EXCEPTIONS, EXPECTED)
+for (const fault of faults) console.log(`FAULT ${fault}`)
+const isStale = writePage(rows, EXCEPTIONS)
+if (isStale) console.log('docs/conformance.md was out of date and has been written.')
+console.log(faults.length === 0 && !isStale ? 'Conformance holds.' : 'Conformance does not hold.')
+process.exit(faults.length === 0 && !isStale ? 0 : 1) // clients keep connections open

@@ -1,6 +1,6 @@
 /**
- * A Tributary of its own for each run: the sandbox federation, a fresh folder, a free port, no anonymous callers.
- * Each transport has its own key, so that what one leaves behind does not meet the other.
+ * A Tributary of its own: a fresh folder, a free port, no anonymous callers. Each transport has its own key, so that what
+ * one leaves behind does not meet the other.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -23,8 +23,8 @@ async function freePort() {
   return port
 }
 
-/** JSON is YAML. */
-function configuration(port, folder) {
+/** JSON is YAML. `more` says which world is federated. */
+function configuration(port, folder, more) {
   const keys = Object.entries(KEYS).map(([id, token]) => ({
     id,
     token_sha256: createHash('sha256').update(token).digest('hex'),
@@ -40,7 +40,7 @@ function configuration(port, folder) {
     registries: [{ url: 'https://registry.signalcommons.example', refresh: '1m' }],
     callers: { anonymous: 'deny', keys },
     storage: { url: `file:${folder}` },
-    sandbox: true,
+    ...more,
   }
 }
 
@@ -58,13 +58,14 @@ async function untilReady(url, server) {
   throw new Error(`Tributary was not ready in ${READY_MS / 1_000} s`)
 }
 
-export async function startTributary() {
+/** `more`: settings beside listen, registries, callers and storage; by default the demo world is federated. */
+export async function startTributary(more = { sandbox: true }) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-conformance-'))
   const port = await freePort()
   const config = join(folder, 'tributary.json')
-  await writeFile(config, JSON.stringify(configuration(port, join(folder, 'data'))))
+  await writeFile(config, JSON.stringify(configuration(port, join(folder, 'data'), more)))
   const server = spawn(process.execPath, [MAIN, 'serve', '--config', config], {
-    stdio: ['ignore', 'ignore', 'inherit'],
+    stdio: ['ignore', 'ignore', 'ignore'],
   })
   const ended = new Promise((resolve) => server.once('exit', resolve))
   const url = `http://127.0.0.1:${port}`

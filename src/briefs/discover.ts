@@ -154,7 +154,7 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
     const taskId = await later?.submit(inquiry, input, reader, contextId)
     if (taskId === undefined) return undefined
     if (typeof taskId !== 'string') return { kind: 'refused', error: taskId } as const
-    const message = 'Upstreams are still working on it. Ask get_task_status for the result.'
+    const message = `Upstreams are still working on it: poll get_task_status with task_id ${taskId}.`
     return { kind: 'answer', status: 'submitted', message, fields: { task_id: taskId } } as const
   }
 

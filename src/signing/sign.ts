@@ -14,8 +14,7 @@ export type SigningKey = {
 
 export type SignedHeaders = Record<string, string>
 
-/** What the key signs with. Throws for a key of another kind. */
-export function algorithmOf({ privateKey }: SigningKey): Algorithm {
+function algorithmOf({ privateKey }: SigningKey): Algorithm {
   const type = privateKey.asymmetricKeyType
   if (type === 'ed25519') return 'ed25519'
   const curve = privateKey.asymmetricKeyDetails?.namedCurve

@@ -1,0 +1,70 @@
+/** Asks every scenario of every official client and holds what the client made of it against what it means. */
+import { failed, passed } from '../outcome.js'
+import { KEYS } from '../server.js'
+import { caller } from '../wire.js'
+import { A2A_0_3, A2A_1 } from './a2a-sdk.js'
+import { ADCP_SDK_A2A, ADCP_SDK_MCP } from './adcp-sdk.js'
+import { MCP_SDK } from './mcp-sdk.js'
+import { finder, SCENARIOS } from './scenarios.js'
+import { openHeldWorld } from './world.js'
+
+const CLIENTS = [MCP_SDK, ADCP_SDK_MCP, A2A_0_3, A2A_1, ADCP_SDK_A2A]
+const PATIENCE_MS = 10_000
+
+function verdict(name, { status, code, named }, found) {
+  const wrong = [
+    ![status].flat().includes(found.status) && `status ${found.status}, not ${status}`,
+    code !== undefined && found.code !== code && `code ${found.code}, not ${code}`,
+    named && !found.taskId && 'the task is not named',
+  ].filter(Boolean)
+  return wrong.length === 0 ? passed(name) : failed(name, `${wrong.join('; ')}; ${found.text}`)
+}
+
+/** Whether somebody who reads the text alone could go on. */
+function textVerdict(name, needed, { data, text }) {
+  if (needed !== undefined && text.includes(needed)) return passed(name)
+  return failed(name, data && `${needed} is not in: ${text}`)
+}
+
+async function ask(client, scenario, request) {
+  const end = Date.now() + PATIENCE_MS
+  for (;;) {
+    const found = await client.ask(scenario.task, request)
+    if (!scenario.patient || found.status === scenario.want.status || Date.now() > end) return found
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+}
+
+async function runClient({ name, transport, open }) {
+  const world = await openHeldWorld()
+  const steps = []
+  try {
+    const call = caller(world.url, transport, KEYS.other)
+    const state = { find: finder(call) }
+    const client = await open(world.url, KEYS[transport])
+    for (const scenario of SCENARIOS) {
+      const step = `${scenario.task}: ${scenario.state}`
+      try {
+        scenario.before?.(world)
+        const request = await scenario.request(state)
+        const found = await ask(client, scenario, request)
+        scenario.learn?.(state, found, request)
+        steps.push(verdict(step, scenario.want, found))
+        if (client.readsText && scenario.text)
+          steps.push(textVerdict(`${step}, by its text alone`, scenario.text(found.data), found))
+      } catch (error) {
+        steps.push(failed(step, error.message))
+      } finally {
+        scenario.after?.(world)
+      }
+    }
+    await client.close()
+  } finally {
+    await world.close()
+  }
+  return { part: 'clients', release: '3.1', transport, name, steps }
+}
+
+export async function runClients() {
+  return await Promise.all(CLIENTS.map(runClient))
+}

@@ -1,0 +1,66 @@
+/**
+ * Checks of our own for what releases ask beyond the storyboards that the SDK carries: a lifecycle is a list of steps over
+ * one transport. Every answer that a step gets is also held against the schemas of all releases that are at hand.
+ */
+import { AssertionError } from 'node:assert'
+import { failed, passed } from '../outcome.js'
+import { createSchemas } from '../schemas.js'
+import { caller } from '../wire.js'
+import { ACTIVATION } from './activation.js'
+import { ENVELOPE } from './envelope.js'
+import { IDEMPOTENCY } from './idempotency.js'
+import { NOTIFICATION_CONFIGS } from './notification-configs.js'
+import { VERSIONS } from './versions.js'
+import { WHOLESALE_FEED } from './wholesale.js'
+
+const LIFECYCLES = [VERSIONS, ENVELOPE, WHOLESALE_FEED, IDEMPOTENCY, NOTIFICATION_CONFIGS, ACTIVATION].flat()
+
+async function runOne({ steps }, world) {
+  const told = []
+  const state = {}
+  for (const [name, step] of Object.entries(steps)) {
+    try {
+      await step(world, state)
+      told.push(passed(name))
+    } catch (error) {
+      const isDifference = error instanceof AssertionError && error.operator !== '=='
+      const found = isDifference
+        ? `: ${JSON.stringify(error.actual)}, not ${JSON.stringify(error.expected)}`
+        : ''
+      told.push(failed(name, `${error.message.split('\n')[0].replace(/:$/, '')}${found}`))
+    }
+  }
+  return told
+}
+
+/** `keys`: the caller's and another tenant's. */
+export async function runLifecycles(url, transport, keys) {
+  const schemas = createSchemas()
+  const faults = new Map(schemas.map(({ release }) => [release, []]))
+  let answers = 0
+  const checked = (key) => {
+    const call = caller(url, transport, key)
+    return async (task, args) => {
+      const answer = await call(task, args)
+      answers += 1
+      for (const { release, check } of schemas) {
+        const fault = check(task, answer)
+        if (fault) faults.get(release).push(fault)
+      }
+      return answer
+    }
+  }
+  const world = { call: checked(keys.own), other: checked(keys.other) }
+  const rows = []
+  for (const lifecycle of LIFECYCLES) {
+    const { name, release } = lifecycle
+    rows.push({ part: 'lifecycles', release, transport, name, steps: await runOne(lifecycle, world) })
+  }
+  for (const [release, found] of faults) {
+    const steps = [
+      found.length === 0 ? passed('every answer is valid') : failed('every answer is valid', found[0]),
+    ]
+    rows.push({ part: 'schemas', release, transport, name: 'schemas', steps, note: `${answers} answers` })
+  }
+  return rows
+}
