@@ -22,6 +22,7 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 import { createMetrics } from './metrics.js'
 import { overviewOf } from './overview.js'
 import { tracedSend } from './tracing.js'
+import { createWatchdog } from './watchdog.js'
 
 /** Made after us, asked only when somebody looks. */
 export type ObservedParts = {
@@ -83,6 +84,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
     },
     now,
   )
+  const watchdog = createWatchdog(metrics.registry)
   const sendToUpstreams = tracedSend(metrics.metered(send))
   const departures = createDepartures()
   const { explain } = createExplainer({
@@ -138,6 +140,9 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
     },
     buildFailed: metrics.buildFailed,
     shown: { operatorRegistry: metrics.registry, registryListing, explain, overview },
-    close: source.close,
+    close() {
+      watchdog.close()
+      source.close()
+    },
   }
 }

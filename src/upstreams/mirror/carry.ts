@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Collected } from '../rows/collect.js'
-import { digestOf } from '../rows/read-rows.js'
+import { digestOf } from '../rows/digest.js'
 import { createSlabWriter, slabRow } from '../rows/slab.js'
 import { type Listing, type Part, type Slice, sliceListing } from '../rows/slice.js'
 import { writeListing } from '../rows/written.js'

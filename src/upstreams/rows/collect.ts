@@ -3,6 +3,7 @@
  * Works in portions, so that an answer of any size never holds the event loop.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { wordsOf } from './digest.js'
 import { createDigestSet } from './digest-set.js'
 import { listingBytes, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createSlabWriter, type Slab, slabRow } from './slab.js'
@@ -58,11 +59,13 @@ export function createCollector() {
   }
 
   async function take(rows: ReadRows): Promise<Taken> {
+    const segments = wordsOf(rows.segments)
     let repeated = 0
     let at = 0
     for (const row of listingBytes(rows)) {
       if (at > 0 && at % PORTION === 0) await nextTurn()
-      if (seen.add(rows.segments[at] as bigint)) keep(row, rows.digests[at] as bigint)
+      if (seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number))
+        keep(row, rows.digests[at] as bigint)
       else {
         // One handle, one signal: activation could not tell two rows apart.
         const isNamed = refused.length < MAX_REFUSED

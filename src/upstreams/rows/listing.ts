@@ -11,7 +11,7 @@ import { bufferOf, countMembers, measure } from './json.js'
 import { modernise } from './legacy.js'
 import { createPruner } from './prune.js'
 import type { Listing } from './slice.js'
-import { writeListing } from './written.js'
+import { isWritten, writeListing } from './written.js'
 
 /** The largest row that is read when nothing else is said. */
 export const ROW_BYTES = 256 * 1024
@@ -30,8 +30,8 @@ export type Dropped =
   | `bad_${string}`
 
 export type ReadRow =
-  /** `text`: the listing as it is kept. */
-  | { kind: 'listing'; listing: Listing; text: string }
+  /** `bytes`: the listing as it is kept. */
+  | { kind: 'listing'; listing: Listing; bytes: Buffer }
   /** `row` as far as it could be read: who asks which row it was has nothing else to go by. */
   | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
 
@@ -88,5 +88,10 @@ export function readRow(raw: Uint8Array, maxBytes = ROW_BYTES): ReadRow {
   if (!conforms(row)) return { kind: 'dropped', reason: badField(), row: parsed }
   if (escaped && hasBadText(row)) return { kind: 'dropped', reason: 'control_characters', row: parsed }
   if (row.signal_ref?.scope === 'product') return { kind: 'dropped', reason: 'product_scope', row: parsed }
-  return { kind: 'listing', listing: row, text: writeListing(row) }
+  const isAsWritten = row === parsed && !escaped && isWritten(raw)
+  return {
+    kind: 'listing',
+    listing: row,
+    bytes: isAsWritten ? bufferOf(raw) : Buffer.from(writeListing(row)),
+  }
 }

@@ -2,8 +2,8 @@
  * The rows of one answer, read: validated, hashed, written one after another, what could not be read counted. It is
  * plain typed arrays, so that a thread can hand it over without a copy. Pure.
  */
-import { hash } from 'node:crypto'
 import { isRecord } from '../../adcp/json.js'
+import { putDigest, wordsOf } from './digest.js'
 import { boundedText } from './json.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import type { Listing, RefusedRow } from './slice.js'
@@ -37,10 +37,6 @@ export type RowBounds = {
   secrets?: readonly string[]
 }
 
-export function digestOf(bytes: Uint8Array | string): bigint {
-  return hash('sha256', bytes, 'buffer').readBigUInt64BE(0)
-}
-
 /** The names in a refused row: its segment, and its reference as `domain/id`, `url#id` or the bare id. */
 export function refusedRow(reason: Dropped, row: Readonly<Record<string, unknown>> = {}): RefusedRow {
   const ref = [row.signal_ref, row.signal_id].find(isRecord) ?? {}
@@ -71,10 +67,11 @@ export function readRows(
   elements: readonly Uint8Array[],
   { rowBytes = ROW_BYTES, secrets = [] }: RowBounds = {},
 ): ReadRows {
-  const texts: Buffer[] = []
-  const ends: number[] = []
-  const digests: bigint[] = []
-  const segments: bigint[] = []
+  const texts: Uint8Array[] = []
+  const ends = new Uint32Array(elements.length)
+  const digests = new BigUint64Array(elements.length)
+  const segments = new BigUint64Array(elements.length)
+  const [digestWords, segmentWords] = [wordsOf(digests), wordsOf(segments)]
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
@@ -91,19 +88,19 @@ export function readRows(
       drop(row.reason, row.row)
       continue
     }
-    const { listing, text } = row
-    if (secrets.some((secret) => text.includes(secret))) {
+    const { listing, bytes } = row
+    if (secrets.some((secret) => bytes.includes(secret))) {
       drop('holds_secret')
       continue
     }
-    const bytes = Buffer.from(text)
+    const at = texts.push(bytes) - 1
     end += bytes.byteLength
-    texts.push(bytes)
-    ends.push(end)
-    digests.push(digestOf(bytes))
-    segments.push(digestOf(listing.signal_agent_segment_id))
+    ends[at] = end
+    putDigest(digestWords, at, bytes)
+    putDigest(segmentWords, at, listing.signal_agent_segment_id)
     if (listing.signal_ref?.scope === 'data_provider') domains.add(listing.signal_ref.data_provider_domain)
   }
+  const count = texts.length
   const bytes = new Uint8Array(end) // its memory is its own, so that it can be handed over
   texts.reduce((at, text) => {
     bytes.set(text, at)
@@ -112,9 +109,9 @@ export function readRows(
   return {
     elements: elements.length,
     bytes,
-    ends: Uint32Array.from(ends),
-    digests: BigUint64Array.from(digests),
-    segments: BigUint64Array.from(segments),
+    ends: ends.subarray(0, count),
+    digests: digests.subarray(0, count),
+    segments: segments.subarray(0, count),
     domains: [...domains],
     dropped,
     refused,

@@ -3,6 +3,7 @@
  * because each is right only by the other: a row is written from what was validated, its reference first, so a row that
  * does not begin with a reference has none.
  */
+import { isUtf8 } from 'node:buffer'
 import type { SignalRef } from '../../adcp/reference.js'
 import type { Listing } from './slice.js'
 
@@ -20,6 +21,15 @@ function beginsWithRef(listing: Listing): boolean {
 export function writeListing(listing: Listing): string {
   const { signal_ref: ref } = listing
   return JSON.stringify(!ref || beginsWithRef(listing) ? listing : { signal_ref: ref, ...listing })
+}
+
+/**
+ * Whether a row that was validated as it came (nothing was left out or renamed, nothing stands in escapes) can be kept as
+ * it came: then its bytes say what was validated, and writing it again would cost more than parsing it did.
+ */
+export function isWritten(row: Uint8Array): boolean {
+  for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return false
+  return isUtf8(row)
 }
 
 /** The reference of a row that `writeListing` wrote; undefined when it has none. */
