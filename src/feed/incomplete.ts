@@ -64,6 +64,7 @@ export const REASONS: Record<UpstreamFailure, string> = {
   shrunken_feed: 'most of its signals are gone from its answer, which is believed when it says so again',
   incomplete_feed: 'it says itself that its feed is not complete',
   backing_off: 'it failed moments ago and is given time',
+  over_memory: 'its rows take too much memory',
   aborted: 'reading it was broken off',
   unknown_upstream: 'it has left the roster',
   not_enumerable: 'its signals can only be found by questions that nobody has given us',

@@ -16,6 +16,7 @@ import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
 import { partsOut } from './outages.js'
+import { OVER_MEMORY } from './walk.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
@@ -30,6 +31,8 @@ export type EnumerateOptions = {
   ask(task: string, args: Arguments): Promise<AgentOutcome>
   /** Waits; given as an argument so that tests need not. */
   sleep(ms: number): Promise<void>
+  /** Told how much has been gathered; false when it may not go on (upstreams/governor.ts). */
+  gathers?(rows: number, bytes: number): boolean
 }
 
 export type EnumerateOutcome = ({ kind: 'complete'; out: readonly Part[] } & Collected) | CallFailure
@@ -98,6 +101,7 @@ async function askWhole(
     if (outcome.kind !== 'answer') return outcome
     for (const part of partsOut(outcome.payload)) out.add(part)
     await collector.take(outcome.rows)
+    if (options.gathers?.(collector.rows(), collector.bytes()) === false) return OVER_MEMORY
     cursor = cursorOf(outcome.payload)
     if (!cursor || seen.has(cursor)) return undefined
     seen.add(cursor)

@@ -11,6 +11,7 @@ import {
   callFailed,
 } from '../agent/agent.js'
 import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from '../agent/dialect.js'
+import type { Share } from '../governor.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { carryParts } from './carry.js'
@@ -67,6 +68,9 @@ export type MirrorOptions = {
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
   sleep(ms: number): Promise<void>
   now(): number
+  /** What it may take of all that upstreams take together. */
+  share?: Share
+  maxRows?: number
 }
 
 function conditions(held: Held | undefined, now: number): Arguments {
@@ -90,7 +94,7 @@ type Found = Collected & Tokens & { out: readonly Part[] }
 
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
-  const { walkMs, dropAfterMs, refreshMs, alike } = options
+  const { walkMs, dropAfterMs, refreshMs, alike, share } = options
   const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   let takesFields = true // until it turns out that the agent refuses the question
@@ -157,6 +161,8 @@ export function createMirror(options: MirrorOptions) {
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
       ...{ walkMs, now },
+      ...(maxRows !== undefined && { maxRows }),
+      ...(share && { gathers: share.gathers }),
       page: (cursor) => {
         const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
         return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
@@ -171,6 +177,7 @@ export function createMirror(options: MirrorOptions) {
       seeds,
       pageSize,
       sleep,
+      ...(share && { gathers: share.gathers }),
       ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
     })
     if (outcome.kind === 'failed') return outcome
@@ -180,8 +187,7 @@ export function createMirror(options: MirrorOptions) {
     return settle(held, 'enumerated', outcome)
   }
 
-  /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */
-  async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+  async function read(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
     const outcome = await walk(held, dialect)
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
     if (outcome.kind === 'failed') return outcome
@@ -198,6 +204,15 @@ export function createMirror(options: MirrorOptions) {
     // A handler that breaks on every wholesale request says that it is unavailable: only a question tells the two apart.
     const asked = await question(held, dialect)
     return asked.kind === 'failed' && isTransient(error) ? errorFailure(error) : asked
+  }
+
+  /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */
+  async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+    if (held) share?.holds(held.slice)
+    const outcome = await read(held, dialect)
+    if (outcome.kind === 'replaced') share?.holds(outcome.held.slice)
+    share?.gathers(0, 0)
+    return outcome
   }
 
   return { refresh }

@@ -45,7 +45,15 @@ export type WalkOptions = {
   now(): number
   maxPages?: number
   maxRows?: number
+  /** Told how much has been gathered; false when it may not go on (upstreams/governor.ts). */
+  gathers?(rows: number, bytes: number): boolean
 }
+
+/** What a walk ends with when `gathers` says so. */
+export const OVER_MEMORY = callFailed(
+  'over_memory',
+  "its rows take more memory than anybody else's, and there is no more",
+)
 
 type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
 
@@ -154,11 +162,12 @@ async function passOnce(
     // The next page travels while this one is read.
     const coming = next.kind === 'more' ? page(next.cursor) : undefined
     const taken = await collector.take(answer.rows)
+    if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)
+    if (collector.bytes() > MAX_BYTES) return callFailed('too_large', `more than ${MAX_BYTES} bytes of rows`)
+    if (options.gathers?.(collector.rows(), collector.bytes()) === false) return OVER_MEMORY
     if (!coming) return { kind: 'complete', out: [...out], ...collector.finish(), ...tokens }
     const looping = guard.take(answer.payload, taken)
     const outcome = await coming
-    if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)
-    if (collector.bytes() > MAX_BYTES) return callFailed('too_large', `more than ${MAX_BYTES} bytes of rows`)
     if (looping) return looping
     if (outcome.kind === 'error') return callFailed('agent_error', `page ${pages + 1}: ${outcome.error.code}`)
     if (outcome.kind === 'failed') return outcome
