@@ -31,6 +31,7 @@ export function upstreamsSettings(config: Config): UpstreamsConfig {
     account: { brand: { domain: ownDomain(listen) }, operator: ownDomain(listen) },
     scopes: scopesOf(accountsOf(config)),
     defaults: { ...defaults, walkMs: limits.walkMs },
+    limits,
   }
 }
 

@@ -12,6 +12,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
 import { createUpstreamMeter, type UpstreamMeter } from './upstream-calls.js'
 
 const MAX_LABELLED = 500
@@ -24,6 +25,7 @@ export type MetricSources = {
   entries(): readonly RosterEntry[]
   statuses(): readonly UpstreamStatus[]
   registries(): readonly RegistryStatus[]
+  memory(): ReturnType<Upstreams['memory']>
   providers(): readonly ProviderState[]
   snapshot(): Snapshot | undefined
   contributions(): readonly Contribution[]
@@ -121,6 +123,18 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
       .flatMap(({ id, dropped }) =>
         Object.entries(dropped).map(([reason, count]): Sample => [{ upstream: label(id), reason }, count]),
       ),
+  )
+
+  number('tributary_rows_bytes', "What all upstreams' rows take", () => sources.memory().usedBytes)
+  number(
+    'tributary_rows_limit_bytes',
+    'What they may take (limits.memory)',
+    () => sources.memory().limitBytes,
+  )
+  number(
+    'tributary_rows_evictions',
+    'Times that rows of the greediest upstream gave way',
+    () => sources.memory().evictions,
   )
 
   gauge('tributary_registry_up', '1 when the registry answered its last request', ['registry'], () =>

@@ -75,6 +75,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       entries: () => roster().entries,
       statuses,
       registries: () => parts().upstreams.registries(),
+      memory: () => parts().upstreams.memory(),
       providers: () => parts().providers.states(),
       snapshot: () => parts().feed.current(),
       contributions: currentContributions,

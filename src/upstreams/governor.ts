@@ -19,8 +19,18 @@ export type ReadLimits = {
   memoryBytes: number
 }
 
+/** What holds when nothing else is said (docs/configuration.md). */
+export const READ_LIMITS: ReadLimits = {
+  rowsPerUpstream: 2_000_000,
+  rowBytes: 256 * 1024,
+  pageBytes: 32 * 1024 ** 2,
+  memoryBytes: 8 * 1024 ** 3,
+}
+
 /** What one scope of one upstream takes of the whole. */
 export type Share = {
+  /** Rows of one walk. */
+  maxRows(): number
   /** Its slice in use: counted as long as somebody has it. */
   holds(slice: Slice): void
   /**
@@ -110,6 +120,7 @@ export function createGovernor(limits: () => ReadLimits): Governor {
     const key = `${scope} ${agentUrl}`
     const entry: Entry = { domain: domainOf(agentUrl), gathered: 0, weighed: 0, ending: false, onEvicted }
     return {
+      maxRows: () => limits().rowsPerUpstream,
       holds({ rows }) {
         entries.set(key, entry)
         const chunks = rows.chunks.reduce((all, { byteLength }) => all + byteLength, 0)

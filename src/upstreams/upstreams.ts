@@ -11,6 +11,7 @@ import { type AgentError, type Arguments, type CallFailure, callFailed, type Pay
 import { withSignals } from './agent/answer.js'
 import { createSlots } from './agent/slots.js'
 import type { Blobs } from './blobs.js'
+import { createGovernor, READ_LIMITS, type ReadLimits } from './governor.js'
 import { createGuests } from './guests.js'
 import type { UpstreamCall } from './mirror/contact.js'
 import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
@@ -40,6 +41,7 @@ export type UpstreamsConfig = {
   registries: readonly RegistryConfig[]
   statics: readonly StaticUpstream[]
   policy: RosterPolicy
+  limits?: ReadLimits
   /** Ours, by its natural key: for agents that answer nobody without an account. */
   account: Arguments
   /** Accounts of callers that are read beside the public scope, by the upstream's canonical url. */
@@ -101,6 +103,8 @@ export type Upstreams = {
    * are read again too. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
+  /** What all rows take together, and how often somebody's gave way for it. */
+  memory(): { usedBytes: number; limitBytes: number; evictions: number }
   /** Provider domains by the upstream (canonical agent url) that names them, or that declares them without having a feed. */
   providerDomains(): ReadonlyMap<string, readonly string[]>
   /** Follows a new configuration in one step; what it does not touch goes on undisturbed. Throws as `makeRoster`. */
@@ -118,6 +122,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     grace: () => config.defaults,
     onChange: () => follow(),
   })
+  const governor = createGovernor(() => config.limits ?? READ_LIMITS)
   const total = pLimit(TOTAL_CALLS)
   const loading = pLimit(LOADING)
   const runners = new Map<string, Runner>()
@@ -150,7 +155,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   function runnerOf(entry: RosterEntry): Runner {
     return createRunner({
-      ...{ send, store, clock, random, referencesFor, onTransition, onTrouble },
+      ...{ send, store, governor, clock, random, referencesFor, onTransition, onTrouble },
       setting: settingOf(entry),
       slotsFor: (concurrency) => createSlots(total, concurrency),
       onChange: changed,
@@ -213,6 +218,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       await loaded
     },
     roster: () => roster,
+    memory: () => ({
+      usedBytes: governor.usedBytes(),
+      limitBytes: governor.limits().memoryBytes,
+      evictions: governor.evictions(),
+    }),
     registries: registered.statuses,
     silentRegistries() {
       return registered.statuses().flatMap(({ url, fetchedAt, problem, unvouched }) => {

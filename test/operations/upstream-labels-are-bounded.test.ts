@@ -34,6 +34,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     entries: () => [],
     statuses: () => statuses,
     registries: () => [],
+    memory: () => ({ usedBytes: 0, limitBytes: 0, evictions: 0 }),
     providers: () => [],
     snapshot: () => undefined,
     contributions: () => [],

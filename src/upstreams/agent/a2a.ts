@@ -121,7 +121,7 @@ export function createA2aAgent({
         ...asked,
         params: { id },
         as: 'a2a',
-        ...(bounds && { bounds }),
+        ...(bounds && { bounds: bounds() }),
         budget: remaining(budget, startedAt, Date.now()),
       })
       // The message was taken: an agent that does not tell about its task has not refused it.
@@ -148,7 +148,7 @@ export function createA2aAgent({
         method: dialect.send,
         params: dialect.message(task, args),
         as: 'a2a',
-        ...(bounds && { bounds }),
+        ...(bounds && { bounds: bounds() }),
         budget: remaining(budget, startedAt, Date.now()),
       })
       outcome = first

@@ -53,8 +53,8 @@ export type AgentOptions = {
   send: Send
   url: string
   auth: Auth
-  /** Of rows in its answers. */
-  bounds?: RowBounds
+  /** Of its answers and the rows in them, as they hold now. */
+  bounds?: () => RowBounds
 }
 
 const READS: ReadonlySet<string> = new Set([

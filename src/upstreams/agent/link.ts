@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Send } from '../../net/send.js'
+import type { ReadLimits } from '../governor.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { Protocol, UpstreamFailure } from '../status.js'
 import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from './agent.js'
@@ -43,6 +44,7 @@ export type LinkOptions = {
   timeoutMs(): number
   random(): number
   sleep(ms: number): Promise<void>
+  limits(): ReadLimits
   /** Ends reads under way. */
   signal: AbortSignal
   /** Calls have become pointless: somebody should probe soon. */
@@ -55,7 +57,7 @@ export function credentialName(auth: Auth): string {
 }
 
 export function createLink(options: LinkOptions) {
-  const { entry, send, slots, timeoutMs, random, sleep, signal, onBroken } = options
+  const { entry, send, slots, timeoutMs, limits, random, sleep, signal, onBroken } = options
   const agents = new LRUCache<string, Agent>({ max: MAX_AGENTS })
   let troubles = 0
 
@@ -70,7 +72,11 @@ export function createLink(options: LinkOptions) {
     const name = credentialName(auth)
     const agent = agents.get(name)
     if (agent) return { kind: 'found', agent }
-    const bounds = { secrets: secretsOf(auth, entry.url) }
+    const secrets = secretsOf(auth, entry.url)
+    const bounds = () => {
+      const { rowBytes, pageBytes: answerBytes } = limits()
+      return { rowBytes, answerBytes, secrets }
+    }
     const found = await probe({ send, url: entry.url, auth, bounds }, protocol(), budget)
     if (found.kind === 'found') agents.set(name, found.agent)
     return found

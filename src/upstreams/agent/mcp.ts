@@ -182,7 +182,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
       method,
       params: { name: task, arguments: args, ...(meta && { _meta: meta }) },
       as: 'mcp',
-      ...(bounds && { bounds }),
+      ...(bounds && { bounds: bounds() }),
       budget,
       resumable: !meta, // the stateless revision took resuming away: a GET would mean something else there
     })

@@ -110,7 +110,7 @@ export function createRpc(send: Send) {
     const { url, headers, method, params, budget, as, bounds = {}, resumable } = request
     const id = ++lastId
     const startedAt = Date.now()
-    const maxBytes = as === 'value' ? MAX_VALUE_BYTES : MAX_ANSWER_BYTES
+    const maxBytes = as === 'value' ? MAX_VALUE_BYTES : (bounds.answerBytes ?? MAX_ANSWER_BYTES)
     const events = createEventStream((message) => messageKind(message, id))
     const read = (messages: readonly Uint8Array[]) => readReply(url, { messages, id, as, bounds })
     const opened: { headers?: Record<string, string> } = {} // of an event stream, also of one that breaks off

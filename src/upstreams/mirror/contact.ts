@@ -8,6 +8,7 @@ import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFai
 import { argumentsFor, type Dialect, dialectOf, isCredentialError, wouldMislead } from '../agent/dialect.js'
 import { createLink } from '../agent/link.js'
 import type { Slots } from '../agent/slots.js'
+import type { ReadLimits } from '../governor.js'
 import type { RosterEntry } from '../roster/roster.js'
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
@@ -25,6 +26,7 @@ export type ContactOptions = {
   send: Send
   slots: Slots
   timeoutMs(): number
+  limits(): ReadLimits
   clock: Clock
   random(): number
   /** What the agent says of itself is known, or is another thing than before. */
@@ -54,11 +56,11 @@ function sleepOn(clock: Clock, signal: AbortSignal, ms: number): Promise<void> {
 }
 
 export function createContact(options: ContactOptions) {
-  const { entry, send, slots, timeoutMs, clock, random, onDialect, onBroken, nextProbeAt } = options
+  const { entry, send, slots, timeoutMs, limits, clock, random, onDialect, onBroken, nextProbeAt } = options
   const lifetime = new AbortController()
   const { signal } = lifetime
   const sleep = (ms: number) => sleepOn(clock, signal, ms)
-  const link = createLink({ entry, send, slots, timeoutMs, random, sleep, signal, onBroken })
+  const link = createLink({ entry, send, slots, timeoutMs, limits, random, sleep, signal, onBroken })
   let known: { value: Dialect; readAt: number } | undefined
 
   /** Declared by the agent itself. */

@@ -70,7 +70,6 @@ export type MirrorOptions = {
   now(): number
   /** What it may take of all that upstreams take together. */
   share?: Share
-  maxRows?: number
 }
 
 function conditions(held: Held | undefined, now: number): Arguments {
@@ -161,8 +160,7 @@ export function createMirror(options: MirrorOptions) {
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
       ...{ walkMs, now },
-      ...(maxRows !== undefined && { maxRows }),
-      ...(share && { gathers: share.gathers }),
+      ...(share && { gathers: share.gathers, maxRows: share.maxRows() }),
       page: (cursor) => {
         const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
         return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)

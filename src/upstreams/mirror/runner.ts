@@ -64,7 +64,7 @@ function contactName({ entry: { url, agentUrl, protocol, auth } }: RunnerSetting
 const EVERYBODY: Scope = { name: PUBLIC }
 
 export function createRunner(options: RunnerOptions) {
-  const { send, slotsFor, clock, random, onChange } = options
+  const { send, slotsFor, clock, random, governor, onChange } = options
   let setting = options.setting
   let slots = slotsFor(setting.concurrency)
   let contact = contactFor(setting)
@@ -79,6 +79,7 @@ export function createRunner(options: RunnerOptions) {
       send,
       slots: (budget, run) => slots(budget, run),
       timeoutMs: () => setting.pace.timeoutMs,
+      limits: governor.limits,
       clock,
       random,
       onDialect: onChange,

@@ -9,10 +9,11 @@ import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Arguments, Auth } from '../agent/agent.js'
 import { credentialName } from '../agent/link.js'
+import type { Governor } from '../governor.js'
 import type { RosterEntry } from '../roster/roster.js'
-import { packSlab } from '../rows/slab.js'
 import type { UpstreamStatus } from '../status.js'
 import type { Contact } from './contact.js'
+import { rateCard, untokened } from './held.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
 import type { Owner, SliceStore } from './slice-store.js'
@@ -73,6 +74,7 @@ export type ScopeStatus = UpstreamStatus & {
 export type ScopeOptions = {
   setting: ScopeSetting
   store: SliceStore
+  governor: Governor
   clock: Clock
   random(): number
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
@@ -103,22 +105,6 @@ function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
   return scope.name !== PUBLIC && held?.cacheScope === 'public'
 }
 
-/** What is held of an account that is priced off the rate card: no row of its own. */
-function rateCard({ scope, entry: { id, agentUrl } }: ScopeSetting, now: number): Held {
-  const slice = {
-    ...{ upstream: id, agentUrl, scope: scope.name, mode: 'wholesale' as const },
-    ...{ rows: packSlab([]), digests: new BigUint64Array(new SharedArrayBuffer(0)), dropped: {} },
-    walkedAt: now,
-  }
-  return { slice, domains: [], confirmedAt: now, cacheScope: 'public' }
-}
-
-/** Tokens belong to the credential that they came with. */
-function untokened({ slice, ...rest }: Held): Held {
-  const { feedVersion, pricingVersion, ...plain } = slice
-  return { ...rest, slice: plain }
-}
-
 const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
   pageSize,
   refreshMs,
@@ -133,7 +119,7 @@ function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
 }
 
 export function createScope(options: ScopeOptions) {
-  const { store, clock, random, referencesFor, onChange, onTransition, onTrouble } = options
+  const { store, governor, clock, random, referencesFor, onChange, onTransition, onTrouble } = options
   let setting = options.setting
   let mirror = mirrorFor(setting)
   let held: Held | undefined
@@ -166,6 +152,7 @@ export function createScope(options: ScopeOptions) {
       },
       sleep: contact.sleep,
       now: clock.now,
+      share: governor.share(entry.agentUrl, scope.name, evict),
       ...(scope.account && { account: scope.account }),
     })
   }
@@ -193,6 +180,15 @@ export function createScope(options: ScopeOptions) {
     store.remove(key())
     tell()
     onChange()
+  }
+
+  /** All upstreams' rows take too much memory together, and these most of it. */
+  function evict(): void {
+    problem = {
+      reason: 'over_memory',
+      message: "its rows gave way: they took more memory than anybody else's",
+    }
+    drop()
   }
 
   function arm(): void {
@@ -243,7 +239,8 @@ export function createScope(options: ScopeOptions) {
     } else {
       failures = 0
       problem = undefined
-      if (outcome.kind === 'public') accept(rateCard(setting, clock.now()), !isRateCard(held, setting))
+      if (outcome.kind === 'public')
+        accept(rateCard(setting.entry, setting.scope.name, clock.now()), !isRateCard(held, setting))
       else accept(outcome.held, outcome.kind === 'replaced')
     }
     tell()

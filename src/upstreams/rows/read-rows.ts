@@ -33,6 +33,8 @@ export type ReadRows = {
 export type RowBounds = {
   /** Of one row as it came. */
   rowBytes?: number
+  /** Of the answer, decoded. */
+  answerBytes?: number
   /** Texts that no listing may hold: what we are known by at the agent that sent it. */
   secrets?: readonly string[]
 }
