@@ -6,12 +6,16 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createFeed } from '../src/feed/feed.js'
 import type { Reader } from '../src/feed/query.js'
+import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
+import { shareRows } from '../src/upstreams/mirror/share.js'
+import { slabBuffers } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
-import { benchSlice, range } from './feed-world.js'
+import { benchSlice, everyoneMay, range } from './feed-world.js'
 
 const SIZES = process.env.SIGNALS ? [Number(process.env.SIGNALS)] : [1_000, 100_000, 1_000_000]
 const UPSTREAMS = 20
+const RETAINED = 100_000
 const RUNS = 5
 const reader: Reader = { caller: 'bench', visibility: 'full', grants: [] }
 const policy = { policy: 'lenient' as const, providers: {} }
@@ -56,7 +60,61 @@ async function changes(signals: number): Promise<void> {
   await host.close()
 }
 
+/** Bytes of rows that only these slices hold. */
+function slabsBeyond(slices: readonly Slice[], others: readonly Slice[]): number {
+  const known = new Set(others.flatMap(({ rows }) => slabBuffers(rows)))
+  const own = new Set(slices.flatMap(({ rows }) => slabBuffers(rows)).filter((buffer) => !known.has(buffer)))
+  return [...own].reduce((sum, buffer) => sum + buffer.byteLength, 0)
+}
+
+/** The slices walked again, rows that did not change lying where they lay. */
+function walkedAgain(
+  slices: readonly Slice[],
+  price: (n: number) => number,
+  scope = 'public',
+): Promise<Slice[]> {
+  const each = RETAINED / UPSTREAMS
+  return Promise.all(
+    slices.map(async (before, at) => {
+      const walked = benchSlice(at, range(each * at, each * (at + 1)), price)
+      const { rows } = await shareRows({ ...walked, refused: [], domains: [] }, before)
+      return { ...walked, scope, rows }
+    }),
+  )
+}
+
+async function memory(): Promise<void> {
+  const each = RETAINED / UPSTREAMS
+  const slices = Array.from({ length: UPSTREAMS }, (_, at) =>
+    benchSlice(at, range(each * at, each * (at + 1))),
+  )
+  const before = buildSnapshot({ slices, judge: everyoneMay })
+  const rowBytes = before.rows.length.reduce((sum, length) => sum + length, 0)
+  const percent = (bytes: number) => `${((bytes / rowBytes) * 100).toFixed(1)} %`
+  const mirrored = slabsBeyond(slices, []) / rowBytes
+  for (const share of [0.01, 1]) {
+    const changed = await walkedAgain(slices, (n) => (n % (1 / share) === 0 ? 99 : n % 40))
+    const after = buildSnapshot({ previous: before, slices: changed, judge: everyoneMay })
+    const own = after.memory.released + slabsBeyond(slices, changed)
+    const parts = share * (1 + mirrored) * rowBytes
+    table.push([
+      `a generation kept after ${share * 100} % of prices changed, against payload`,
+      percent(own),
+      `${((parts / rowBytes + 0.05) * 100).toFixed(1)} %: changed parts + 5 %`,
+    ])
+  }
+  const theirs = await walkedAgain(slices, (n) => (n % 100 === 0 ? 99 : n % 40), 'account')
+  const account = buildSnapshot({ previous: before, slices: theirs, judge: everyoneMay })
+  const whole = before.memory.added
+  const of = (bytes: number) => `${((bytes / whole) * 100).toFixed(1)} %`
+  table.push(
+    ["an account with 1 % own prices, against the public snapshot's memory", of(account.memory.added), '5 %'],
+    ['  its slices, where they share rows with the public ones', of(slabsBeyond(theirs, slices)), ''],
+  )
+}
+
 for (const signals of SIZES) await changes(signals)
+await memory()
 const width = Math.max(...table.map(([what]) => what.length))
 for (const [what, measured, bar] of table) {
   console.log(`${what.padEnd(width)}  ${measured.padStart(14)}${bar ? `   (bar ${bar})` : ''}`)
