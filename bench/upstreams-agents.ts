@@ -1,6 +1,7 @@
 /**
  * The other side of the upstreams benchmark: many wholesale agents in one child process, their rows made on demand so
- * that a million of them need no memory. Prints its urls as one line of JSON.
+ * that a million of them need no memory. Prints its urls as one line of JSON. `POST /change` at an agent changes one price
+ * and its version; `GET /walked` says when its last walk began and when the last page of it was sent.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -12,14 +13,22 @@ const DESCRIPTION =
     3,
   )
 
+/** By agent: how often its price changed, and its last walk, ms since the epoch. */
+const changes = new Map<number, number>()
+const walks = new Map<number, { beganAt: number; endedAt: number }>()
+const versionOf = (agent: number) => `v${1 + (changes.get(agent) ?? 0)}`
+
 function row(agent: number, at: number): string {
+  const price = at === 7 ? 100 + (changes.get(agent) ?? 0) : 1 + (at % 9)
   const id = `signal_${agent}_${at}`
-  return `{"signal_ref":{"scope":"data_provider","data_provider_domain":"provider${at % 50}.example","signal_id":"${id}"},"signal_agent_segment_id":"seg_${id}","name":"Auto intenders ${at}","description":"${DESCRIPTION}","value_type":"binary","signal_type":"marketplace","data_provider":"Provider ${at % 50}","coverage_percentage":${at % 100},"deployments":[{"type":"platform","platform":"the-trade-desk","is_live":false,"estimated_activation_duration_minutes":60},{"type":"agent","agent_url":"https://sales.example/mcp","is_live":true}],"pricing_options":[{"pricing_option_id":"po_cpm","model":"cpm","cpm":${1 + (at % 9)},"currency":"USD"}]}`
+  return `{"signal_ref":{"scope":"data_provider","data_provider_domain":"provider${at % 50}.example","signal_id":"${id}"},"signal_agent_segment_id":"seg_${id}","name":"Auto intenders ${at}","description":"${DESCRIPTION}","value_type":"binary","signal_type":"marketplace","data_provider":"Provider ${at % 50}","coverage_percentage":${at % 100},"deployments":[{"type":"platform","platform":"the-trade-desk","is_live":false,"estimated_activation_duration_minutes":60},{"type":"agent","agent_url":"https://sales.example/mcp","is_live":true}],"pricing_options":[{"pricing_option_id":"po_cpm","model":"cpm","cpm":${price},"currency":"USD"}]}`
 }
 
 function page(agent: number, from: number, size: number): string {
   const to = Math.min(from + size, ROWS)
   const rows = Array.from({ length: to - from }, (_, at) => row(agent, from + at))
+  const now = Date.now()
+  walks.set(agent, { beganAt: from === 0 ? now : (walks.get(agent)?.beganAt ?? now), endedAt: now })
   const more = to < ROWS ? `"has_more":true,"cursor":"${to}"` : '"has_more":false'
   return `"signals":[${rows.join(',')}],"pagination":{${more}},`
 }
@@ -33,8 +42,8 @@ function answer(agent: number, call: { name: string; arguments: Record<string, u
     cursor?: string
     max_results?: number
   }
-  const rows = token === 'v1' ? '"unchanged":true,' : page(agent, Number(cursor), size)
-  return `${rows}"wholesale_feed_version":"v1","cache_scope":"public"`
+  const rows = token === versionOf(agent) ? '"unchanged":true,' : page(agent, Number(cursor), size)
+  return `${rows}"wholesale_feed_version":"${versionOf(agent)}","cache_scope":"public"`
 }
 
 function result(
@@ -50,6 +59,11 @@ function result(
 const urls = await Promise.all(
   Array.from({ length: Number(agents) }, async (_, agent) => {
     const server = createServer((request, response) => {
+      if (request.url === '/change') {
+        changes.set(agent, (changes.get(agent) ?? 0) + 1)
+        return void response.end()
+      }
+      if (request.url === '/walked') return void response.end(JSON.stringify(walks.get(agent)))
       const chunks: Buffer[] = []
       request.on('data', (chunk: Buffer) => chunks.push(chunk))
       request.on('end', () => {

@@ -1,0 +1,112 @@
+/**
+ * The same over HTTP, with everything that a server does beside: twenty agents in a child process, one of which changes one
+ * price. Timed from the last page of its walk, and from the first, to the first answer of ours that has the new price.
+ * `node dist/bench/change-served.js [signals...]`; the search index is rebuilt and slices are saved meanwhile.
+ */
+import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
+import { startFederation } from '../src/composition/federation.js'
+import { parseConfig } from '../src/config/load.js'
+import { systemClock } from '../src/net/clock.js'
+
+const TOKEN = 'bench'
+const TOKEN_SHA256 = hash('sha256', TOKEN, 'hex')
+const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [1_000, 100_000, 1_000_000]
+const AGENTS = 20
+const RUNS = 3
+const BOUND_MS = 300_000
+
+type Answer = { pricing_version?: string; pagination?: { total_count?: number } }
+
+async function served(signals: number): Promise<void> {
+  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
+  const agents = spawn(process.execPath, [script, String(AGENTS), String(signals / AGENTS)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const [line] = (await once(agents.stdout, 'data')) as [Buffer]
+  const urls = JSON.parse(line.toString()) as string[]
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-change-'))
+  const config = {
+    listen: { port: 0 },
+    upstreams: urls.map((url, at) => ({ id: `agent-${at}`, url, protocol: 'mcp' })),
+    defaults: { refresh: '1s' },
+    authorization: { policy: 'lenient' },
+    egress: { allow_networks: ['127.0.0.0/8'] },
+    callers: { anonymous: 'metadata', keys: [{ id: 'bench', token_sha256: TOKEN_SHA256 }] },
+    storage: { url: `file:${folder}` },
+  }
+  const federation = await startFederation({
+    config: parseConfig('bench', JSON.stringify(config), {}),
+    version: '0.0.0',
+    clock: systemClock,
+    random: Math.random,
+    log: pino({ level: 'silent' }),
+  })
+  const ask = async (): Promise<Answer> => {
+    const response = await fetch(`${federation.url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        authorization: `Bearer ${TOKEN}`,
+      },
+      body: JSON.stringify({
+        ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+        params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale' } },
+      }),
+    })
+    const { result } = (await response.json()) as { result?: { structuredContent: Answer } }
+    return result?.structuredContent ?? {}
+  }
+  const until = async (holds: (answer: Answer) => boolean): Promise<Answer> => {
+    for (const end = Date.now() + BOUND_MS; ; ) {
+      const answer = await ask()
+      if (holds(answer)) return answer
+      if (Date.now() > end) throw new Error(`never served: ${signals} signals`)
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  }
+  try {
+    await federation.ready
+    await until(({ pagination }) => pagination?.total_count === signals)
+    const [first = ''] = urls
+    const runs: { sinceLast: number; sinceFirst: number }[] = []
+    let longest = 0
+    for (let run = 0; run < RUNS; run += 1) {
+      const before = await ask()
+      const delay = monitorEventLoopDelay({ resolution: 1 })
+      delay.enable()
+      await fetch(new URL('/change', first), { method: 'POST' })
+      await until(({ pricing_version: version }) => version !== before.pricing_version)
+      const now = Date.now()
+      delay.disable()
+      longest = Math.max(longest, delay.max / 1e6)
+      const { beganAt, endedAt } = (await (await fetch(new URL('/walked', first))).json()) as {
+        beganAt: number
+        endedAt: number
+      }
+      runs.push({ sinceLast: now - endedAt, sinceFirst: now - beganAt })
+    }
+    const middle = (of: (run: (typeof runs)[number]) => number) =>
+      runs.map(of).sort((a, b) => a - b)[RUNS >> 1]
+    console.log(
+      `${signals} signals, one price changed: served ${middle(({ sinceLast }) => sinceLast)} ms after the last page` +
+        ` of its upstream, ${middle(({ sinceFirst }) => sinceFirst)} ms after the first (${signals / AGENTS} rows);` +
+        ` longest stop of the serving thread ${longest.toFixed(0)} ms`,
+    )
+  } finally {
+    await federation.close()
+    agents.kill()
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+for (const signals of SIZES) await served(signals)
+process.exit()
