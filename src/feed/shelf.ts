@@ -48,7 +48,9 @@ export function createShelf<T extends Kept>({ ms, bytes: most }: Retention) {
    */
   function put(layer: string, held: T, after: Snapshot | undefined, isBuiltOn: boolean, now: number): void {
     const { snapshot } = held
-    if (walked.has(snapshot)) {
+    // An account without rows of its own has the public snapshot, which is kept once.
+    const isKept = entries.some((one) => one.held.snapshot === snapshot)
+    if (walked.has(snapshot) && !isKept) {
       const columns = isBuiltOn && after ? after.memory.released : snapshot.memory.added
       entries.push({ layer, held, at: now, bytes: columns + slicesBeyond(snapshot, after) })
     }

@@ -1,12 +1,15 @@
 import fc from 'fast-check'
 import { test } from 'tap'
+import { agentUrlOf } from '../../src/adcp/url.js'
 import { shareRows } from '../../src/upstreams/mirror/share.js'
 import { createCollector } from '../../src/upstreams/rows/collect.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { slabRow } from '../../src/upstreams/rows/slab.js'
 import type { Slice } from '../../src/upstreams/rows/slice.js'
 import { proven } from '../feed/arbitrary.js'
-import { row } from '../support/upstream-world.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { CAPABILITIES } from '../support/upstream-feed.js'
+import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
 
 async function collected(names: readonly string[]) {
   const collector = createCollector()
@@ -60,4 +63,32 @@ test('a slice costs what changed beside the one before, and never holds much tha
     before = shared
     t.ok(bytesBeyond(shared.rows, []) < whole * 1.5)
   }
+})
+
+test('what an account is offered like everybody is held once', async (t) => {
+  const agent = await startMcpAgent((task, args) => {
+    if (task !== 'get_signals') return CAPABILITIES
+    const own = args.account ? [row(7, { name: 'a price of its own' })] : [row(7)]
+    return {
+      status: 'completed',
+      signals: [...rows(7), ...own, ...rows(200).slice(8)],
+      cache_scope: args.account ? 'account' : 'public',
+      pagination: { has_more: false },
+    }
+  })
+  t.teardown(agent.close)
+  const account = { name: 'gold', caller: 'acme', account: { account_id: 'gold' } }
+  const config = {
+    ...configOf([{ id: 'a', url: agent.url }], { refreshMs: 100 }),
+    scopes: new Map([[agentUrlOf(agent.url) ?? '', [account]]]),
+  }
+  const { upstreams } = await openUpstreams(t, config)
+  await upstreams.start()
+  const of = (scope: string) => upstreams.holdings().find((each) => each.scope === scope)?.slice?.rows
+  const ownBytes = () => {
+    const [open, own] = [of('public'), of('gold')]
+    return open && own ? bytesBeyond(own, [open]) : Number.POSITIVE_INFINITY
+  }
+  await until('one row of its own', () => ownBytes() < 1_000) // whichever of the two was read first
+  t.equal(of('gold')?.count, 200)
 })

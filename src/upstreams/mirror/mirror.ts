@@ -17,7 +17,7 @@ import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from
 import { carryParts } from './carry.js'
 import { createDoubt } from './doubt.js'
 import { enumerate } from './enumerate.js'
-import { shareRows } from './share.js'
+import { doShare, shareRows } from './share.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
 /**
@@ -61,7 +61,7 @@ export type MirrorOptions = {
   /** What the upstream did not confirm for so long is not carried any further, ms. */
   dropAfterMs: number
   seeds: readonly string[]
-  /** A slice of the same upstream in another scope: rows that are equal are held once. */
+  /** What the upstream offers to everybody, for an account: rows that are equal are held once. */
   alike?(): Slice | undefined
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
@@ -126,13 +126,21 @@ export function createMirror(options: MirrorOptions) {
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
     const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
     if (!same) {
-      const base = held?.slice ?? alike?.()
+      const base = alike?.() ?? held?.slice
       const { rows } = base ? await shareRows(found, base) : found
       return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
     }
     // The old bytes stay, so that whoever holds them holds what is current.
     const { rows: oldRows, digests: oldDigests } = held.slice
-    return { kind: 'unchanged', held: { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state } }
+    const unchanged = { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state }
+    return { kind: 'unchanged', held: await sharing(unchanged) }
+  }
+
+  /** An account may be read before everybody is: what it holds is shared as soon as there is something to share it with. */
+  async function sharing(held: Held): Promise<Held> {
+    const base = alike?.()
+    if (!base || doShare(held.slice.rows, base.rows)) return held
+    return { ...held, slice: await shareRows(held.slice, base) }
   }
 
   async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
@@ -193,7 +201,7 @@ export function createMirror(options: MirrorOptions) {
     if (outcome.kind === 'public') return outcome
     if (outcome.kind === 'unchanged') {
       if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
-      return { kind: 'unchanged', held: { ...held, confirmedAt: now() } }
+      return { kind: 'unchanged', held: await sharing({ ...held, confirmedAt: now() }) }
     }
     // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
     const { error } = outcome

@@ -33,7 +33,7 @@ export type RunnerSetting = {
   scopes: readonly Scope[]
 }
 
-export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'onChange'> & {
+export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange'> & {
   setting: RunnerSetting
   send: Send
   slotsFor(concurrency: number): Slots
@@ -94,7 +94,7 @@ export function createRunner(options: RunnerOptions) {
   }
 
   function added(scope: Scope): KeptScope {
-    const kept = createScope({ ...options, setting: settingOf(scope) })
+    const kept = createScope({ ...options, setting: settingOf(scope), open: () => open.held()?.slice })
     scopes.set(scope.name, kept)
     return kept
   }
@@ -168,7 +168,9 @@ export function createRunner(options: RunnerOptions) {
     /** Named by the rows of a feed; before there is one, and where there never is, by the agent itself. */
     providerDomains(): readonly string[] {
       const declared = open.held()?.slice.mode === 'wholesale' ? [] : contact.providerDomains()
-      return [...[...scopes.values()].flatMap((kept) => kept.held()?.domains ?? []), ...declared]
+      return [
+        ...new Set([...[...scopes.values()].flatMap((kept) => kept.held()?.domains ?? []), ...declared]),
+      ]
     },
     /** Ends what is under way. The saved slices stay. */
     async close(): Promise<void> {

@@ -11,6 +11,7 @@ import type { Arguments, Auth } from '../agent/agent.js'
 import { credentialName } from '../agent/link.js'
 import type { Governor } from '../governor.js'
 import type { RosterEntry } from '../roster/roster.js'
+import type { Slice } from '../rows/slice.js'
 import type { UpstreamStatus } from '../status.js'
 import type { Contact } from './contact.js'
 import { rateCard, untokened } from './held.js'
@@ -78,6 +79,8 @@ export type ScopeOptions = {
   clock: Clock
   random(): number
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  /** What the upstream offers to everybody. */
+  open(): Slice | undefined
   /** What is held is another thing now, or gone. */
   onChange(): void
   onTransition(transition: Transition): void
@@ -153,6 +156,7 @@ export function createScope(options: ScopeOptions) {
       sleep: contact.sleep,
       now: clock.now,
       share: governor.share(entry.agentUrl, scope.name, evict),
+      ...(!isPublic && { alike: options.open }),
       ...(scope.account && { account: scope.account }),
     })
   }

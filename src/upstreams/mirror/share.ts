@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Collected } from '../rows/collect.js'
-import { createSlabWriter, type Slab, slabRow } from '../rows/slab.js'
+import { createSlabWriter, type Slab, slabBuffers, slabRow } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 
 const PORTION = 50_000 // rows between two turns of the loop: about a millisecond
@@ -52,8 +52,17 @@ function shared<T extends Uint16Array | Uint32Array>(
   return make(new SharedArrayBuffer(bytes))
 }
 
+/** Whether some of their rows are held once. */
+export function doShare(a: Slab, b: Slab): boolean {
+  const buffers = new Set(slabBuffers(a))
+  return slabBuffers(b).some((buffer) => buffers.has(buffer))
+}
+
 /** What was collected, rows that `before` has lying where they lay. */
-export async function shareRows<T extends Collected>(found: T, { rows: old, digests }: Slice): Promise<T> {
+export async function shareRows<T extends Pick<Collected, 'rows' | 'digests'>>(
+  found: T,
+  { rows: old, digests }: Slice,
+): Promise<T> {
   const places = await matched(found.digests, digests)
   const kept = keptChunks(old, places)
   if (!kept.includes(1)) return found
