@@ -96,7 +96,12 @@ function lean(given: ServerOptions): FastifyInstance {
     done(null, body),
   )
   const overload = createOverload()
-  const door = createDoor({ callers: given.admission, overload, publicUrl: given.publicUrl })
+  const door = createDoor({
+    callers: given.admission,
+    overload,
+    isMutating: () => false,
+    publicUrl: given.publicUrl,
+  })
   const limiter = createRateLimiter(undefined)
   const tasks = [getSignals(given)]
   let ids = 0

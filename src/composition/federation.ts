@@ -43,7 +43,7 @@ import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
 import type { ReloadState } from './reload.js'
 import { createSavedFeed } from './saved-feed.js'
-import { admissionSettings, settledAtStart, upstreamsSettings } from './settings.js'
+import { admissionSettings, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
 import { createStack, type Stack } from './stack.js'
 
@@ -104,13 +104,16 @@ async function portOf({ host, port }: Config['listen']): Promise<number> {
   return free
 }
 
-function factsOf({ callers }: Config, feed: Feed) {
+/** `events`: as they were at the start, which is when they are taken up. */
+function factsOf(config: Config, events: Config['events'], feed: Feed) {
+  const { callers } = config
   const snapshot = feed.current()
   const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
   return {
     providerDomains,
     servesOwned: types?.has('owned') ?? false,
     accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
+    signing: signingFacts(config, events),
   }
 }
 
@@ -244,9 +247,10 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const app = stack.add(
     createServer({
       ...{ publicUrl, version, feed, upstreams, discovery, log },
-      facts: () => factsOf(current, feed),
+      facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,
       admission,
+      ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
       ...(configuration && { configuration }),
       tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>

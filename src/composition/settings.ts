@@ -6,6 +6,8 @@ import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { AdmissionOptions } from '../server/door/admission.js'
+import type { SigningFacts } from '../server/tasks/get-adcp-capabilities.js'
+import { algorithmOf } from '../signing/sign.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 import { accountsOf, scopesOf } from './accounts.js'
 
@@ -56,7 +58,21 @@ export function providerSettings(config: () => Config) {
 
 export function admissionSettings({ callers }: Config, send: Send, { now }: Clock): AdmissionOptions {
   const { jwt, rateLimit } = callers
-  return { callers, rateLimit, ...(jwt && { jwt: { ...jwt, send, now } }) }
+  return { callers, rateLimit, send, now, ...(jwt && { jwt: { ...jwt, send, now } }) }
+}
+
+/** What of signatures is true: keys are found only at an https url, and a key set of no keys is none. */
+export function signingFacts(
+  { callers }: Config,
+  { brandJsonUrl, signingKey }: Config['events'],
+): SigningFacts {
+  const signers = callers.keys.filter(({ signing }) => signing)
+  const everybody = callers.anonymous === 'deny' && callers.keys.every(({ signing }) => signing?.required)
+  return {
+    ...(brandJsonUrl?.startsWith('https://') && { brandJsonUrl }),
+    ...(signingKey && { algorithm: algorithmOf(signingKey) }),
+    ...(signers.length > 0 && { requests: { required: everybody } }),
+  }
 }
 
 /** The settings that only a start takes up: these differ. */

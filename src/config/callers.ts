@@ -1,9 +1,13 @@
 /** The callers of a configuration, with their accounts and credentials bound to upstreams. */
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
+import type { Jwk } from '../signing/key.js'
 import { type Auth, toAuth } from './auth.js'
 import type { ConfigFile } from './schema.js'
 import { type UpstreamNames, upstreamNames } from './upstream-names.js'
+
+type CallerEntry = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]
+type SigningEntry = NonNullable<CallerEntry['signing']>
 
 export type CallerKey = {
   id: string
@@ -15,6 +19,8 @@ export type CallerKey = {
   accounts: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
   /** An upstream's canonical url -> the caller's own credential there. */
   credentials: Readonly<Record<string, Auth>>
+  /** How the caller signs its requests; absent when it does not. */
+  signing?: { source: { keys: readonly Jwk[] } | { url: string }; required: boolean }
 }
 
 export type CallerSettings = {
@@ -34,6 +40,10 @@ function bound<T>(byName: Readonly<Record<string, T>> = {}, names: UpstreamNames
   )
 }
 
+function toSigning({ jwks, jwks_url: url = '', required = false }: SigningEntry) {
+  return { source: jwks ? { keys: jwks.keys } : { url }, required }
+}
+
 export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettings {
   const names = upstreamNames(upstreams)
   return {
@@ -42,6 +52,7 @@ export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettin
       id: key.id,
       ...(key.token_sha256 && { tokenSha256: key.token_sha256.toLowerCase() }),
       role: key.role ?? 'buyer',
+      ...(key.signing && { signing: toSigning(key.signing) }),
       destinations: (key.destinations ?? []) as Destination[],
       accounts: Object.fromEntries(
         Object.entries(key.accounts ?? {}).map(([account, references]) => [

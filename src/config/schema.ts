@@ -53,6 +53,12 @@ const SigningKey = Type.Unsafe<string | Static<typeof PemKey>>({
   description: 'a JSON Web Key as text, or a mapping of id and private_key (PEM)',
 })
 
+const Signing = object({
+  jwks: maybe(object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1 }) })),
+  jwks_url: maybe(HttpUrl),
+  required: maybe(Type.Boolean({ description: 'true or false' })),
+})
+
 const RosterRule = object({
   urls: Type.Optional(Type.Array(HttpUrl)),
   members: Type.Optional(Type.Array(Text)),
@@ -137,6 +143,7 @@ export const ConfigFile = object({
             destinations: maybe(Type.Array(DestinationGrant)),
             accounts: maybe(Type.Record(Type.String(), Type.Record(Type.String(), AccountReference))),
             credentials: maybe(Type.Record(Type.String(), Auth)),
+            signing: maybe(Signing),
           }),
         ),
       ),

@@ -81,7 +81,7 @@ function upstreamText(status: UpstreamStatus, isMissing: boolean): string | unde
   const { id, state } = status
   if (state === 'starting') return `${id} has not been read yet; its signals are missing.`
   if (state === 'absent') return `${id} is absent${whyOf(status)}; its signals are missing.`
-  if (isMissing) return `${id} has been read and is being put into the feed; its signals are missing.`
+  if (isMissing) return `${id} was read after this was put together; its signals are missing.`
   return state === 'stale'
     ? `${id} is stale${whyOf(status)}; its signals are as they were last read.`
     : undefined

@@ -5,6 +5,7 @@
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { SigningKey } from '../signing/sign.js'
 import { addA2a } from './a2a/a2a.js'
 import { createA2aCold } from './a2a/a2a-cold.js'
 import { createA2aTasks } from './a2a/a2a-tasks.js'
@@ -20,6 +21,7 @@ import { createDoor } from './door/door.js'
 import { createOverload } from './door/overload.js'
 import { dropSilentConnections } from './door/silent-connections.js'
 import { addExplain, type ExplainOptions } from './explain.js'
+import { addIdentity } from './identity.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
 import { createMcpCold } from './mcp/mcp-cold.js'
@@ -39,6 +41,8 @@ export type ServerOptions = GetSignalsOptions & {
   /** Of the product, for humans and agent cards. */
   version: string
   admission: Admission
+  /** Signs what we send; absent: nothing is. */
+  signingKey?: SigningKey
   facts: () => AgentFacts
   /** Tasks beside get_signals and get_adcp_capabilities. */
   tasks?: readonly Task[]
@@ -85,7 +89,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const overload = createOverload()
   const metrics = createServingMetrics(overload)
   const { admission } = options
-  const door = createDoor({ callers: admission, overload, publicUrl: options.publicUrl })
   let observed = 0
 
   function observe(call: Observed): void {
@@ -97,10 +100,18 @@ export function createServer(options: ServerOptions): FastifyInstance {
     getAdcpCapabilities({
       facts,
       ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
+      changing: (options.tasks ?? []).flatMap(({ name, mutating }) => (mutating ? [name] : [])),
     }),
     getSignals(options),
     ...(options.tasks ?? []),
   ]
+  const changing = new Set(
+    tasks.flatMap(({ name, aliases = [], mutating }) => (mutating ? [name, ...aliases] : [])),
+  )
+  const door = createDoor({
+    ...{ callers: admission, overload, publicUrl: options.publicUrl },
+    isMutating: (task) => changing.has(task),
+  })
   const dispatcher = createDispatcher({
     tasks,
     limiter: admission,
@@ -143,6 +154,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     registry: metrics.registry,
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
+  if (options.signingKey) addIdentity(app, { publicUrl, key: options.signingKey })
   const { registryListing: list, explain, overview } = options
   if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })

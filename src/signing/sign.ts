@@ -14,7 +14,8 @@ export type SigningKey = {
 
 export type SignedHeaders = Record<string, string>
 
-function algorithmOf({ privateKey }: SigningKey): Algorithm {
+/** What the key signs with. Throws for a key of another kind. */
+export function algorithmOf({ privateKey }: SigningKey): Algorithm {
   const type = privateKey.asymmetricKeyType
   if (type === 'ed25519') return 'ed25519'
   const curve = privateKey.asymmetricKeyDetails?.namedCurve

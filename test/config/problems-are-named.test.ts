@@ -69,6 +69,37 @@ test('variables come from the environment, and a missing one is an error', (t) =
   t.end()
 })
 
+test('keys that callers sign with must be usable, public, and of one place', (t) => {
+  const jwk = (more: object) =>
+    JSON.stringify({
+      ...{
+        kid: 'k',
+        kty: 'OKP',
+        crv: 'Ed25519',
+        alg: 'EdDSA',
+        x: 'gWUqzATUcUco5Q8fZZXn8aWwb7DQbYGBiqUzLiSDDJo',
+      },
+      ...{ use: 'sig', key_ops: ['verify'], adcp_use: 'request-signing' },
+      ...more,
+    })
+  const caller = (id: string, signing: string) => `{ id: ${id}, signing: ${signing} }`
+  const config = (...callers: string[]) => `callers: { keys: [ ${callers.join(', ')} ] }`
+  const inline = (...keys: string[]) => `{ jwks: { keys: [ ${keys.join(', ')} ] }, required: true }`
+  const [key] = parseConfig('c', config(caller('a', inline(jwk({})))), {}).callers.keys
+  t.match(key?.signing, { required: true, source: { keys: [{ kid: 'k' }] } }, 'needs neither key nor JWT')
+  t.match(messageOf(config(caller('a', '{}'))), 'signing: expected one of jwks and jwks_url')
+  t.match(
+    messageOf(config(caller('a', inline(jwk({ adcp_use: 'other' }))))),
+    'jwks.keys[0]: expected a public',
+  )
+  const secret = messageOf(config(caller('a', inline(jwk({ d: 'private-half' })))))
+  t.match(secret, 'expected a public key, got a private one')
+  t.notMatch(secret, 'private-half')
+  const twice = config(caller('a', inline(jwk({}))), caller('b', inline(jwk({}))))
+  t.match(messageOf(twice), 'callers.keys[1].signing.jwks.keys[0].kid: expected an id that no other key has')
+  t.end()
+})
+
 test('rules across settings are checked too', (t) => {
   t.match(messageOf('upstreams: [ { url: "https://a.example", auth: { type: bearer } } ]'), 'auth.token')
   const key = `{ id: twin, token_sha256: ${'0a'.repeat(32)} }`

@@ -1,14 +1,14 @@
 import Fastify from 'fastify'
 import { test } from 'tap'
-import { createCallers } from '../../src/server/door/callers.js'
+import { createAdmission } from '../../src/server/door/admission.js'
 import { createDoor, turnAway } from '../../src/server/door/door.js'
 import { createOverload } from '../../src/server/door/overload.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
   const overload = createOverload({ maxPending: 2 })
   t.teardown(overload.close)
-  const callers = createCallers({ anonymous: 'metadata', keys: [] })
-  const door = createDoor({ callers, overload, publicUrl: 'http://localhost' })
+  const callers = createAdmission({ callers: { anonymous: 'metadata', keys: [] } })
+  const door = createDoor({ callers, overload, publicUrl: 'http://localhost', isMutating: () => false })
   const app = Fastify()
   t.teardown(() => app.close())
   app.get('/', async (request, reply) => {

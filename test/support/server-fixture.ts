@@ -35,7 +35,7 @@ export type FixtureOptions = Partial<
 >
 
 export async function startServer(t: Test, options: FixtureOptions = {}) {
-  const { callers = CALLERS, jwt, rateLimit, feed = plainFeed(120), ...rest } = options
+  const { callers = CALLERS, jwt, rateLimit, send: sendOut, feed = plainFeed(120), ...rest } = options
   const lines: string[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(line) })
   const app = createServer({
@@ -45,7 +45,12 @@ export async function startServer(t: Test, options: FixtureOptions = {}) {
     discovery: onlyLookups(feed),
     upstreams: healthOf(() => []),
     facts: () => ({ providerDomains: ['p.example'], servesOwned: true, accountOverlays: true }),
-    admission: createAdmission({ callers, ...(jwt && { jwt }), ...(rateLimit && { rateLimit }) }),
+    admission: createAdmission({
+      callers,
+      ...(jwt && { jwt }),
+      ...(rateLimit && { rateLimit }),
+      ...(sendOut && { send: sendOut }),
+    }),
     log,
     ...rest,
   })

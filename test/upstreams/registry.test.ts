@@ -88,6 +88,24 @@ test('two registries and a static entry that name one agent give one upstream', 
   t.equal(upstreams.roster().entries.length, 1)
 })
 
+test('registries that change together change the roster once', async (t) => {
+  const agent = await startAgent(t)
+  const registries = await Promise.all([1, 2, 3].map(() => startRegistry(t, [record(agent.url)])))
+  const config = { ...configOf([]), registries: registries.map((each) => each.config) }
+  const { upstreams } = await openUpstreams(t, config)
+  await upstreams.start()
+  await until('all registries', () => upstreams.registries().every(({ agents }) => agents === 1))
+  let changes = 0
+  upstreams.onChange(() => {
+    changes += 1
+  })
+  await until('the slice', () => upstreams.slices().length === 1)
+  const before = changes
+  for (const registry of registries) registry.list([record(agent.url, { name: 'Another name' })])
+  await until('the name', () => upstreams.roster().entries[0]?.name === 'Another name')
+  t.equal(changes - before, 1)
+})
+
 test('a record that is called at another place than its url is refused, with the reason', async (t) => {
   const read = (url: string, mcp_endpoint: string) => readListing({ agents: [record(url, { mcp_endpoint })] })
   const others = [

@@ -1,4 +1,6 @@
 /** Rules on callers: keys that nobody can use, and names that mean no upstream. */
+import { isUsable } from '../../signing/key.js'
+import { ALGORITHMS, REQUESTS } from '../../signing/profile.js'
 import type { ConfigFile } from '../schema.js'
 import { type UpstreamNames, upstreamNames } from '../upstream-names.js'
 import { authRules } from './auth-rules.js'
@@ -24,17 +26,45 @@ function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNa
   }
 }
 
+type Signing = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['signing']
+
+/** Keys that can sign requests, each with an id that no other key of the file has. */
+function* signingRules(signing: Signing, seen: Set<string>, at: Steps): Rule {
+  if (!signing) return
+  const { jwks, jwks_url: url } = signing
+  if ((jwks === undefined) === (url === undefined)) {
+    yield { at, expected: 'one of jwks and jwks_url', got: jwks ? 'both' : 'neither' }
+  }
+  for (const [index, key] of (jwks?.keys ?? []).entries()) {
+    const place: Steps = [...at, 'jwks', 'keys', index]
+    if (!ALGORITHMS.some((algorithm) => isUsable(key, algorithm, REQUESTS.keyUses))) {
+      const expected =
+        'a public Ed25519 or P-256 key with alg, use sig, key_ops verify and adcp_use request-signing'
+      yield { at: place, expected, got: 'another key' }
+    } else if ('d' in key) yield { at: place, expected: 'a public key', got: 'a private one' }
+    if (typeof key.kid !== 'string' || key.kid === '' || seen.has(key.kid)) {
+      yield { at: [...place, 'kid'], expected: 'an id that no other key has' }
+    }
+    seen.add(String(key.kid))
+  }
+}
+
 export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
   const names = upstreamNames(upstreams)
   const ids = new Set<string>()
   const digests = new Set<string>()
+  const keyIds = new Set<string>()
   for (const [index, key] of (callers?.keys ?? []).entries()) {
     const at: Steps = ['callers', 'keys', index]
     if (ids.has(key.id)) yield { at: [...at, 'id'], expected: 'an id that no other key has' }
     ids.add(key.id)
     const digest = key.token_sha256?.toLowerCase()
-    if (!digest && !callers?.jwt) {
-      yield { at: [...at, 'token_sha256'], expected: '64 hex digits, as callers.jwt is not configured' }
+    yield* signingRules(key.signing, keyIds, [...at, 'signing'])
+    if (!digest && !callers?.jwt && !key.signing) {
+      yield {
+        at: [...at, 'token_sha256'],
+        expected: '64 hex digits, as callers.jwt is not configured and it signs nothing',
+      }
     }
     if (digest && digests.has(digest)) {
       yield { at: [...at, 'token_sha256'], expected: 'a token that no other key has' }

@@ -11,6 +11,7 @@ import { negotiate, type VersionPin } from '../../adcp/version.js'
 import type { Identified } from '../door/callers.js'
 import { CALL_MS } from '../door/hang-up.js'
 import type { RateLimiter } from '../door/rate-limit.js'
+import { registersSecret } from '../door/signed-calls.js'
 import { type CallOrigin, Context } from './call-context.js'
 import { type Envelope, type Payload, payloadOf } from './payload.js'
 import type { CallContext, Task, TaskAnswer } from './task.js'
@@ -57,6 +58,12 @@ function pinsOf(input: Record<string, unknown>): VersionPin {
   if (typeof version === 'string' && /^\d+\.\d+(-[a-zA-Z0-9.-]+)?$/.test(version)) pin.adcp_version = version
   if (typeof major === 'number') pin.adcp_major_version = major
   return pin
+}
+
+/** The door looks for tasks by their names in the body; what it could not see there is refused here. */
+function needsSignature({ who, arguments: input }: Call, isMutating: boolean): boolean {
+  if (who.kind !== 'caller' || who.signature === undefined) return false
+  return (isMutating && who.signature === 'required') || registersSecret(input)
 }
 
 function refusal(...parts: Parameters<typeof adcpError>): TaskAnswer {
@@ -148,6 +155,11 @@ export function createDispatcher(options: DispatcherOptions) {
     if (task.mutating && context.caller.role === 'anonymous') {
       return refusal('AUTH_REQUIRED', 'This task needs credentials.', {
         suggestion: 'Send Authorization: Bearer with a key of this agent.',
+      })
+    }
+    if (needsSignature(call, task.mutating)) {
+      return refusal('AUTH_REQUIRED', 'This request must be signed: request_signature_required.', {
+        suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
       })
     }
     const checked = check(input)

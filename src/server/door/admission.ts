@@ -2,6 +2,12 @@
  * Who is let in and how often: callers and rate limits together, replaced as one when the configuration changes.
  * A request that was let in goes on as the caller it was.
  */
+
+import type { Send } from '../../net/send.js'
+import { createKeySets } from '../../signing/key-sets.js'
+import { REQUESTS } from '../../signing/profile.js'
+import { createReplayGuard, type ReplayGuard } from '../../signing/replay.js'
+import { createVerifier, type Verifier } from '../../signing/verify.js'
 import { type Callers, type CallersOptions, createCallers } from './callers.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { createRateLimiter, type RateLimit, type RateLimiter } from './rate-limit.js'
@@ -10,12 +16,45 @@ export type AdmissionOptions = {
   callers: Omit<CallersOptions, 'jwt'>
   jwt?: JwtOptions
   rateLimit?: RateLimit
+  /** For signatures: how key sets are read, and the clock. */
+  send?: Send
+  now?: () => number
 }
 
-export type Admission = Callers & RateLimiter & { reconfigure(options: AdmissionOptions): void }
+/** Present when any caller signs its requests. */
+export type Signatures = {
+  verify: Verifier
+  /** Whether this caller must sign what changes something; for nobody in particular, whether everybody must. */
+  mustSign(caller?: string): boolean
+}
 
-function made({ callers, jwt, rateLimit }: AdmissionOptions) {
+export type Admission = Callers &
+  RateLimiter & {
+    signatures(): Signatures | undefined
+    reconfigure(options: AdmissionOptions): void
+  }
+
+/** Throws when a caller's keys are to be fetched and nothing can fetch them. */
+function signaturesOf(
+  { callers, send, now = Date.now }: AdmissionOptions,
+  replay: ReplayGuard,
+): Signatures | undefined {
+  const signers = callers.keys.flatMap(({ id, signing }) => (signing ? [{ id, ...signing }] : []))
+  if (signers.length === 0) return undefined
+  if (!send) throw new Error('signatures: keys of callers cannot be read without a way out')
+  const required = new Set(signers.flatMap(({ id, required: must }) => (must ? [id] : [])))
+  const everybody = callers.anonymous === 'deny' && required.size === callers.keys.length
+  const sources = signers.map(({ id, source }) => ({ owner: id, ...source }))
   return {
+    verify: createVerifier({ profile: REQUESTS, keyOf: createKeySets({ sources, send, now }), replay, now }),
+    mustSign: (caller) => (caller === undefined ? everybody : required.has(caller)),
+  }
+}
+
+function made(options: AdmissionOptions, replay: ReplayGuard) {
+  const { callers, jwt, rateLimit } = options
+  return {
+    signatures: signaturesOf(options, replay),
     callers: createCallers({ ...callers, ...(jwt && { jwt: createJwtVerifier(jwt) }) }),
     limiter: createRateLimiter(rateLimit),
   }
@@ -23,12 +62,15 @@ function made({ callers, jwt, rateLimit }: AdmissionOptions) {
 
 /** Throws, here and in `reconfigure`, when callers or limits contradict themselves; then nothing changes. */
 export function createAdmission(options: AdmissionOptions): Admission {
-  let current = made(options)
+  const replay = createReplayGuard({ now: options.now ?? Date.now }) // what was used stays used when the configuration changes
+  let current = made(options, replay)
   return {
     identify: (credentials) => current.callers.identify(credentials),
+    byId: (id) => current.callers.byId(id),
+    signatures: () => current.signatures,
     take: (caller, now) => current.limiter.take(caller, now),
     reconfigure(next) {
-      current = made(next)
+      current = made(next, replay)
     },
   }
 }

@@ -5,16 +5,25 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { AccountReference } from '../../adcp/account.js'
 import type { Destination } from '../../adcp/signal.js'
+import type { Jwk } from '../../signing/key.js'
 import type { Caller } from './caller.js'
 import type { JwtVerifier } from './jwt.js'
 
 const MAX_TOKEN = 8_192 // a header longer than this is no credential of ours
+
+/** How a caller signs its requests (docs/callers.md). */
+export type CallerSigning = {
+  source: { keys: readonly Jwk[] } | { url: string }
+  /** Whatever changes something must be signed. */
+  required: boolean
+}
 
 export type CallerConfig = {
   id: string
   /** Hex. Absent: the caller comes with a JWT whose `sub` is this id. */
   tokenSha256?: string
   role: 'buyer' | 'operator'
+  signing?: CallerSigning
   destinations?: readonly Destination[]
   /** The caller's account id -> an upstream's canonical url -> that upstream's reference. */
   accounts?: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
@@ -32,16 +41,25 @@ export type Credentials = {
   address: string
 }
 
+/**
+ * What an unsigned request may not do where signatures are verified: hand over secrets for webhooks, and, of callers that
+ * must sign, change anything.
+ */
+export type Unsigned = 'missing' | 'required'
+
 export type Identified =
   /** `bucket` names whose rate limit counts: the caller's, or the address of an anonymous one. */
-  | { kind: 'caller'; caller: Caller; bucket: string }
+  | { kind: 'caller'; caller: Caller; bucket: string; signature?: Unsigned }
   /** Genuine credentials of a principal that has no access here: AGENT_ACCESS_DENIED. */
   | { kind: 'denied'; bucket: string }
   | { kind: 'unauthenticated'; reason: 'missing' | 'invalid' }
   /** The key set of the token's issuer cannot be read now. */
   | { kind: 'unavailable' }
 
-export type Callers = { identify(credentials: Credentials): Identified | Promise<Identified> }
+export type Callers = {
+  identify(credentials: Credentials): Identified | Promise<Identified>
+  byId(id: string): Caller | undefined
+}
 
 const ANONYMOUS: Caller = {
   id: 'anonymous',
@@ -130,5 +148,5 @@ export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers
     return jwt && isJwt(token) ? byJwt(jwt, token) : { kind: 'unauthenticated', reason: 'invalid' }
   }
 
-  return { identify }
+  return { identify, byId: (id) => byId.get(id) }
 }

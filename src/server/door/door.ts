@@ -7,8 +7,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AdcpError, adcpError } from '../../adcp/error.js'
 import { sendChunks } from '../answer/chunks.js'
 import { rpcError } from '../answer/json-rpc.js'
-import type { Callers, Identified } from './callers.js'
+import type { Admission } from './admission.js'
+import type { Identified } from './callers.js'
 import type { Overload } from './overload.js'
+import { createSignatureGate } from './signature-gate.js'
 
 const SERVER_ERROR = -32_000
 const UNAUTHENTICATED = -32_001
@@ -26,10 +28,12 @@ export type TurnedAway = {
 }
 
 export type DoorOptions = {
-  callers: Callers
+  callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
   overload: Overload
   /** The url that callers know us by; its origin and host are always welcome. */
   publicUrl: string
+  /** Whether a task of this name changes something. */
+  isMutating(task: string): boolean
 }
 
 function turnedAway(status: number, code: number, message: string): TurnedAway {
@@ -78,8 +82,9 @@ export function turnAway(reply: FastifyReply, { status, code, message, error, he
   sendChunks(reply, status, { 'content-type': 'application/json; charset=utf-8', ...headers }, [body])
 }
 
-export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
+export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOptions) {
   const own = new URL(publicUrl)
+  const throughGate = createSignatureGate({ byId: callers.byId, identified, publicUrl, isMutating })
   const welcomeOrigins = new Set<string | undefined>([undefined, own.origin])
   const localHosts = new Set<string | undefined>([own.host])
 
@@ -108,9 +113,7 @@ export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
     return who
   }
 
-  function enter(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway> {
-    if (overload.isOverloaded()) return busy('Too much is going on.')
-    if (isForeign(request)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
+  function identified(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway> {
     const { authorization, 'x-adcp-auth': adcpAuth } = request.headers
     const who = callers.identify({
       authorization,
@@ -118,6 +121,13 @@ export function createDoor({ callers, overload, publicUrl }: DoorOptions) {
       address: request.ip,
     })
     return who instanceof Promise ? who.then(settle) : settle(who)
+  }
+
+  function enter(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+    if (overload.isOverloaded()) return busy('Too much is going on.')
+    if (isForeign(request)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
+    const signatures = callers.signatures()
+    return signatures ? throughGate(request, signatures) : identified(request)
   }
 
   return { enter }

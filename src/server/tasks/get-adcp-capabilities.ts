@@ -1,11 +1,10 @@
 /**
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
- * for every caller (docs/protocol.md#versions). It claims only what works now. `webhook_signing` is not claimed
- * although webhooks are signed when there is a key: a claim needs `identity.brand_json_url`, where its keys are found
- * (schema, `required_when`), and a Tributary has no brand.json.
+ * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
 import { CapabilitiesRequest } from '../../adcp/requests/capabilities.js'
 import { MAJOR, RELEASES } from '../../adcp/version.js'
+import { type Algorithm, WEBHOOKS } from '../../signing/profile.js'
 import type { Task } from '../answer/task.js'
 
 const MAX_DOMAINS = 10_000
@@ -17,16 +16,54 @@ export type AgentFacts = {
   servesOwned: boolean
   /** Whether any caller has an account that may be priced off the rate card. */
   accountOverlays: boolean
+  signing?: SigningFacts
+}
+
+/** What is signed and verified. A claim needs the place where our keys are found (schema, `required_when`). */
+export type SigningFacts = {
+  /** The operator's brand.json. */
+  brandJsonUrl?: string
+  /** The algorithm of our webhooks' signatures; absent when they are not signed. */
+  algorithm?: Algorithm
+  /** Whether callers' signatures are verified, and whether every caller must sign what changes something. */
+  requests?: { required: boolean }
 }
 
 export type CapabilitiesOptions = {
   facts: () => AgentFacts
   /** How long a key replays its answer; absent when no task of this agent changes state. */
   replayTtlSeconds?: number
+  /** Names of the tasks that change something. */
+  changing?: readonly string[]
+}
+
+/** The blocks about signatures, as far as they are true. */
+function signingFields({ brandJsonUrl, algorithm, requests }: SigningFacts, changing: readonly string[]) {
+  return {
+    ...(brandJsonUrl && { identity: { brand_json_url: brandJsonUrl } }),
+    ...(brandJsonUrl &&
+      algorithm && {
+        webhook_signing: {
+          supported: true,
+          profile: WEBHOOKS.tag,
+          algorithms: [algorithm],
+          legacy_hmac_fallback: true,
+        },
+      }),
+    ...(requests && {
+      request_signing: {
+        ...{ supported: true, covers_content_digest: 'either' },
+        ...(brandJsonUrl && {
+          supported_for: changing,
+          required_for: requests.required ? changing : [],
+        }),
+      },
+    }),
+  }
 }
 
 export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof CapabilitiesRequest> {
-  const { facts, replayTtlSeconds } = options
+  const { facts, replayTtlSeconds, changing = [] } = options
   return {
     name: 'get_adcp_capabilities',
     aliases: ['get_protocol_capabilities'],
@@ -37,7 +74,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
     request: CapabilitiesRequest,
     mutating: false,
     handle() {
-      const { providerDomains, servesOwned, accountOverlays } = facts()
+      const { providerDomains, servesOwned, accountOverlays, signing } = facts()
       const count = providerDomains.length
       return {
         kind: 'answer',
@@ -63,6 +100,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
             pricing_version_separate: true,
             cache_scope_account: accountOverlays,
           },
+          ...(signing && signingFields(signing, changing)),
         },
       }
     },

@@ -1,0 +1,92 @@
+import { pino } from 'pino'
+import { test } from 'tap'
+import { createPublisher } from '../../src/composition/publisher.js'
+import type { World, Worlds } from '../../src/composition/world.js'
+
+import { systemClock } from '../../src/net/clock.js'
+import { createBuilderHost } from '../../src/snapshot/builder-host.js'
+import { emptyFeed } from '../feed/feed-of.js'
+import { listing, sliceOf } from '../feed/world.js'
+import { until } from '../support/upstream-world.js'
+
+type Test = { teardown(task: () => unknown): void }
+
+/** A world with one upstream whose rows a test changes. */
+function movableWorlds() {
+  const listeners: (() => void)[] = []
+  let count = 1
+  let revision = 1
+  let movedAt: number | undefined
+  const current = (): World => {
+    movedAt = undefined
+    const rows = Array.from({ length: count }, (_, at) => listing(`s${at}`))
+    const layer = { slices: [sliceOf('north', rows)], gaps: [] }
+    return {
+      revision,
+      open: layer,
+      accounts: new Map(),
+      providers: [],
+      policy: { policy: 'observe', providers: {} },
+    }
+  }
+  const moved = () => {
+    count += 1
+    revision += 1
+    movedAt ??= systemClock.now()
+    for (const listener of listeners) listener()
+  }
+  const onMove = (listener: () => void) => void listeners.push(listener)
+  const worlds: Worlds = { moved, revision: () => revision, movedAt: () => movedAt, current, onMove }
+  return { worlds, rows: () => count }
+}
+
+function opened(t: Test, isBroken: (build: number) => boolean) {
+  const { worlds, rows } = movableWorlds()
+  const builder = createBuilderHost()
+  const feed = emptyFeed()
+  let builds = 0
+  const publisher = createPublisher({
+    ...{ worlds, feed, clock: systemClock, random: () => 0, log: pino({ level: 'silent' }) },
+    builder: {
+      ...builder,
+      async build(request) {
+        builds += 1
+        const built = await builder.build(request)
+        if (isBroken(builds)) throw new Error('a bug met in some data')
+        return built
+      },
+    },
+    onPublished: () => {},
+    onFailure: () => {},
+  })
+  t.teardown(async () => {
+    await publisher.close()
+    await builder.close()
+  })
+  return { publisher, feed, worlds, rows, builds: () => builds }
+}
+
+const shown = (feed: ReturnType<typeof opened>['feed']) => feed.current()?.count
+
+test('whatever changes during a build is in a generation soon after, however often it does', async (t) => {
+  const { publisher, feed, worlds, rows } = opened(t, () => false)
+  const first = publisher.open()
+  for (let n = 0; n < 20; n += 1) {
+    worlds.moved()
+    await new Promise((resolve) => setTimeout(resolve, n % 4))
+  }
+  await first
+  await until('everything', () => shown(feed) === rows())
+  t.match(publisher.revisions(), { built: worlds.revision(), wanted: worlds.revision(), behindMs: 0 })
+})
+
+test('a build that fails is tried again by itself, and how far the feed is behind shows meanwhile', async (t) => {
+  const { publisher, feed, worlds, rows } = opened(t, (build) => build === 2)
+  await publisher.open()
+  worlds.moved()
+  await until('the failure', () => publisher.revisions().behindMs > 100)
+  const { built, wanted } = publisher.revisions()
+  t.ok(built < wanted)
+  await until('the second attempt', () => shown(feed) === rows())
+  t.equal(publisher.revisions().behindMs, 0)
+})
