@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import type { View } from './view.js'
 
 const VIEW_BYTES = 256 * 1024 * 1024 // three hundred filtered walks through 200,000 signals, or 64 through a million
-const MOST_VIEWS = 8_000
+const SMALLEST = 1_024 // what a view costs beside its entries
 
 export type ViewCache = {
   get(snapshot: string, key: string): View | undefined
@@ -15,9 +15,8 @@ export type ViewCache = {
 
 export function createViewCache(): ViewCache {
   const views = new LRUCache<string, View>({
-    max: MOST_VIEWS,
     maxSize: VIEW_BYTES,
-    sizeCalculation: ({ entries }) => 64 + entries.byteLength,
+    sizeCalculation: ({ entries }) => SMALLEST + entries.byteLength,
   })
   const nameOf = (snapshot: string, key: string) => `${snapshot} ${key}`
   return {

@@ -29,14 +29,16 @@ export type KeptTask = {
  * alive for as long as the task is kept.
  */
 function detached({ payload, ...task }: KeptTask): KeptTask {
-  if (payload.rows.length === 0) return { ...task, payload }
+  const words = payload.text() // the function holds the answer that it is made from
+  const text = () => words
+  if (payload.rows.length === 0) return { ...task, payload: { ...payload, text } }
   const whole = Buffer.concat(payload.rows.map(bufferOf))
   let at = 0
   const rows = payload.rows.map(({ byteLength }) => {
     at += byteLength
     return whole.subarray(at - byteLength, at)
   })
-  return { ...task, payload: { ...payload, rows } }
+  return { ...task, payload: { ...payload, text, rows } }
 }
 
 function bytesOf({ payload }: KeptTask): number {
@@ -53,7 +55,7 @@ export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
 function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
   const status = { state: stateOf(payload, '1.0'), timestamp }
-  const parts = [{ data }, { text: payload.text ?? payload.message }]
+  const parts = [{ data }, { text: payload.error ? payload.message : payload.text() }]
   const metadata = payload.taskId === undefined ? {} : { metadata: { adcp_task_id: payload.taskId } }
   const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...metadata }
   return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })

@@ -75,7 +75,7 @@ export function createDispatcher(options: DispatcherOptions) {
   const entries = new Map<string, Entry>()
   for (const task of options.tasks) {
     const entry = { task, check: compileCheck(task.request) }
-    for (const name of [task.name, ...(task.aliases ?? [])]) {
+    for (const name of [task.name, ...(task.aliases ?? []), ...(task.answersTo ?? [])]) {
       if (entries.has(name)) throw new Error(`Two tasks are named ${name}`)
       entries.set(name, entry)
     }

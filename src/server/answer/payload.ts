@@ -5,6 +5,7 @@
  */
 import type { AdcpError } from '../../adcp/error.js'
 import type { Release } from '../../adcp/version.js'
+import { answerText } from './answer-text.js'
 import type { TaskAnswer } from './task.js'
 
 export type Envelope = {
@@ -19,8 +20,8 @@ export type Payload = {
   error?: AdcpError
   status: string
   message: string
-  /** For people and language models: the message, and where it helps what is behind it. */
-  text?: string
+  /** For people and language models: the message and what can be done with it. Made when it is asked for. */
+  text: () => string
   /** Of a task of ours that is not finished yet. */
   taskId?: string
   contextId: string
@@ -59,7 +60,13 @@ function answered(answer: Answer, envelope: Envelope): Payload {
   const { status = 'completed', message, rows } = answer
   const { contextId } = envelope
   const open = PENDING.has(status) ? answer.fields.task_id : undefined
-  const said = { status, message, contextId, ...(typeof open === 'string' && { taskId: open }) }
+  const said = {
+    status,
+    message,
+    contextId,
+    text: () => answerText(answer),
+    ...(typeof open === 'string' && { taskId: open }),
+  }
   const before = opening(status, message, envelope) + members(answer.fields)
   const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
   const after = (answer.replayed ? ',"replayed":true' : '') + errors + closing(envelope)
@@ -73,7 +80,8 @@ function refused(error: AdcpError, envelope: Envelope): Payload {
   const json = JSON.stringify(error)
   const errors = `,"adcp_error":${json},"errors":[${json}]`
   const head = opening('failed', message, envelope) + errors + closing(envelope)
-  return { error, status: 'failed', message, contextId: envelope.contextId, head, rows: [], tail: '' }
+  const text = () => `{"adcp_error":${json}}`
+  return { error, status: 'failed', message, text, contextId: envelope.contextId, head, rows: [], tail: '' }
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */

@@ -48,11 +48,17 @@ export type Task<S extends TSchema = TSchema> = {
   readonly name: string
   /** Other names a caller may use; they are offered as tools and skills too. */
   readonly aliases?: readonly string[]
+  /** Names that clients call and that are not offered: of earlier releases, or no host would take them. */
+  readonly answersTo?: readonly string[]
   readonly title: string
   /** Written for a language model that chooses among tools: what it gives, when to use it, what to send. */
   readonly description: string
   /** Validated before `handle` runs. It spreads `requestEnvelope` (adcp/envelope.ts) and tolerates unknown fields. */
   readonly request: S
+  /** What MCP hosts are told of its answers (adcp/responses.ts). */
+  readonly response?: TSchema
+  /** Can undo what stands: hosts may ask their user first. */
+  readonly destructive?: boolean
   /** Changes state: anonymous callers are refused before `handle` runs. */
   readonly mutating: boolean
   /** Never throws for a caller's mistake. What it throws is a bug: logged, answered as SERVICE_UNAVAILABLE. */

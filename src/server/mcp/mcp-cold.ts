@@ -14,6 +14,7 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import type { Task } from '../answer/task.js'
+import { toolSchema } from './tool-schema.js'
 
 const jsonSchemaValidator = new AjvJsonSchemaValidator()
 
@@ -26,11 +27,20 @@ export type McpColdOptions = {
   version: string
 }
 
-function toolsOf({ name, aliases = [], title, description, request, mutating }: Task): Tool[] {
-  // A TypeBox schema is JSON Schema with symbols beside it, which do not serialise.
-  const inputSchema = JSON.parse(JSON.stringify(request)) as Tool['inputSchema']
-  const annotations = { title, readOnlyHint: !mutating, destructiveHint: false, openWorldHint: false }
-  return [name, ...aliases].map((tool) => ({ name: tool, title, description, inputSchema, annotations }))
+function toolsOf({ name, aliases = [], title, description, request, response, ...task }: Task): Tool[] {
+  const { mutating, destructive = false } = task
+  const about = {
+    title,
+    description,
+    inputSchema: toolSchema(request),
+    ...(response && { outputSchema: toolSchema(response) }),
+    // A repeated idempotency_key repeats nothing, so every call may be sent again as it is.
+    annotations: {
+      ...{ readOnlyHint: !mutating, destructiveHint: destructive },
+      ...{ idempotentHint: true, openWorldHint: false },
+    },
+  }
+  return [name, ...aliases].map((tool) => ({ name: tool, ...about }))
 }
 
 export function createMcpCold({ tasks, version }: McpColdOptions) {

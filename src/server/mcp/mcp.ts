@@ -83,8 +83,7 @@ function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
   if (revision < STRUCTURED_SINCE) {
     return [before, ...quoted(payload), ...wrapped(between, payload, '}}')]
   }
-  const text = error ? JSON.stringify({ adcp_error: error }) : payload.message
-  return wrapped(before + JSON.stringify(text) + between, payload, '}}')
+  return wrapped(before + JSON.stringify(payload.text()) + between, payload, '}}')
 }
 
 function callOf({ raw, params }: RpcRequest, session: Session): Call | undefined {

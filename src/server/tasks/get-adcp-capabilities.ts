@@ -3,6 +3,7 @@
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
 import { CapabilitiesRequest } from '../../adcp/requests/capabilities.js'
+import { CapabilitiesResponse } from '../../adcp/responses.js'
 import { MAJOR, RELEASES } from '../../adcp/version.js'
 import { type Algorithm, WEBHOOKS } from '../../signing/profile.js'
 import type { Task } from '../answer/task.js'
@@ -72,6 +73,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
       'Tells what this signals agent supports: protocol releases, discovery modes, feed versioning, and the data ' +
       'providers whose signals it offers. Call it once before the other tools.',
     request: CapabilitiesRequest,
+    response: CapabilitiesResponse,
     mutating: false,
     handle() {
       const { providerDomains, servesOwned, accountOverlays, signing } = facts()

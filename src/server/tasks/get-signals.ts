@@ -10,6 +10,7 @@ import {
   refsOf,
   selectionOf,
 } from '../../adcp/requests/get-signals.js'
+import { GetSignalsResponse } from '../../adcp/responses.js'
 import { invalidRequest } from '../../adcp/validation.js'
 import type { AnswerPage } from '../../briefs/answer-pages.js'
 import type { Lookup } from '../../briefs/lookup.js'
@@ -206,6 +207,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
       'Narrow with filters, destinations and countries; ask for definition details with fields. ' +
       'Use signal_agent_segment_id of a signal, unchanged, in activate_signal.',
     request: GetSignalsRequest,
+    response: GetSignalsResponse,
     mutating: false,
     handle,
   }

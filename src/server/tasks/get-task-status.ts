@@ -1,6 +1,7 @@
 /** get_task_status: how a request that was answered `submitted` goes on (specification, "get_task_status"). */
 import type { Activation } from '../../activation/activation.js'
 import { GetTaskStatusRequest } from '../../adcp/requests/task-requests.js'
+import { GetTaskStatusResponse } from '../../adcp/responses.js'
 import type { AnswerStatus, Task } from '../answer/task.js'
 
 export function getTaskStatus({
@@ -8,12 +9,13 @@ export function getTaskStatus({
 }: Pick<Activation, 'taskStatus'>): Task<typeof GetTaskStatusRequest> {
   return {
     name: 'get_task_status',
-    aliases: ['tasks/get'],
+    answersTo: ['tasks/get', 'tasks_get'], // names of two generations of clients
     title: 'Ask how a task goes on',
     description:
       'Gives the status of a task whose task_id an earlier answer named. Send include_result true to get the result ' +
       'once the status is completed. Ask every few seconds, not faster.',
     request: GetTaskStatusRequest,
+    response: GetTaskStatusResponse,
     mutating: false,
     async handle(input, { caller, deadline }) {
       const answer = await taskStatus(input, caller, deadline)

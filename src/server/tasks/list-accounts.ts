@@ -1,6 +1,7 @@
 /** list_accounts: the accounts a caller may name in other requests (schema account/list-accounts-request). */
 import type { Activation } from '../../activation/activation.js'
 import { ListAccountsRequest } from '../../adcp/requests/account-requests.js'
+import { ListAccountsResponse } from '../../adcp/responses.js'
 import type { Task } from '../answer/task.js'
 
 export function listAccounts({
@@ -13,6 +14,7 @@ export function listAccounts({
       'Lists the accounts you may name as account in get_signals, activate_signal and report_usage, with their ' +
       'status and webhook subscriptions.',
     request: ListAccountsRequest,
+    response: ListAccountsResponse,
     mutating: false,
     handle: (input, { caller }) => list(input, caller),
   }

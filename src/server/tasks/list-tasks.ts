@@ -1,6 +1,7 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
 import type { Activation } from '../../activation/activation.js'
 import { ListTasksRequest } from '../../adcp/requests/task-requests.js'
+import { ListTasksResponse } from '../../adcp/responses.js'
 import type { Task } from '../answer/task.js'
 
 export function listTasks({ listTasks: list }: Pick<Activation, 'listTasks'>): Task<typeof ListTasksRequest> {
@@ -10,6 +11,7 @@ export function listTasks({ listTasks: list }: Pick<Activation, 'listTasks'>): T
     description:
       'Lists your own tasks, newest first: filter by status, type and time, and page with pagination.',
     request: ListTasksRequest,
+    response: ListTasksResponse,
     mutating: false,
     handle: (input, { caller }) => list(input, caller),
   }

@@ -1,6 +1,7 @@
 /** report_usage: tells each upstream how the signals it sold were used (schema account/report-usage-request). */
 import type { Activation } from '../../activation/activation.js'
 import { ReportUsageRequest } from '../../adcp/requests/report-usage.js'
+import { ReportUsageResponse } from '../../adcp/responses.js'
 import type { Task } from '../answer/task.js'
 
 export function reportUsage({
@@ -15,6 +16,7 @@ export function reportUsage({
       'sold the signal. Rows that were not accepted stand in errors. After an error with retry_after repeat the whole ' +
       'request with the same idempotency_key: nothing is counted twice.',
     request: ReportUsageRequest,
+    response: ReportUsageResponse,
     mutating: true,
     handle: (input, { caller, deadline }) => report(input, caller, deadline),
   }

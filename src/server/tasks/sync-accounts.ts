@@ -1,6 +1,7 @@
 /** sync_accounts: declares the accounts a caller acts for, and changes their settings (schema account/sync-accounts-request). */
 import type { Activation } from '../../activation/activation.js'
 import { SyncAccountsRequest } from '../../adcp/requests/account-requests.js'
+import { SyncAccountsResponse } from '../../adcp/responses.js'
 import type { Task } from '../answer/task.js'
 
 export function syncAccounts({
@@ -14,6 +15,7 @@ export function syncAccounts({
       '(account). Each entry has its own result; one that failed says why and changes nothing. notification_configs ' +
       'replaces the whole list; send active false, since webhooks are not delivered yet.',
     request: SyncAccountsRequest,
+    response: SyncAccountsResponse,
     mutating: true,
     handle: (input, { caller }) => sync(input, caller),
   }

@@ -1,0 +1,135 @@
+/**
+ * An answer as words, for language models and people: what it says, the rows one can go on with, and what to do next.
+ * Bounded, since hosts put it into a prompt; the whole answer stands beside it as data. Names come from strangers: they
+ * are quoted, on one line and cut.
+ */
+import { isRecord } from '../../adcp/json.js'
+import { bufferOf, tryParseJson } from '../../upstreams/rows/json.js'
+import type { TaskAnswer } from './task.js'
+
+const ROWS = 10
+const WHOLESALE_ROWS = 5 // whoever walks the feed reads the data; its text must not cost a page's worth of parsing
+const MOST_KNOWN = 2_000 // texts of pages that stand in one chunk of a snapshot
+const FEW = 3 // prices and destinations of one row
+const NAME = 80
+const FIELDS = 2_000
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c]
+const [OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d]
+
+const NEXT_STEP =
+  'To buy one: activate_signal with its signal_agent_segment_id, a pricing_option_id, destinations and a new idempotency_key.'
+
+type Answer = Extract<TaskAnswer, { kind: 'answer' }>
+
+const records = (value: unknown) => (Array.isArray(value) ? value.filter(isRecord) : [])
+
+function quoted(value: unknown): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these would break out of the line
+  const line = String(value ?? '').replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+  return JSON.stringify(line.length > NAME ? `${line.slice(0, NAME - 1)}…` : line)
+}
+
+function several(texts: readonly string[]): string {
+  const more = texts.length - FEW
+  return texts.slice(0, FEW).join(', ') + (more > 0 ? ` and ${more} more` : '')
+}
+
+function price(option: Record<string, unknown>): string {
+  const { model, currency, cpm, amount, percent, pricing_option_id: id } = option
+  const figure = cpm ?? amount ?? (percent === undefined ? '' : `${percent}%`)
+  return `${[figure, currency, model].filter((part) => part !== undefined && part !== '').join(' ')} (pricing_option_id ${id})`
+}
+
+function destination(deployment: Record<string, unknown>): string {
+  const { platform, agent_url, account, is_live } = deployment
+  const place = quoted(platform ?? agent_url)
+  return `${place}${account === undefined ? '' : ` account ${quoted(account)}`}${is_live === true ? ' (live)' : ''}`
+}
+
+function rowText(row: Record<string, unknown>, at: number): string {
+  const { name, data_provider, signal_type, signal_agent_segment_id, coverage_percentage } = row
+  const prices = records(row.pricing_options).map(price)
+  const places = records(row.deployments).map(destination)
+  return [
+    `${at + 1}. ${quoted(name)}`,
+    [signal_type, data_provider === undefined ? '' : `by ${quoted(data_provider)}`].filter(Boolean).join(' '),
+    `signal_agent_segment_id ${signal_agent_segment_id}`,
+    ...(prices.length > 0 ? [`price ${several(prices)}`] : []),
+    ...(places.length > 0 ? [`destinations ${several(places)}`] : []),
+    ...(coverage_percentage === undefined ? [] : [`coverage ${coverage_percentage}%`]),
+  ].join('; ')
+}
+
+/** The first rows of a page's bytes, which are objects with commas between them, and whether there are more. */
+function firstRows(parts: readonly Uint8Array[], most: number): { rows: unknown[]; more: boolean } {
+  const rows: unknown[] = []
+  let [depth, inText, escaped, pending] = [0, false, false, [] as Uint8Array[]]
+  for (const part of parts) {
+    let from = 0
+    for (let at = 0; at < part.length; at += 1) {
+      const byte = part[at] as number
+      if (inText) {
+        if (escaped) escaped = false
+        else if (byte === BACKSLASH) escaped = true
+        else if (byte === QUOTE) inText = false
+      } else if (byte === QUOTE) inText = true
+      else if (byte === OPEN || byte === OPEN_LIST) {
+        if (depth === 0) {
+          if (rows.length === most) return { rows, more: true }
+          from = at
+        }
+        depth += 1
+      } else if (byte === CLOSE || byte === CLOSE_LIST) {
+        depth -= 1
+        if (depth > 0) continue
+        rows.push(tryParseJson(Buffer.concat([...pending, part.subarray(from, at + 1)].map(bufferOf))))
+        pending = []
+      }
+    }
+    if (depth > 0) pending.push(part.subarray(from))
+  }
+  return { rows, more: false }
+}
+
+function rowsText(parts: readonly Uint8Array[], most: number): string {
+  const { rows, more } = firstRows(parts, most)
+  const lines = rows.flatMap((row, at) => (isRecord(row) ? [rowText(row, at)] : []))
+  if (more) lines.push('More signals of this page stand in structuredContent.signals.')
+  if (lines.length > 0) lines.push(NEXT_STEP)
+  return lines.join('\n')
+}
+
+/** A snapshot never changes: what was said of its bytes holds for as long as they are there. */
+const known = new WeakMap<ArrayBufferLike, Map<string, string>>()
+
+function walkText(parts: readonly Uint8Array[]): string {
+  const [whole] = parts
+  if (!whole || parts.length > 1 || !(whole.buffer instanceof SharedArrayBuffer)) {
+    return rowsText(parts, WHOLESALE_ROWS)
+  }
+  const texts = known.get(whole.buffer) ?? new Map<string, string>()
+  known.set(whole.buffer, texts)
+  const place = `${whole.byteOffset}+${whole.byteLength}`
+  const text = texts.get(place) ?? rowsText(parts, WHOLESALE_ROWS)
+  if (texts.size >= MOST_KNOWN) texts.clear()
+  texts.set(place, text)
+  return text
+}
+
+function signalsText({ rows, fields, message }: Answer & { rows: NonNullable<Answer['rows']> }): string {
+  const { pagination, wholesale_feed_version: version } = fields
+  const said = version === undefined ? rowsText(rows.parts, ROWS) : walkText(rows.parts)
+  const cursor = isRecord(pagination) ? pagination.cursor : undefined
+  const more = typeof cursor === 'string' ? `Next page: pagination.cursor ${JSON.stringify(cursor)}.` : ''
+  return [message, said, more].filter((line) => line !== '').join('\n')
+}
+
+/** The answer in words; a refusal's are its error as JSON, which agrees with the data beside it. */
+export function answerText(answer: Answer): string {
+  const { rows, fields, message } = answer
+  if (rows) return signalsText({ ...answer, rows })
+  const data = JSON.stringify(fields)
+  if (data === '{}') return message
+  return data.length <= FIELDS ? `${message}\n${data}` : `${message}\nThe details stand in structuredContent.`
+}

@@ -1,0 +1,89 @@
+/**
+ * A task's schema as a tool list shows it: what a model needs to write arguments, and short, because a host puts the list
+ * of every server into each prompt. Bounds that only abuse meets are left out; the task checks them all the same.
+ */
+import type { TSchema } from '@sinclair/typebox'
+import { AccountReference } from '../../adcp/account.js'
+import { isRecord } from '../../adcp/json.js'
+
+const BOUNDS = new Set([
+  ...['maxLength', 'maxItems', 'minLength', 'uniqueItems', 'minItems'],
+  ...['default', 'additionalProperties'],
+])
+const LONGEST_PATTERN = 30
+/** Of every request and none of a model's business: named, so that no client drops them, and not explained. */
+const ENVELOPE: Readonly<Record<string, object>> = {
+  adcp_version: { type: 'string' },
+  adcp_major_version: { type: 'integer' },
+  context: { type: 'object' },
+  context_id: { type: 'string' },
+  ext: { type: 'object' },
+}
+
+/** It stands in most requests, and one sentence says what its two shapes are. */
+const ACCOUNT = JSON.stringify(AccountReference)
+const SHORT_ACCOUNT = {
+  type: 'object',
+  description: 'Yours: {account_id} as in list_accounts, or {brand: {domain}, operator}.',
+}
+
+/** `anyOf` constants as one `enum`. */
+function enumOf(branches: unknown): unknown[] | undefined {
+  if (!Array.isArray(branches)) return undefined
+  const constants = branches.map((branch) => (isRecord(branch) ? branch.const : undefined))
+  return constants.every((constant) => typeof constant === 'string') ? constants : undefined
+}
+
+/** `anyOf` a type and null as one list of types. */
+function nullable(branches: unknown): unknown[] | undefined {
+  if (!Array.isArray(branches) || branches.length !== 2) return undefined
+  const types = branches.map((branch) => (isRecord(branch) ? branch.type : undefined))
+  return types[0] === 'string' && types[1] === 'null' ? types : undefined
+}
+
+function shortProperties(properties: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(properties).map(([name, schema]) => {
+      const { deprecated, type } = schema as { deprecated?: boolean; type?: unknown }
+      return [name, deprecated ? { type, deprecated } : short(schema)]
+    }),
+  )
+}
+
+function short(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(short)
+  if (!isRecord(schema)) return schema
+  if (JSON.stringify(schema) === ACCOUNT) return SHORT_ACCOUNT
+  const { anyOf, ...rest } = schema
+  const values = enumOf(anyOf)
+  const types = nullable(anyOf)
+  const found: Record<string, unknown> = values
+    ? { type: 'string', enum: values }
+    : types
+      ? { type: types }
+      : {}
+  for (const [name, value] of Object.entries(values || types ? rest : schema)) {
+    if (
+      BOUNDS.has(name) ||
+      (name === 'type' && 'const' in schema) ||
+      (name === 'pattern' && String(value).length > LONGEST_PATTERN)
+    )
+      continue
+    if (name === 'properties' && isRecord(value)) {
+      if (Object.keys(value).length > 0) found.properties = shortProperties(value)
+    } else found[name] = name === 'items' || name === 'anyOf' ? short(value) : value
+  }
+  return found
+}
+
+export type ToolSchema = { type: 'object'; properties: Record<string, object>; required?: string[] }
+
+/** The schema of a tool's arguments or results. */
+export function toolSchema(schema: TSchema): ToolSchema {
+  // A TypeBox schema is JSON Schema with symbols beside it, which do not serialise.
+  const plain = short(JSON.parse(JSON.stringify(schema))) as ToolSchema
+  const known = Object.fromEntries(
+    Object.entries(ENVELOPE).filter(([name]) => plain.properties?.[name] !== undefined),
+  )
+  return { ...plain, properties: { ...plain.properties, ...known } }
+}
