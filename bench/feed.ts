@@ -14,6 +14,7 @@ import { createFeed } from '../src/feed/feed.js'
 import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
+import { buffersOf } from '../src/snapshot/memory.js'
 import { rowBytes, type Snapshot } from '../src/snapshot/snapshot.js'
 import { slabBytes } from '../src/upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../src/upstreams/rows/slice.js'
@@ -50,15 +51,7 @@ function slicesOf(signals: number): Slice[] {
 
 /** Bytes of every buffer that the snapshot keeps alive, slices apart. */
 function heldBytes(snapshot: Snapshot): number {
-  const buffers = new Set<ArrayBufferLike>()
-  const visit = (value: unknown) => {
-    if (ArrayBuffer.isView(value)) buffers.add(value.buffer)
-    else if (typeof value === 'object' && value !== null) Object.values(value).forEach(visit)
-  }
-  const { slices, ...rest } = snapshot
-  visit(rest)
-  for (const { keys } of slices) visit(keys)
-  return [...buffers].reduce((sum, buffer) => sum + buffer.byteLength, 0)
+  return [...buffersOf(snapshot)].reduce((sum, buffer) => sum + buffer.byteLength, 0)
 }
 
 function payloadBytes(snapshot: Snapshot): number {

@@ -8,6 +8,7 @@ import { sizeOf } from '../authz/provider/room.js'
 import type { ProviderState } from '../authz/state.js'
 import type { Revisions } from '../composition/publisher.js'
 import type { Contribution } from '../feed/contributions.js'
+import type { Feed } from '../feed/feed.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
@@ -28,6 +29,7 @@ export type MetricSources = {
   memory(): ReturnType<Upstreams['memory']>
   providers(): readonly ProviderState[]
   snapshot(): Snapshot | undefined
+  retained(): ReturnType<Feed['retained']>
   contributions(): readonly Contribution[]
   /** The configuration in force (config.ts). */
   revision(): string
@@ -200,6 +202,16 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     'tributary_feed_behind_seconds',
     'Age of the oldest change that the published feed does not show',
     () => sources.revisions().behindMs / 1_000,
+  )
+  number(
+    'tributary_retained_snapshots',
+    'Replaced snapshots that page walks may go on in',
+    () => sources.retained().snapshots,
+  )
+  number(
+    'tributary_retained_bytes',
+    'Memory that nothing but those snapshots holds',
+    () => sources.retained().bytes,
   )
   gauge('tributary_account_scopes', 'Accounts as upstreams price them, by state', ['state'], () => {
     const states = sources.accounts().map(({ state }) => state)

@@ -78,6 +78,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       memory: () => parts().upstreams.memory(),
       providers: () => parts().providers.states(),
       snapshot: () => parts().feed.current(),
+      retained: () => parts().feed.retained(),
       contributions: currentContributions,
       revision: () => config().revision,
       revisions: () => parts().publisher.revisions(),

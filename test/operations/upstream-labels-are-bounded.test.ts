@@ -37,6 +37,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     memory: () => ({ usedBytes: 0, limitBytes: 0, evictions: 0 }),
     providers: () => [],
     snapshot: () => undefined,
+    retained: () => ({ snapshots: 0, bytes: 0 }),
     contributions: () => [],
     revision: () => 'r',
     revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),
