@@ -4,6 +4,8 @@ import { createProviders } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
+import { REQUESTS } from '../signing/profile.js'
+import { createSigner } from '../signing/sign.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import { createUpstreams, type UpstreamsOptions } from '../upstreams/upstreams.js'
 import { accountsOf } from './accounts.js'
@@ -48,6 +50,7 @@ function logged(log: Logger): OnTransition {
 export function createSources(options: SourcesOptions, stack: Stack) {
   const { config, send, sendToUpstreams, blobs, clock, random, log } = options
   const policy = () => config().authorization
+  const { signingKey } = config().events
   const providers = stack.add(
     createProviders({ ...{ send, blobs, clock, log }, ...providerSettings(config) }),
   )
@@ -58,6 +61,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
       ...{ blobs, clock, random },
       send: sendToUpstreams,
       config: upstreamsSettings(config()),
+      ...(signingKey && { sign: createSigner(signingKey, REQUESTS) }),
       referencesFor: questions.referencesFor,
       onTransition: logged(log),
       onTrouble: (message) => log.warn({ message }, 'upstreams'),

@@ -35,19 +35,22 @@ export function publicJwk(key: SigningKey): Jwk {
 const quotedText = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
 
 /**
- * The headers of one signed POST of a JSON body. `nowMs` since the epoch; `nonce` at least 16 unguessable bytes, base64url.
+ * The headers of one signed POST of a JSON body; without its digest where the receiver forbids to cover it. `nowMs` since the epoch; `nonce` at least 16 unguessable bytes, base64url.
  * Signatures are base64url without padding, digests standard base64: so the published vectors of the protocol have them.
  * Throws for a url that cannot be signed, and for a key of another kind.
  */
 export function createSigner(key: SigningKey, { tag }: Profile) {
   const algorithm = algorithmOf(key)
-  const components = ['@method', '@target-uri', '@authority', 'content-type', 'content-digest']
-  return (url: string, body: string, nowMs: number, nonce: string): SignedHeaders => {
+  const always = ['@method', '@target-uri', '@authority', 'content-type']
+  return (url: string, body: string, nowMs: number, nonce: string, coversDigest = true): SignedHeaders => {
+    const components = coversDigest ? [...always, 'content-digest'] : always
     const bytes = Buffer.from(body)
     const created = Math.floor(nowMs / 1_000)
     const headers = {
       'content-type': 'application/json',
-      'content-digest': `sha-256=:${bodyDigest('sha-256', bytes)?.toString('base64')}:`,
+      ...(coversDigest && {
+        'content-digest': `sha-256=:${bodyDigest('sha-256', bytes)?.toString('base64')}:`,
+      }),
     }
     const params = [
       `created=${created}`,

@@ -7,6 +7,7 @@ import type { SignalRef } from '../adcp/reference.js'
 import { agentUrlOf } from '../adcp/url.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
+import type { Signer } from '../signing/sign.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
 import { withSignals } from './agent/answer.js'
 import { createSlots } from './agent/slots.js'
@@ -55,6 +56,8 @@ export type UpstreamsConfig = {
 export type UpstreamsOptions = {
   config: UpstreamsConfig
   send: Send
+  /** Signs requests of agents that ask for it; absent: none is. */
+  sign?: Signer
   blobs: Blobs
   clock: Clock
   /** From 0 to 1, for jitter. */
@@ -114,7 +117,7 @@ export type Upstreams = {
 
 /** Throws when the configuration has a static upstream without a usable url or an id twice. */
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
-  const { send, blobs, clock, random, referencesFor, onTrouble } = options
+  const { send, sign, blobs, clock, random, referencesFor, onTrouble } = options
   const onTransition = options.onTransition ?? (() => {})
   const store = createSliceStore({ blobs, clock, onTrouble })
   const registered = createRegistries({
@@ -155,6 +158,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   function runnerOf(entry: RosterEntry): Runner {
     return createRunner({
+      ...(sign && { sign }),
       ...{ send, store, governor, clock, random, referencesFor, onTransition, onTrouble },
       setting: settingOf(entry),
       slotsFor: (concurrency) => createSlots(total, concurrency),

@@ -7,6 +7,7 @@ import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import { legacyFromRef } from '../../adcp/reference.js'
 import { PROJECTABLE } from '../../adcp/requests/get-signals.js'
+import type { SigningWish } from '../../signing/signed-send.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
 
 /** `older`: no capabilities operation, which came with 3.0. */
@@ -24,6 +25,8 @@ export type Dialect = {
   readonly pin?: string
   /** Our own account, for an agent that answers no question without one. */
   readonly account?: Arguments
+  /** What it wants signed. */
+  readonly signing?: SigningWish
 }
 
 const PIN = '3.1'
@@ -76,6 +79,7 @@ export const DELIVER_TO: readonly Arguments[] = [
   { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
 ]
 
+const MAX_SIGNED = 100
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
 
 function strings(value: unknown): string[] {
@@ -87,12 +91,21 @@ function isAtLeast31(version: string): boolean {
   return major > 3 || (major === 3 && minor >= 1)
 }
 
+/** The operations that the agent verifies or demands signatures of; undefined when there are none. */
+function signingWish(block: unknown): SigningWish | undefined {
+  if (!isRecord(block) || block.supported !== true) return undefined
+  const operations = ['supported_for', 'required_for', 'warn_for'].flatMap((name) => strings(block[name]))
+  if (operations.length === 0) return undefined
+  return { operations: operations.slice(0, MAX_SIGNED), digest: block.covers_content_digest !== 'forbidden' }
+}
+
 function readCapabilities(payload: Payload): Dialect {
   const adcp = isRecord(payload.adcp) ? payload.adcp : {}
   const signals = isRecord(payload.signals) ? payload.signals : {}
   const versions = strings(adcp.supported_versions)
   const spoken = typeof payload.adcp_version === 'string' ? [...versions, payload.adcp_version] : versions
   const modes = strings(signals.discovery_modes)
+  const signing = signingWish(payload.request_signing)
   const isCurrent =
     spoken.some(isAtLeast31) || modes.length > 0 || isRecord(payload.wholesale_feed_versioning)
   return {
@@ -100,6 +113,7 @@ function readCapabilities(payload: Payload): Dialect {
     declaresWholesale: modes.includes('wholesale'),
     providerDomains: strings(signals.data_provider_domains).slice(0, MAX_PROVIDER_DOMAINS),
     ...(versions.includes(PIN) && { pin: PIN }),
+    ...(signing && { signing }),
   }
 }
 

@@ -39,6 +39,8 @@ const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
 export type LinkOptions = {
   entry: RosterEntry
   send: Send
+  /** With our signature, where the upstream asks for it: what is sent under the configured credential. */
+  signedSend?: Send
   slots: Slots
   /** The value of this moment. */
   timeoutMs(): number
@@ -57,7 +59,18 @@ export function credentialName(auth: Auth): string {
 }
 
 export function createLink(options: LinkOptions) {
-  const { entry, send, slots, timeoutMs, limits, random, sleep, signal, onBroken } = options
+  const {
+    entry,
+    send,
+    signedSend = send,
+    slots,
+    timeoutMs,
+    limits,
+    random,
+    sleep,
+    signal,
+    onBroken,
+  } = options
   const agents = new LRUCache<string, Agent>({ max: MAX_AGENTS })
   let troubles = 0
 
@@ -77,7 +90,12 @@ export function createLink(options: LinkOptions) {
       const { rowBytes, pageBytes: answerBytes } = limits()
       return { rowBytes, answerBytes, secrets }
     }
-    const found = await probe({ send, url: entry.url, auth, bounds }, protocol(), budget)
+    const isOurs = name === credentialName(entry.auth) // a caller's credential is another principal's
+    const found = await probe(
+      { send: isOurs ? signedSend : send, url: entry.url, auth, bounds },
+      protocol(),
+      budget,
+    )
     if (found.kind === 'found') agents.set(name, found.agent)
     return found
   }

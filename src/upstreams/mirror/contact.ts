@@ -2,8 +2,11 @@
  * How one upstream is spoken to: the line to it and the dialect that it speaks, shared by all scopes that are read from
  * it and by callers' own calls. Made anew when its place, transport or credential changes.
  */
+
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
+import type { Signer } from '../../signing/sign.js'
+import { createSignedSend } from '../../signing/signed-send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'
 import { argumentsFor, type Dialect, dialectOf, isCredentialError, wouldMislead } from '../agent/dialect.js'
 import { createLink } from '../agent/link.js'
@@ -24,6 +27,8 @@ export type UpstreamCall = {
 export type ContactOptions = {
   entry: RosterEntry
   send: Send
+  /** Signs requests of agents that ask for it. */
+  sign?: Signer
   slots: Slots
   timeoutMs(): number
   limits(): ReadLimits
@@ -56,11 +61,25 @@ function sleepOn(clock: Clock, signal: AbortSignal, ms: number): Promise<void> {
 }
 
 export function createContact(options: ContactOptions) {
-  const { entry, send, slots, timeoutMs, limits, clock, random, onDialect, onBroken, nextProbeAt } = options
+  const { entry, send, sign, slots, timeoutMs, limits, clock, random, onDialect, onBroken, nextProbeAt } =
+    options
   const lifetime = new AbortController()
   const { signal } = lifetime
   const sleep = (ms: number) => sleepOn(clock, signal, ms)
-  const link = createLink({ entry, send, slots, timeoutMs, limits, random, sleep, signal, onBroken })
+  const wish = () => known?.value.signing
+  const signedSend = sign && createSignedSend({ send, sign, wish, now: clock.now })
+  const link = createLink({
+    entry,
+    send,
+    ...(signedSend && { signedSend }),
+    slots,
+    timeoutMs,
+    limits,
+    random,
+    sleep,
+    signal,
+    onBroken,
+  })
   let known: { value: Dialect; readAt: number } | undefined
 
   /** Declared by the agent itself. */

@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
+import type { Signer } from '../../signing/sign.js'
 import type { AgentOutcome, Arguments } from '../agent/agent.js'
 import type { Slots } from '../agent/slots.js'
 import type { RosterEntry } from '../roster/roster.js'
@@ -36,6 +37,7 @@ export type RunnerSetting = {
 export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange'> & {
   setting: RunnerSetting
   send: Send
+  sign?: Signer
   slotsFor(concurrency: number): Slots
   clock: Clock
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
@@ -64,7 +66,7 @@ function contactName({ entry: { url, agentUrl, protocol, auth } }: RunnerSetting
 const EVERYBODY: Scope = { name: PUBLIC }
 
 export function createRunner(options: RunnerOptions) {
-  const { send, slotsFor, clock, random, governor, onChange } = options
+  const { send, sign, slotsFor, clock, random, governor, onChange } = options
   let setting = options.setting
   let slots = slotsFor(setting.concurrency)
   let contact = contactFor(setting)
@@ -77,6 +79,7 @@ export function createRunner(options: RunnerOptions) {
     return createContact({
       entry,
       send,
+      ...(sign && { sign }),
       slots: (budget, run) => slots(budget, run),
       timeoutMs: () => setting.pace.timeoutMs,
       limits: governor.limits,
