@@ -41,11 +41,13 @@ export async function startHttp(
   }
 }
 
-function mcpServer(handler: TaskHandler): Server {
+export type ToolList = { name: string; inputSchema: { type: 'object'; [word: string]: unknown } }[]
+
+const PLAIN: ToolList = [{ name: 'get_signals', inputSchema: { type: 'object' } }]
+
+function mcpServer(handler: TaskHandler, tools: ToolList): Server {
   const server = new Server({ name: 'test-agent', version: '1' }, { capabilities: { tools: {} } })
-  server.setRequestHandler(ListToolsRequestSchema, () => ({
-    tools: [{ name: 'get_signals', inputSchema: { type: 'object' as const } }],
-  }))
+  server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }))
   server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
     const payload = handler(params.name, params.arguments ?? {})
     if (!payload) return { isError: true, content: [{ type: 'text', text: `Unknown tool: ${params.name}` }] }
@@ -64,6 +66,7 @@ export type McpFlavour = { sessions: boolean; json: boolean }
 export async function startMcpAgent(
   handler: TaskHandler,
   { sessions, json }: McpFlavour = { sessions: false, json: true },
+  tools: ToolList = PLAIN,
 ): Promise<RunningAgent & { forget(): void; sessionsOpened(): number }> {
   const open = new Map<string, StreamableHTTPServerTransport>()
   let opened = 0
@@ -81,7 +84,7 @@ export async function startMcpAgent(
           },
         })
       : new StreamableHTTPServerTransport({ enableJsonResponse: json })
-    await mcpServer(handler).connect(transport as never)
+    await mcpServer(handler, tools).connect(transport as never)
     return transport
   }
 

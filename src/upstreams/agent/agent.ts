@@ -47,6 +47,8 @@ export type AgentOutcome =
 export type Agent = {
   readonly protocol: Protocol
   call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome>
+  /** The list of its tools as it came; undefined when it gives none now. Absent where the transport has no such list. */
+  tools?(budget: Budget): Promise<unknown>
 }
 
 export type AgentOptions = {

@@ -5,13 +5,18 @@
 
 import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
-import { legacyFromRef } from '../../adcp/reference.js'
 import { PROJECTABLE } from '../../adcp/requests/get-signals.js'
 import type { SigningWish } from '../../signing/signed-send.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
-
-/** `older`: no capabilities operation, which came with 3.0. */
-export type Release = 'current' | '3.0' | 'older'
+import {
+  DELIVER_TO,
+  inputOf,
+  legacyIds,
+  type Release,
+  spelled,
+  type ToolInputs,
+  unsayable,
+} from './signatures.js'
 
 export type Dialect = {
   readonly release: Release
@@ -23,6 +28,8 @@ export type Dialect = {
   readonly providerDomains?: readonly string[]
   /** The release to pin, when the agent said that it serves exactly that one. */
   readonly pin?: string
+  /** What its tools take, as its list of tools says. */
+  readonly tools?: ToolInputs
   /** Our own account, for an agent that answers no question without one. */
   readonly account?: Arguments
   /** What it wants signed. */
@@ -30,38 +37,6 @@ export type Dialect = {
 }
 
 const PIN = '3.1'
-const COMMON = ['signal_spec', 'filters', 'max_results']
-const SINCE_3_0 = [
-  ...COMMON,
-  'signal_ids',
-  'account',
-  'destinations',
-  'countries',
-  'pagination',
-  'context',
-  'ext',
-]
-
-const KNOWN: Record<Release, Readonly<Record<string, readonly string[]>>> = {
-  current: {}, // whatever the protocol has
-  '3.0': {
-    get_signals: SINCE_3_0,
-    activate_signal: [
-      'idempotency_key',
-      'action',
-      'signal_agent_segment_id',
-      'destinations',
-      'pricing_option_id',
-      'account',
-      'context',
-      'ext',
-    ],
-  },
-  older: {
-    get_signals: [...COMMON, 'deliver_to'],
-    activate_signal: ['signal_agent_segment_id', 'deployments'],
-  },
-}
 
 /**
  * Every field that a current agent can be asked for (schema get-signals-request, `fields`): listings are compact by
@@ -69,15 +44,6 @@ const KNOWN: Record<Release, Readonly<Record<string, readonly string[]>>> = {
  * callers name, is not in the enum of the request schema: a strict agent would refuse it.
  */
 export const LISTING_FIELDS: readonly string[] = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
-
-/** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
-const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
-
-/** The shapes of `deliver_to` that were seen, tried in order until one is understood. */
-export const DELIVER_TO: readonly Arguments[] = [
-  { platforms: 'all' },
-  { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
-]
 
 const MAX_SIGNED = 100
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
@@ -148,29 +114,6 @@ export function isCredentialError({ code }: AgentError): boolean {
   )
 }
 
-function legacyIds(refs: unknown): unknown[] {
-  return (Array.isArray(refs) ? (refs as SignalRef[]) : []).flatMap((ref) => legacyFromRef(ref) ?? [])
-}
-
-/** The oldest agents want to be told where to deliver, whoever asks; both shapes at once, since nothing was learnt. */
-function deliverTo({ destinations, countries }: Arguments): Arguments {
-  const [everywhere, listed] = DELIVER_TO
-  return {
-    ...everywhere,
-    ...listed,
-    ...(destinations !== undefined && { deployments: destinations }),
-    ...(countries !== undefined && { countries }),
-  }
-}
-
-/** What a release calls by another name. */
-function translated({ release }: Dialect, task: string, args: Arguments): Arguments {
-  if (release === '3.0' && args.signal_refs) return { signal_ids: legacyIds(args.signal_refs), ...args }
-  if (release !== 'older') return args
-  if (task === 'get_signals') return { deliver_to: deliverTo(args), ...args }
-  return { deployments: args.destinations, ...args }
-}
-
 /** Our own account is for reading: whoever activates or reports usage says for whom. */
 function introduced({ account }: Dialect, task: string, args: Arguments): Arguments {
   return account && task === 'get_signals' ? { account, ...args } : args
@@ -179,29 +122,67 @@ function introduced({ account }: Dialect, task: string, args: Arguments): Argume
 /** The arguments that this dialect knows, in its own names. */
 export function argumentsFor(dialect: Dialect, task: string, given: Arguments): Arguments {
   const args = introduced(dialect, task, given)
-  const known = KNOWN[dialect.release][task]
-  if (!known) return dialect.pin ? { adcp_version: dialect.pin, ...args } : args
-  const own = Object.entries(translated(dialect, task, args))
-  return Object.fromEntries(own.filter(([name]) => known.includes(name)))
+  const pinned = dialect.pin ? { adcp_version: dialect.pin, ...args } : args
+  const input = inputOf(dialect.release, dialect.tools, task)
+  return input ? spelled(task, input, pinned) : pinned
 }
 
-/** Whether leaving out what the dialect does not know would ask for something else: an activation for its opposite. */
-export function wouldMislead(dialect: Dialect, task: string, args: Arguments): boolean {
-  return args.action === 'deactivate' && !('action' in argumentsFor(dialect, task, args))
+/** Whether a task takes an argument, as far as is known. */
+export function takes({ tools }: Dialect, task: string, argument: string): boolean {
+  const own = tools?.get(task)
+  return !own?.isClosed || own.names.has(argument)
 }
 
-/** Exact lookup in the shapes that an agent of this dialect may understand, best first; none for older ones. */
-export function lookupShapes({ release }: Dialect, refs: readonly SignalRef[]): readonly Arguments[] {
+/** The arguments without those that the tool's closed schema does not name: for what no release has a table of. */
+export function fitting(dialect: Dialect, task: string, args: Arguments): Arguments {
+  return Object.fromEntries(Object.entries(args).filter(([name]) => takes(dialect, task, name)))
+}
+
+/** Why leaving out what the dialect does not know would ask for something else; undefined when it would not. */
+export function cannotSay(dialect: Dialect, task: string, args: Arguments): string | undefined {
+  const input = inputOf(dialect.release, dialect.tools, task)
+  return input && unsayable(task, input, args)
+}
+
+/**
+ * How many rows an agent gives at once: in pages, by a number that may be as large as its schema says, or as many as it likes.
+ */
+export function pagingOf({
+  release,
+  tools,
+}: Dialect): { kind: 'pages' | 'fixed' } | { kind: 'number'; most: number } {
+  const input = inputOf(release, tools, 'get_signals')
+  if (!input || input.names.has('pagination')) return { kind: 'pages' }
+  if (!input.names.has('max_results')) return { kind: 'fixed' }
+  return { kind: 'number', most: input.maxResults ?? Number.POSITIVE_INFINITY }
+}
+
+/** Shapes that come to the same in the agent's own words are one. */
+function distinct(dialect: Dialect, shapes: readonly Arguments[]): readonly Arguments[] {
+  const own = new Map(
+    shapes.map((shape) => [JSON.stringify(argumentsFor(dialect, 'get_signals', shape)), shape]),
+  )
+  return [...own.values()]
+}
+
+/** Exact lookup in the shapes that an agent of this dialect may understand, best first; none for those that know none. */
+export function lookupShapes(dialect: Dialect, refs: readonly SignalRef[]): readonly Arguments[] {
   const legacy = { signal_ids: legacyIds(refs) }
-  if (release === 'older') return []
-  if (release === '3.0') return [legacy, { signal_refs: refs }]
+  const knows = (name: string) => dialect.tools?.get('get_signals')?.names.has(name) ?? false
+  if (dialect.release === 'older') return knows('signal_ids') ? [legacy] : []
+  if (!takes(dialect, 'get_signals', 'signal_refs') && !takes(dialect, 'get_signals', 'signal_ids')) return []
+  if (dialect.release === '3.0') return distinct(dialect, [legacy, { signal_refs: refs }])
   const current = { discovery_mode: 'brief', signal_refs: refs }
-  return [{ ...current, fields: LISTING_FIELDS }, current, legacy]
+  return distinct(dialect, [{ ...current, fields: LISTING_FIELDS }, current, legacy])
 }
 
 /** A question in words, likewise. */
-export function briefShapes({ release }: Dialect, question: string): readonly Arguments[] {
+export function briefShapes(dialect: Dialect, question: string): readonly Arguments[] {
   const plain = { signal_spec: question }
-  if (release === 'older') return [...DELIVER_TO.map((to) => ({ ...plain, deliver_to: to })), plain]
-  return release === '3.0' ? [plain] : [{ discovery_mode: 'brief', ...plain }, plain]
+  if (dialect.release === 'older') {
+    return distinct(dialect, [...DELIVER_TO.map((to) => ({ ...plain, deliver_to: to })), plain])
+  }
+  return dialect.release === '3.0'
+    ? [plain]
+    : distinct(dialect, [{ discovery_mode: 'brief', ...plain }, plain])
 }

@@ -11,6 +11,7 @@ import type { Protocol, UpstreamFailure } from '../status.js'
 import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from './agent.js'
 import { probe } from './probe.js'
 import { secretsOf, withoutSecrets } from './said.js'
+import { readToolInputs, type ToolInputs } from './signatures.js'
 import type { Slots } from './slots.js'
 
 const RETRY_MS = 200
@@ -123,6 +124,12 @@ export function createLink(options: LinkOptions) {
 
   return {
     protocol,
+    /** What its tools take, where it says so. Nothing rests on it alone: what fails is as if it said nothing. */
+    async tools(auth: Auth): Promise<ToolInputs | undefined> {
+      const budget = { timeoutMs: timeoutMs(), signal }
+      const found = await agentFor(auth, budget)
+      return found.kind === 'found' ? readToolInputs(await found.agent.tools?.(budget)) : undefined
+    },
     /** Failures in a row, when they are so many that calling is pointless. */
     broken: (): number | undefined => (troubles >= BROKEN_AFTER ? troubles : undefined),
     /** Probes the transport again at the next call. */

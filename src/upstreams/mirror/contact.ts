@@ -4,11 +4,12 @@
  */
 
 import type { Clock } from '../../net/clock.js'
+import { pause } from '../../net/pause.js'
 import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/sign.js'
 import { createSignedSend } from '../../signing/signed-send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'
-import { argumentsFor, type Dialect, dialectOf, isCredentialError, wouldMislead } from '../agent/dialect.js'
+import { argumentsFor, cannotSay, type Dialect, dialectOf, isCredentialError } from '../agent/dialect.js'
 import { createLink } from '../agent/link.js'
 import type { Slots } from '../agent/slots.js'
 import type { ReadLimits } from '../governor.js'
@@ -42,30 +43,12 @@ export type ContactOptions = {
   nextProbeAt(): number | undefined
 }
 
-const CANNOT_DEACTIVATE: AgentOutcome = {
-  kind: 'error',
-  error: { code: 'UNSUPPORTED_FEATURE', message: 'this agent has no way to switch a signal off' },
-}
-
-/** Ends early when `signal` aborts. */
-function sleepOn(clock: Clock, signal: AbortSignal, ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      cancel()
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const cancel = clock.after(ms, end)
-    signal.addEventListener('abort', end, { once: true })
-  })
-}
-
 export function createContact(options: ContactOptions) {
   const { entry, send, sign, slots, timeoutMs, limits, clock, random, onDialect, onBroken, nextProbeAt } =
     options
   const lifetime = new AbortController()
   const { signal } = lifetime
-  const sleep = (ms: number) => sleepOn(clock, signal, ms)
+  const sleep = (ms: number) => pause(clock, ms, signal)
   const wish = () => known?.value.signing
   const signedSend = sign && createSignedSend({ send, sign, wish, now: clock.now })
   const link = createLink({
@@ -100,14 +83,16 @@ export function createContact(options: ContactOptions) {
     }
     const value = dialectOf(outcome)
     if (!value) return callFailed('agent_error', 'its capabilities cannot be read at the moment')
-    keep(value, clock.now())
-    return { kind: 'dialect', value }
+    const tools = await link.tools(entry.auth)
+    const learnt = { ...value, ...(tools && { tools }) }
+    keep(learnt, clock.now())
+    return { kind: 'dialect', value: learnt }
   }
 
   /** What is sent depends on who is spoken to, so it is asked first; the answer is kept for a day. */
   async function dialectBy(deadline: number): ReturnType<typeof dialect> {
     const inTime = new AbortController()
-    const late = sleepOn(clock, inTime.signal, deadline - clock.now())
+    const late = pause(clock, deadline - clock.now(), inTime.signal)
     try {
       return await Promise.race([
         dialect(),
@@ -133,7 +118,8 @@ export function createContact(options: ContactOptions) {
     if (speaking.kind === 'failed') return speaking
     const left = Math.min(timeoutMs(), deadline - clock.now())
     if (left <= 0) return callFailed('timeout', 'the deadline has passed')
-    if (wouldMislead(speaking.value, task, args)) return CANNOT_DEACTIVATE
+    const message = cannotSay(speaking.value, task, args)
+    if (message) return { kind: 'error', error: { code: 'UNSUPPORTED_FEATURE', message } }
     const sent = argumentsFor(speaking.value, task, args)
     return link.call(task, sent, auth, { timeoutMs: left, ...(given && { signal: given }) })
   }

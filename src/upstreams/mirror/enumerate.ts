@@ -12,7 +12,14 @@ import {
   callFailed,
   type Payload,
 } from '../agent/agent.js'
-import { briefShapes, type Dialect, isCredentialError, isTransient, lookupShapes } from '../agent/dialect.js'
+import {
+  briefShapes,
+  type Dialect,
+  isCredentialError,
+  isTransient,
+  lookupShapes,
+  pagingOf,
+} from '../agent/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
 import { partsOut } from './outages.js'
@@ -20,6 +27,8 @@ import { OVER_MEMORY } from './walk.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
+const GROWTH = 10
+const LARGEST = 10_000 // rows asked for at once: beyond it one answer is a feed
 const MAX_POLLS = 30
 const POLL_MS = 2_000
 
@@ -35,7 +44,24 @@ export type EnumerateOptions = {
   gathers?(rows: number, bytes: number): boolean
 }
 
-export type EnumerateOutcome = ({ kind: 'complete'; out: readonly Part[] } & Collected) | CallFailure
+export type EnumerateOutcome =
+  | ({
+      kind: 'complete'
+      out: readonly Part[]
+      /** Some question was answered with as many rows as the agent gives at most. */
+      limitedAt?: number
+    } & Collected)
+  | CallFailure
+
+/** What was learnt from the questions so far. */
+type Learnt = {
+  /** Shapes before these were refused. */
+  understood: { lookup: number; brief: number }
+  out: Set<Part>
+  /** The number of rows to ask for at once. */
+  size: number
+  limitedAt?: number
+}
 
 /** One question, in the shapes that the agent may understand it in. */
 type Question = { kind: 'lookup' | 'brief'; shapes: readonly Arguments[] }
@@ -83,13 +109,69 @@ async function settled(first: AgentOutcome, { ask, sleep }: EnumerateOptions): P
   return callFailed('timeout', 'the agent did not finish its discovery task')
 }
 
+type Answer = Extract<AgentOutcome, { kind: 'answer' }>
+type Trouble = Exclude<AgentOutcome, { kind: 'answer' }>
+
+/** From where one has got to, up to what the agent's schema allows. */
+function growing(from: number, most: number): number[] {
+  const largest = Math.min(most, LARGEST)
+  const sizes = [Math.min(from, largest)]
+  for (let size = from * GROWTH; size <= LARGEST; size *= GROWTH) sizes.push(Math.min(size, largest))
+  return [...new Set(sizes)]
+}
+
+function saysMore({ pagination }: Payload, rows: number): boolean {
+  if (!isRecord(pagination)) return false
+  const { has_more: hasMore, total_count: total } = pagination
+  return hasMore === true || (typeof total === 'number' && total > rows)
+}
+
+/**
+ * Asks an agent without pages for ever more rows, until it gives fewer than were asked for: then these are all. One that will not
+ * give more has a limit, and what lies beyond it is not seen.
+ */
+async function askGrowing(
+  question: Arguments,
+  options: EnumerateOptions,
+  collector: Collector,
+  learnt: Learnt,
+  most: number,
+): Promise<Trouble | undefined> {
+  let best: Answer | undefined
+  let isAll = false
+  for (const size of growing(learnt.size, most)) {
+    const asked = { ...question, pagination: { max_results: size } }
+    const outcome = await settled(await options.ask('get_signals', asked), options)
+    if (outcome.kind !== 'answer') {
+      if (best && isAboutShape(outcome)) break // it is the larger number that it refuses
+      return outcome
+    }
+    const { elements } = outcome.rows
+    if (best && elements <= best.rows.elements) break
+    best = outcome
+    learnt.size = size
+    isAll = elements < size && !saysMore(outcome.payload, elements)
+    if (isAll) break
+  }
+  if (!best) return undefined
+  if (!isAll) learnt.limitedAt = Math.max(learnt.limitedAt ?? 0, best.rows.elements)
+  return take(best, options, collector, learnt)
+}
+
+async function take({ payload, rows }: Answer, collector: Collector, { out }: Learnt): Promise<void> {
+  for (const part of partsOut(payload)) out.add(part)
+  await collector.take(rows)
+}
+
 /** Asks one question to its last page; undefined when all went well. */
 async function askWhole(
   question: Arguments,
   options: EnumerateOptions,
   collector: Collector,
-  out: Set<Part>,
-): Promise<Exclude<AgentOutcome, { kind: 'answer' }> | undefined> {
+  learnt: Learnt,
+): Promise<Trouble | undefined> {
+  const paging = pagingOf(options.dialect)
+  if (paging.kind === 'number') return askGrowing(question, options, collector, learnt, paging.most)
   const seen = new Set<string>()
   let cursor: string | undefined
   for (let pages = 0; pages < MAX_PAGES; pages++) {
@@ -99,9 +181,8 @@ async function askWhole(
       options,
     )
     if (outcome.kind !== 'answer') return outcome
-    for (const part of partsOut(outcome.payload)) out.add(part)
-    await collector.take(outcome.rows)
-    if (options.gathers?.(collector.rows(), collector.bytes()) === false) return OVER_MEMORY
+    const stopped = await take(outcome, options, collector, learnt)
+    if (stopped) return stopped
     cursor = cursorOf(outcome.payload)
     if (!cursor || seen.has(cursor)) return undefined
     seen.add(cursor)
@@ -124,17 +205,25 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
     return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
   }
   const collector = createCollector()
-  const out = new Set<Part>()
-  const understood = { lookup: 0, brief: 0 } // shapes before these were refused
+  const learnt: Learnt = {
+    understood: { lookup: 0, brief: 0 },
+    out: new Set(),
+    size: options.pageSize,
+  }
+  const { understood } = learnt
   for (const { kind, shapes } of questions) {
     for (;;) {
       const shape = shapes[understood[kind]] as Arguments
-      const trouble = await askWhole(shape, options, collector, out)
+      const trouble = await askWhole(shape, options, collector, learnt)
       if (!trouble) break
       const isLast = understood[kind] === shapes.length - 1
       if (isLast || !isAboutShape(trouble)) return failureOf(trouble)
       understood[kind] += 1
     }
   }
-  return { kind: 'complete', out: [...out], ...collector.finish() }
+  const { out, limitedAt } = learnt
+  return {
+    ...{ kind: 'complete', out: [...out], ...collector.finish() },
+    ...(limitedAt !== undefined && { limitedAt }),
+  }
 }

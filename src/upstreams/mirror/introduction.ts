@@ -4,7 +4,7 @@
  * is not read.
  */
 import { type AgentOutcome, type Arguments, callFailed } from '../agent/agent.js'
-import type { Dialect } from '../agent/dialect.js'
+import { type Dialect, takes } from '../agent/dialect.js'
 import type { MirrorOutcome } from './mirror.js'
 
 /** Arguments that carry our own account never bring in what is meant for it alone. */
@@ -32,7 +32,8 @@ export async function refreshIntroduced({
 }: IntroductionOptions): Promise<{ outcome: MirrorOutcome; dialect: Dialect }> {
   const plain = await refresh(dialect)
   const isRefused = plain.kind === 'failed' && plain.reason === 'agent_error'
-  if (!isRefused || dialect.account || dialect.release === 'older') return { outcome: plain, dialect }
+  const takesAccount = dialect.release !== 'older' && takes(dialect, 'get_signals', 'account')
+  if (!isRefused || dialect.account || !takesAccount) return { outcome: plain, dialect }
   const introduced = { ...dialect, account }
   const known = await refresh(introduced)
   if (known.kind === 'failed') return { outcome: plain, dialect }

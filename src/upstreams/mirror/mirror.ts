@@ -10,7 +10,14 @@ import {
   type CallFailure,
   callFailed,
 } from '../agent/agent.js'
-import { type Dialect, isCredentialError, isTransient, LISTING_FIELDS } from '../agent/dialect.js'
+import {
+  type Dialect,
+  fitting,
+  isCredentialError,
+  isTransient,
+  LISTING_FIELDS,
+  takes,
+} from '../agent/dialect.js'
 import type { Share } from '../governor.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
@@ -39,6 +46,12 @@ export type Held = {
   /** Last time the upstream said, or showed, that the slice is current; ms since the epoch. */
   confirmedAt: number
   cacheScope?: string
+}
+
+/** What an agent says to a wholesale request, when its tool list has said it before. */
+const NO_FEED = {
+  kind: 'error' as const,
+  error: { code: 'UNSUPPORTED_FEATURE', message: 'its tool get_signals takes no discovery_mode' },
 }
 
 export type MirrorOutcome =
@@ -89,7 +102,7 @@ function errorFailure(error: AgentError): CallFailure {
 }
 
 /** What a walk or an enumeration brought. */
-type Found = Collected & Tokens & { out: readonly Part[] }
+type Found = Collected & Tokens & { out: readonly Part[]; limitedAt?: number }
 
 export function createMirror(options: MirrorOptions) {
   const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
@@ -117,10 +130,12 @@ export function createMirror(options: MirrorOptions) {
     const carried = whole.out.filter((part) => now() - (outages?.[part] ?? 0) <= dropAfterMs)
     const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole
     const { digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
+    const { limitedAt } = whole
     const walkedAt = now()
     const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
     const about = {
       ...{ upstream, agentUrl, scope, mode, dropped, refused, walkedAt },
+      ...(limitedAt !== undefined && { limitedAt }),
       ...(outages ? { outages } : tokens),
     }
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
@@ -144,7 +159,7 @@ export function createMirror(options: MirrorOptions) {
   }
 
   async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
-    const asksFields = dialect.release === 'current' && takesFields
+    const asksFields = dialect.release === 'current' && takesFields && takes(dialect, 'get_signals', 'fields')
     const fields = asksFields ? { fields: LISTING_FIELDS } : {}
     const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
     const isRefused =
@@ -171,7 +186,8 @@ export function createMirror(options: MirrorOptions) {
       ...(share && { gathers: share.gathers, maxRows: share.maxRows() }),
       page: (cursor) => {
         const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
-        return page({ ...common, pagination, ...(cursor === undefined && tokens) }, dialect)
+        const args = { ...common, pagination, ...(cursor === undefined && tokens) }
+        return page(fitting(dialect, 'get_signals', args), dialect)
       },
     })
   }
@@ -194,7 +210,8 @@ export function createMirror(options: MirrorOptions) {
   }
 
   async function read(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
-    const outcome = await walk(held, dialect)
+    const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
+    const outcome = canBeAsked ? await walk(held, dialect) : NO_FEED
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'public' || outcome.kind === 'unchanged') doubt.clear()
@@ -205,11 +222,18 @@ export function createMirror(options: MirrorOptions) {
     }
     // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
     const { error } = outcome
-    const hasFeed = dialect.declaresWholesale || held?.slice.mode === 'wholesale'
+    const hasFeed = canBeAsked && (dialect.declaresWholesale || held?.slice.mode === 'wholesale')
     if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return errorFailure(error)
     // A handler that breaks on every wholesale request says that it is unavailable: only a question tells the two apart.
     const asked = await question(held, dialect)
-    return asked.kind === 'failed' && isTransient(error) ? errorFailure(error) : asked
+    if (asked.kind !== 'failed') return asked
+    if (isTransient(error)) return errorFailure(error)
+    if (asked.reason !== 'not_enumerable') return asked
+    // What it says of its feed is often what is really wrong: it wants an account, or it is no signals agent at all.
+    return {
+      ...asked,
+      message: `${asked.message}; asked for its feed, it said ${error.code}: ${error.message}`,
+    }
   }
 
   /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */

@@ -42,6 +42,8 @@ export type Slice = {
   readonly refused?: readonly RefusedRow[]
   /** Rows hold these parts as the upstream last gave them. Absent: the last walk gave every part. */
   readonly outages?: Outages
+  /** The agent gives no more rows than this to one question, and there may be more. */
+  readonly limitedAt?: number
   /** When the walk that made it ended, ms since the epoch. */
   readonly walkedAt: number
 }

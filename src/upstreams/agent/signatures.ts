@@ -1,0 +1,208 @@
+/**
+ * What agents' tools take: as their own tool lists say, else as the release is known to. Agents of every release are alive, and most
+ * refuse an argument that they do not know, so the same wish is spelled in the words of whoever is asked
+ * (docs/protocol.md#how-agents-differ).
+ */
+import { isRecord } from '../../adcp/json.js'
+import { legacyFromRef, type SignalRef } from '../../adcp/reference.js'
+import type { Arguments } from './agent.js'
+
+/** `older`: no capabilities operation, which came with 3.0. */
+export type Release = 'current' | '3.0' | 'older'
+
+/** The arguments of one tool. */
+export type ToolInput = {
+  readonly names: ReadonlySet<string>
+  /** Whether the schema says that nothing else may be sent. */
+  readonly isClosed: boolean
+  /** Those that are plain texts. */
+  readonly texts: ReadonlySet<string>
+  /** The largest `max_results` that the schema allows. */
+  readonly maxResults?: number
+}
+
+/** By the tool's name. */
+export type ToolInputs = ReadonlyMap<string, ToolInput>
+
+const MAX_TOOLS = 200
+const MAX_ARGUMENTS = 200
+const MAX_NAME = 100
+
+/** Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the protocol has. */
+const KNOWN: Readonly<Record<Release, Readonly<Record<string, readonly string[]>>>> = {
+  current: {},
+  '3.0': {
+    get_signals: [
+      'signal_spec',
+      'filters',
+      'max_results',
+      'signal_ids',
+      'account',
+      'destinations',
+      'countries',
+      'pagination',
+      'context',
+      'ext',
+    ],
+    activate_signal: [
+      'idempotency_key',
+      'action',
+      'signal_agent_segment_id',
+      'destinations',
+      'pricing_option_id',
+      'account',
+      'context',
+      'ext',
+    ],
+  },
+  older: {
+    get_signals: ['signal_spec', 'filters', 'max_results', 'deliver_to'],
+    activate_signal: ['signal_agent_segment_id', 'deployments'],
+  },
+}
+
+/** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
+const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
+
+/** The shapes of `deliver_to` that were seen, tried in order until one is understood. */
+export const DELIVER_TO: readonly Arguments[] = [
+  { platforms: 'all' },
+  { deployments: PLATFORMS.map((platform) => ({ type: 'platform', platform })), countries: ['US'] },
+]
+
+/** The one platform that is asked for; undefined when it is none or several. */
+function onlyPlatform({ destinations }: Arguments): Record<string, unknown> | undefined {
+  if (!Array.isArray(destinations) || destinations.length !== 1) return undefined
+  const [only] = destinations
+  return isRecord(only) && only.type === 'platform' ? only : undefined
+}
+
+export function legacyIds(refs: unknown): unknown[] {
+  return (Array.isArray(refs) ? (refs as SignalRef[]) : []).flatMap((ref) => legacyFromRef(ref) ?? [])
+}
+
+/** The oldest agents want to be told where to deliver, whoever asks; both shapes at once, since nothing was learnt. */
+function deliverTo({ destinations, countries }: Arguments): Arguments {
+  const [everywhere, listed] = DELIVER_TO
+  return {
+    ...everywhere,
+    ...listed,
+    ...(destinations !== undefined && { deployments: destinations }),
+    ...(countries !== undefined && { countries }),
+  }
+}
+
+type Spelling = {
+  /** The agent's word. */
+  theirs: string
+  /** Ours for the same: where the agent takes one of these, it is not translated. */
+  ours: readonly string[]
+  /** Only where the agent wants a plain text. */
+  asText?: boolean
+  /** The agent's value; undefined where the wish cannot be said in this word. */
+  say(args: Arguments): unknown
+}
+
+/** How the same is said elsewhere: 3.0 and before, the plural segment id, one platform at a time, `deliver_to`. */
+const SPELLINGS: Readonly<Record<string, readonly Spelling[]>> = {
+  get_signals: [
+    {
+      theirs: 'signal_ids',
+      ours: ['signal_refs'],
+      say: ({ signal_refs: refs }) => (refs ? legacyIds(refs) : undefined),
+    },
+    {
+      theirs: 'max_results',
+      ours: ['pagination'],
+      say: ({ pagination }) => (isRecord(pagination) ? pagination.max_results : undefined),
+    },
+    { theirs: 'deliver_to', ours: ['destinations'], say: deliverTo },
+  ],
+  activate_signal: [
+    {
+      theirs: 'signals_agent_segment_id',
+      ours: ['signal_agent_segment_id'],
+      say: ({ signal_agent_segment_id: id }) => id,
+    },
+    { theirs: 'deployments', ours: ['destinations'], say: ({ destinations }) => destinations },
+    {
+      theirs: 'platform',
+      ours: ['destinations', 'deployments'],
+      say: (args) => onlyPlatform(args)?.platform,
+    },
+    { theirs: 'account', ours: [], asText: true, say: (args) => onlyPlatform(args)?.account },
+    { theirs: 'account_id', ours: ['account'], asText: true, say: (args) => onlyPlatform(args)?.account },
+  ],
+}
+
+function readInput(schema: unknown): ToolInput | undefined {
+  if (!isRecord(schema)) return undefined
+  const properties = isRecord(schema.properties) ? schema.properties : {}
+  const names = Object.keys(properties)
+  if (names.length > MAX_ARGUMENTS || names.some((name) => name.length > MAX_NAME)) return undefined
+  const isText = (name: string) => isRecord(properties[name]) && properties[name].type === 'string'
+  const size = properties.max_results
+  const maximum = isRecord(size) ? size.maximum : undefined
+  return {
+    names: new Set(names),
+    isClosed: schema.additionalProperties === false,
+    texts: new Set(names.filter(isText)),
+    ...(typeof maximum === 'number' && maximum >= 1 && { maxResults: Math.floor(maximum) }),
+  }
+}
+
+/** The inputs in a list of tools as MCP gives it; undefined when there is no list. */
+export function readToolInputs(list: unknown): ToolInputs | undefined {
+  if (!Array.isArray(list)) return undefined
+  const inputs = new Map<string, ToolInput>()
+  for (const tool of list.slice(0, MAX_TOOLS)) {
+    const input = isRecord(tool) ? readInput(tool.inputSchema) : undefined
+    if (input && typeof tool.name === 'string') inputs.set(tool.name, input)
+  }
+  return inputs
+}
+
+/**
+ * What one tool takes: its own schema where that is closed, or where it names something and the release is an old one, whose
+ * agents refuse the rest without saying so. Undefined: whatever the protocol has.
+ */
+export function inputOf(
+  release: Release,
+  tools: ToolInputs | undefined,
+  task: string,
+): ToolInput | undefined {
+  const own = tools?.get(task)
+  if (own && (own.isClosed || (release !== 'current' && own.names.size > 0))) return own
+  const known = KNOWN[release][task]
+  return known && { names: new Set(known), isClosed: true, texts: new Set() }
+}
+
+/** The arguments in the words of a tool, without those that it has no word for. */
+export function spelled(task: string, input: ToolInput, args: Arguments): Arguments {
+  const said: Record<string, unknown> = {}
+  for (const { theirs, ours, asText = false, say } of SPELLINGS[task] ?? []) {
+    if (!input.names.has(theirs) || (asText && !input.texts.has(theirs))) continue
+    if (ours.some((name) => input.names.has(name)) || (!asText && theirs in args)) continue
+    const value = say(args)
+    if (value !== undefined) said[theirs] = value
+  }
+  const kept = Object.entries(args).filter(
+    // An account that is a plain text there is the seat at the platform, not the account of a buyer here.
+    ([name]) => input.names.has(name) && !(name === 'account' && input.texts.has(name)),
+  )
+  return { ...Object.fromEntries(kept), ...said }
+}
+
+/** Whether an activation can be said in the tool's words; else why not. */
+export function unsayable(task: string, input: ToolInput, args: Arguments): string | undefined {
+  if (task !== 'activate_signal') return undefined
+  const { names } = input
+  if (args.action === 'deactivate' && !names.has('action')) {
+    return 'this agent has no way to switch a signal off'
+  }
+  const takesLists = names.has('destinations') || names.has('deployments')
+  if (!takesLists && names.has('platform') && !onlyPlatform(args)) {
+    return 'this agent activates for one platform at a time, and for no other kind of destination'
+  }
+  return undefined
+}
