@@ -158,9 +158,16 @@ async function askGrowing(
   return take(best, options, collector, learnt)
 }
 
-async function take({ payload, rows }: Answer, collector: Collector, { out }: Learnt): Promise<void> {
+/** Keeps what an answer brought; the failure when there is no room for more. */
+async function take(
+  { payload, rows }: Answer,
+  { gathers }: EnumerateOptions,
+  collector: Collector,
+  { out }: Learnt,
+): Promise<CallFailure | undefined> {
   for (const part of partsOut(payload)) out.add(part)
   await collector.take(rows)
+  return gathers?.(collector.rows(), collector.bytes()) === false ? OVER_MEMORY : undefined
 }
 
 /** Asks one question to its last page; undefined when all went well. */
