@@ -94,7 +94,8 @@ function readText({
   platforms,
   isCut,
 }: ReadAs & { isCut: boolean }): string {
-  const price = maxCpm && `CPM up to ${maxCpm.amount}${maxCpm.currency ? ` ${maxCpm.currency}` : ''}`
+  const unit = maxCpm?.currency ?? 'of no currency, which nothing is compared with'
+  const price = maxCpm && `CPM up to ${maxCpm.amount} ${unit}`
   const parts = [
     ...(countries.length > 0 ? [`countries ${countries.join(', ')}`] : []),
     ...(platforms.length > 0 ? [`destinations ${listed(platforms.map(plain))}`] : []),

@@ -6,7 +6,7 @@ import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/ge
 import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import { fuse } from '../search/fusion.js'
-import { type ReadAs, readBrief } from '../search/reading.js'
+import { type ReadAs, type ReadPrice, readBrief } from '../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/refinement.js'
 import type { Synonyms } from '../search/synonyms.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -29,7 +29,7 @@ const UPSTREAM_WEIGHT = 0.5
 const VOUCHED = 0.1
 /** The share of the best fit that a signal needs to be another one of the kind. */
 const SIMILAR = 0.25
-/** What is left of a score when a platform or a price that the words name is missed. */
+/** What is left of a score when a platform that the words name is missed. */
 const MISSED = 0.5
 
 export type RankOptions = { feed: Pick<Feed, 'see'>; local: Local; synonyms: Synonyms }
@@ -64,24 +64,27 @@ function platforms(snapshot: Snapshot): readonly string[] {
   return found
 }
 
+/** Every CPM price in the currency that is named is above the amount. Other currencies do not compare. */
+function isTooDear(
+  { pricing_options: options = [] }: RefinableRow,
+  { amount, currency }: ReadPrice,
+): boolean {
+  const cpms = options.flatMap((option) =>
+    option.model === 'cpm' && option.currency === currency ? [option.cpm] : [],
+  )
+  return cpms.length > 0 && cpms.every((cpm) => cpm > amount)
+}
+
 export function createRanking({ feed, local, synonyms }: RankOptions) {
   /** How far a hit fulfils what the words ask beside the subject and the request itself does not decide. */
   function wishesOf(read: ReadAs, input: GetSignalsRequest, reader: Reader, ground: Ground) {
     const selection = selectionOf(input)
-    const { filters = {}, destinations } = selection
-    const asked = [
-      ...(read.platforms.length > 0 && !destinations
-        ? [{ destinations: read.platforms.map((platform) => ({ type: 'platform' as const, platform })) }]
-        : []),
-      ...(read.maxCpm && filters.max_cpm === undefined
-        ? [{ filters: { ...filters, max_cpm: read.maxCpm.amount } }]
-        : []),
-    ]
-    const gates = asked.flatMap((wish) => {
-      const seen = feed.see({ ...selection, ...wish }, reader)
-      return seen ? [createGate(ground, seen.entries, { criteria: seen.criteria, reader })] : []
-    })
-    return (hit: number) => gates.reduce((left, passes) => (passes(hit) ? left : left * MISSED), 1)
+    if (read.platforms.length === 0 || selection.destinations) return () => 1
+    const wanted = read.platforms.map((platform) => ({ type: 'platform' as const, platform }))
+    const seen = feed.see({ ...selection, destinations: wanted }, reader)
+    if (!seen) return () => 1
+    const passes = createGate(ground, seen.entries, { criteria: seen.criteria, reader })
+    return (hit: number) => (passes(hit) ? 1 : MISSED)
   }
 
   return (input: GetSignalsRequest, reader: Reader, { ground, seen, lists }: Candidates): Order => {
@@ -111,7 +114,12 @@ export function createRanking({ feed, local, synonyms }: RankOptions) {
         return { ids, fits: ids.map((hit) => fitOf(hit) || VOUCHED), weight: UPSTREAM_WEIGHT }
       }),
     ]).filter((hit) => !anchors.includes(hit))
-    const sharing = fused.filter((hit) => place.has(hit))
+    const found = fused.filter((hit) => place.has(hit))
+    const { maxCpm } = read
+    const dear = new Set(
+      maxCpm ? found.slice(0, MOST_MEASURED).filter((hit) => isTooDear(rowOf(hit), maxCpm)) : [],
+    )
+    const sharing = [...found.filter((hit) => !dear.has(hit)), ...dear]
     const vouched = fused.filter((hit) => !place.has(hit))
     const ordered =
       wishes.length === 0

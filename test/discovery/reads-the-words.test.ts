@@ -63,6 +63,22 @@ test('a price and a platform in the words are told, and what fulfils them stands
   t.ok(signals.slice(0, 5).filter(isThere).length > plain.signals.slice(0, 5).filter(isThere).length)
 })
 
+test('prices are compared with those in their own currency only', async (t) => {
+  for (const [words, currency, most] of [
+    ['CPM under 2 USD', 'USD', 2],
+    ['max 400 yen CPM', 'JPY', 400],
+  ] as const) {
+    const { signals } = await asked({ signal_spec: `coffee, ${words}`, pagination: { max_results: 100 } })
+    const isDear = signals.map(({ pricing_options: options = [] }) => {
+      const cpms = options.filter(({ model, currency: own }) => model === 'cpm' && own === currency)
+      return cpms.length > 0 && cpms.every(({ cpm = 0 }) => cpm > most)
+    })
+    const first = isDear.indexOf(true)
+    t.ok(first > 0, `${words}: something is too dear, and does not stand first`)
+    t.ok(isDear.slice(first).every(Boolean), `${words}: what is not compared stands before`)
+  }
+})
+
 test('a question too long to be read in full says so', async (t) => {
   const { warnings } = await asked({ signal_spec: `coffee ${'and not tea, '.repeat(700)}` })
   t.match(warnings, [{ code: 'QUESTION_CUT', field: 'signal_spec' }])
