@@ -10,9 +10,10 @@ import type { Action, NewEntry } from '../store/ledger.js'
 import type { Store } from '../store/store.js'
 import type { TaskStatus } from '../store/tasks.js'
 import type { Activated } from './activation-calls.js'
-import { type ActivationAnswer, refuse } from './answer.js'
+import { type ActivationAnswer, notFound, refuse } from './answer.js'
 import type { Delivered } from './delivery.js'
-import { visibleDeployments } from './destination.js'
+import { overlap, visibleDeployments } from './destination.js'
+import { type Holder, standingFor } from './holders.js'
 import type { Conclusion, Once, Plan } from './once.js'
 import { findOwnAccount, type OwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
@@ -38,6 +39,7 @@ export type ActivateOptions = {
   newId: () => string
   resolve: Resolve
   upstreamAt: (agentUrl: string) => string
+  hasOwnCredential: (caller: string, agentUrl: string) => boolean
 }
 
 function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
@@ -59,7 +61,7 @@ function render(principal: Principal, answer: unknown, replayed: boolean): Activ
 
 function conclude([delivered]: readonly Delivered[]): Conclusion {
   if (!delivered) throw new Error('An activation without a call')
-  const { call, retryAfter = RETRY_SECONDS } = delivered
+  const { call, retryAfter = RETRY_SECONDS, watched } = delivered
   if (call.state === 'answered') return { kind: 'kept', answer: call.answer }
   if (call.state === 'refused') {
     return { kind: 'open', said: { kind: 'refused', error: call.answer as AdcpError } }
@@ -69,11 +71,17 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
       call.state === 'superseded'
         ? 'A later request for this signal took the place of this one.'
         : 'The upstream never answered, and whether it acted is not known.'
-    const suggestion = 'Read the signal again with get_signals; use a fresh key for another request.'
+    const suggestion =
+      call.state === 'superseded'
+        ? 'Read the signal again with get_signals; use a fresh key for another request.'
+        : 'Ask whoever runs the upstream, or read the signal with get_signals: what is_live says there decides. ' +
+          'Then deactivate it, or activate it again with a fresh key; a fresh key may activate it a second time.'
     return { kind: 'open', said: refuse('INVALID_REQUEST', message, { suggestion }) }
   }
-  const message =
-    'The upstream did not answer, so it is not known yet whether it acted. This agent goes on asking it.'
+  const message = watched
+    ? 'The upstream did not answer and would take a repetition for a second request, so it gets none. This agent reads ' +
+      'at the upstream what is live, to learn whether it acted.'
+    : 'The upstream did not answer, so it is not known yet whether it acted. This agent goes on asking it.'
   const suggestion = 'Repeat the same request with the same idempotency_key, or deactivate the signal.'
   return {
     kind: 'open',
@@ -81,7 +89,9 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
   }
 }
 
-export function createActivate({ store, once, newId, resolve, upstreamAt }: ActivateOptions) {
+export function createActivate(options: ActivateOptions) {
+  const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = options
+
   async function route(request: ActivateRequest, principal: Principal, account: OwnAccount | undefined) {
     const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
     const wanted = {
@@ -91,8 +101,31 @@ export function createActivate({ store, once, newId, resolve, upstreamAt }: Acti
     }
     const signal = await resolve(handle, principal.id, account?.id)
     if (action === 'activate') return routeActivation(signal, wanted)
-    const history = await store.ledger.query({ caller: principal.id, handle }, HISTORY)
-    return routeDeactivation(history, signal, wanted)
+    const history = await store.ledger.history(principal.id, handle, HISTORY)
+    const routed = routeDeactivation(history, signal, wanted)
+    return routed.kind === 'route' && (await isOthers(routed.route, principal, account, destinations))
+      ? notFound('signal_agent_segment_id')
+      : routed
+  }
+
+  /** What the caller never activated, and somebody else did, is not there for it to switch off. */
+  async function isOthers(
+    to: Route,
+    principal: Principal,
+    account: OwnAccount | undefined,
+    destinations: readonly Destination[],
+  ): Promise<boolean> {
+    if (to.activatedAs) return false
+    const upstreamAccount = account?.at(to.agentUrl)
+    const holder: Holder = {
+      caller: principal.id,
+      seenAs: hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared',
+      ...(account && { account: account.key }),
+      ...(upstreamAccount && { upstreamAccount }),
+    }
+    const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId, HISTORY)
+    const standing = standingFor(entries, holder)
+    return standing.some((one) => destinations.some((other) => overlap(one, other)))
   }
 
   function planned(
@@ -105,14 +138,18 @@ export function createActivate({ store, once, newId, resolve, upstreamAt }: Acti
     const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
     const upstream = upstreamAt(to.agentUrl) // what the ledger calls it may be another id by now, or none
     const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
+    const seenAs = hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared'
     const call: NewCall = {
       id: newId(),
       caller: principal.id,
       key,
       task: 'activate_signal',
-      upstream,
-      upstreamKey: upstreamKey(principal.id, key, print, upstream),
-      target: to.segmentId,
+      agentUrl: to.agentUrl,
+      upstreamKey: upstreamKey(principal.id, key, print, to.agentUrl),
+      segment: to.segmentId,
+      seenAs,
+      ...(account && { account: account.key }),
+      ...(to.name !== undefined && { name: to.name }),
       rows: [],
       args: {
         // The default is left out: agents that know only activation refuse or ignore the argument.
@@ -125,7 +162,7 @@ export function createActivate({ store, once, newId, resolve, upstreamAt }: Acti
         ...(context !== undefined && { context }),
       },
     }
-    const entry: NewEntry = {
+    const entry: Omit<NewEntry, 'seq'> = {
       id: call.id,
       caller: principal.id,
       ...(account && { account: account.key }),
@@ -137,9 +174,10 @@ export function createActivate({ store, once, newId, resolve, upstreamAt }: Acti
       ...(to.upstreamOptionId !== undefined && { upstreamOptionId: to.upstreamOptionId }),
       ...{ upstream, agentUrl: to.agentUrl, segmentId: to.segmentId },
       ...(upstreamAccount !== undefined && { upstreamAccount }),
-      destinations,
+      ...{ destinations, seenAs },
     }
-    return { kind: 'plan', calls: [call], record: ({ ledger }) => ledger.record(entry) }
+    const record: Plan['record'] = ({ ledger }, [seq = 0]) => ledger.record({ ...entry, seq })
+    return { kind: 'plan', calls: [call], record }
   }
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */

@@ -5,8 +5,14 @@
 import type { Deployment, Destination } from '../adcp/signal.js'
 import type { Call } from '../store/calls.js'
 import type { Action } from '../store/ledger.js'
+import type { Repositories } from '../store/store.js'
+import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind } from './delivery.js'
 import { notLiveYet, overlap, readDeployments, visibleDeployments } from './destination.js'
+import { holderOf, standingFor } from './holders.js'
+import { upstreamTaskJob } from './task-progress.js'
+
+const HISTORY = 1_000 // the newest entries for one segment, of all callers: what is on is among them
 
 /** What is kept of an activation's answer. Deployments hold their keys: who may see them is decided at each answer. */
 export type Activated = {
@@ -29,23 +35,79 @@ function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
   return visibleDeployments(deployments, [])
 }
 
+/** Whether carrying out one would undo the other: the same wish for others is not against it. */
+function undoes(call: Call, later: Call): boolean {
+  if (actionOf(call) === actionOf(later)) return false
+  if (call.caller !== later.caller || call.account !== later.account) return false
+  return destinationsOf(call).some((one) => destinationsOf(later).some((other) => overlap(one, other)))
+}
+
+/** What of a deactivation is still to be done: what others have on there is not theirs to lose. */
+async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Call | undefined> {
+  if (actionOf(call) === 'activate' || call.segment === undefined) return call
+  const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
+  const others = standingFor(entries, holderOf(call))
+  const isKept = (one: Destination) => others.some((other) => overlap(one, other))
+  const kept = destinationsOf(call).filter(isKept)
+  if (kept.length === 0) return call
+  const destinations = destinationsOf(call).filter((one) => !isKept(one))
+  return destinations.length > 0 ? { ...call, kept, args: { ...call.args, destinations } } : undefined
+}
+
+/** The segment among the rows of an answer, as the upstream says that it is delivered. */
+function deploymentsIn(
+  payload: Readonly<Record<string, unknown>>,
+  segment: string | undefined,
+): Deployment[] {
+  const rows = Array.isArray(payload.signals) ? payload.signals : []
+  for (const raw of rows) {
+    const row = readRow(Buffer.from(JSON.stringify(raw)))
+    if (row.kind === 'listing' && row.listing.signal_agent_segment_id === segment) {
+      return readDeployments(row.listing.deployments)
+    }
+  }
+  return []
+}
+
+/** How an activation's effect shows where the upstream would not recognise that it is asked again. */
+const state: NonNullable<CallKind['state']> = {
+  question: ({ name, segment, args: { destinations, account } }) => ({
+    ...{ discovery_mode: 'brief', signal_spec: name ?? segment, destinations },
+    ...(account !== undefined && { account }),
+  }),
+  read(call, payload) {
+    const wanted = actionOf(call) === 'activate'
+    const shown = deploymentsIn(payload, call.segment)
+    const deployments = destinationsOf(call).map((destination) =>
+      shown.find((one) => one.is_live === wanted && overlap(one, destination)),
+    )
+    return deployments.includes(undefined) ? undefined : { kind: 'done', payload: { deployments } }
+  },
+}
+
 /** What a call to activate_signal means; `newTaskId` names the task of an upstream that answered `submitted`. */
 export function activationCalls(newTaskId: () => string): CallKind {
   return {
     errorsRefuse: true,
-    undoes: (call, later) =>
-      actionOf(call) !== actionOf(later) &&
-      destinationsOf(call).some((one) => destinationsOf(later).some((other) => overlap(one, other))),
-    digest(call, understood): Activated {
+    persists: false,
+    ...{ undoes, stillToDo, state },
+    digest(call, done): Activated {
       const action = actionOf(call)
-      if (understood.kind === 'submitted') {
-        const deployments = notLiveYet(destinationsOf(call))
-        return { action, deployments, taskId: newTaskId(), upstreamTaskId: understood.taskId }
+      const isWhole = done === undefined
+      const kept = (isWhole ? destinationsOf(call) : (call.kept ?? [])).map((one) => ({
+        ...one,
+        is_live: true,
+      }))
+      if (isWhole) return { action, deployments: kept }
+      const unknown = notLiveYet(destinationsOf(call))
+      if (done.kind === 'submitted') {
+        const deployments = [...unknown, ...kept]
+        return { action, deployments, taskId: newTaskId(), upstreamTaskId: done.taskId }
       }
-      const deployments = readDeployments(understood.payload.deployments)
-      return { action, deployments: deployments.length > 0 ? deployments : notLiveYet(destinationsOf(call)) }
+      const told = readDeployments(done.payload.deployments)
+      return { action, deployments: [...(told.length > 0 ? told : unknown), ...kept] }
     },
-    async settled({ ledger, tasks, idempotency }, call) {
+    async settled({ ledger, tasks, jobs, idempotency }, call) {
       if (call.state === 'refused') {
         await ledger.settle(call.id, { outcome: 'failed', error: call.answer })
         await idempotency.release(call.caller, call.key) // nothing was done under it
@@ -71,7 +133,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
         ...(entry?.account !== undefined && { account: entry.account }),
         type: 'activate_signal',
         status: 'submitted',
-        upstream: call.upstream,
+        upstream: entry?.upstream ?? call.agentUrl,
         upstreamTaskId,
         callId: call.id,
         request: {
@@ -82,6 +144,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
           ...(entry?.account !== undefined && { account: JSON.parse(entry.account) as unknown }),
         },
       })
+      await jobs.add(upstreamTaskJob({ ...call, taskId, upstreamTaskId }))
     },
   }
 }

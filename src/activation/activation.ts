@@ -3,13 +3,12 @@
  * whatever a crash or a silent upstream left open comes to an end.
  */
 import type { Clock } from '../net/clock.js'
-import { CALL_KEEP_MS } from '../store/calls.js'
+import { DEFAULT_RETENTION, forgetOld, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'
-import { TASK_KEEP_MS } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
+import { createWorker, type Worker } from '../store/worker.js'
 import { createActivate } from './activate.js'
 import { activationCalls } from './activation-calls.js'
-import { createAddressOf } from './address.js'
 import { createDelivery, type Reached, type UpstreamCall } from './delivery.js'
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
@@ -20,8 +19,7 @@ import { createTaskList } from './task-list.js'
 import { createTaskProgress } from './task-progress.js'
 import { usageCalls } from './usage-calls.js'
 
-const ROUND_EVERY_MS = 10_000
-const ROUND_BUDGET_MS = 30_000 // for one call of a round
+const FORGET_EVERY_MS = 60_000
 const REQUEST_BUDGET_MS = 30_000 // for the upstreams, whatever longer time the caller's transport gives
 
 export type ActivationOptions = {
@@ -32,6 +30,10 @@ export type ActivationOptions = {
   resolve: Resolve
   /** What an agent (canonical url) is called by now: an operator may give it another id, or take it away. */
   upstreamAt: (agentUrl: string) => string
+  /** Whether a caller has a credential of its own for an upstream. */
+  hasOwnCredential: (caller: string, agentUrl: string) => boolean
+  /** How long things are kept. Default: 30 days, the ledger for ever. */
+  retention?: Retention
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
   call: UpstreamCall
   /** An upstream where something changed for a caller: what it offers should be read again soon. */
@@ -42,49 +44,47 @@ export type ActivationOptions = {
   reached?: Reached
 }
 
-export async function createActivation(options: ActivationOptions) {
-  const { store, clock, newId, resolve, upstreamAt, call, refreshSoon, onProblem } = options
-  const { reached = () => {} } = options
-  const addressOf = createAddressOf(store.ledger, upstreamAt)
-  const delivery = createDelivery({
-    ...{ store, clock, call, addressOf, reached },
+export function createActivation(options: ActivationOptions) {
+  const { store, clock, newId, resolve, upstreamAt, hasOwnCredential, call, refreshSoon, onProblem } = options
+  const { retention = DEFAULT_RETENTION, reached = () => {} } = options
+  const createdDelivery = createDelivery({
+    ...{ store, clock, call, upstreamAt, reached },
     kinds: { activate_signal: activationCalls(() => `task_${newId()}`), report_usage: usageCalls },
-    owner: newId(),
     onChanged: refreshSoon,
   })
+  const createdProgress = createTaskProgress({ store, clock, call, upstreamAt, onChanged: refreshSoon })
+  const worker: Worker = createWorker({
+    ...{ jobs: store.jobs, clock },
+    owner: newId(),
+    kinds: {
+      call: { run: (held) => delivery.run(held) },
+      upstream_task: { run: (held) => progress.run(held) },
+    },
+    onProblem: (problem) => onProblem(`activation: ${problem}`),
+  })
+  const delivery = createdDelivery(worker)
+  const progress = createdProgress(worker)
   const once = createOnce({ store, clock, delivery, reached })
-  const progress = createTaskProgress({ store, clock, call, addressOf, onChanged: refreshSoon })
-  const activate = createActivate({ store, once, newId, resolve, upstreamAt })
-  const reportUsage = createReportUsage({ store, once, newId, resolve, upstreamAt })
+  const shared = { store, once, newId, resolve, upstreamAt, hasOwnCredential }
+  const activate = createActivate(shared)
+  const reportUsage = createReportUsage(shared)
   const tasks = createTaskList({ store, progress })
 
-  /** One round of the work that goes on unasked: open calls, upstreams' tasks, what is past its time. */
-  async function round(): Promise<void> {
-    await delivery.repeatOpen(ROUND_BUDGET_MS)
-    await progress.advanceUnasked(ROUND_BUDGET_MS)
-    await store.idempotency.forgetExpired()
-    await store.calls.forgetSettled(clock.now() - CALL_KEEP_MS)
-    await store.tasks.forgetFinished(clock.now() - TASK_KEEP_MS)
-  }
-
-  let working: Promise<void> = Promise.resolve()
-  let cancel = () => {}
+  let forgetting: Promise<void> = Promise.resolve()
+  let cancelForget = () => {}
   let closed = false
 
-  function work(): void {
-    working = round()
+  function forget(): void {
+    forgetting = forgetOld(store, retention, clock.now())
       .catch((error: unknown) => {
         // The next round does what this one could not; a storage that is down is no bug.
         const what = error instanceof StorageUnavailable ? error.message : String(error)
-        onProblem(`activation: the work of a round stopped: ${what}`)
+        onProblem(`activation: what is past its time could not be forgotten: ${what}`)
       })
       .then(() => {
-        if (!closed) cancel = clock.after(ROUND_EVERY_MS, work)
+        if (!closed) cancelForget = clock.after(FORGET_EVERY_MS, forget)
       })
   }
-
-  // Nobody else uses an embedded storage: whoever held these leases is gone.
-  if (!store.shared) await store.calls.endLeases()
 
   const until = (deadline: number) => Math.min(deadline, clock.now() + REQUEST_BUDGET_MS)
 
@@ -98,16 +98,21 @@ export async function createActivation(options: ActivationOptions) {
     listTasks: tasks.list,
     listAccounts: createListAccounts({ store }),
     syncAccounts: createSyncAccounts({ store }),
-    round,
+    /** Works on what is due now, once. */
+    round: worker.round,
     /** Takes up what an earlier process left open, and goes on with it until `close`. */
-    start: work,
-    /** Ends the rounds; resolves when the one under way has ended. */
+    start(): void {
+      worker.start()
+      forget()
+    },
+    /** Takes up nothing more; resolves when what is in hand has ended. */
     async close(): Promise<void> {
       closed = true
-      cancel()
-      await working
+      cancelForget()
+      await worker.close()
+      await forgetting
     },
   }
 }
 
-export type Activation = Awaited<ReturnType<typeof createActivation>>
+export type Activation = ReturnType<typeof createActivation>

@@ -1,24 +1,24 @@
 /**
- * Makes the calls that were written down, and writes down what came of them, so that each has its effect once: a call
+ * Makes the calls that were written down, and writes down what came of them, so that each has its effect once. A call
  * whose outcome is not known (a crash, a broken connection, an upstream that was down) is repeated under the same
- * derived key, by whoever asks for its answer or by `repeatOpen`, for as long as upstreams remember keys.
+ * derived key where the upstream recognises a repetition; where it does not, it is never sent again: its state is read.
  */
 import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
 import type { Clock } from '../net/clock.js'
-import type { Call, Lease, NewCall } from '../store/calls.js'
+import { type Call, callJob, readCall, targetOf } from '../store/calls.js'
+import type { Held } from '../store/jobs.js'
 import type { Repositories, Store } from '../store/store.js'
+import { pauseAfter, type Worker } from '../store/worker.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
-import type { AddressOf } from './address.js'
 import { type Understood, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
 const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
-const LEASE_MARGIN_MS = 10_000 // from the deadline of a call to its record
+const LOOK_FOR_MS = 10 * 60 * 1_000 // an agent that does not recognise repetitions is watched for so long
+const WORK_MS = 30_000 // for one call of a job that nobody waits for
 const PER_UPSTREAM = 32 // calls under way at one upstream; its own queue is short, and refuses what does not fit
-const REPEAT_AT_ONCE = 50
 const MAX_UPSTREAMS = 10_000
-const REPEATS_IN_PARALLEL = 4
 const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
 
 /** Where a crash leaves different traces; tests kill the process with requests at each. */
@@ -28,22 +28,41 @@ export type Checkpoint = (typeof CHECKPOINTS)[number]
 /** Told where a request is between its steps; the request goes on when what it returned has resolved. */
 export type Reached = (checkpoint: Checkpoint) => void | Promise<void>
 
+export type CallContext = {
+  deadline: number
+  /** Who may have a credential of their own for the upstream. */
+  caller: string
+  /** It may have been sent before, first at this time: only an upstream that recognises the repetition may get it. */
+  sentAt?: number
+}
+
 export type UpstreamCall = (
   upstream: string,
   task: string,
   args: Readonly<Record<string, unknown>>,
-  /** `caller`: who may have a credential of their own for the upstream. */
-  context: { deadline: number; caller: string },
+  context: CallContext,
 ) => Promise<CallOutcome>
+
+type Done = Extract<Understood, { kind: 'done' | 'submitted' }>
 
 /** What a kind of call means beyond being made. */
 export type CallKind = {
   /** Whether `errors[]` in an answer means that nothing was done. */
   errorsRefuse: boolean
-  /** Whether repeating `call` would undo what `later`, on the same target, asked for. */
+  /** Whether a call that reached nobody is tried again by itself, or is its caller's to repeat. */
+  persists: boolean
+  /** Whether carrying out `call` would undo what `later`, on the same target, asked for. */
   undoes(call: Call, later: Call): boolean
-  /** What is kept of the upstream's answer. */
-  digest(call: Call, understood: Extract<Understood, { kind: 'done' | 'submitted' }>): unknown
+  /** Looks once more, with the call in hand, whether all of it is still to be done. Undefined when none of it is. */
+  stillToDo?(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Call | undefined>
+  /** How its effect is read where it cannot be repeated; absent when nothing shows it. */
+  state?: {
+    question(call: Call): Readonly<Record<string, unknown>>
+    /** Undefined when the answer does not show that it was done. */
+    read(call: Call, payload: Readonly<Record<string, unknown>>): Done | undefined
+  }
+  /** What is kept of the upstream's answer; without one, of a call that was not needed. */
+  digest(call: Call, done?: Done): unknown
   /** Records what follows from the outcome, with the outcome itself. */
   settled(repositories: Repositories, call: Call): Promise<void>
 }
@@ -52,120 +71,152 @@ export type DeliveryOptions = {
   store: Store
   clock: Clock
   call: UpstreamCall
-  addressOf: AddressOf
+  /** What an agent (canonical url) is called by now. */
+  upstreamAt: (agentUrl: string) => string
   kinds: Readonly<Record<Call['task'], CallKind>>
-  /** Names this process in leases. */
-  owner: string
   /** Told of an upstream where something changed for a caller. */
   onChanged: (upstream: string, caller: string) => void
   reached: Reached
 }
 
-/** A call as it stands now; an open one says when to ask again, in seconds. */
-export type Delivered = { call: Call; retryAfter?: number }
+/** A call as it stands now; an open one says when to ask again, in seconds, and whether it is only watched. */
+export type Delivered = { call: Call; retryAfter?: number; watched?: boolean }
+
+/** A call that this process works on. */
+type Working = Call & { held: Held }
+
+/** Attempts that surely reached nobody, up to this one. */
+const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
 export function createDelivery(options: DeliveryOptions) {
-  const { store, clock, addressOf, kinds, owner, onChanged, reached } = options
-  const stranded = new Set<string>() // calls whose outcome could not be kept; each leaves when it is repeated
+  const { store, clock, upstreamAt, kinds, onChanged, reached } = options
   const places = new LRUCache<string, LimitFunction>({ max: MAX_UPSTREAMS }) // by upstream
 
-  /** For a call that is made until `deadline`. */
-  function lease(deadline: number): Lease {
-    return { owner, until: deadline + LEASE_MARGIN_MS }
-  }
-
-  async function end(call: Call, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
+  async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
     const ended: Call = { ...call, state, ...(answer !== undefined && { answer }) }
     const first = await store.write(async (repositories) => {
-      const settled = await repositories.calls.settle(call.id, state, answer)
+      const settled = await repositories.jobs.end(call.held, state, answer)
       if (settled) await kinds[call.task].settled(repositories, ended)
       return settled
     })
     await reached('settled')
-    return first ? ended : ((await store.calls.get(call.id)) ?? ended)
+    if (first) return ended
+    const job = await store.jobs.get(call.id) // somebody else took it over: what it learns counts
+    return job ? readCall(job) : ended
   }
 
-  function placeAt(upstream: string): LimitFunction {
-    const known = places.get(upstream)
+  function placeAt(agentUrl: string): LimitFunction {
+    const known = places.get(agentUrl)
     if (known) return known
     const place = pLimit(PER_UPSTREAM)
-    places.set(upstream, place)
+    places.set(agentUrl, place)
     return place
   }
 
-  async function ask(call: Call, deadline: number, mayHaveActed: boolean): Promise<Understood> {
-    const { upstream, task, caller } = call
+  /** `sentAt`: it may have been sent before. */
+  async function ask(call: Call, deadline: number, sentAt?: number): Promise<Understood> {
+    const { agentUrl, task, caller } = call
+    const upstream = upstreamAt(agentUrl)
     const args = { ...call.args, idempotency_key: call.upstreamKey }
-    const outcome = await placeAt(upstream)(async (): Promise<CallOutcome> => {
-      if (clock.now() < deadline) return await options.call(upstream, task, args, { deadline, caller })
+    const context = { deadline, caller, ...(sentAt !== undefined && { sentAt }) }
+    const outcome = await placeAt(agentUrl)(async (): Promise<CallOutcome> => {
+      if (clock.now() < deadline) return await options.call(upstream, task, args, context)
       return { kind: 'failed', reason: 'backing_off', message: 'no place was free in time' }
     })
-    return understand(outcome, { upstream, errorsRefuse: kinds[task].errorsRefuse, mayHaveActed })
+    const { errorsRefuse } = kinds[task]
+    return understand(outcome, { upstream, errorsRefuse, mayHaveActed: sentAt !== undefined })
   }
 
-  /** Makes a call that this process holds the lease of. A broken connection is tried once more at once. */
-  async function make(call: Call, deadline: number): Promise<Delivered> {
-    let understood = await ask(call, deadline, call.attempts > 1)
-    if (understood.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
-      understood = await ask(call, deadline, true)
+  /** Reads at the upstream whether a call that cannot be repeated was carried out. */
+  async function look(call: Call, deadline: number): Promise<Done | undefined> {
+    const { state } = kinds[call.task]
+    if (!state) return undefined
+    const { agentUrl, caller } = call
+    const outcome = await options.call(upstreamAt(agentUrl), 'get_signals', state.question(call), {
+      deadline,
+      caller,
+    })
+    return outcome.kind === 'answer' ? state.read(call, outcome.payload) : undefined
+  }
+
+  async function isSuperseded(call: Call): Promise<boolean> {
+    const target = targetOf(call)
+    if (target === undefined) return false
+    const later = await store.jobs.later({ target, seq: call.seq })
+    return later.some((other) => kinds[call.task].undoes(call, readCall(other)))
+  }
+
+  /** A call that may have been made before; undefined when a later request is against it. */
+  async function askAgain(call: Call, deadline: number): Promise<Understood | undefined> {
+    if (await isSuperseded(call)) return undefined
+    const understood = await ask(call, deadline, call.createdAt)
+    return understood.kind === 'unrepeatable' ? ((await look(call, deadline)) ?? understood) : understood
+  }
+
+  /** What an attempt that decided nothing leaves: another one later, or, when it is too late for that, the unknown. */
+  async function leave(call: Working, understood: Exclude<Understood, Done>): Promise<Delivered> {
+    const age = clock.now() - call.createdAt
+    const watched = understood.kind === 'unrepeatable'
+    const tooLate = age > (watched ? LOOK_FOR_MS : REPEAT_FOR_MS)
+    if (tooLate || (watched && !kinds[call.task].state)) return { call: await end(call, 'abandoned') }
+    if (understood.kind === 'not_made') {
+      await store.jobs.note(call.held, { ...(call.held.data as object), unsent: call.attempts })
+    }
+    const retryAfter = 'retryAfter' in understood ? understood.retryAfter : 1
+    await store.jobs.release(call.held, Math.min(retryAfter * 1_000, pauseAfter(call.attempts)))
+    return { call, retryAfter, ...(watched && { watched }) }
+  }
+
+  /** The call as it is sent, which a repetition has to repeat. */
+  async function narrowed({ held }: Working, todo: Call): Promise<Working> {
+    const { data } = callJob(todo)
+    await store.jobs.note(held, data)
+    return { ...todo, held: { ...held, data } }
+  }
+
+  /** Makes a call that this process holds. A broken connection is tried once more at once. */
+  async function make(given: Working, deadline: number, isFresh: boolean): Promise<Delivered> {
+    const kind = kinds[given.task]
+    const sentBefore = given.attempts - 1 > unsentOf(given)
+    const todo = sentBefore || !kind.stillToDo ? given : await kind.stillToDo(store, given)
+    if (!todo) return { call: await end(given, 'answered', kind.digest(given)) }
+    const call = todo === given ? given : await narrowed(given, todo)
+    let understood: Understood | undefined
+    if (sentBefore) understood = await askAgain(call, deadline)
+    else if (isFresh || !(await isSuperseded(call))) understood = await ask(call, deadline)
+    if (understood?.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
+      understood = await askAgain(call, deadline)
     }
     await reached('answered')
-    if (understood.kind === 'unknown') {
-      await store.calls.endLease(call.id)
-      return { call, retryAfter: understood.retryAfter }
-    }
+    if (!understood) return { call: await end(call, 'superseded') }
     if (understood.kind === 'refused') return { call: await end(call, 'refused', understood.error) }
-    const ended = await end(call, 'answered', kinds[call.task].digest(call, understood))
-    onChanged(call.upstream, call.caller)
+    if (understood.kind === 'not_made' && !kind.persists) {
+      return { call: await end(call, 'refused', understood.error) }
+    }
+    if (understood.kind !== 'done' && understood.kind !== 'submitted') return await leave(call, understood)
+    const ended = await end(call, 'answered', kind.digest(call, understood))
+    onChanged(upstreamAt(call.agentUrl), call.caller)
     return { call: ended }
   }
 
-  /** When the storage cannot take what came of it, nobody works on the call any more, although its lease says so. */
-  async function orStranded(id: string, work: Promise<Delivered>): Promise<Delivered> {
-    try {
-      return await work
-    } catch (error) {
-      stranded.add(id)
-      throw error
+  return (worker: Worker) => {
+    const during = (held: Held, deadline: number, isFresh: boolean) =>
+      worker.during(held, () => make({ ...readCall(held), held }, deadline, isFresh))
+
+    return {
+      hold: worker.hold,
+      /** Makes a call that was just written down and is held. */
+      deliver: (held: Held, deadline: number): Promise<Delivered> => during(held, deadline, true),
+      /** Goes on with an open call; undefined when it is not open or somebody else is at it, or its turn has not come. */
+      async repeat(id: string, deadline: number): Promise<Delivered | undefined> {
+        const held = await worker.claim(id, true)
+        return held && (await during(held, deadline, false))
+      },
+      /** As a job that nobody waits for. */
+      run: async (held: Held): Promise<void> =>
+        void (await make({ ...readCall(held), held }, clock.now() + WORK_MS, false)),
     }
   }
-
-  /** Makes a call that was just intended, under the lease it was intended with. */
-  async function deliver(call: NewCall, deadline: number): Promise<Delivered> {
-    const made: Call = { ...call, state: 'open', attempts: 1, createdAt: clock.now() }
-    return await orStranded(call.id, make(made, deadline))
-  }
-
-  /** A claimed call, unless it is too late for it or a later request is against it. */
-  async function makeAgain(call: Call, deadline: number): Promise<Delivered> {
-    if (clock.now() - call.createdAt > REPEAT_FOR_MS) return { call: await end(call, 'abandoned') }
-    const later = call.target === '' ? [] : await store.calls.later(call)
-    if (later.some((other) => kinds[call.task].undoes(call, other))) {
-      return { call: await end(call, 'superseded') }
-    }
-    return await make({ ...call, upstream: await addressOf(call.upstream, call.id) }, deadline)
-  }
-
-  /** Repeats an open call; undefined when it is not open or somebody else is at it. */
-  async function repeat(id: string, deadline: number): Promise<Delivered | undefined> {
-    const isStranded = stranded.delete(id) // before the claim: of two that come at once one may have it
-    try {
-      const call = await store.calls.claim(id, lease(deadline), isStranded)
-      return call && (await orStranded(id, makeAgain(call, deadline)))
-    } catch (error) {
-      if (isStranded) stranded.add(id)
-      throw error
-    }
-  }
-
-  /** Repeats what a crash or an upstream that was down left open; each gets `budgetMs`. */
-  async function repeatOpen(budgetMs: number): Promise<void> {
-    const limit = pLimit(REPEATS_IN_PARALLEL)
-    const ids = new Set([...stranded, ...(await store.calls.unclaimed(REPEAT_AT_ONCE))])
-    await Promise.all([...ids].map((id) => limit(() => repeat(id, clock.now() + budgetMs))))
-  }
-
-  return { lease, deliver, repeat, repeatOpen }
 }
 
-export type Delivery = ReturnType<typeof createDelivery>
+export type Delivery = ReturnType<ReturnType<typeof createDelivery>>

@@ -73,3 +73,15 @@ export function readDeployments(value: unknown): Deployment[] {
 export function notLiveYet(destinations: readonly Destination[]): Deployment[] {
   return destinations.map((destination) => ({ ...destination, is_live: false }))
 }
+
+/** A result's signals with keys only where the caller has a grant now. */
+export function shownSignals(result: unknown, grants: readonly Destination[]): unknown {
+  const { signals } = (result ?? {}) as { signals?: readonly { deployments?: readonly Deployment[] }[] }
+  if (!Array.isArray(signals)) return result
+  const shown = signals.map((row) =>
+    Array.isArray(row.deployments)
+      ? { ...row, deployments: visibleDeployments(row.deployments, grants) }
+      : row,
+  )
+  return { ...(result as object), signals: shown }
+}

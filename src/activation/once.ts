@@ -3,8 +3,9 @@
  * follow are written down with it, and a repetition gets the original's answer (specification, "Authentication" 6).
  */
 import type { Clock } from '../net/clock.js'
-import type { NewCall } from '../store/calls.js'
+import { callJob, type NewCall, readCall } from '../store/calls.js'
 import type { KeyedRequest } from '../store/idempotency.js'
+import type { Held } from '../store/jobs.js'
 import type { Repositories, Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
@@ -15,8 +16,8 @@ const WATCH_MS = 100 // how often the outcome of another process's call is looke
 export type Plan = {
   kind: 'plan'
   calls: readonly NewCall[]
-  /** Written in the transaction that binds the key. */
-  record(repositories: Repositories): Promise<void>
+  /** Written in the transaction that binds the key; `seqs` are the calls' numbers in the database's sequence. */
+  record(repositories: Repositories, seqs: readonly number[]): Promise<void>
 }
 
 export type Conclusion =
@@ -74,16 +75,17 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     since: number,
     work: Work,
     deadline: number,
+    replayed = true,
   ): Promise<ActivationAnswer> {
     for (;;) {
-      const calls = await store.calls.ofKey(request.caller, request.key, since)
+      const jobs = await store.jobs.ofKey(request.caller, request.key, since)
       const delivered = await Promise.all(
-        calls.map(async (call) =>
-          call.state === 'open' ? await delivery.repeat(call.id, deadline) : { call },
+        jobs.map(async (job) =>
+          job.state === 'open' ? await delivery.repeat(job.id, deadline) : { call: readCall(job) },
         ),
       )
       const known = delivered.filter((one) => one !== undefined)
-      if (known.length === delivered.length) return await conclude(request, work, known, true)
+      if (known.length === delivered.length) return await conclude(request, work, known, replayed)
       if (clock.now() + WATCH_MS >= deadline) return stillRunning()
       await pause(WATCH_MS)
     }
@@ -93,20 +95,29 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     const plan = await work.plan()
     if (plan.kind !== 'plan') return plan
     await reached('planned')
-    const lease = delivery.lease(deadline)
+    const held: Held[] = []
+    let since = 0
     const binding = await store.write(async (repositories) => {
       const bound = await repositories.idempotency.bind(request)
-      if (bound.kind !== 'fresh') return bound
-      for (const call of plan.calls) await repositories.calls.intend(call, lease)
-      await plan.record(repositories)
+      if (bound.kind !== 'fresh') return { ...bound, seqs: [] }
+      held.length = 0
+      const seqs: number[] = []
+      for (const call of plan.calls) {
+        const added = await repositories.jobs.add(callJob(call), delivery.hold)
+        if (added.isHeld) held.push(added.job)
+        seqs.push(added.job.seq)
+        since = added.job.createdAt
+      }
+      await plan.record(repositories, seqs)
       return bound
     })
     if (binding.kind === 'conflict') return keyConflict()
     if (binding.kind === 'answered') return work.render(binding.answer, true)
     if (binding.kind === 'open') return await resume(request, binding.since, work, deadline)
     await reached('intended')
-    const delivered = await Promise.all(plan.calls.map((call) => delivery.deliver(call, deadline)))
-    return await conclude(request, work, delivered, false)
+    const delivered = await Promise.all(held.map((one) => delivery.deliver(one, deadline)))
+    if (delivered.length === plan.calls.length) return await conclude(request, work, delivered, false)
+    return await resume(request, since, work, deadline, false) // another call for the same segment is under way
   }
 
   async function answer(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {

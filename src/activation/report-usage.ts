@@ -14,7 +14,7 @@ import type { Conclusion, Once, Plan } from './once.js'
 import { findOwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
 import type { Resolve } from './route.js'
-import { partOutcome, rowField } from './usage-calls.js'
+import { type PartOutcome, partOutcome, rowField } from './usage-calls.js'
 import { type Sold, soldBy, type UsageRow, upstreamRow } from './usage-row.js'
 
 const HISTORY = 1_000
@@ -31,11 +31,14 @@ export type ReportUsageOptions = {
   newId: () => string
   resolve: Resolve
   upstreamAt: (agentUrl: string) => string
+  hasOwnCredential: (caller: string, agentUrl: string) => boolean
 }
 
 type Row = { row: number; to: Sold; args: Record<string, unknown> }
 
-export function createReportUsage({ store, once, newId, resolve, upstreamAt }: ReportUsageOptions) {
+export function createReportUsage(options: ReportUsageOptions) {
+  const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = options
+
   /** `history` gives the caller's ledger for a handle. */
   async function place(
     row: number,
@@ -77,20 +80,24 @@ export function createReportUsage({ store, once, newId, resolve, upstreamAt }: R
     principal: Principal,
     print: string,
   ): NewCall[] {
-    const byUpstream = new Map<string, Row[]>()
-    for (const row of rows) byUpstream.set(row.to.upstream, [...(byUpstream.get(row.to.upstream) ?? []), row])
+    const byAgent = new Map<string, Row[]>()
+    for (const row of rows) byAgent.set(row.to.agentUrl, [...(byAgent.get(row.to.agentUrl) ?? []), row])
     const { idempotency_key: key, reporting_period } = request
-    return [...byUpstream].map(([upstream, part]) => ({
-      ...{ id: newId(), caller: principal.id, key, task: 'report_usage', upstream, target: '' },
-      upstreamKey: upstreamKey(principal.id, key, print, upstream),
+    return [...byAgent].map(([agentUrl, part]) => ({
+      ...{ id: newId(), caller: principal.id, key, task: 'report_usage', agentUrl },
+      seenAs: hasOwnCredential(principal.id, agentUrl) ? 'own' : 'shared',
+      upstreamKey: upstreamKey(principal.id, key, print, agentUrl),
       args: { reporting_period, usage: part.map(({ args }) => args) },
       rows: part.map(({ row }) => row),
     }))
   }
 
-  function said(accepted: number, rows: number, errors: readonly AdcpError[]): ActivationAnswer {
-    const message = `${accepted} of ${rows} usage rows were accepted.`
-    return { kind: 'answer', message, fields: { accepted, ...(errors.length > 0 && { errors }) } }
+  function said({ accepted, pending, refused, errors }: PartOutcome): ActivationAnswer {
+    const rows = accepted + pending + refused
+    const waits = pending > 0 ? `; ${pending} are told to their upstream as soon as it answers` : ''
+    const message = `${accepted} of ${rows} usage rows were accepted${waits}.`
+    const ext = { tributary: { rows: { accepted, pending, refused } } }
+    return { kind: 'answer', message, fields: { accepted, ...(errors.length > 0 && { errors }), ext } }
   }
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
@@ -113,7 +120,7 @@ export function createReportUsage({ store, once, newId, resolve, upstreamAt }: R
       const errors: AdcpError[] = []
       const histories = new Map<string, Promise<Entry[]>>() // many rows report one signal
       const history = (handle: string) => {
-        const asked = histories.get(handle) ?? store.ledger.query({ caller: principal.id, handle }, HISTORY)
+        const asked = histories.get(handle) ?? store.ledger.history(principal.id, handle, HISTORY)
         histories.set(handle, asked)
         return asked
       }
@@ -132,7 +139,7 @@ export function createReportUsage({ store, once, newId, resolve, upstreamAt }: R
         return refuse('INVALID_REQUEST', message, { field: 'reporting_period.start' })
       }
       const { rows, errors } = await placed(new Set())
-      if (rows.length === 0) return said(0, count, errors)
+      if (rows.length === 0) return said({ accepted: 0, pending: 0, refused: count, errors })
       return { kind: 'plan', calls: partsOf(rows, request, principal, print), record: async () => {} }
     }
 
@@ -142,18 +149,20 @@ export function createReportUsage({ store, once, newId, resolve, upstreamAt }: R
       // Rows that were in no part; one that could be sent by now is for a request of its own.
       const { rows, errors } = await placed(sent)
       const late = rows.map(({ row }) => notFound(rowField(row, 'signal_agent_segment_id')).error)
-      const accepted = outcomes.reduce((sum, outcome) => sum + outcome.accepted, 0)
-      const all = [...errors, ...late, ...outcomes.flatMap((outcome) => outcome.errors)]
-      const answer = { accepted, errors: all }
-      return outcomes.some(({ open }) => open)
-        ? { kind: 'open', said: said(accepted, count, all) }
-        : { kind: 'final', answer }
+      const sum = (of: 'accepted' | 'pending' | 'refused') =>
+        outcomes.reduce((total, outcome) => total + outcome[of], 0)
+      const answer: PartOutcome = {
+        ...{ accepted: sum('accepted'), pending: sum('pending') },
+        refused: sum('refused') + errors.length + late.length,
+        errors: [...errors, ...late, ...outcomes.flatMap((outcome) => outcome.errors)],
+      }
+      return answer.pending > 0 ? { kind: 'open', said: said(answer) } : { kind: 'final', answer }
     }
 
-    function render(answer: unknown, replayed: boolean): ActivationAnswer {
-      const { accepted, errors } = answer as { accepted: number; errors: AdcpError[] }
-      return { ...said(accepted, count, errors), ...(replayed && { replayed }) }
-    }
+    const render = (answer: unknown, replayed: boolean): ActivationAnswer => ({
+      ...said(answer as PartOutcome),
+      ...(replayed && { replayed }),
+    })
 
     return await once(keyed, { plan, conclude, render }, deadline)
   }

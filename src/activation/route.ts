@@ -34,6 +34,8 @@ export type Route = {
   segmentId: string
   optionId?: string
   upstreamOptionId?: string
+  /** What the signal is called; only for what the feed has. */
+  name?: string
   /** The upstream's account reference the signal was activated with; only for what the ledger knows. */
   activatedAs?: { account: unknown }
 }
@@ -74,7 +76,8 @@ function upstreamOption(offer: ResolvedOffer, optionId: string): string | undefi
 function toRoute(signal: Resolved, offer: ResolvedOffer, optionId?: string): Routed {
   const { upstream, agentUrl, segmentId } = offer
   const upstreamOptionId = optionId === undefined ? undefined : upstreamOption(offer, optionId)
-  const route = { signalHandle: signal.handle, offerHandle: offer.handle, upstream, agentUrl, segmentId }
+  const { handle: signalHandle, name } = signal
+  const route = { signalHandle, name, offerHandle: offer.handle, upstream, agentUrl, segmentId }
   return {
     kind: 'route',
     route: { ...route, ...(upstreamOptionId !== undefined && { optionId, upstreamOptionId }) },

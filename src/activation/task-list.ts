@@ -8,7 +8,7 @@ import type { Store } from '../store/store.js'
 import type { StoredTask, TaskFilter, TaskOrder, TaskStatus } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { notFound, type Refusal, refuse, storageDown } from './answer.js'
-import { visibleDeployments } from './destination.js'
+import { shownSignals, visibleDeployments } from './destination.js'
 import { findOwnAccount, type Principal } from './principal.js'
 import type { TaskProgressing } from './task-progress.js'
 
@@ -66,9 +66,9 @@ function common(task: StoredTask) {
   }
 }
 
-/** An activation's result with keys only for who may see them now. */
+/** A result with keys only for who may see them now. */
 function shownResult({ type, result }: StoredTask, principal: Principal): unknown {
-  if (type !== 'activate_signal') return result
+  if (type === 'get_signals') return shownSignals(result, principal.destinations)
   const { deployments } = result as { deployments: readonly Deployment[] }
   return { deployments: visibleDeployments(deployments, principal.destinations) }
 }

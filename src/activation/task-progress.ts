@@ -2,24 +2,26 @@
  * How a task of an upstream that answered `submitted` goes on: asked for when its caller polls, and now and then
  * when nobody does, so that the ledger tells the truth (specification, "get_task_status").
  */
-import pLimit from 'p-limit'
+import { LRUCache } from 'lru-cache'
 import type { Destination } from '../adcp/signal.js'
 import type { Clock } from '../net/clock.js'
+import type { Call } from '../store/calls.js'
+import type { Held, NewJob } from '../store/jobs.js'
 import type { Settlement } from '../store/ledger.js'
 import type { Store } from '../store/store.js'
-import { isFinal, type StoredTask, type TaskProgress } from '../store/tasks.js'
+import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/tasks.js'
+import { pauseAfter, type Worker } from '../store/worker.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import type { Activated } from './activation-calls.js'
-import type { AddressOf } from './address.js'
 import type { UpstreamCall } from './delivery.js'
 import { notLiveYet, readDeployments, visibleDeployments } from './destination.js'
 import { understand } from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster is answered from what is known
-const POLL_UNASKED_MS = 30_000
+const FIRST_UNASKED_MS = 5_000
+const POLL_MS = 30_000 // for one question that nobody waits for
 const GIVE_UP_MS = 7 * 24 * 60 * 60 * 1_000 // by then the upstream has forgotten the task
-const POLLS_AT_ONCE = 50
-const POLLS_IN_PARALLEL = 4
+const MOST_ASKED = 10_000
 
 /** Codes that an agent may answer to get_task_status itself, whatever became of the task. */
 const OF_THE_QUESTION: ReadonlySet<string> = new Set([
@@ -29,11 +31,15 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
   'UNSUPPORTED_FEATURE',
 ])
 
+/** What a job of this kind knows. */
+type UpstreamTask = { agentUrl: string; upstreamTaskId: string; callId?: string }
+
 export type TaskProgressOptions = {
   store: Store
   clock: Clock
   call: UpstreamCall
-  addressOf: AddressOf
+  /** What an agent (canonical url) is called by now. */
+  upstreamAt: (agentUrl: string) => string
   onChanged: (upstream: string, caller: string) => void
 }
 
@@ -45,19 +51,59 @@ const FORGOTTEN: TaskProgress = {
   },
 }
 
+/** The job that asks about the task of an upstream that answered a call so. */
+export function upstreamTaskJob({
+  id,
+  caller,
+  agentUrl,
+  taskId,
+  upstreamTaskId,
+}: Call & { taskId: string; upstreamTaskId: string }): NewJob {
+  const data: UpstreamTask = { agentUrl, upstreamTaskId, callId: id }
+  return { id: taskId, kind: 'upstream_task', lane: agentUrl, caller, data, afterMs: FIRST_UNASKED_MS }
+}
+
+/** Statuses of a task that ended without a result. */
+const ENDED: ReadonlySet<string> = new Set<TaskStatus>(['failed', 'canceled', 'rejected'])
+const GOES_ON: ReadonlySet<string> = new Set<TaskStatus>([
+  'submitted',
+  'working',
+  'input-required',
+  'auth-required',
+])
+
+function withoutResult(upstream: string, status: string, code: string): TaskProgress {
+  const refused = understand(
+    { kind: 'error', error: { code, message: '' } },
+    { upstream, errorsRefuse: false, mayHaveActed: false },
+  )
+  const error =
+    refused.kind === 'refused'
+      ? refused.error
+      : {
+          code: 'SERVICE_UNAVAILABLE',
+          message: 'The upstream could not carry it out.',
+          details: { upstream },
+        }
+  return { status: status as TaskStatus, error }
+}
+
 /** What the upstream says of the task; undefined when it does not say. */
 function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome): TaskProgress | undefined {
-  const understood = understand(outcome, { upstream, errorsRefuse: false, mayHaveActed: true })
+  if (outcome.kind === 'failed') return undefined
   if (outcome.kind === 'error') {
-    const { code } = outcome.error
+    const { code, status } = outcome.error
+    if (status !== undefined && GOES_ON.has(status)) return { status: status as TaskStatus }
+    if (status !== undefined && ENDED.has(status)) return withoutResult(upstream, status, code)
     if (code === 'REFERENCE_NOT_FOUND') return FORGOTTEN
-    // A task that failed comes as its error; one about this question, or about us, says nothing of the task.
+    // A task that failed may come as its error alone; one about this question, or about us, says nothing of the task.
+    const understood = understand(outcome, { upstream, errorsRefuse: false, mayHaveActed: true })
     const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
     return isOfTask && !OF_THE_QUESTION.has(code) ? { status: 'failed', error: understood.error } : undefined
   }
-  if (outcome.kind === 'failed') return undefined
   const { status = 'completed', result } = outcome.payload
-  if (status === 'submitted' || status === 'working') return { status }
+  if (typeof status === 'string' && GOES_ON.has(status)) return { status: status as TaskStatus }
+  if (typeof status === 'string' && ENDED.has(status)) return withoutResult(upstream, status, 'UNSPECIFIED')
   if (status !== 'completed') return undefined
   const told = readDeployments((result as Record<string, unknown> | undefined)?.deployments)
   const { destinations } = task.request as { destinations: readonly Destination[] }
@@ -74,38 +120,47 @@ function settlement({ status, result, error }: TaskProgress): Settlement | undef
   return { outcome: error === FORGOTTEN.error ? 'unknown' : 'failed', error }
 }
 
-export function createTaskProgress({ store, clock, call, addressOf, onChanged }: TaskProgressOptions) {
-  async function record(task: StoredTask, progress: TaskProgress): Promise<void> {
-    const changed = await store.write(async (repositories) => {
-      if (!(await repositories.tasks.progress(task.id, progress))) return false
-      const settled = task.callId === undefined ? undefined : settlement(progress)
-      if (settled && task.callId !== undefined) await repositories.ledger.settle(task.callId, settled)
-      return settled !== undefined
+export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
+  const asked = new LRUCache<string, number>({ max: MOST_ASKED }) // when, by task
+
+  /** Writes down how the task stands, and ends the job with it. */
+  async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {
+    const { callId } = held.data as UpstreamTask
+    const ends = isFinal(progress.status)
+    await store.write(async (repositories) => {
+      if (ends && !(await repositories.jobs.end(held, progress.status))) return
+      if (!(await repositories.tasks.progress(task.id, progress))) return
+      const settled = callId === undefined ? undefined : settlement(progress)
+      if (settled && callId !== undefined) await repositories.ledger.settle(callId, settled)
     })
-    if (changed && task.upstream !== undefined) onChanged(task.upstream, task.caller)
   }
 
-  /** Asks the upstream, unless someone did moments ago. What cannot be learnt now is learnt another time. */
-  async function advance(task: StoredTask, deadline: number): Promise<void> {
-    const { upstreamTaskId, caller } = task
-    if (isFinal(task.status) || task.upstream === undefined || upstreamTaskId === undefined) return
-    if (clock.now() - task.createdAt > GIVE_UP_MS) return await record(task, FORGOTTEN)
-    if (!(await store.tasks.claimPoll(task.id, clock.now() - POLL_EVERY_MS))) return
+  /** Asks the upstream about a task whose job is held, and lets go of it. */
+  async function advanceHeld(held: Held, deadline: number): Promise<void> {
+    const { agentUrl, upstreamTaskId } = held.data as UpstreamTask
+    const task = await store.tasks.get(held.caller, held.id)
+    if (!task || isFinal(task.status)) return void (await store.jobs.end(held, 'abandoned'))
+    if (clock.now() - held.createdAt > GIVE_UP_MS) return await record(held, task, FORGOTTEN)
+    asked.set(held.id, clock.now())
+    const upstream = upstreamAt(agentUrl)
     const args = { task_id: upstreamTaskId, include_result: true }
-    const upstream = await addressOf(task.upstream, task.callId)
-    const outcome = await call(upstream, 'get_task_status', args, { deadline, caller })
+    const outcome = await call(upstream, 'get_task_status', args, { deadline, caller: held.caller })
     const progress = readProgress(task, upstream, outcome)
-    if (progress && progress.status !== task.status) await record({ ...task, upstream }, progress)
+    if (progress && progress.status !== task.status) await record(held, task, progress)
+    if (progress && isFinal(progress.status)) onChanged(upstream, held.caller)
+    else await store.jobs.release(held, pauseAfter(held.attempts))
   }
 
-  /** Asks about tasks that nobody asked about for a while; each gets `budgetMs`. */
-  async function advanceUnasked(budgetMs: number): Promise<void> {
-    const limit = pLimit(POLLS_IN_PARALLEL)
-    const tasks = await store.tasks.unpolled(clock.now() - POLL_UNASKED_MS, POLLS_AT_ONCE)
-    await Promise.all(tasks.map((task) => limit(() => advance(task, clock.now() + budgetMs))))
-  }
-
-  return { advance, advanceUnasked }
+  return (worker: Worker) => ({
+    run: (held: Held) => advanceHeld(held, clock.now() + POLL_MS),
+    /** Asks the upstream, unless someone did moments ago. What cannot be learnt now is learnt another time. */
+    async advance(task: StoredTask, deadline: number): Promise<void> {
+      if (isFinal(task.status) || task.type !== 'activate_signal') return
+      if (clock.now() - (asked.get(task.id) ?? task.createdAt) < POLL_EVERY_MS) return
+      const held = await worker.claim(task.id, true)
+      if (held) await worker.during(held, () => advanceHeld(held, deadline))
+    },
+  })
 }
 
-export type TaskProgressing = ReturnType<typeof createTaskProgress>
+export type TaskProgressing = ReturnType<ReturnType<typeof createTaskProgress>>

@@ -11,7 +11,11 @@ export type Understood =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
   | { kind: 'submitted'; taskId: string }
   | { kind: 'refused'; error: AdcpError }
+  /** It reached nobody: `error` says so to a caller who will not wait. */
+  | { kind: 'not_made'; error: AdcpError; retryAfter: number }
   | { kind: 'unknown'; retryAfter: number }
+  /** Not known either, and asking again could make it act twice. */
+  | { kind: 'unrepeatable' }
 
 const RETRY_SECONDS = 10
 const MAX_RETRY_SECONDS = 3_600 // schema core/error, `retry_after`
@@ -66,6 +70,17 @@ function upstreamRefusal(upstream: string, code: string): AdcpError {
   })
 }
 
+/** What the request asks for cannot be said in the upstream's dialect, so it was not sent. */
+function untold(upstream: string, field = 'action'): AdcpError {
+  const message = `The upstream that offers this speaks a release in which ${field} cannot be said; it was not asked.`
+  const suggestion =
+    field === 'action'
+      ? 'Ask whoever runs the upstream to switch it off.'
+      : `Send the request without ${field}, if that is what you want, or choose another offer.`
+  const details = { upstream, upstream_code: 'UNSUPPORTED_FEATURE' }
+  return adcpError('INVALID_REQUEST', message, { field, suggestion, details })
+}
+
 function firstCode(errors: unknown): string | undefined {
   const [first] = Array.isArray(errors) ? errors : []
   const { code, severity } = (first ?? {}) as Record<string, unknown>
@@ -92,16 +107,18 @@ export function understand(outcome: CallOutcome, circumstances: Circumstances): 
   const { upstream, errorsRefuse, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)
+    if (outcome.reason === 'unrepeatable') return { kind: 'unrepeatable' }
     if (mayHaveActed || !NOT_MADE.has(outcome.reason)) return { kind: 'unknown', retryAfter }
     const message = 'The upstream that offers this cannot be reached just now.'
     const details = { upstream, reason: outcome.reason }
-    return {
-      kind: 'refused',
-      error: adcpError('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, details }),
-    }
+    const error = adcpError('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, details })
+    return { kind: 'not_made', error, retryAfter }
   }
   if (outcome.kind === 'error') {
-    const { code, recovery, retryAfterMs } = outcome.error
+    const { code, recovery, retryAfterMs, field } = outcome.error
+    if (outcome.error.unsent) return { kind: 'refused', error: untold(upstream, field) }
+    // It was carried out, or never came: the upstream has forgotten which.
+    if (mayHaveActed && code === 'IDEMPOTENCY_EXPIRED') return { kind: 'unrepeatable' }
     // Only a request that was carried out holds its key: the first attempt arrived, and our repetition differs in
     // how it travelled (another release was spoken, say). Its answer is lost; what is live shows in the feed.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }

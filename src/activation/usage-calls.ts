@@ -23,11 +23,11 @@ function readErrors(errors: unknown): PartAnswer['errors'] {
 /** What a call to report_usage means. Parts do not bear on each other, so none supersedes another. */
 export const usageCalls: CallKind = {
   errorsRefuse: false, // partial acceptance is an answer
+  persists: true, // what was used was used: the upstream is told when it is back
   undoes: () => false,
-  digest(call, understood): PartAnswer {
+  digest(call, done): PartAnswer {
     // `submitted` is not in the schema of report_usage: the upstream has the rows.
-    const { accepted, errors } =
-      understood.kind === 'done' ? understood.payload : { accepted: undefined, errors: [] }
+    const { accepted, errors } = done?.kind === 'done' ? done.payload : { accepted: undefined, errors: [] }
     const refused = readErrors(errors).filter(({ at }) => at < call.rows.length)
     const most = call.rows.length - new Set(refused.map(({ at }) => at)).size
     const told = typeof accepted === 'number' && Number.isInteger(accepted) && accepted >= 0 ? accepted : most
@@ -44,33 +44,49 @@ export function rowField(row: number, field?: string): string {
 /** Why none of a part's rows counts as accepted. */
 function partError({ call, retryAfter = RETRY_SECONDS }: Delivered): AdcpError {
   if (call.state === 'refused') return call.answer as AdcpError
-  const details = { upstream: call.upstream }
+  const details = { upstream: call.agentUrl }
   if (call.state !== 'open') {
     const message = 'The upstream never answered, and whether it counted the row is not known.'
-    return adcpError('INVALID_REQUEST', message, { details })
+    const suggestion =
+      'Ask whoever runs the upstream; a report under a fresh key may count the row a second time.'
+    return adcpError('INVALID_REQUEST', message, { details, suggestion })
   }
-  return adcpError('SERVICE_UNAVAILABLE', 'The upstream that sold this signal did not answer.', {
-    retry_after: retryAfter,
-    suggestion:
-      'Repeat the whole request with the same idempotency_key: what was counted is not counted twice.',
-    details,
-  })
+  return adcpError(
+    'SERVICE_UNAVAILABLE',
+    'The upstream that sold this signal has not answered yet; this agent goes on telling it.',
+    {
+      retry_after: retryAfter,
+      suggestion:
+        'Repeat the whole request with the same idempotency_key: what was counted is not counted twice.',
+      details,
+    },
+  )
 }
 
-/** What became of one part's rows; `open` when the same request may still learn more. */
-export function partOutcome(delivered: Delivered): { accepted: number; errors: AdcpError[]; open: boolean } {
+export type PartOutcome = {
+  /** Rows that the upstream took, may still take, and did not take or perhaps took. */
+  accepted: number
+  pending: number
+  refused: number
+  errors: AdcpError[]
+}
+
+/** What became of one part's rows. */
+export function partOutcome(delivered: Delivered): PartOutcome {
   const { call } = delivered
+  const rows = call.rows.length
   if (call.state !== 'answered') {
     const error = partError(delivered)
     const errors = call.rows.map((row) => ({ ...error, field: rowField(row) }))
-    return { accepted: 0, errors, open: call.state === 'open' }
+    const pending = call.state === 'open' ? rows : 0
+    return { accepted: 0, pending, refused: rows - pending, errors }
   }
   const { accepted, errors } = call.answer as PartAnswer
   const told = errors.map(({ at, field, code }) =>
     adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
       field: rowField(call.rows[at] ?? 0, field),
-      details: { upstream: call.upstream, upstream_code: code },
+      details: { upstream: call.agentUrl, upstream_code: code },
     }),
   )
-  return { accepted, errors: told, open: false }
+  return { accepted, pending: 0, refused: rows - accepted, errors: told }
 }

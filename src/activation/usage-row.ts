@@ -9,7 +9,12 @@ export type UsageRow = {
   pricing_option_id?: string
 } & Record<string, unknown>
 
-export type Sold = { upstream: string; agentUrl: string; segmentId: string; upstreamOptionId?: string }
+export type Sold = {
+  upstream: string
+  agentUrl: string
+  segmentId: string
+  upstreamOptionId?: string
+}
 
 /** The one upstream that sold what the row reports, from the ledger first: a signal may have left the feed. */
 export function soldBy(

@@ -114,9 +114,24 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
       })
   }
 
-  function ask(input: GetSignalsRequest, reader: Reader, deadline: number, signal?: AbortSignal): Inquiry {
+  /** `underWay`: tasks that upstreams (canonical urls) began for it earlier; those are waited for, not asked again. */
+  function ask(
+    input: GetSignalsRequest,
+    reader: Reader,
+    deadline: number,
+    signal?: AbortSignal,
+    underWay: Readonly<Record<string, string>> = {},
+  ): Inquiry {
     const asked = askedOf(input, reader)
-    const { answers, settled } = fanout.ask({ key: questionKey(input, reader), asked, deadline }, signal)
+    const taskAt = ({ id, agentUrl }: Asked) => underWay[agentUrl] ?? underWay[id] // the first release kept ids
+    const fresh = asked.filter((one) => taskAt(one) === undefined)
+    const begun = asked.flatMap((one): [string, UpstreamAnswer][] => {
+      const taskId = taskAt(one)
+      return taskId === undefined ? [] : [[one.id, { kind: 'submitted', taskId, tookMs: 0 }]]
+    })
+    const question = fanout.ask({ key: questionKey(input, reader), asked: fresh, deadline }, signal)
+    const { settled } = question
+    const answers = () => new Map([...question.answers(), ...begun])
 
     function rank(late: ReadonlyMap<string, Slice> = new Map()): Ranked | undefined {
       const selection = selectionOf(input)

@@ -1,5 +1,6 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
+import type { Destination } from '../adcp/signal.js'
 import { agentUrlOf } from '../adcp/url.js'
 import { createWebhook } from '../events/webhook.js'
 import { createTargetCheck } from '../events/webhook-target.js'
@@ -36,7 +37,9 @@ export type BriefsOptions = {
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
   synonyms: SynonymFile
-  store: Pick<Store, 'tasks' | 'blobs' | 'found' | 'shared'>
+  store: Pick<Store, 'tasks' | 'jobs' | 'write' | 'found' | 'shared'>
+  /** The destinations whose activation keys a caller may see now. */
+  grantsOf(caller: string): readonly Destination[]
   /** How webhooks leave, and the policy that it follows now. */
   send: Send
   egressPolicy(): EgressPolicy
@@ -73,7 +76,7 @@ export function createBriefs(options: BriefsOptions) {
     ...(webhookKey && { signer: createSigner(webhookKey, WEBHOOKS) }),
   })
   const later = createLater({
-    ...{ brief, store, call, webhook, clock, newId, onTrouble },
+    ...{ brief, store, call, webhook, clock, newId, onTrouble, grantsOf: options.grantsOf },
     firstPage: (...args): DiscoverAnswer => answers.firstPage(...args),
     pushRules: { signs: webhookKey !== undefined, unreachable: createTargetCheck(options.egressPolicy) },
   })

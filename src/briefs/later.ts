@@ -1,47 +1,60 @@
 /**
- * Questions that outlive their request: durable before the caller hears of them, completed when the upstreams have
- * spoken, notified until the notice is taken (specification, "Events"). After a crash they go on from their record:
- * asking again is reading again, and the first end of a task stands.
+ * Questions that outlive their request, as jobs: durable before the caller hears of them, completed when the upstreams
+ * have spoken, notified until the notice is taken (specification, "Events"). After a crash they go on: an upstream that
+ * works on a task of its own is waited for, the others are asked again, and the first end of a task stands.
  */
 import { naturalKey } from '../activation/principal.js'
 import { canonical } from '../activation/request-identity.js'
 import type { AccountReference } from '../adcp/account.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import type { GetSignalsRequest } from '../adcp/requests/get-signals.js'
+import type { Destination } from '../adcp/signal.js'
+import type { PushConfig } from '../events/push-config.js'
 import { type PushRules, readPushConfig } from '../events/push-config.js'
 import type { Webhook } from '../events/webhook.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
-import { pause } from '../net/pause.js'
+import type { Held } from '../store/jobs.js'
 import type { Store } from '../store/store.js'
-import { isFinal, type StoredTask, type TaskProgress } from '../store/tasks.js'
+import type { TaskProgress } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import type { UpstreamAnswer } from '../upstreams/fanout.js'
+import { createWorker, type Worker } from '../store/worker.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { DiscoverAnswer, Later } from './discover.js'
-import { createNotices } from './notices.js'
-import { createTaskRecords, type TaskRecord } from './task-record.js'
+import { createNotices, noticeJob } from './notices.js'
 import { createUpstreamTasks } from './upstream-tasks.js'
 
 /** A question is answered with what there is after this, ms. */
 const LONGEST_MS = 10 * 60_000
-const HEARTBEAT_MS = 10_000
-/** Nobody worked on a task for this long: its worker is gone. */
-const LEASE_MS = 30_000
-/** Tasks of one caller in hand at once, notices that nobody takes included. */
+/** How often tasks that upstreams have begun are looked for, to be written down. */
+const NOTE_EVERY_MS = 2_000
+/** Tasks of one caller in hand at once. */
 const MOST_OF_A_CALLER = 500
+const PLACES = { inAll: 1_000, aLane: MOST_OF_A_CALLER }
+
+/** What must survive of a question. */
+type Question = {
+  input: GetSignalsRequest
+  reader: Reader
+  contextId: string
+  push?: PushConfig
+  /** Upstream (its canonical url) -> its own task. */
+  upstreamTasks: Readonly<Record<string, string>>
+}
 
 export type LaterOptions = {
   brief: Brief
   /** Shapes a ranked answer as a response. */
   firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): DiscoverAnswer
-  store: Pick<Store, 'tasks' | 'blobs' | 'shared'>
+  store: Pick<Store, 'tasks' | 'jobs' | 'write' | 'shared'>
   call: Upstreams['call']
   webhook: Webhook
   pushRules: PushRules
   clock: Clock
+  /** The destinations whose keys a caller may see now. */
+  grantsOf(caller: string): readonly Destination[]
   /** Unguessable. */
   newId(): string
   /** Told in words of what an operator should know. */
@@ -72,48 +85,46 @@ function response({ message, fields, rows, warnings }: Answer, contextId: string
 export function createLater(
   options: LaterOptions,
 ): Later & { resume(): Promise<void>; close(): Promise<void> } {
-  const { brief, firstPage, store, call, webhook, pushRules, clock, newId, onTrouble } = options
-  const records = createTaskRecords(store.blobs)
+  const { brief, firstPage, store, call, webhook, pushRules, clock, grantsOf, newId, onTrouble } = options
   const upstreamTasks = createUpstreamTasks({ call, clock })
   const stop = new AbortController()
-  const notices = createNotices({ records, webhook, clock, closing: stop.signal, onTrouble })
-  const inHand = new Map<string, { caller?: string; done: Promise<void> }>()
-  let cancelRound = () => {}
+  const notices = createNotices({ store, webhook, clock, grantsOf, onTrouble })
+  const open = new Map<string, number>() // questions in hand, by caller
+  const worker: Worker = createWorker({
+    ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
+    kinds: { question: { run: complete }, notice: notices },
+    onProblem: onTrouble,
+  })
 
-  function work(id: string, task: () => Promise<void>, caller?: string): void {
-    const done = task()
-      .catch((error: Error) => onTrouble(`task ${id}: ${error.message}`)) // its record is there for the next round
-      .finally(() => inHand.delete(id))
-    inHand.set(id, { done, ...(caller !== undefined && { caller }) })
+  /** Tasks that upstreams have begun for it, by canonical url. */
+  function begun(inquiry: Inquiry): Record<string, string> {
+    const answers = inquiry.answers()
+    const tasks = inquiry.asked.flatMap(({ id, agentUrl }) => {
+      const answer = answers.get(id)
+      return answer?.kind === 'submitted' ? [[agentUrl, answer.taskId]] : []
+    })
+    return Object.fromEntries(tasks) as Record<string, string>
   }
 
-  function isBusy(reader: Reader): boolean {
-    const own = [...inHand.values()].filter(({ caller }) => caller === reader.caller)
-    return own.length >= MOST_OF_A_CALLER
-  }
-
-  /** Says every few seconds that the task is in hand, so that no other replica takes it over. */
-  function heartbeat(id: string): () => void {
-    const ended = new AbortController()
-    const beats = async () => {
-      for (;;) {
-        await pause(clock, HEARTBEAT_MS, AbortSignal.any([ended.signal, stop.signal]))
-        if (ended.signal.aborted || stop.signal.aborted) return
-        await store.tasks.claimPoll(id, clock.now())
-      }
-    }
-    beats().catch((error: Error) => onTrouble(`task ${id}: ${error.message}`))
-    return () => ended.abort()
+  /** Waits for the upstreams' answers; what they began is written down as it is told. */
+  async function settled(held: Held, inquiry: Inquiry, until: number): Promise<void> {
+    let noted = (held.data as Question).upstreamTasks
+    const isPending = () => [...inquiry.answers().values()].some(({ kind }) => kind === 'pending')
+    do {
+      await inquiry.settled(Math.min(until, clock.now() + NOTE_EVERY_MS))
+      const tasks = begun(inquiry)
+      if (Object.keys(tasks).length === Object.keys(noted).length) continue
+      noted = tasks
+      await store.jobs.note(held, { ...(held.data as Question), upstreamTasks: tasks })
+    } while (isPending() && clock.now() < until && !stop.signal.aborted)
   }
 
   /** Rows of the upstreams that work on it: each is waited for, none longer than `until`. */
-  async function lateRows(inquiry: Inquiry, record: TaskRecord, until: number): Promise<Map<string, Slice>> {
-    const tasks = new Map<string, string>(Object.entries(record.upstreamTasks))
-    for (const [id, answer] of inquiry.answers())
-      if (answer.kind === 'submitted') tasks.set(id, answer.taskId)
+  async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, Slice>> {
+    const tasks = begun(inquiry)
     const slices = await Promise.all(
       inquiry.asked.flatMap((asked) => {
-        const taskId = tasks.get(asked.id)
+        const taskId = tasks[asked.agentUrl]
         if (taskId === undefined) return []
         return [
           upstreamTasks
@@ -125,39 +136,37 @@ export function createLater(
     return new Map(slices.flatMap(({ id, slice }) => (slice ? [[id, slice]] : [])))
   }
 
-  /** The task's end: a response, or why there is none. */
-  async function endOf(record: TaskRecord): Promise<TaskProgress | undefined> {
-    const until = record.createdAt + LONGEST_MS
-    const inquiry = brief.ask(record.input, record.reader, until, stop.signal)
-    await inquiry.settled(until)
-    const late = await lateRows(inquiry, record, until)
+  /** The task's end: a response, or why there is none; undefined when we are closing. */
+  async function endOf(held: Held): Promise<TaskProgress | undefined> {
+    const { input, reader: asker, contextId, upstreamTasks: underWay } = held.data as Question
+    const reader: Reader = { ...asker, grants: grantsOf(asker.caller) }
+    const until = held.createdAt + LONGEST_MS
+    const inquiry = brief.ask(input, reader, until, stop.signal, underWay)
+    await settled(held, inquiry, until)
+    const late = await lateRows(inquiry, until)
     if (stop.signal.aborted) return undefined
     const ranked = inquiry.rank(late)
-    const answer = ranked && firstPage(ranked, record.input, record.reader)
+    const answer = ranked && firstPage(ranked, input, reader)
     return answer?.kind === 'answer'
-      ? { status: 'completed', result: response(answer, record.contextId) }
+      ? { status: 'completed', result: response(answer, contextId) }
       : { status: 'failed', error: answer?.error ?? UNANSWERED }
   }
 
-  async function complete(record: TaskRecord): Promise<void> {
-    const beating = heartbeat(record.id)
-    try {
-      const end = await endOf(record).catch((error: Error): TaskProgress => {
-        onTrouble(`task ${record.id} failed: ${error.message}`)
-        return { status: 'failed', error: UNANSWERED }
-      })
-      if (!end) return // we are closing: the record goes on with the next start
-      await store.tasks.progress(record.id, end)
-    } finally {
-      beating()
-    }
-    await conclude(record)
-  }
-
-  /** A task that has ended: its caller is told, if it wants to be. */
-  async function conclude(record: TaskRecord): Promise<void> {
-    const task = await store.tasks.get(record.reader.caller, record.id)
-    if (task && isFinal(task.status)) await notices.deliver(record, task)
+  async function complete(held: Held): Promise<void> {
+    const { id, caller } = held
+    const { push, contextId } = held.data as Question
+    const end = await endOf(held).catch((error: Error): TaskProgress => {
+      if (error instanceof StorageUnavailable) throw error
+      onTrouble(`task ${id} failed: ${error.message}`)
+      return { status: 'failed', error: UNANSWERED }
+    })
+    if (!end) return void (await store.jobs.release(held, 0)) // it goes on with the next start
+    await store.write(async ({ jobs, tasks }) => {
+      if (!(await jobs.end(held, end.status))) return
+      await tasks.progress(id, end)
+      if (push) await jobs.add(noticeJob(caller, { taskId: id, contextId, push }))
+    })
+    worker.wake()
   }
 
   function pushOf(input: GetSignalsRequest) {
@@ -177,85 +186,60 @@ export function createLater(
     return push && 'refused' in push ? push.refused : undefined
   }
 
+  /** Works on a question that was just written down, as one of its caller's. */
+  function work(held: Held): void {
+    const { id, caller } = held
+    open.set(caller, (open.get(caller) ?? 0) + 1)
+    worker
+      .during(held, () => complete(held))
+      .catch((error: Error) => onTrouble(`task ${id} goes on later: ${error.message}`))
+      .finally(() => {
+        const left = (open.get(caller) ?? 1) - 1
+        if (left > 0) open.set(caller, left)
+        else open.delete(caller)
+      })
+  }
+
   async function submit(inquiry: Inquiry, input: GetSignalsRequest, reader: Reader, contextId: string) {
-    if (isBusy(reader)) {
+    const { caller } = reader
+    if ((open.get(caller) ?? 0) >= MOST_OF_A_CALLER) {
       return adcpError('RATE_LIMITED', 'Too many of your questions are being worked on.', { retry_after: 30 })
     }
     const push = await pushOf(input)
     if (push && 'refused' in push) return push.refused
     const { push_notification_config: _, ...question } = input
-    const submitted = [...inquiry.answers()].flatMap(([id, answer]: [string, UpstreamAnswer]) =>
-      answer.kind === 'submitted' ? [[id, answer.taskId]] : [],
-    )
-    const record: TaskRecord = {
-      id: `task_${newId()}`,
-      input: question,
-      reader,
-      contextId,
-      createdAt: clock.now(),
-      upstreamTasks: Object.fromEntries(submitted) as Record<string, string>,
+    const id = `task_${newId()}`
+    const data: Question = {
+      ...{ input: question, reader, contextId, upstreamTasks: begun(inquiry) },
       ...(push && { push }),
     }
     try {
-      await records.write(record) // first: a task without its record would never end
-      await store.tasks.create({
-        id: record.id,
-        caller: reader.caller,
-        type: 'get_signals',
-        status: 'submitted',
-        request: question,
-        webhook: push !== undefined,
-        ...(input.account && { account: accountKey(input.account) }),
+      const added = await store.write(async ({ tasks, jobs }) => {
+        await tasks.create({
+          ...{ id, caller, type: 'get_signals', status: 'submitted', request: question },
+          webhook: push !== undefined,
+          ...(input.account && { account: accountKey(input.account) }),
+        })
+        return await jobs.add({ id, kind: 'question', lane: caller, caller, data }, worker.hold)
       })
+      if (added.isHeld) work(added.job)
+      worker.start()
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error
       return adcpError('SERVICE_UNAVAILABLE', 'The task could not be kept.', { retry_after: 5 })
     }
-    work(record.id, () => complete(record), reader.caller)
-    return record.id
-  }
-
-  /** With a storage that replicas share, only what its worker has let go of. */
-  async function mayTakeUp(record: TaskRecord, task: StoredTask): Promise<boolean> {
-    if (!store.shared) return true
-    const before = clock.now() - LEASE_MS
-    if (!isFinal(task.status)) return await store.tasks.claimPoll(task.id, before)
-    return (record.notice?.nextAt ?? task.completedAt ?? 0) < before
-  }
-
-  async function takeUp(id: string): Promise<void> {
-    const record = await records.read(id)
-    const task = record && (await store.tasks.get(record.reader.caller, id))
-    if (!record || !task) {
-      // Nobody was told of a task that was never made; a moment ago it may still be in the making.
-      if (!record || record.createdAt < clock.now() - LEASE_MS) await records.remove(id)
-      return
-    }
-    if (!(await mayTakeUp(record, task))) return
-    await (isFinal(task.status) ? conclude(record) : complete(record))
-  }
-
-  /** Takes up what another process left, now and every so often. */
-  async function resume(): Promise<void> {
-    try {
-      for (const id of await records.ids()) if (!inHand.has(id)) work(id, () => takeUp(id))
-    } catch (error) {
-      if (!(error instanceof StorageUnavailable)) throw error // the next round finds them
-    }
-    if (stop.signal.aborted) return
-    cancelRound = clock.after(LEASE_MS, () => {
-      resume().catch((error: Error) => onTrouble(`open tasks: ${error.message}`))
-    })
+    return id
   }
 
   return {
     refusal,
     submit,
-    resume,
+    async resume() {
+      worker.start()
+    },
     async close() {
       stop.abort()
-      cancelRound()
-      await Promise.all([...inHand.values()].map(({ done }) => done))
+      await worker.close()
     },
   }
 }

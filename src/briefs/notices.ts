@@ -1,30 +1,40 @@
 /**
  * Tells callers that their task has ended, until they take it (specification, "Events"): tried again for a day with
- * growing pauses, over restarts, always the same bytes.
+ * growing pauses, over restarts, always the same bytes while the caller's grants are the same.
  */
-
+import { shownSignals } from '../activation/destination.js'
+import type { Destination } from '../adcp/signal.js'
 import type { PushConfig } from '../events/push-config.js'
 import type { Webhook } from '../events/webhook.js'
 import type { Clock } from '../net/clock.js'
-import { pause } from '../net/pause.js'
+import type { Held, NewJob } from '../store/jobs.js'
+import type { Store } from '../store/store.js'
 import type { StoredTask } from '../store/tasks.js'
-import type { TaskRecord, TaskRecords } from './task-record.js'
+import { pauseAfter } from '../store/worker.js'
 
-const RETRY_MS = [1_000, 5_000, 30_000, 120_000, 600_000, 1_800_000]
-const RETRY_THEN_MS = 3_600_000
 const GIVE_UP_MS = 24 * 60 * 60_000
+const LONGEST_PAUSE_MS = 3_600_000
+
+/** What a job of this kind knows. */
+type Notice = { taskId: string; contextId: string; push: PushConfig }
 
 export type NoticesOptions = {
-  records: TaskRecords
+  store: Pick<Store, 'tasks' | 'jobs'>
   webhook: Webhook
   clock: Clock
-  /** Goes off when we are closing: what is undelivered then goes on with the next start. */
-  closing: AbortSignal
+  /** The destinations whose keys the caller may see now. */
+  grantsOf(caller: string): readonly Destination[]
   onTrouble(message: string): void
 }
 
+/** The job that notifies a caller of its task's end. */
+export function noticeJob(caller: string, notice: Notice): NewJob {
+  const lane = new URL(notice.push.url).origin
+  return { id: `${notice.taskId}_notice`, kind: 'notice', lane, caller, data: notice }
+}
+
 /** The terminal notification (schema core/mcp-webhook-payload). */
-function noticeOf(task: StoredTask, { contextId }: TaskRecord, push: PushConfig, nowMs: number): string {
+function bodyOf(task: StoredTask, { contextId, push }: Notice, grants: readonly Destination[]): string {
   const failed = task.status !== 'completed'
   return JSON.stringify({
     idempotency_key: `whk_${task.id}_end`, // the same over retries and restarts: a task ends once
@@ -33,39 +43,44 @@ function noticeOf(task: StoredTask, { contextId }: TaskRecord, push: PushConfig,
     task_type: 'get_signals',
     protocol: 'signals',
     status: task.status,
-    timestamp: new Date(task.completedAt ?? nowMs).toISOString(),
+    timestamp: new Date(task.completedAt ?? task.updatedAt).toISOString(),
     message: failed ? 'The question could not be answered.' : (task.result as { message: string }).message,
     context_id: contextId,
     ...(push.token !== undefined && { token: push.token }),
-    result: failed ? { status: 'failed', adcp_error: task.error, errors: [task.error] } : task.result,
+    result: failed
+      ? { status: 'failed', adcp_error: task.error, errors: [task.error] }
+      : shownSignals(task.result, grants),
   })
 }
 
-export function createNotices({ records, webhook, clock, closing, onTrouble }: NoticesOptions) {
-  /** Delivers the notice of an ended task, and forgets the task's record when there is nothing left to do. */
-  async function deliver(record: TaskRecord, task: StoredTask): Promise<void> {
-    const { id, push } = record
-    if (!push) return await records.remove(id)
-    const now = clock.now()
-    let notice = record.notice ?? {
-      ...{ body: noticeOf(task, record, push, now), attempts: 0, since: now, nextAt: now },
-    }
-    await records.write({ ...record, notice })
-    while (!closing.aborted) {
-      const delivery = await webhook(push, notice.body)
-      if (delivery.kind === 'delivered') return await records.remove(id)
-      const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
-      const wait = Math.max(RETRY_MS[notice.attempts] ?? RETRY_THEN_MS, asked)
-      const nextAt = clock.now() + wait
-      if (delivery.kind === 'rejected' || nextAt > notice.since + GIVE_UP_MS) {
-        onTrouble(`task ${id}: its notification was not taken (${delivery.reason})`)
-        return await records.remove(id)
-      }
-      notice = { ...notice, attempts: notice.attempts + 1, nextAt }
-      await records.write({ ...record, notice })
-      await pause(clock, wait, closing)
-    }
+/** Its secret was kept in the memory of a process that is gone. */
+function hasLostSecret({ authentication }: PushConfig): boolean {
+  return authentication !== undefined && authentication.credentials === undefined
+}
+
+export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: NoticesOptions) {
+  async function giveUp(held: Held, { taskId }: Notice, reason: string): Promise<void> {
+    onTrouble(`task ${taskId}: its notification was not taken (${reason})`)
+    await store.jobs.end(held, 'abandoned')
   }
 
-  return { deliver }
+  /** Sends the notice once; what is not taken is sent again later. */
+  async function run(held: Held): Promise<void> {
+    const notice = held.data as Notice
+    const task = await store.tasks.get(held.caller, notice.taskId)
+    if (!task) return void (await store.jobs.end(held, 'abandoned'))
+    if (hasLostSecret(notice.push)) {
+      return await giveUp(held, notice, 'what it is signed with was not stored: set storage.key')
+    }
+    const delivery = await webhook(notice.push, bodyOf(task, notice, grantsOf(held.caller)))
+    if (delivery.kind === 'delivered') return void (await store.jobs.end(held, 'delivered'))
+    const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
+    const wait = Math.max(pauseAfter(held.attempts, LONGEST_PAUSE_MS), asked)
+    if (delivery.kind === 'rejected' || clock.now() + wait > held.createdAt + GIVE_UP_MS) {
+      return await giveUp(held, notice, delivery.reason)
+    }
+    await store.jobs.release(held, wait)
+  }
+
+  return { run, longestPauseMs: LONGEST_PAUSE_MS }
 }

@@ -1,6 +1,8 @@
 /** Waits for upstreams that answered `submitted`, by asking each about its task now and then. */
 import type { Clock } from '../net/clock.js'
 import { pause } from '../net/pause.js'
+import type { AgentError } from '../upstreams/agent/agent.js'
+import { isTransient } from '../upstreams/agent/dialect.js'
 import { type Asked, answerSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
@@ -11,6 +13,14 @@ const CALL_MS = 30_000
 
 export type UpstreamTask = { asked: Asked; taskId: string }
 export type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
+
+const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
+
+/** An error about the moment, or a task that waits for a person, is no end. */
+function hasEnded(error: AgentError): boolean {
+  if (error.status !== undefined) return !GOES_ON.has(error.status)
+  return error.recovery !== 'transient' && !isTransient(error)
+}
 
 function resultRows(payload: Readonly<Record<string, unknown>>): unknown {
   const { result } = payload
@@ -35,8 +45,8 @@ export function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
       if (outcome.kind === 'answer') {
         const { status } = outcome.payload
         if (status === 'completed') return answerSlice(asked, resultRows(outcome.payload), clock.now())
-        if (status !== 'submitted' && status !== 'working') return undefined
-      } else if (outcome.kind === 'error' && outcome.error.recovery !== 'transient') return undefined
+        if (!GOES_ON.has(status)) return undefined
+      } else if (outcome.kind === 'error' && hasEnded(outcome.error)) return undefined
       await pause(clock, Math.min(between, until - clock.now()), signal)
       between = Math.min(LONGEST_MS, between * 2)
     }

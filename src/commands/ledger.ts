@@ -44,9 +44,11 @@ export async function printLedger({
 }: LedgerCommand): Promise<void> {
   await requireStorage(config)
   const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
-  const store = await openStore({ url: config.storage.url, now, onProblem }).catch((error: unknown) => {
-    throw error instanceof StorageUnavailable ? new CommandFailure(`storage.url: ${error.message}`) : error
-  })
+  const store = await openStore({ ...config.storage, now, beside: true, onProblem }).catch(
+    (error: unknown) => {
+      throw error instanceof StorageUnavailable ? new CommandFailure(`storage.url: ${error.message}`) : error
+    },
+  )
   try {
     const shown: Entry[] = []
     let count = 0

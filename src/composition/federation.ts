@@ -157,6 +157,7 @@ async function createPublishing(base: Base, stack: Stack) {
       egressPolicy: () => webhookPolicy(config().egress),
       judge: verdicts.judge,
       access: (reader, agentUrl) => accessOf(config(), reader, agentUrl),
+      grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
       synonyms: await readSynonyms(SYNONYMS),
       newId: randomUUID,
       onTrouble: (message) => log.warn({ message }, 'discovery'),
@@ -197,9 +198,10 @@ function openActivation({ options, config, sources, feed, store }: Base, discove
       return feed.resolve(handle, layer) ?? discovery.resolve(handle, reader)
     },
     upstreamAt: upstreams.idOf,
-    call(upstream, task, args, { deadline, caller }) {
+    hasOwnCredential: (caller, agentUrl) => credentialOf(config(), caller, agentUrl) !== undefined,
+    call(upstream, task, args, { caller, ...context }) {
       const auth = credentialOf(config(), caller, agentUrlOf(upstream))
-      return upstreams.call(upstream, task, args, { deadline, ...(auth && { auth }) })
+      return upstreams.call(upstream, task, args, { ...context, ...(auth && { auth }) })
     },
     refreshSoon: upstreams.refreshSoon,
     onProblem: (problem) => log.warn({ problem }, 'activation'),
@@ -219,7 +221,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const toCallers = stack.add(createEgress({ policy: webhookPolicy(current.egress) }))
   const store = stack.add(
     await openStore({
-      url: current.storage.url,
+      ...current.storage,
       now: clock.now,
       onProblem: (problem) => log.warn({ problem }, 'storage'),
     }),
@@ -239,7 +241,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
   const base = { options, config, sources, operations, feed, store, sendToCallers: toCallers.send }
   const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
-  const activation = stack.add(await openActivation(base, discovery))
+  const activation = stack.add(openActivation(base, discovery))
   const admission = createAdmission(admissionSettings(current, send, clock))
   const { host } = current.listen
   const port = await portOf(current.listen)

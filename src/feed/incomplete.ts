@@ -63,6 +63,7 @@ export const REASONS: Record<UpstreamFailure, string> = {
   unstable_feed: 'its feed kept changing while it was read',
   shrunken_feed: 'most of its signals are gone from its answer, which is believed when it says so again',
   incomplete_feed: 'it says itself that its feed is not complete',
+  unrepeatable: 'it would take a repetition for a second request',
   backing_off: 'it failed moments ago and is given time',
   over_memory: 'its rows take too much memory',
   aborted: 'reading it was broken off',

@@ -35,7 +35,7 @@ export type ResolvedOffer = {
   deployments: string[]
 }
 
-export type Resolved = { handle: string; ref: SignalRef; offers: ResolvedOffer[] }
+export type Resolved = { handle: string; ref: SignalRef; name: string; offers: ResolvedOffer[] }
 
 /** The entry of a signal's handle; -1 when the feed does not show it. */
 function entryOfHandle(snapshot: Snapshot, handle: string): number {
@@ -103,5 +103,6 @@ export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | un
             offer.options.some(({ option }) => option.pricing_option_id === handle),
         )
   if (pinned.length === 0) return undefined
-  return { handle: signal, ref: rowAt(snapshot, entry).signal_ref as SignalRef, offers: pinned }
+  const { signal_ref: ref, name } = rowAt(snapshot, entry) as { signal_ref: SignalRef; name: string }
+  return { handle: signal, ref, name, offers: pinned }
 }

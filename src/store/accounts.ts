@@ -4,6 +4,7 @@
  */
 import type { Selectable } from 'kysely'
 import type { AccountTable, Db } from './schema.js'
+import type { Seal } from './seal.js'
 
 export type StoredAccount = {
   caller: string
@@ -25,18 +26,18 @@ export type Accounts = {
   put(account: StoredAccount): Promise<void>
 }
 
-function fromRow(row: Selectable<AccountTable>): StoredAccount {
-  return {
-    caller: row.caller,
-    accountId: row.account_id,
-    ...(row.natural_key !== null && { naturalKey: row.natural_key }),
-    settings: JSON.parse(row.settings) as StoredAccount['settings'],
-    status: row.status as StoredAccount['status'],
-    notificationConfigs: JSON.parse(row.notification_configs) as StoredAccount['notificationConfigs'],
+export function createAccounts(db: Db, now: () => number, seal: Seal): Accounts {
+  function fromRow(row: Selectable<AccountTable>): StoredAccount {
+    return {
+      caller: row.caller,
+      accountId: row.account_id,
+      ...(row.natural_key !== null && { naturalKey: row.natural_key }),
+      settings: JSON.parse(row.settings) as StoredAccount['settings'],
+      status: row.status as StoredAccount['status'],
+      notificationConfigs: seal.read(row.notification_configs) as StoredAccount['notificationConfigs'],
+    }
   }
-}
 
-export function createAccounts(db: Db, now: () => number): Accounts {
   async function get(caller: string, accountId: string): Promise<StoredAccount | undefined> {
     const row = await db
       .selectFrom('accounts')
@@ -73,7 +74,7 @@ export function createAccounts(db: Db, now: () => number): Accounts {
     const settable = {
       settings: JSON.stringify(account.settings),
       status: account.status,
-      notification_configs: JSON.stringify(account.notificationConfigs),
+      notification_configs: seal.write(account.notificationConfigs),
       updated_at: at,
     }
     await db

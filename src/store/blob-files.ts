@@ -11,12 +11,15 @@ import { makeFolder } from './folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
+const UNFINISHED = '.tmp'
 const READ_BYTES = 512 * 1024 * 1024 // one read call stops near 2 GiB (docs/decisions.md#memory-and-threads)
 
 type Header = { parts: { length: number; crc32: number }[] }
 
 export type BlobFilesOptions = {
   folder: string
+  /** Removes what writes that a crash cut off have left. Default: no, another process may be writing. */
+  sweep?: boolean
   /** Told of each file that is there but cannot be believed. */
   onDamage: (name: string, reason: string) => void
 }
@@ -93,9 +96,15 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
+async function removeUnfinished(folder: string): Promise<void> {
+  const files = (await readdir(folder)).filter((file) => file.endsWith(UNFINISHED))
+  for (const file of files) await rm(join(folder, file), { force: true })
+}
+
 /** Blobs under `folder`, which is made when it is absent. Throws when the folder cannot be made. */
-export async function openBlobFiles({ folder, onDamage }: BlobFilesOptions): Promise<Blobs> {
+export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOptions): Promise<Blobs> {
   await makeFolder(folder)
+  if (sweep) await removeUnfinished(folder)
   const pathOf = (name: string) => join(folder, `${encodeURIComponent(name)}${SUFFIX}`)
   let writes = 0
 
@@ -119,7 +128,7 @@ export async function openBlobFiles({ folder, onDamage }: BlobFilesOptions): Pro
 
   async function write(name: string, parts: readonly Uint8Array[]): Promise<void> {
     const path = pathOf(name)
-    const beside = `${path}.${process.pid}.${++writes}.tmp`
+    const beside = `${path}.${process.pid}.${++writes}${UNFINISHED}`
     try {
       const file = await open(beside, 'w')
       try {

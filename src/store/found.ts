@@ -4,6 +4,7 @@
  * finds them again.
  */
 import type { Db } from './schema.js'
+import type { Seal } from './seal.js'
 
 const MOST_ROWS = 50_000
 const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases
@@ -31,14 +32,22 @@ export type Found = {
 const nameOf = ({ handle, upstream, scope, segment }: FoundRow) =>
   JSON.stringify([handle, upstream, scope, segment])
 
-export function createFound(db: Db, now: () => number): Found {
+export function createFound(db: Db, now: () => number, seal: Seal): Found {
+  /** Most rows hold no secret: they stay as they are. */
+  const sealed = (listing: string) =>
+    listing.includes('"activation_key"') ? seal.write(JSON.parse(listing)) : listing
+
+  const opened = (listing: string) =>
+    listing.includes('"activation_key"') ? JSON.stringify(seal.read(listing)) : listing
+
   async function put(rows: readonly FoundRow[]): Promise<void> {
     // In one order everywhere: replicas that write the same rows wait for each other instead of blocking each other.
     const ordered = [...rows].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
     for (let at = 0; at < ordered.length; at += BATCH_ROWS) {
-      const batch = ordered
-        .slice(at, at + BATCH_ROWS)
-        .map(({ agentUrl, ...row }) => ({ ...row, agent_url: agentUrl, found_at: now() }))
+      const batch = ordered.slice(at, at + BATCH_ROWS).map(({ agentUrl, listing, ...row }) => ({
+        ...row,
+        ...{ listing: sealed(listing), agent_url: agentUrl, found_at: now() },
+      }))
       await db
         .insertInto('found')
         .values(batch)
@@ -58,7 +67,11 @@ export function createFound(db: Db, now: () => number): Found {
   async function read(handles: readonly string[]): Promise<FoundRow[]> {
     if (handles.length === 0) return []
     const rows = await db.selectFrom('found').selectAll().where('handle', 'in', handles).execute()
-    return rows.map(({ agent_url: agentUrl, found_at: _, ...row }) => ({ ...row, agentUrl }))
+    return rows.map(({ agent_url: agentUrl, found_at: _, ...row }) => ({
+      ...row,
+      agentUrl,
+      listing: opened(row.listing),
+    }))
   }
 
   return { put, read }

@@ -3,6 +3,7 @@
  * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import type { Db } from './schema.js'
+import type { Seal } from './seal.js'
 
 /** Keys are remembered this long after their first use; capabilities say the same as `replay_ttl_seconds`. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000
@@ -30,11 +31,11 @@ export type Idempotency = {
   answer(caller: string, key: string, answer: unknown): Promise<void>
   /** Frees a key whose request was refused before anything was done. */
   release(caller: string, key: string): Promise<void>
-  /** Forgets keys that are past their time; a request with an open call keeps its key. */
-  forgetExpired(): Promise<void>
+  /** Forgets up to so many keys that are past their time; a request with an open job keeps its key. Gives how many. */
+  forgetExpired(limit: number): Promise<number>
 }
 
-export function createIdempotency(db: Db, now: () => number): Idempotency {
+export function createIdempotency(db: Db, now: () => number, seal: Seal): Idempotency {
   async function find({ caller, key, task, fingerprint }: KeyedRequest) {
     const held = await db
       .selectFrom('idempotency')
@@ -45,7 +46,7 @@ export function createIdempotency(db: Db, now: () => number): Idempotency {
     if (!held || (held.answer !== null && held.expires_at <= now())) return undefined
     if (held.task !== task || held.fingerprint !== fingerprint) return { kind: 'conflict' } as const
     if (held.answer === null) return { kind: 'open', since: held.created_at } as const
-    return { kind: 'answered', answer: JSON.parse(held.answer) as unknown } as const
+    return { kind: 'answered', answer: seal.read(held.answer) } as const
   }
 
   async function bind(request: KeyedRequest): Promise<Binding> {
@@ -79,7 +80,7 @@ export function createIdempotency(db: Db, now: () => number): Idempotency {
   async function answer(caller: string, key: string, value: unknown): Promise<void> {
     await db
       .updateTable('idempotency')
-      .set({ answer: JSON.stringify(value) })
+      .set({ answer: seal.write(value) })
       .where('caller', '=', caller)
       .where('key', '=', key)
       .execute()
@@ -94,23 +95,30 @@ export function createIdempotency(db: Db, now: () => number): Idempotency {
       .execute()
   }
 
-  async function forgetExpired(): Promise<void> {
-    await db
-      .deleteFrom('idempotency')
+  async function forgetExpired(limit: number): Promise<number> {
+    const past = db
+      .selectFrom('idempotency')
+      .select(['caller', 'key'])
       .where('expires_at', '<=', now())
       .where((eb) =>
         eb.not(
           eb.exists(
             eb
-              .selectFrom('calls')
-              .select('calls.id')
-              .whereRef('calls.caller', '=', 'idempotency.caller')
-              .whereRef('calls.key', '=', 'idempotency.key')
-              .where('calls.state', '=', 'open'),
+              .selectFrom('jobs')
+              .select('jobs.id')
+              .whereRef('jobs.caller', '=', 'idempotency.caller')
+              .whereRef('jobs.key', '=', 'idempotency.key')
+              .where('jobs.due', 'is not', null),
           ),
         ),
       )
-      .execute()
+      .orderBy('expires_at')
+      .limit(limit)
+    const { numDeletedRows } = await db
+      .deleteFrom('idempotency')
+      .where((eb) => eb(eb.refTuple('caller', 'key'), 'in', past.$asTuple('caller', 'key')))
+      .executeTakeFirst()
+    return Number(numDeletedRows)
   }
 
   return { find, bind, answer, release, forgetExpired }

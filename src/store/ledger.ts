@@ -2,7 +2,7 @@
  * What was activated and deactivated, by whom, where, at which price, and what came of it. Entries are never removed:
  * a handle that was ever activated stays resolvable (docs/decisions.md#handles).
  */
-import type { Selectable } from 'kysely'
+import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../merge/identity.js'
 import type { ActivationTable, Db } from './schema.js'
 
@@ -36,6 +36,10 @@ export type NewEntry = {
   segmentId: string
   upstreamAccount?: unknown
   destinations: readonly unknown[]
+  /** As whom the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
+  seenAs: 'own' | 'shared'
+  /** Of the job that carries it out: what was asked for later has the higher one. */
+  seq: number
 }
 
 export type Entry = NewEntry & {
@@ -76,6 +80,12 @@ export type Ledger = {
   get(id: string): Promise<Entry | undefined>
   /** Newest first; at most `limit`, itself at most 1,000. */
   query(filter: LedgerFilter, limit: number, after?: LedgerPosition): Promise<Entry[]>
+  /** The caller's entries for a signal's or an offer's handle, the one asked for last first. */
+  history(caller: string, handle: string, limit: number): Promise<Entry[]>
+  /** All callers' entries for one segment of an agent, the one asked for last first. */
+  ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]>
+  /** Forgets up to so many entries that nothing can come of any more and that were last touched before. Gives how many. */
+  forget(before: number, limit: number): Promise<number>
 }
 
 export const LEDGER_PAGE = 1_000
@@ -96,6 +106,8 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
     segmentId: row.segment_id,
     ...(row.upstream_account !== null && { upstreamAccount: JSON.parse(row.upstream_account) as unknown }),
     destinations: JSON.parse(row.destinations) as unknown[],
+    seenAs: row.seen_as as Entry['seenAs'],
+    seq: row.seq,
     outcome: row.outcome as Outcome,
     ...(row.deployments !== null && { deployments: JSON.parse(row.deployments) as unknown[] }),
     ...(row.error !== null && { error: JSON.parse(row.error) as unknown }),
@@ -127,6 +139,7 @@ export function createLedger(db: Db, now: () => number): Ledger {
         segment_id: entry.segmentId,
         upstream_account: json(entry.upstreamAccount),
         destinations: JSON.stringify(entry.destinations),
+        ...{ seen_as: entry.seenAs, seq: entry.seq },
         outcome: 'pending',
         deployments: null,
         error: null,
@@ -186,7 +199,57 @@ export function createLedger(db: Db, now: () => number): Ledger {
     return (await select.execute()).map(fromRow)
   }
 
-  return { record, settle, get, query }
+  /** Entries of the first release have no number in the sequence: they are older than all that have. */
+  const inOrder = (select: ReturnType<typeof newest>, limit: number) =>
+    select.orderBy('seq', 'desc').orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
+  const newest = () => db.selectFrom('activations').selectAll()
+
+  async function history(caller: string, handle: string, limit: number): Promise<Entry[]> {
+    const select = newest().where('caller', '=', caller).where('signal_handle', '=', signalPart(handle))
+    return (await inOrder(select, limit)).map(fromRow)
+  }
+
+  async function ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]> {
+    const select = newest().where('agent_url', '=', agentUrl).where('segment_id', '=', segmentId)
+    return (await inOrder(select, limit)).map(fromRow)
+  }
+
+  async function forget(before: number, limit: number): Promise<number> {
+    const past = db
+      .selectFrom('activations as old')
+      .select('old.id')
+      .where('old.created_at', '<=', before)
+      .where('old.updated_at', '<=', before)
+      .where('old.outcome', 'not in', ['pending', 'submitted'])
+      // What is on stays: switching it off must be possible however old it is.
+      .where((eb) =>
+        eb.or([
+          eb('old.action', '=', 'deactivate'),
+          eb('old.outcome', 'in', ['failed', 'superseded']),
+          eb.exists(
+            eb
+              .selectFrom('activations as next')
+              .select('next.id')
+              .whereRef('next.caller', '=', 'old.caller')
+              .whereRef('next.signal_handle', '=', 'old.signal_handle')
+              .whereRef('next.offer_handle', '=', 'old.offer_handle')
+              .whereRef('next.destinations', '=', 'old.destinations')
+              .where(sql<boolean>`next.account is not distinct from old.account`)
+              .whereRef('next.created_at', '>', 'old.created_at')
+              .where('next.outcome', '=', 'completed'),
+          ),
+        ]),
+      )
+      .orderBy('old.created_at')
+      .limit(limit)
+    const { numDeletedRows } = await db
+      .deleteFrom('activations')
+      .where('id', 'in', (eb) => eb.selectFrom(past.as('past')).select('past.id'))
+      .executeTakeFirst()
+    return Number(numDeletedRows)
+  }
+
+  return { record, settle, get, query, history, ofSegment, forget }
 }
 
 /** Every entry that matches, newest first, read page by page. */

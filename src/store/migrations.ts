@@ -2,7 +2,7 @@
  * The tables' history: forward only, all steps in one transaction, under the database's lock. A database that knows
  * steps which this program does not is of a newer release and is refused, not guessed at.
  */
-import { type Kysely, type Migration, Migrator } from 'kysely'
+import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import type { Tables } from './schema.js'
 
 const activation: Migration = {
@@ -153,14 +153,75 @@ const discovery: Migration = {
   },
 }
 
+/** `sequence`: how the database numbers rows in the order in which they come, never using a number twice. */
+const jobs = (sequence: 'integer' | 'bigserial'): Migration => ({
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('jobs')
+      .addColumn('seq', sequence, (column) =>
+        sequence === 'integer' ? column.primaryKey().autoIncrement() : column.primaryKey(),
+      )
+      .addColumn('id', 'text', (column) => column.notNull().unique())
+      .addColumn('kind', 'text', (column) => column.notNull())
+      .addColumn('lane', 'text', (column) => column.notNull())
+      .addColumn('target', 'text')
+      .addColumn('side', 'text')
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('key', 'text', (column) => column.notNull())
+      .addColumn('owner', 'text')
+      .addColumn('epoch', 'integer', (column) => column.notNull())
+      .addColumn('attempts', 'integer', (column) => column.notNull())
+      .addColumn('due', 'bigint')
+      .addColumn('state', 'text', (column) => column.notNull())
+      .addColumn('data', 'text', (column) => column.notNull())
+      .addColumn('answer', 'text')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addColumn('ended_at', 'bigint')
+      .execute()
+    // Partial: what has ended costs what is open nothing, however much of it is kept.
+    await sql`create index jobs_due on jobs (kind, due) where due is not null`.execute(db)
+    await sql`create index jobs_target on jobs (target, seq) where target is not null`.execute(db)
+    await sql`create index jobs_ended on jobs (ended_at) where ended_at is not null`.execute(db)
+    await db.schema.createIndex('jobs_key').on('jobs').columns(['caller', 'key']).execute()
+
+    await db.schema
+      .alterTable('activations')
+      .addColumn('seen_as', 'text', (column) => column.notNull().defaultTo('shared'))
+      .execute()
+    await db.schema
+      .alterTable('activations')
+      .addColumn('seq', 'bigint', (column) => column.notNull().defaultTo(0))
+      .execute()
+    await db.schema
+      .createIndex('activations_segment')
+      .on('activations')
+      .columns(['agent_url', 'segment_id'])
+      .execute()
+    await sql`create index tasks_ended on tasks (completed_at) where completed_at is not null`.execute(db)
+    // The first release wrote it with each task and asked by it; its neighbour does neither.
+    await db.schema.dropIndex('tasks_open').execute()
+    if (sequence === 'bigserial') {
+      await sql`alter table tasks alter column polled_at set default 0`.execute(db)
+    } else {
+      await db.schema.alterTable('tasks').dropColumn('polled_at').execute()
+      await db.schema
+        .alterTable('tasks')
+        .addColumn('polled_at', 'bigint', (column) => column.notNull().defaultTo(0))
+        .execute()
+    }
+  },
+})
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
+  '004_jobs': jobs('integer'),
 }
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '002_blob_rows': blobRows,
   '003_discovery': discovery,
+  '004_jobs': jobs('bigserial'),
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

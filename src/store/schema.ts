@@ -2,7 +2,7 @@
  * The tables, as kysely sees them. The same on SQLite and PostgreSQL: JSON is text, instants are milliseconds since the
  * epoch, and every row that belongs to a caller carries the caller (specification, "Authentication" 2).
  */
-import type { ColumnType, Kysely, Transaction } from 'kysely'
+import type { ColumnType, Generated, Kysely, Transaction } from 'kysely'
 
 /** Written once, never updated. */
 type Fixed<T> = ColumnType<T, T, never>
@@ -17,23 +17,31 @@ export type IdempotencyTable = {
   expires_at: Fixed<number>
 }
 
-export type CallTable = {
+export type JobTable = {
+  /** The database's own sequence: what was asked later has the higher one, whatever clocks say. */
+  seq: Generated<number>
   id: Fixed<string>
+  kind: Fixed<string>
+  /** Jobs of one lane take turns with those of others: an upstream, a caller, a receiver. */
+  lane: Fixed<string>
+  /** What it changes: jobs of one target that go opposite ways are held one after the other. */
+  target: Fixed<string | null>
+  /** Which way: jobs that change a target the same way need not wait for each other. */
+  side: Fixed<string | null>
   caller: Fixed<string>
+  /** The caller's idempotency key; empty when it has none. */
   key: Fixed<string>
-  task: Fixed<string>
-  upstream: Fixed<string>
-  upstream_key: Fixed<string>
-  target: Fixed<string>
-  args: Fixed<string>
-  rows: Fixed<string>
-  state: string
-  answer: string | null
-  owner: string
-  lease_until: number
+  /** Who works on it, and which time in a row somebody does: a write under another epoch changes nothing. */
+  owner: string | null
+  epoch: number
   attempts: number
+  /** From then on it may be claimed, by the database's clock; while it is held, the end of its lease. Null: it has ended. */
+  due: number | null
+  state: string
+  data: string
+  answer: string | null
   created_at: Fixed<number>
-  updated_at: number
+  ended_at: number | null
 }
 
 export type ActivationTable = {
@@ -55,6 +63,10 @@ export type ActivationTable = {
   deployments: string | null
   error: string | null
   task_id: string | null
+  /** As whom the upstream sees its caller: with a credential of its own, or with the one that callers share. */
+  seen_as: Fixed<string>
+  /** Of the job that carries it out; 0 for entries of the first release. */
+  seq: Fixed<number>
   created_at: Fixed<number>
   updated_at: number
 }
@@ -76,7 +88,6 @@ export type TaskTable = {
   created_at: Fixed<number>
   updated_at: number
   completed_at: number | null
-  polled_at: number
 }
 
 export type AccountTable = {
@@ -105,7 +116,7 @@ export type BlobChunkTable = { name: string; part: number; chunk: number; bytes:
 
 export type Tables = {
   idempotency: IdempotencyTable
-  calls: CallTable
+  jobs: JobTable
   activations: ActivationTable
   tasks: TaskTable
   accounts: AccountTable
@@ -118,7 +129,7 @@ export type Tables = {
 /** The tables that go along to another storage, and by which columns their rows are told apart. */
 export const STATE_TABLES = {
   idempotency: ['caller', 'key'],
-  calls: ['id'],
+  jobs: ['seq'],
   activations: ['id'],
   tasks: ['id'],
   accounts: ['caller', 'account_id'],

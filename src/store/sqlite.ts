@@ -72,15 +72,23 @@ function connected(file: string): Database.Database {
   return db
 }
 
-/** Throws when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. */
-export function openSqlite(file: string): Kysely<Tables> {
+export type SqliteOptions = {
+  /** Looks for damage first. Default: only what opening a file shows. */
+  check: boolean
+}
+
+/**
+ * Throws when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. After an
+ * orderly end the file is as it was checked when it was opened then, so only what follows a crash is read through.
+ */
+export function openSqlite(file: string, { check }: SqliteOptions): Kysely<Tables> {
   const db = connected(file)
-  const found = db.prepare('PRAGMA integrity_check(1)').get() as { integrity_check?: string } | undefined
-  if (found?.integrity_check !== 'ok') {
+  const found = (check ? db.prepare('PRAGMA quick_check(1)').get() : { quick_check: 'ok' }) as
+    | { quick_check?: string }
+    | undefined
+  if (found?.quick_check !== 'ok') {
     db.close()
-    throw new Error(
-      `${file} is damaged (${found?.integrity_check}); restore it from a backup (docs/storage.md)`,
-    )
+    throw new Error(`${file} is damaged (${found?.quick_check}); restore it from a backup (docs/storage.md)`)
   }
   return new Kysely<Tables>({ dialect: new Dialect({ database: adapted(db) }) })
 }

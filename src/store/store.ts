@@ -9,15 +9,18 @@ import type { Blobs } from '../upstreams/blobs.js'
 import { type Accounts, createAccounts } from './accounts.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
-import { type Calls, createCalls } from './calls.js'
+import { carryOver } from './carry-over.js'
 import { makeFolder } from './folder.js'
 import { createFound, type Found } from './found.js'
 import { createGroupCommit } from './group-commit.js'
 import { createIdempotency, type Idempotency } from './idempotency.js'
+import { createJobs, embeddedTiming, type Jobs, POSTGRES_TIMING, type Timing } from './jobs.js'
 import { createLedger, type Ledger } from './ledger.js'
+import { lockFolder } from './lock.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
 import { openPostgres } from './postgres.js'
 import type { Db, Tables } from './schema.js'
+import { createSeal, type Seal } from './seal.js'
 import { openSqlite } from './sqlite.js'
 import { createTasks, type Tasks } from './tasks.js'
 import { storageMethods, storageWork } from './unavailable.js'
@@ -26,6 +29,10 @@ export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */
   url: string
   now: () => number
+  /** Secrets are sealed with the first and opened with any (`storage.key`). Default: none, they stay in memory. */
+  keys?: readonly string[]
+  /** Opened to read, beside the process that works on it. Default: no. */
+  beside?: boolean
   /** How long PostgreSQL may take for one statement, ms. Default: 30 s. */
   statementMs?: number
   /** Told of what an operator should know: a damaged blob, a connection that was lost. */
@@ -34,7 +41,7 @@ export type StoreOptions = {
 
 export type Repositories = {
   idempotency: Idempotency
-  calls: Calls
+  jobs: Jobs
   ledger: Ledger
   tasks: Tasks
   accounts: Accounts
@@ -59,19 +66,21 @@ const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation wa
 const MIGRATING = 2
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
-function repositories(db: Db, now: () => number): Repositories {
+type Means = { now: () => number; timing: Timing; seal: Seal }
+
+function repositories(db: Db, { now, timing, seal }: Means): Repositories {
   return {
-    idempotency: createIdempotency(db, now),
-    calls: createCalls(db, now),
+    idempotency: createIdempotency(db, now, seal),
+    jobs: createJobs(db, now, timing, seal),
     ledger: createLedger(db, now),
-    tasks: createTasks(db, now),
-    accounts: createAccounts(db, now),
-    found: createFound(db, now),
+    tasks: createTasks(db, now, seal),
+    accounts: createAccounts(db, now, seal),
+    found: createFound(db, now, seal),
   }
 }
 
-function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => number): Store {
-  const direct = repositories(db, now)
+function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, means: Means): Store {
+  const direct = repositories(db, means)
   const transact: ReturnType<typeof createGroupCommit> = shared
     ? (work) => db.transaction().execute(work)
     : createGroupCommit(db)
@@ -79,12 +88,12 @@ function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, now: () => n
     shared,
     blobs,
     idempotency: storageMethods(direct.idempotency),
-    calls: storageMethods(direct.calls),
+    jobs: storageMethods(direct.jobs),
     ledger: storageMethods(direct.ledger),
     tasks: storageMethods(direct.tasks),
     accounts: storageMethods(direct.accounts),
     found: storageMethods(direct.found),
-    write: (work) => storageWork(() => transact((tx) => work(repositories(tx, now), tx))),
+    write: (work) => storageWork(() => transact((tx) => work(repositories(tx, means), tx))),
     db,
     close: () => db.destroy(),
   }
@@ -100,17 +109,40 @@ async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration
   }
 }
 
-async function openEmbedded(folder: string, { now, onProblem }: StoreOptions): Promise<Store> {
+async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
+  const { now, keys = [], beside = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
-  const blobs = await openBlobFiles({
-    folder: join(folder, 'blobs'),
-    onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
-  })
-  const db = await migrated(openSqlite(join(folder, 'tributary.db')), EMBEDDED_MIGRATIONS)
-  return storeOn(db, storageMethods(blobs), false, now)
+  await makeFolder(join(folder, 'blobs')) // first: it says best why a folder cannot be used
+  const unlock = beside ? () => {} : await lockFolder(folder)
+  try {
+    const blobs = await openBlobFiles({
+      folder: join(folder, 'blobs'),
+      sweep: !beside,
+      onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
+    })
+    const opened = openSqlite(join(folder, 'tributary.db'), { check: !beside })
+    const db = await migrated(opened, EMBEDDED_MIGRATIONS)
+    const means = { now, timing: embeddedTiming(now), seal: createSeal(keys) }
+    const store = storeOn(db, storageMethods(blobs), false, means)
+    if (!beside) {
+      await carryOver(store)
+      await store.jobs.endLeases() // nobody else works on this folder: whoever held them is gone
+    }
+    return {
+      ...store,
+      async close() {
+        await db.destroy()
+        unlock()
+      },
+    }
+  } catch (error) {
+    unlock()
+    throw error
+  }
 }
 
-async function openShared({ url, now, statementMs = STATEMENT_MS, onProblem }: StoreOptions): Promise<Store> {
+async function openShared(options: StoreOptions): Promise<Store> {
+  const { url, now, keys = [], beside = false, statementMs = STATEMENT_MS, onProblem } = options
   const told = {
     url,
     onProblem: (problem: string) => onProblem(`a database connection was lost: ${problem}`),
@@ -121,7 +153,9 @@ async function openShared({ url, now, statementMs = STATEMENT_MS, onProblem }: S
   const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs })
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
-  const store = storeOn(db, storageMethods(createBlobRows({ db: blobDb, onDamage })), true, now)
+  const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
+  const store = storeOn(db, blobs, true, { now, timing: POSTGRES_TIMING, seal: createSeal(keys) })
+  if (!beside) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
   return { ...store, close }
 }

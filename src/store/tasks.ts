@@ -4,6 +4,7 @@
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
 import type { Db, Tables, TaskTable } from './schema.js'
+import type { Seal } from './seal.js'
 
 export type TaskStatus =
   | 'submitted'
@@ -16,9 +17,6 @@ export type TaskStatus =
   | 'auth-required'
 
 const FINAL: ReadonlySet<string> = new Set(['completed', 'canceled', 'failed', 'rejected'])
-
-/** Finished tasks are kept this long; their outcome stands in the ledger. */
-export const TASK_KEEP_MS = 30 * 24 * 60 * 60 * 1_000
 
 export type NewTask = {
   id: string
@@ -69,11 +67,8 @@ export type Tasks = {
   list(caller: string, filter: TaskFilter, order: TaskOrder, limit: number, offset: number): Promise<TaskPage>
   /** False when the task had ended before: the first end stands. */
   progress(id: string, progress: TaskProgress): Promise<boolean>
-  /** Open tasks of upstreams that nobody asked about since `before`, oldest question first. */
-  unpolled(before: number, limit: number): Promise<StoredTask[]>
-  /** True for the one asker that may ask the upstream now: nobody did since `before`. */
-  claimPoll(id: string, before: number): Promise<boolean>
-  forgetFinished(before: number): Promise<void>
+  /** Forgets up to so many tasks that ended before. Gives how many. */
+  forgetFinished(before: number, limit: number): Promise<number>
 }
 
 /** Whether a task in this status has ended. */
@@ -81,32 +76,10 @@ export function isFinal(status: TaskStatus): boolean {
   return FINAL.has(status)
 }
 
-function fromRow(row: Selectable<TaskTable>): StoredTask {
-  return {
-    id: row.id,
-    caller: row.caller,
-    ...(row.account !== null && { account: row.account }),
-    type: row.type as StoredTask['type'],
-    status: row.status as TaskStatus,
-    ...(row.upstream !== null && { upstream: row.upstream }),
-    ...(row.upstream_task_id !== null && { upstreamTaskId: row.upstream_task_id }),
-    ...(row.call_id !== null && { callId: row.call_id }),
-    request: JSON.parse(row.request) as unknown,
-    ...(row.webhook === 1 && { webhook: true }),
-    ...(row.result !== null && { result: JSON.parse(row.result) as unknown }),
-    ...(row.error !== null && { error: JSON.parse(row.error) as unknown }),
-    createdAt: row.created_at,
-    updatedAt: row.updated_at,
-    ...(row.completed_at !== null && { completedAt: row.completed_at }),
-  }
-}
-
 /** Text for LIKE in which the caller's `%` and `_` stand for themselves. */
 function containing(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, (character) => `\\${character}`)}%`
 }
-
-const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
 
 function matching(caller: string, filter: TaskFilter) {
   return (eb: ExpressionBuilder<Tables, 'tasks'>) => {
@@ -127,7 +100,27 @@ function matching(caller: string, filter: TaskFilter) {
   }
 }
 
-export function createTasks(db: Db, now: () => number): Tasks {
+export function createTasks(db: Db, now: () => number, seal: Seal): Tasks {
+  function fromRow(row: Selectable<TaskTable>): StoredTask {
+    return {
+      id: row.id,
+      caller: row.caller,
+      ...(row.account !== null && { account: row.account }),
+      type: row.type as StoredTask['type'],
+      status: row.status as TaskStatus,
+      ...(row.upstream !== null && { upstream: row.upstream }),
+      ...(row.upstream_task_id !== null && { upstreamTaskId: row.upstream_task_id }),
+      ...(row.call_id !== null && { callId: row.call_id }),
+      request: JSON.parse(row.request) as unknown,
+      ...(row.webhook === 1 && { webhook: true }),
+      ...(row.result !== null && { result: seal.read(row.result) }),
+      ...(row.error !== null && { error: seal.read(row.error) }),
+      createdAt: row.created_at,
+      updatedAt: row.updated_at,
+      ...(row.completed_at !== null && { completedAt: row.completed_at }),
+    }
+  }
+
   async function create(task: NewTask): Promise<void> {
     const at = now()
     await db
@@ -148,7 +141,6 @@ export function createTasks(db: Db, now: () => number): Tasks {
         created_at: at,
         updated_at: at,
         completed_at: isFinal(task.status) ? at : null,
-        polled_at: at,
       })
       .execute()
   }
@@ -197,8 +189,8 @@ export function createTasks(db: Db, now: () => number): Tasks {
       .updateTable('tasks')
       .set({
         status,
-        result: json(result),
-        error: json(error),
+        result: result === undefined ? null : seal.write(result),
+        error: error === undefined ? null : seal.write(error),
         updated_at: at,
         completed_at: isFinal(status) ? at : null,
       })
@@ -208,33 +200,16 @@ export function createTasks(db: Db, now: () => number): Tasks {
     return updated.numUpdatedRows === 1n
   }
 
-  async function unpolled(before: number, limit: number): Promise<StoredTask[]> {
-    const rows = await db
+  async function forgetFinished(before: number, limit: number): Promise<number> {
+    const past = db
       .selectFrom('tasks')
-      .selectAll()
-      .where('completed_at', 'is', null)
-      .where('upstream_task_id', 'is not', null)
-      .where('polled_at', '<=', before)
-      .orderBy('polled_at')
+      .select('id')
+      .where('completed_at', '<=', before)
+      .orderBy('completed_at')
       .limit(limit)
-      .execute()
-    return rows.map(fromRow)
+    const { numDeletedRows } = await db.deleteFrom('tasks').where('id', 'in', past).executeTakeFirst()
+    return Number(numDeletedRows)
   }
 
-  async function claimPoll(id: string, before: number): Promise<boolean> {
-    const claimed = await db
-      .updateTable('tasks')
-      .set({ polled_at: now() })
-      .where('id', '=', id)
-      .where('completed_at', 'is', null)
-      .where('polled_at', '<=', before)
-      .executeTakeFirst()
-    return claimed.numUpdatedRows === 1n
-  }
-
-  async function forgetFinished(before: number): Promise<void> {
-    await db.deleteFrom('tasks').where('completed_at', '<=', before).execute()
-  }
-
-  return { create, get, list, progress, unpolled, claimPoll, forgetFinished }
+  return { create, get, list, progress, forgetFinished }
 }

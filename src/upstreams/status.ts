@@ -24,6 +24,7 @@ export type UpstreamFailure =
   | 'shrunken_feed' // most of its rows are gone: believed when a second answer says the same
   | 'not_enumerable' // brief-only, and no definition or seed question finds its signals
   | 'backing_off' // not asked: it failed moments ago and its next probe is due soon
+  | 'unrepeatable' // it may have got the call before, and would not recognise it
   | 'aborted' // our caller gave up
   | 'unknown_upstream' // no upstream of that id in the roster
 

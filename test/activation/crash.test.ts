@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { CHECKPOINTS, type Checkpoint } from '../../src/activation/delivery.js'
-import { onEveryStorage } from '../store/support/storages.js'
+import { due, onEveryStorage } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
 import { activate, deactivate, findings, type Request, startGround } from './support/ground.js'
 import { TRADE_DESK } from './support/parts.js'
@@ -18,7 +18,7 @@ const DEATHS = [
 const STARTS = DEATHS.length + 2 // the first, and one that dies while it recovers
 type Step = (typeof DEATHS)[number][number]
 const NOT_DONE: readonly Step[] = ['planned', 'asked', 'intended']
-const REPEATED_AT_ONCE = 4 // by a Tributary that recovers
+const REPEATED_AT_ONCE = 8 // by a Tributary that recovers
 
 const isCheckpoint = (step: Step): step is Step & Checkpoint =>
   (CHECKPOINTS as readonly string[]).includes(step)
@@ -123,6 +123,7 @@ test('an upstream that dies again is asked until it answers, and the ledger says
   t.match(await world.activate(request), { error: { code: 'SERVICE_UNAVAILABLE', retry_after: Number } })
   t.match(await world.store.ledger.query({}, 10), [{ outcome: 'pending' }])
   t.equal(northwind.activations(), 1, 'it was done, which nobody here knows yet')
+  await due(world.store)
   await world.activation.round()
   t.match(await world.store.ledger.query({}, 10), [{ outcome: 'completed' }])
   t.match(await world.activate(request), { kind: 'answer', replayed: true })

@@ -1,7 +1,8 @@
 import { test } from 'tap'
+import { due } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
 import { buyer, other, rosterOf, soon, TRADE_DESK } from './support/parts.js'
-import { asks, first, key, losingAnswers, startWorld } from './support/world.js'
+import { asks, first, key, losingAnswers, startWorld, withdrawOffer } from './support/world.js'
 
 test('stale, forged and foreign handles and options get the same bytes', async (t) => {
   const world = await startWorld(t)
@@ -55,14 +56,9 @@ test('every handle and option of the feed activates, by signal and by offer', as
 test('what was activated can be switched off after it left the feed, by its caller only', async (t) => {
   const world = await startWorld(t)
   const { northwind } = world.sandbox.agents
-  const rows = world.choices('northwind', () => true).length
   const choice = first(world.choices('northwind', ({ row }) => row.deployments.length > 0).slice(-1))
   await world.activate(asks(choice, { destinations: choice.destinations.slice(0, 1) }))
-  northwind.withdraw(rows)
-  world.upstreams.refreshSoon('northwind')
-  const isGone = () => world.rows().every((row) => row.signal_agent_segment_id !== choice.signal)
-  const isUnpriced = () => world.choices('northwind', () => true).every(({ offer }) => offer !== choice.offer)
-  await until('the offer left the feed', () => isGone() || isUnpriced())
+  await withdrawOffer(world, choice.offer)
   const off = {
     action: 'deactivate',
     signal_agent_segment_id: choice.offer,
@@ -116,6 +112,7 @@ test('what is under way goes on under the id that its upstream has now, or witho
     const { task_id } = submitted.fields as { task_id: string }
     const renamed = [northwind, meridian].map(({ url }, at) => ({ id: `new-${at}`, url }))
     world.upstreams.reconfigure(rosterOf(isRenamed ? renamed : []))
+    await due(world.store)
     await world.activation.round()
     t.equal(northwind.activations(), 1)
     let status = ''
@@ -198,6 +195,7 @@ test('an open activation is not repeated once its caller has switched the signal
   const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
   t.match(await world.activate(off), { kind: 'answer' })
   const calls = northwind.calls('activate_signal')
+  await due(world.store)
   await world.activation.round()
   t.equal(northwind.calls('activate_signal'), calls)
   const outcomes = (await world.store.ledger.query({}, 10)).map(({ action, outcome }) => [action, outcome])

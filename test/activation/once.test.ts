@@ -56,12 +56,13 @@ onEveryStorage('1,000 distinct requests at once all land', async (t, storage) =>
 onEveryStorage('replicas that share a storage run one upstream call for one request', async (t, storage) => {
   const world = await startWorld(t, { store: await openLive(t, storage.url) })
   if (!world.store.shared) return void t.pass('an embedded storage has one process')
-  const replica = await createActivation({
+  const replica = createActivation({
     store: await openLive(t, storage.url),
     clock: systemClock,
     newId: () => crypto.randomUUID(),
     resolve: (handle) => world.feed.resolve(handle),
     upstreamAt: world.upstreams.idOf,
+    hasOwnCredential: () => false,
     call: (upstream, task, args, { deadline }) => world.upstreams.call(upstream, task, args, { deadline }),
     refreshSoon: () => {},
     onProblem: (problem) => t.comment(problem),

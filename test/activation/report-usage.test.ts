@@ -1,9 +1,17 @@
 import { test } from 'tap'
 import type { ActivationAnswer } from '../../src/activation/answer.js'
 import type { ReportUsageRequest } from '../../src/activation/report-usage.js'
-import { until } from '../support/upstream-world.js'
 import { buyer, other, soon } from './support/parts.js'
-import { asks, type Choice, first, key, losingAnswers, startWorld, type World } from './support/world.js'
+import {
+  asks,
+  type Choice,
+  first,
+  key,
+  losingAnswers,
+  startWorld,
+  type World,
+  withdrawOffer,
+} from './support/world.js'
 
 const NORTHWIND = 'https://signals.northwind.example/mcp'
 const accounts = new Map([['acc_1', new Map([[NORTHWIND, { account_id: 'nw_77' }]])]])
@@ -116,11 +124,7 @@ test('usage of what left the feed is reported through the ledger, by who activat
   const { northwind } = world.sandbox.agents
   const choice = first(world.choices('northwind').slice(-1))
   await world.activate(asks(choice), principal)
-  northwind.withdraw(world.choices('northwind', () => true).length)
-  world.upstreams.refreshSoon('northwind')
-  await until('the offer left the feed', () =>
-    world.choices('northwind', () => true).every(({ offer }) => offer !== choice.offer),
-  )
+  await withdrawOffer(world, choice.offer)
   t.match(await report(world, [row(choice)]), { fields: { accepted: 1 } })
   t.match(await report(world, [row(choice)], { ...other, accounts }), { fields: { accepted: 0 } })
   t.equal(northwind.usageRows(), 1)

@@ -41,7 +41,7 @@ test('a call that never left decides nothing about an attempt before it', (t) =>
     'backing_off',
     'unknown_upstream',
   ] as const) {
-    t.match(understand(failed(reason), first), { kind: 'refused', error: { code: 'SERVICE_UNAVAILABLE' } })
+    t.match(understand(failed(reason), first), { kind: 'not_made', error: { code: 'SERVICE_UNAVAILABLE' } })
     t.equal(understand(failed(reason), repeated).kind, 'unknown', reason)
   }
   t.end()

@@ -40,7 +40,7 @@ test('what takes longer is submitted, completed and notified, with the signals o
     ...{ status: 'completed', task_type: 'get_signals', protocol: 'signals' },
   })
   t.same(body.result, result)
-  await until('nothing is left to do', async () => (await store.blobs.list('discovery/')).length === 0)
+  await until('nothing is left to do', async () => (await store.jobs.backlog()).length === 0)
   if (SCHEMAS_ABSENT) return t.comment(`not validated: ${SCHEMAS_ABSENT}`)
   const validate = await adcpSchema('core/mcp-webhook-payload.json')
   t.ok(validate(body), JSON.stringify(validate.errors))

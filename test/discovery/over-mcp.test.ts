@@ -13,10 +13,11 @@ const credentials = 'a-bearer-token-of-at-least-32-characters'
 
 test('a buyer asks over MCP, pages, and polls what takes longer', async (t) => {
   const { discovery, feed, upstreams, store, sandbox } = await startWorld(t, 300)
-  const activation = await createActivation({
+  const activation = createActivation({
     ...{ store, clock: systemClock, newId: () => 'id', refreshSoon: () => {}, onProblem: () => {} },
     resolve: (handle) => feed.resolve(handle) ?? discovery.resolve(handle, buyer),
     upstreamAt: upstreams.idOf,
+    hasOwnCredential: () => false,
     call: async () => ({ kind: 'failed', reason: 'unreachable', message: '' }),
   })
   t.teardown(() => activation.close())

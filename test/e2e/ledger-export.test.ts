@@ -16,6 +16,7 @@ test('the ledger is exported whole as JSON lines; the table says that there is m
       ...{ handle: 'sig_a', signalHandle: 'sig_a', offerHandle: 'sig_a.12345678' },
       ...{ upstream: 'northwind', agentUrl: 'https://signals.northwind.example/mcp', segmentId: 'nw_1' },
       ...{ pricingOptionId: 'sig_a.12345678.po', destinations: [{ type: 'platform', platform: 'dsp' }] },
+      ...{ seenAs: 'shared', seq: index },
     })
   }
   const config = join(storage.url.slice('file:'.length), 'config.json')

@@ -154,6 +154,7 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
         segmentId: 'seg',
       },
       destinations: [{ type: 'platform', platform: 'the-trade-desk', account: 'seat-1' }],
+      ...{ seenAs: 'shared' as const, seq: 1 },
     }
     await store.ledger.record(entry)
     await store.ledger.record({ ...entry, id: 'call-2', action: 'deactivate', upstream: 'meridian' })

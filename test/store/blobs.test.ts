@@ -6,7 +6,7 @@ const slice = 'slice/https://a.example/mcp'
 
 onEveryStorage('a blob comes back part by part, in another process too', async (t, storage) => {
   await (await storage.open()).blobs.write(slice, [bytes('one'), bytes(''), bytes('three')])
-  const { blobs } = await storage.open()
+  const { blobs } = await storage.open({ beside: true })
   const parts = await blobs.read(slice)
   t.same(texts(parts), ['one', '', 'three'])
   t.ok(

@@ -22,31 +22,20 @@ onEveryStorage('an answer is replayed for 24 hours and then forgotten', async (t
   await idempotency.bind(request)
   await idempotency.answer(request.caller, request.key, 1)
   storage.clock.now += REPLAY_TTL_MS - 1
-  await idempotency.forgetExpired()
+  await idempotency.forgetExpired(100)
   t.same(await idempotency.bind(request), { kind: 'answered', answer: 1 })
   storage.clock.now += 1
   t.same(await idempotency.bind({ ...request, fingerprint: 'f2' }), { kind: 'fresh' })
 })
 
 onEveryStorage('a request with an open call keeps its key; a released key is free', async (t, storage) => {
-  const { idempotency, calls } = await storage.open()
+  const { idempotency, jobs } = await storage.open()
   await idempotency.bind(request)
   await idempotency.bind({ ...request, key: 'key-without-a-call' })
-  await calls.intend(
-    {
-      ...{
-        id: 'a',
-        caller: request.caller,
-        key: request.key,
-        task: 'activate_signal',
-        upstream: 'northwind',
-      },
-      ...{ upstreamKey: 'derived', target: '', args: {}, rows: [] },
-    },
-    { owner: 'one', until: 0 },
-  )
+  const { caller, key } = request
+  await jobs.add({ id: 'a', kind: 'call', lane: 'northwind', caller, key, data: {} })
   storage.clock.now += REPLAY_TTL_MS * 2
-  await idempotency.forgetExpired()
+  await idempotency.forgetExpired(100)
   t.match(await idempotency.find(request), { kind: 'open' })
   t.equal(await idempotency.find({ ...request, key: 'key-without-a-call' }), undefined)
   await idempotency.release(request.caller, request.key)

@@ -15,6 +15,7 @@ const entry = (id: string, over: Partial<NewEntry> = {}): NewEntry => ({
   agentUrl: 'https://signals.northwind.example/mcp',
   segmentId: 'nw_1',
   destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
+  ...{ seenAs: 'shared', seq: 1 },
   ...over,
 })
 

@@ -17,7 +17,7 @@ onEveryStorage('a storage of a newer release is refused and left as it is', asyn
   const at = new Date(storage.clock.now).toISOString()
   const steps = store.db.withTables<{ kysely_migration: { name: string; timestamp: string } }>()
   await steps.insertInto('kysely_migration').values({ name: '999_future', timestamp: at }).execute()
-  await t.rejects(storage.open(), /999_future/)
+  await t.rejects(storage.open({ beside: true }), /999_future/)
 })
 
 onEveryStorage(

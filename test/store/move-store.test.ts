@@ -8,20 +8,11 @@ async function fill(store: Store) {
   for (let index = 0; index < 450; index += 1) {
     await store.idempotency.bind({ caller: 'acme', key: `key-${index}`, task: 't', fingerprint: 'f' })
   }
-  await store.calls.intend(
-    {
-      id: 'call-1',
-      caller: 'acme',
-      key: 'key-1',
-      task: 'activate_signal',
-      upstream: 'northwind',
-      upstreamKey: 'derived',
-      target: 'segment',
-      args: { note: 'ünïcode "quoted"' },
-      rows: [1, 2],
-    },
-    { owner: 'one', until: 5 },
-  )
+  const job = { kind: 'call', lane: 'https://signals.northwind.example/mcp', caller: 'acme', key: 'key-1' }
+  const data = { args: { note: 'ünïcode "quoted"' }, rows: [1, 2] }
+  const added = await store.jobs.add({ ...job, id: 'call-1', data }, { owner: 'one', ms: 60_000 })
+  if (added.isHeld) await store.jobs.end(added.job, 'answered', { deployments: [] })
+  await store.jobs.add({ ...job, id: 'call-2', data })
   await store.ledger.record({
     id: 'call-1',
     caller: 'acme',
@@ -32,7 +23,7 @@ async function fill(store: Store) {
     upstream: 'northwind',
     agentUrl: 'https://signals.northwind.example/mcp',
     segmentId: 'nw_1',
-    destinations: [],
+    ...{ destinations: [], seenAs: 'shared', seq: 1 },
   })
   await store.tasks.create({
     id: 'task-1',
@@ -63,7 +54,7 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
   await fill(from)
   t.same(await moveStore(from, to), {
     idempotency: 450,
-    calls: 1,
+    jobs: 2,
     activations: 1,
     tasks: 1,
     accounts: 1,
@@ -72,9 +63,13 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
   })
   for (const table of Object.keys(STATE_TABLES) as (keyof typeof STATE_TABLES)[]) {
     const rows = (store: Store) => store.db.selectFrom(table).selectAll().execute()
-    const sorted = async (store: Store) => (await rows(store)).map((row) => JSON.stringify(row)).sort()
+    const sorted = async (store: Store) =>
+      (await rows(store)).map((row) => JSON.stringify(Object.entries(row).sort())).sort()
     t.same(await sorted(to), await sorted(from), table)
   }
+  const next = await to.jobs.add({ id: 'call-3', kind: 'call', lane: '', caller: 'acme', data: {} })
+  t.ok(next.job.seq > 2, 'PostgreSQL numbers on from there')
+  await to.db.deleteFrom('jobs').where('id', '=', 'call-3').execute()
   const back = await (await embedded(t)).open()
   t.same(await moveStore(to, back), await moveStore(from, await (await embedded(t)).open()), 'and back again')
   t.same(await back.ledger.query({}, 10), await from.ledger.query({}, 10))

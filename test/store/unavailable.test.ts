@@ -1,21 +1,21 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
-import type { NewCall } from '../../src/store/calls.js'
+import type { Held, NewJob } from '../../src/store/jobs.js'
+import type { Store } from '../../src/store/store.js'
 import { StorageUnavailable } from '../../src/store/unavailable.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'
 
-const call: NewCall = {
-  id: 'a',
-  caller: 'acme',
-  key: 'key',
-  task: 'activate_signal',
-  upstream: 'northwind',
-  upstreamKey: 'derived',
-  target: 'segment',
-  args: { padding: 'x'.repeat(100_000) },
-  rows: [],
+const call: NewJob = {
+  ...{ id: 'a', kind: 'call', lane: 'northwind', caller: 'acme', key: 'key' },
+  data: { padding: 'x'.repeat(100_000) },
 }
-const lease = { owner: 'one', until: 0 }
+const hold = { owner: 'one', ms: 60_000 }
+
+async function add({ jobs }: Pick<Store, 'jobs'>): Promise<Held> {
+  const added = await jobs.add(call, hold)
+  if (!added.isHeld) throw new Error('it is not held')
+  return added.job
+}
 
 test('a full disk refuses writes, keeps nothing of them, and goes on reading', async (t) => {
   const store = await (await embedded(t)).open()
@@ -26,40 +26,40 @@ test('a full disk refuses writes, keeps nothing of them, and goes on reading', a
   const write = () =>
     store.write(async (tx) => {
       await tx.idempotency.bind(request)
-      await tx.calls.intend(call, lease)
+      await tx.jobs.add(call, hold)
     })
   await t.rejects(write(), StorageUnavailable)
-  t.same(await store.calls.ofKey('acme', 'key', 0), [])
-  t.equal(await store.calls.get('a'), undefined)
+  t.same(await store.jobs.ofKey('acme', 'key', 0), [])
+  t.equal(await store.jobs.get('a'), undefined)
   await sql`pragma max_page_count = 100000`.execute(store.db)
   await write()
-  t.equal((await store.calls.get('a'))?.upstreamKey, 'derived')
+  t.equal((await store.jobs.get('a'))?.state, 'open')
 })
 
 test('a read-only database refuses writes and goes on reading', async (t) => {
   const store = await (await embedded(t)).open()
-  await store.calls.intend(call, lease)
+  const held = await add(store)
   await sql`pragma query_only = 1`.execute(store.db)
-  await t.rejects(store.calls.settle('a', 'answered', {}), StorageUnavailable)
-  t.equal((await store.calls.get('a'))?.state, 'open')
+  await t.rejects(store.jobs.end(held, 'answered', {}), StorageUnavailable)
+  t.equal((await store.jobs.get('a'))?.state, 'open')
   await sql`pragma query_only = 0`.execute(store.db)
-  t.equal(await store.calls.settle('a', 'answered', {}), true)
+  t.equal(await store.jobs.end(held, 'answered', {}), true)
 })
 
 test('a database that goes away and returns is used again', { skip: NO_POSTGRES }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
   const store = await storage.open()
-  await store.calls.intend(call, lease)
+  const held = await add(store)
   await storage.server.kill()
-  await t.rejects(store.calls.settle('a', 'answered', {}), StorageUnavailable)
+  await t.rejects(store.jobs.end(held, 'answered', {}), StorageUnavailable)
   await t.rejects(store.blobs.read('slice'), StorageUnavailable)
   await storage.server.start()
-  t.equal(await store.calls.settle('a', 'answered', {}), true)
+  t.equal(await store.jobs.end(held, 'answered', {}), true)
 })
 
 test('a mistake of ours is not taken for a storage that cannot serve', async (t) => {
   const store = await (await embedded(t)).open()
-  await store.calls.intend(call, lease)
-  await t.rejects(store.calls.intend(call, lease), /UNIQUE/)
+  await add(store)
+  await t.rejects(add(store), /UNIQUE/)
 })

@@ -31,6 +31,10 @@ export type AgentError = {
   field?: string
   retryAfterMs?: number
   details?: Readonly<Record<string, unknown>>
+  /** How the task stands that the answer is about, where it says so. */
+  status?: string
+  /** It was not sent: what it asks for cannot be said in the agent's dialect; `field` names it. */
+  unsent?: true
 }
 
 export type CallFailure = {

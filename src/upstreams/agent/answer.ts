@@ -53,6 +53,13 @@ function readError(raw: Record<string, unknown>): AgentError {
   }
 }
 
+/** A task that ended badly comes as its error: what the answer says of the task is kept. */
+function ofTask(payload: Payload | undefined): Pick<AgentError, 'status'> {
+  const { task_id, task_type, status } = payload ?? {}
+  const isOfTask = typeof task_id === 'string' || typeof task_type === 'string'
+  return isOfTask && typeof status === 'string' ? { status } : {}
+}
+
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
 function errorIn({ payload, text, failed }: Found): AgentError | undefined {
   if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
@@ -129,7 +136,7 @@ export function readAnswer(
   }
   if (!found) return callFailed('protocol_error', 'the answer has no shape that any dialect reads')
   const error = errorIn(found)
-  if (error) return { kind: 'error', error }
+  if (error) return { kind: 'error', error: { ...error, ...ofTask(found.payload) } }
   const { payload } = found
   if (!payload) return callFailed('protocol_error', 'the answer carries no object')
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)

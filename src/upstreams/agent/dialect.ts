@@ -30,6 +30,8 @@ export type Dialect = {
   readonly pin?: string
   /** What its tools take, as its list of tools says. */
   readonly tools?: ToolInputs
+  /** How long it recognises a request by its idempotency key, ms; absent when it does not say that it does. */
+  readonly recognisesMs?: number
   /** Our own account, for an agent that answers no question without one. */
   readonly account?: Arguments
   /** What it wants signed. */
@@ -46,6 +48,7 @@ const PIN = '3.1'
 export const LISTING_FIELDS: readonly string[] = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
 
 const MAX_SIGNED = 100
+const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
 
 function strings(value: unknown): string[] {
@@ -65,6 +68,13 @@ function signingWish(block: unknown): SigningWish | undefined {
   return { operations: operations.slice(0, MAX_SIGNED), digest: block.covers_content_digest !== 'forbidden' }
 }
 
+/** No default is to be assumed (schema protocol/get-adcp-capabilities-response, `idempotency`). */
+function readRecognition(declared: unknown): number | undefined {
+  const { supported, replay_ttl_seconds: seconds } = isRecord(declared) ? declared : {}
+  if (supported !== true) return undefined
+  return 1_000 * (typeof seconds === 'number' && seconds > 0 ? seconds : LEAST_REPLAY_S)
+}
+
 function readCapabilities(payload: Payload): Dialect {
   const adcp = isRecord(payload.adcp) ? payload.adcp : {}
   const signals = isRecord(payload.signals) ? payload.signals : {}
@@ -72,11 +82,13 @@ function readCapabilities(payload: Payload): Dialect {
   const spoken = typeof payload.adcp_version === 'string' ? [...versions, payload.adcp_version] : versions
   const modes = strings(signals.discovery_modes)
   const signing = signingWish(payload.request_signing)
+  const recognisesMs = readRecognition(adcp.idempotency)
   const isCurrent =
     spoken.some(isAtLeast31) || modes.length > 0 || isRecord(payload.wholesale_feed_versioning)
   return {
     release: isCurrent ? 'current' : '3.0',
     declaresWholesale: modes.includes('wholesale'),
+    ...(recognisesMs !== undefined && { recognisesMs }),
     providerDomains: strings(signals.data_provider_domains).slice(0, MAX_PROVIDER_DOMAINS),
     ...(versions.includes(PIN) && { pin: PIN }),
     ...(signing && { signing }),
@@ -131,6 +143,22 @@ export function argumentsFor(dialect: Dialect, task: string, given: Arguments): 
 export function takes({ tools }: Dialect, task: string, argument: string): boolean {
   const own = tools?.get(task)
   return !own?.isClosed || own.names.has(argument)
+}
+
+/** What changes a request's meaning when it is left out: an activation for its opposite, for another account, ungoverned. */
+const MEANT = ['action', 'account', 'governance_context'] as const
+
+/** What of a request that changes something cannot be said in this dialect; undefined when all of it can. */
+export function untold(dialect: Dialect, task: string, args: Arguments): string | undefined {
+  if (task !== 'activate_signal') return undefined
+  const said = argumentsFor(dialect, task, args)
+  return MEANT.find((name) => args[name] !== undefined && !(name in said))
+}
+
+/** Whether a request that was first sent `ageMs` ago would be recognised, and so not be carried out twice. */
+export function recognises(dialect: Dialect, task: string, args: Arguments, ageMs: number): boolean {
+  const { recognisesMs = 0 } = dialect
+  return 'idempotency_key' in argumentsFor(dialect, task, args) && ageMs < recognisesMs * (5 / 6)
 }
 
 /** The arguments without those that the tool's closed schema does not name: for what no release has a table of. */

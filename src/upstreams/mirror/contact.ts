@@ -9,7 +9,15 @@ import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/sign.js'
 import { createSignedSend } from '../../signing/signed-send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'
-import { argumentsFor, cannotSay, type Dialect, dialectOf, isCredentialError } from '../agent/dialect.js'
+import {
+  argumentsFor,
+  cannotSay,
+  type Dialect,
+  dialectOf,
+  isCredentialError,
+  recognises,
+  untold,
+} from '../agent/dialect.js'
 import { createLink } from '../agent/link.js'
 import type { Slots } from '../agent/slots.js'
 import type { ReadLimits } from '../governor.js'
@@ -23,6 +31,8 @@ export type UpstreamCall = {
   signal?: AbortSignal
   /** A caller's own credential for this upstream instead of the configured one. */
   auth?: Auth
+  /** It may have been sent before, first at this time: only an agent that recognises the repetition gets it. */
+  sentAt?: number
 }
 
 export type ContactOptions = {
@@ -106,7 +116,7 @@ export function createContact(options: ContactOptions) {
   async function call(
     task: string,
     args: Arguments,
-    { deadline, signal: given, auth = entry.auth }: UpstreamCall,
+    { deadline, signal: given, auth = entry.auth, sentAt }: UpstreamCall,
   ): Promise<AgentOutcome> {
     const troubles = link.broken()
     const probeAt = nextProbeAt()
@@ -118,8 +128,15 @@ export function createContact(options: ContactOptions) {
     if (speaking.kind === 'failed') return speaking
     const left = Math.min(timeoutMs(), deadline - clock.now())
     if (left <= 0) return callFailed('timeout', 'the deadline has passed')
-    const message = cannotSay(speaking.value, task, args)
-    if (message) return { kind: 'error', error: { code: 'UNSUPPORTED_FEATURE', message } }
+    const field = untold(speaking.value, task, args)
+    const message = cannotSay(speaking.value, task, args) ?? (field && `this agent cannot be told ${field}`)
+    if (message) {
+      const error = { code: 'UNSUPPORTED_FEATURE', message, unsent: true } as const
+      return { kind: 'error', error: { ...error, ...(field && { field }) } }
+    }
+    if (sentAt !== undefined && !recognises(speaking.value, task, args, clock.now() - sentAt)) {
+      return callFailed('unrepeatable', 'it would take the repetition for a second request')
+    }
     const sent = argumentsFor(speaking.value, task, args)
     return link.call(task, sent, auth, { timeoutMs: left, ...(given && { signal: given }) })
   }

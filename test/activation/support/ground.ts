@@ -42,11 +42,11 @@ export async function startGround(t: Test, storage: Storage, starts: number) {
     callers: {
       keys: [{ id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] }],
     },
-    storage: { url: storage.url },
+    storage: { url: storage.url, key: 'a storage key of the tests, long enough' },
   })
   const file = join(folder, 'config.json')
   await writeFile(file, configuration)
-  const store = await openLive(t, storage.url)
+  const store = await openLive(t, storage.url, { beside: true })
   let next = prepare()
   let left = starts
 
@@ -68,15 +68,15 @@ export async function startGround(t: Test, storage: Storage, starts: number) {
     counts: () => [northwind.activations() + meridian.activations(), northwind.deactivations()],
     /** Where replicas share a storage, time ends a dead process's leases. */
     async afterDeath() {
-      if (storage.server) await store.calls.endLeases()
+      if (storage.server) await store.jobs.endLeases()
     },
     /** The ledger's entries of requests, once none of them is pending. */
     async entriesOf(requests: readonly Request[]): Promise<Entry[]> {
       const read = async ({ idempotency_key: used }: Request) => {
-        const [call] = await store.calls.ofKey('buyer', used, 0)
+        const [call] = await store.jobs.ofKey('buyer', used, 0)
         return call && (await store.ledger.get(call.id))
       }
-      for (const end = Date.now() + 10_000; ; await wait(10)) {
+      for (const end = Date.now() + 25_000; ; await wait(10)) {
         const entries = (await Promise.all(requests.map(read))).filter((entry) => entry !== undefined)
         if (entries.every(({ outcome }) => outcome !== 'pending') || Date.now() > end) return entries
       }

@@ -50,6 +50,7 @@ const judge = () => ({
 export type PartsOptions = {
   agents?: readonly AgentId[]
   reached?: ActivationOptions['reached']
+  hasOwnCredential?: ActivationOptions['hasOwnCredential']
   call?: (call: ActivationOptions['call']) => ActivationOptions['call']
   hosts: Sandbox['hosts']
   urls: Readonly<Record<AgentId, string>>
@@ -78,14 +79,15 @@ export async function startParts(options: PartsOptions) {
   }
   upstreams.onChange(publish)
   await upstreams.start()
-  const call: ActivationOptions['call'] = (upstream, task, args, { deadline }) =>
-    upstreams.call(upstream, task, args, { deadline })
-  const activation = await createActivation({
+  const call: ActivationOptions['call'] = (upstream, task, args, { caller: _, ...context }) =>
+    upstreams.call(upstream, task, args, context)
+  const activation = createActivation({
     store,
     clock: systemClock,
     newId: randomUUID,
     resolve: (handle) => feed.resolve(handle),
     upstreamAt: upstreams.idOf,
+    hasOwnCredential: options.hasOwnCredential ?? (() => false),
     call: options.call?.(call) ?? call,
     refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
     onProblem: comment,

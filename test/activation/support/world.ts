@@ -8,9 +8,10 @@ import type { Principal } from '../../../src/activation/principal.js'
 import type { Destination, PricingOption, SignalRow } from '../../../src/adcp/signal.js'
 import type { Feed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
-import { openStore, type Store } from '../../../src/store/store.js'
+import { openStore, type Store, type StoreOptions } from '../../../src/store/store.js'
 import type { Upstreams } from '../../../src/upstreams/upstreams.js'
 import { embedded } from '../../store/support/storages.js'
+import { until } from '../../support/upstream-world.js'
 import { type AgentId, buyer, type PartsOptions, soon, startParts, TRADE_DESK } from './parts.js'
 
 /** One way to buy one signal, as a caller reads it from the feed. */
@@ -35,7 +36,7 @@ export type World = {
   activate(request: object, as?: Principal): Promise<ActivationAnswer>
 }
 
-export type WorldOptions = Pick<PartsOptions, 'agents' | 'reached' | 'call'> & {
+export type WorldOptions = Pick<PartsOptions, 'agents' | 'reached' | 'call' | 'hasOwnCredential'> & {
   store?: Store
   sandbox?: { activationDelayMs?: number }
 }
@@ -56,9 +57,20 @@ function destinationOf(key: string): Destination {
     : { type: 'agent', agent_url: place.slice('agent:'.length), ...at }
 }
 
+/** Takes rows out of northwind's feed, never most of them at once, until the offer is gone from ours. */
+export async function withdrawOffer({ sandbox, upstreams, choices }: World, offer: string): Promise<void> {
+  const { northwind } = sandbox.agents
+  const all = () => choices('northwind', () => true)
+  for (let left = all(); left.some((choice) => choice.offer === offer); left = all()) {
+    northwind.withdraw(Math.ceil(left.length / 4))
+    upstreams.refreshSoon('northwind')
+    await until('fewer offers are in the feed', () => all().length < left.length)
+  }
+}
+
 /** A storage on the system's clock; closed when the test ends. */
-export async function openLive(t: Test, url: string): Promise<Store> {
-  const store = await openStore({ url, now: Date.now, onProblem: (problem) => t.comment(problem) })
+export async function openLive(t: Test, url: string, more: Partial<StoreOptions> = {}): Promise<Store> {
+  const store = await openStore({ url, now: Date.now, onProblem: (problem) => t.comment(problem), ...more })
   t.teardown(() => store.close())
   return store
 }

@@ -21,6 +21,7 @@ import { createUpstreams } from '../../../src/upstreams/upstreams.js'
 
 type Test = { teardown(task: () => unknown): void }
 
+const STORAGE_KEYS = ['a storage key of the tests, long enough']
 export const buyer: Reader = { caller: 'buyer', visibility: 'full', grants: [] }
 export const other: Reader = { caller: 'other', visibility: 'full', grants: [] }
 export const anonymous: Reader = { caller: 'anonymous', visibility: 'metadata', grants: [] }
@@ -56,7 +57,12 @@ export async function openWorld(
   const egress = createEgress({ policy })
   const { send } = egress
   const clock = systemClock
-  const store = await openStore({ url: `file:${folder}`, now: clock.now, onProblem: () => {} })
+  const store = await openStore({
+    url: `file:${folder}`,
+    now: clock.now,
+    keys: STORAGE_KEYS,
+    onProblem: () => {},
+  })
   const { blobs } = store
   const log = { info: () => {}, warn: () => {} }
   const providers = createProviders({
@@ -94,6 +100,7 @@ export async function openWorld(
     synonyms: await readSynonyms('config/synonyms.yaml'),
     egressPolicy: () => policy,
     newId: randomUUID,
+    grantsOf: () => [],
     onTrouble: () => {},
     ...more,
   })

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap, { type Test, test } from 'tap'
-import { openStore, type Store } from '../../../src/store/store.js'
+import { openStore, type Store, type StoreOptions } from '../../../src/store/store.js'
 import { type Postgres, postgresBinaries, startPostgres } from './postgres.js'
 
 export type Storage = {
@@ -12,9 +12,15 @@ export type Storage = {
   clock: { now: number }
   problems: string[]
   /** A new connection to the same state, as another process would have; closed when the test ends. */
-  open(): Promise<Store>
+  open(more?: Partial<StoreOptions>): Promise<Store>
   /** Only for PostgreSQL. */
   server?: Postgres
+}
+
+/** Ends the lease of jobs, or the pause before their next attempt: as if time had passed on the database's clock. */
+export async function due({ db }: Pick<Store, 'db'>, ...ids: readonly string[]): Promise<void> {
+  const past = db.updateTable('jobs').set({ due: 0 }).where('due', 'is not', null)
+  await (ids.length > 0 ? past.where('id', 'in', ids) : past).execute()
 }
 
 const START = Date.UTC(2026, 0, 15)
@@ -30,9 +36,9 @@ function storageAt(t: Test, url: string): Storage {
     url,
     clock,
     problems,
-    async open() {
+    async open(more = {}) {
       const onProblem = (problem: string) => problems.push(problem)
-      const store = await openStore({ url, now: () => clock.now, onProblem })
+      const store = await openStore({ url, now: () => clock.now, onProblem, ...more })
       t.teardown(() => store.close())
       return store
     },

@@ -1,0 +1,56 @@
+/**
+ * Who has what on: an upstream that is reached with one credential for all callers cannot tell them apart, so what one
+ * of them switches off there is off for all. A caller's wish ends with its deactivation; the upstream's delivery ends
+ * with the last wish for it (docs/activation.md, "Whose activation it is").
+ */
+import type { Destination } from '../adcp/signal.js'
+import type { Call } from '../store/calls.js'
+import type { Entry } from '../store/ledger.js'
+import { overlap } from './destination.js'
+import { canonical } from './request-identity.js'
+
+/** A caller with one of its accounts, and how the upstream sees it. */
+export type Holder = {
+  caller: string
+  account?: string
+  seenAs: 'own' | 'shared'
+  upstreamAccount?: unknown
+}
+
+/** Whose call it is. */
+export function holderOf({ caller, account, seenAs, args }: Call): Holder {
+  return {
+    ...{ caller, seenAs },
+    ...(account !== undefined && { account }),
+    ...(args.account !== undefined && { upstreamAccount: args.account }),
+  }
+}
+
+const nameOf = ({ caller, account }: Holder) => JSON.stringify([caller, account ?? null])
+
+/** The upstream takes them for one and the same. */
+function isSeenAsOne(one: Holder, other: Holder): boolean {
+  const isOne = one.seenAs === 'shared' && other.seenAs === 'shared'
+  if (!isOne && one.caller !== other.caller) return false
+  return canonical(one.upstreamAccount ?? null) === canonical(other.upstreamAccount ?? null)
+}
+
+const NEVER_ON: ReadonlySet<string> = new Set(['failed', 'superseded'])
+
+/** Where others than `holder` have the segment on at the upstream as it sees them. `entries`: of one segment, newest first. */
+export function standingFor(entries: readonly Entry[], holder: Holder): Destination[] {
+  const settled = new Map<string, Destination[]>() // by holder: destinations whose newest wish was seen
+  const standing: Destination[] = []
+  for (const entry of entries) {
+    if (NEVER_ON.has(entry.outcome) || nameOf(entry) === nameOf(holder) || !isSeenAsOne(entry, holder))
+      continue
+    const seen = settled.get(nameOf(entry)) ?? []
+    settled.set(nameOf(entry), seen)
+    for (const destination of entry.destinations as readonly Destination[]) {
+      if (seen.some((one) => overlap(one, destination))) continue
+      seen.push(destination)
+      if (entry.action === 'activate') standing.push(destination)
+    }
+  }
+  return standing
+}

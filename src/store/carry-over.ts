@@ -1,0 +1,132 @@
+/**
+ * What the first release left open goes on as jobs: its calls, the tasks that upstreams work on, and the questions that
+ * it kept as blobs. Once; a database that holds none of it costs a look.
+ */
+import { type Kysely, sql } from 'kysely'
+import type { Blobs } from '../upstreams/blobs.js'
+import { callJob, type NewCall } from './calls.js'
+import type { Db } from './schema.js'
+import type { Repositories, Store } from './store.js'
+
+/** The table of the first release, as far as it is read. */
+type OldCall = {
+  id: string
+  caller: string
+  key: string
+  task: string
+  upstream: string
+  upstream_key: string
+  target: string
+  args: string
+  rows: string
+  state: string
+  answer: string | null
+  lease_until: number
+  created_at: number
+}
+
+type OldQuestion = {
+  id: string
+  reader: { caller: string }
+  createdAt: number
+}
+
+const BATCH = 200
+const QUESTIONS = 'discovery/'
+const LOST = {
+  code: 'SERVICE_UNAVAILABLE',
+  message: 'What was known of this question is lost; ask it again.',
+}
+
+type Old = Kysely<{ calls: OldCall }>
+type Work = (repositories: Repositories, tx: Db) => Promise<boolean>
+
+/** The oldest calls of the first release, as jobs; false when none is left. */
+async function carryCalls({ jobs, ledger }: Repositories, tx: Db, shared: boolean): Promise<boolean> {
+  const old = tx as unknown as Old
+  const calls = await old
+    .selectFrom('calls')
+    .selectAll()
+    // A neighbour of the first release may still be at it.
+    .$if(shared, (query) =>
+      query.where((eb) => eb.or([eb('state', '!=', 'open'), eb('lease_until', '<=', Date.now())])),
+    )
+    .orderBy('created_at')
+    .orderBy('id')
+    .limit(BATCH)
+    .execute()
+  for (const call of calls) {
+    const { id, caller, key, task, upstream, target, state, answer } = call
+    const entry = await ledger.get(id)
+    const isOpen = state === 'open'
+    const job = callJob({
+      ...{ id, caller, key, agentUrl: entry?.agentUrl ?? upstream, upstreamKey: call.upstream_key },
+      ...{ task: task as NewCall['task'], seenAs: 'shared' },
+      args: JSON.parse(call.args) as NewCall['args'],
+      rows: JSON.parse(call.rows) as number[],
+      ...(target !== '' && { segment: target }),
+      ...(entry?.account !== undefined && { account: entry.account }),
+    })
+    // An open one may have been made: it counts as an attempt.
+    const added = await jobs.add({ ...job, createdAt: call.created_at }, { owner: 'first release', ms: 0 })
+    if (!added.isHeld) continue
+    if (isOpen) await jobs.release(added.job, 0)
+    else await jobs.end(added.job, state, answer === null ? undefined : (JSON.parse(answer) as unknown))
+  }
+  const ids = calls.map(({ id }) => id)
+  if (ids.length > 0) await old.deleteFrom('calls').where('id', 'in', ids).execute()
+  return ids.length > 0
+}
+
+/** Tasks that are open and that no job works on: an upstream's are asked about, a question without its record has failed. */
+async function carryTasks({ jobs, ledger, tasks }: Repositories, tx: Db): Promise<boolean> {
+  const open = await tx
+    .selectFrom('tasks')
+    .select(['id', 'caller', 'type', 'upstream', 'upstream_task_id', 'call_id'])
+    .where('completed_at', 'is', null)
+    .where((eb) =>
+      eb.not(eb.exists(eb.selectFrom('jobs').select('jobs.id').whereRef('jobs.id', '=', 'tasks.id'))),
+    )
+    .limit(BATCH)
+    .execute()
+  for (const { id, caller, type, upstream, upstream_task_id: upstreamTaskId, call_id: callId } of open) {
+    const entry = callId === null ? undefined : await ledger.get(callId)
+    if (type === 'activate_signal' && upstream !== null && upstreamTaskId !== null) {
+      const agentUrl = entry?.agentUrl ?? upstream
+      const data = { agentUrl, upstreamTaskId, ...(callId !== null && { callId }) }
+      await jobs.add({ id, kind: 'upstream_task', lane: agentUrl, caller, data })
+    } else await tasks.progress(id, { status: 'failed', error: LOST })
+  }
+  return open.length > 0
+}
+
+/** Questions were kept as blobs, apart from the rest of the state. */
+async function carryQuestion(blobs: Blobs, name: string, { jobs, tasks }: Repositories): Promise<void> {
+  const parts = await blobs.read(name)
+  const record = parts && (JSON.parse(Buffer.concat(parts).toString()) as OldQuestion)
+  const task = record && (await tasks.get(record.reader.caller, record.id))
+  if (!record || !task || (await jobs.get(record.id))) return
+  const { caller } = record.reader
+  const kind = task.completedAt === undefined ? 'question' : 'notice'
+  await jobs.add({ id: record.id, kind, lane: caller, caller, data: record, createdAt: record.createdAt })
+}
+
+/** Takes over what the first release left; a start that is cut off goes on with the next one. */
+export async function carryOver({ write, blobs, shared }: Store): Promise<void> {
+  /** One process at a time, one transaction a step. */
+  const inTurn = (work: Work) =>
+    write(async (repositories, tx) => {
+      if (shared) await sql`select pg_advisory_xact_lock(7236270)`.execute(tx)
+      return await work(repositories, tx)
+    })
+
+  while (await inTurn((repositories, tx) => carryCalls(repositories, tx, shared)));
+  for (const name of await blobs.list(QUESTIONS)) {
+    await inTurn(async (repositories) => {
+      await carryQuestion(blobs, name, repositories)
+      return false
+    })
+    await blobs.remove(name)
+  }
+  while (await inTurn(carryTasks));
+}

@@ -1,0 +1,322 @@
+/**
+ * Work that outlives a request, whatever it is: one table, one claim, one lease, one order. Whoever works on a job holds
+ * it for a while on the database's clock and says so again while it lasts; whoever claims it next raises its epoch, and
+ * from then on a write of the earlier holder changes nothing. Jobs that change one thing in opposite ways are held one at a time.
+ */
+import { type ExpressionBuilder, type RawBuilder, type Selectable, sql } from 'kysely'
+import type { Db, JobTable, Tables } from './schema.js'
+import type { Seal } from './seal.js'
+
+/** Who claims, and for how long, ms, unless it says so again. */
+export type Hold = { owner: string; ms: number }
+
+export type NewJob = {
+  id: string
+  kind: string
+  /** Fairness: jobs of one lane never keep those of others waiting. */
+  lane: string
+  /** What it changes at the other side; absent when jobs do not bear on each other. */
+  target?: string
+  /** Which way it changes that; jobs that go the same way need not wait for each other. */
+  side?: string
+  caller: string
+  /** The caller's idempotency key, when it has one. */
+  key?: string
+  /** JSON; secrets in it are sealed. */
+  data: unknown
+  /** When it may be claimed first, ms from now. Default: at once. */
+  afterMs?: number
+  /** Default: now. */
+  createdAt?: number
+}
+
+export type Job = {
+  id: string
+  kind: string
+  seq: number
+  lane: string
+  target?: string
+  caller: string
+  key: string
+  epoch: number
+  attempts: number
+  /** `open`, or how it ended. */
+  state: string
+  data: unknown
+  answer?: unknown
+  createdAt: number
+}
+
+/** A job and the right to write to it. */
+export type Held = Job & { owner: string }
+
+export type Jobs = {
+  /** With `hold`, it is held at once, unless a job that goes the other way is held: then it waits its turn. */
+  add(job: NewJob, hold?: Hold): Promise<{ isHeld: true; job: Held } | { isHeld: false; job: Job }>
+  get(id: string): Promise<Job | undefined>
+  /** The jobs of one request, in their order; `since` is when its key was bound to it. */
+  ofKey(caller: string, key: string, since: number): Promise<Job[]>
+  /**
+   * Takes an open job that nobody holds and that is due. `early`: also one that is not due yet. `ownToo`: also one that
+   * the same owner holds. Undefined when it is not to be had.
+   */
+  claim(id: string, hold: Hold, which?: { early?: boolean; ownToo?: boolean }): Promise<Held | undefined>
+  /** Open jobs that are due, the longest due first, without those of the lanes that are `full`. */
+  due(
+    kinds: readonly string[],
+    full: readonly string[],
+    limit: number,
+  ): Promise<{ id: string; lane: string }[]>
+  /** Goes on holding; gives the ids that are still held. */
+  extend(held: readonly Pick<Held, 'id' | 'epoch'>[], hold: Hold): Promise<string[]>
+  /** Replaces what is known of it. False when somebody else holds it by now. */
+  note(held: Held, data: unknown): Promise<boolean>
+  /** Leaves it to whoever claims it `afterMs` from now. */
+  release(held: Held, afterMs: number): Promise<boolean>
+  /** False when it had ended, or somebody else holds it: then nothing of the unit of work may be kept. */
+  end(held: Held, state: string, answer?: unknown): Promise<boolean>
+  /** The jobs on the same target that were asked for after this one, open or not. */
+  later(job: Pick<Job, 'target' | 'seq'>): Promise<Job[]>
+  /** Frees what an earlier process held: for a storage that only one process uses, at its start. */
+  endLeases(): Promise<void>
+  /** Forgets up to so many jobs that ended before. Gives how many. */
+  forgetEnded(before: number, limit: number): Promise<number>
+  /** How many are open, by kind and lane. */
+  backlog(): Promise<{ kind: string; lane: string; open: number }[]>
+}
+
+/** How the database tells the time, ms since the epoch, and lets one transaction at a time decide about a target. */
+export type Timing = {
+  now: () => RawBuilder<number>
+  inTurn?: (db: Db, target: string) => Promise<unknown>
+}
+
+/** The server's clock: processes whose own clocks differ agree on who holds what. */
+export const POSTGRES_TIMING: Timing = {
+  now: () => sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
+  inTurn: (db, target) => sql`select pg_advisory_xact_lock(hashtextextended(${target}, 0))`.execute(db),
+}
+
+/** One process, so its clock is the database's; and its writes come one after the other. */
+export const embeddedTiming = (now: () => number): Timing => ({ now: () => sql<number>`${now()}` })
+
+const OPEN = 'open'
+
+export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal): Jobs {
+  function fromRow(row: Selectable<JobTable>): Job {
+    return {
+      ...{ id: row.id, kind: row.kind, seq: row.seq, lane: row.lane, caller: row.caller, key: row.key },
+      ...(row.target !== null && { target: row.target }),
+      ...{ epoch: row.epoch, attempts: row.attempts, state: row.state, data: seal.read(row.data) },
+      ...(row.answer !== null && { answer: seal.read(row.answer) }),
+      createdAt: row.created_at,
+    }
+  }
+
+  const from = (ms: number) => sql<number>`${timing.now()} + ${ms}`
+
+  /** A job that goes the other way with the target is held. */
+  function isTaken(target: string, side: string) {
+    return sql<boolean>`exists (select 1 from jobs as other where other.target = ${target} and other.side <> ${side}
+      and other.due > ${timing.now()} and other.owner is not null)`
+  }
+
+  async function inTurn(target: string | undefined): Promise<void> {
+    if (target !== undefined) await timing.inTurn?.(db, target)
+  }
+
+  async function add(job: NewJob, hold?: Hold): ReturnType<Jobs['add']> {
+    const { id, kind, lane, target, side = '', caller, key = '', data, afterMs = 0, createdAt = now() } = job
+    if (hold) await inTurn(target)
+    const later = from(hold?.ms ?? afterMs)
+    const taken = hold && target !== undefined ? isTaken(target, side) : undefined
+    const row = await db
+      .insertInto('jobs')
+      .values({
+        ...{ id, kind, lane, target: target ?? null, side, caller, key, state: OPEN, data: seal.write(data) },
+        owner: hold
+          ? taken
+            ? sql<string>`case when ${taken} then null else ${hold.owner} end`
+            : hold.owner
+          : null,
+        due: taken ? sql<number>`case when ${taken} then ${timing.now()} else ${later} end` : later,
+        ...{
+          epoch: 1,
+          attempts: taken ? sql<number>`case when ${taken} then 0 else 1 end` : hold ? 1 : 0,
+          answer: null,
+          created_at: createdAt,
+          ended_at: null,
+        },
+      })
+      .returning(['seq', 'owner', 'created_at'])
+      .executeTakeFirstOrThrow()
+    const added: Job = {
+      ...{ id, kind, lane, caller, key, data, seq: row.seq, createdAt: row.created_at },
+      ...(target !== undefined && { target }),
+      ...{ epoch: 1, attempts: row.owner === null ? 0 : 1, state: OPEN },
+    }
+    return row.owner === null
+      ? { isHeld: false, job: added }
+      : { isHeld: true, job: { ...added, owner: row.owner } }
+  }
+
+  async function get(id: string): Promise<Job | undefined> {
+    const row = await db.selectFrom('jobs').selectAll().where('id', '=', id).executeTakeFirst()
+    return row && fromRow(row)
+  }
+
+  async function ofKey(caller: string, key: string, since: number): Promise<Job[]> {
+    const rows = await db
+      .selectFrom('jobs')
+      .selectAll()
+      .where('caller', '=', caller)
+      .where('key', '=', key)
+      .where('created_at', '>=', since)
+      .orderBy('seq')
+      .execute()
+    return rows.map(fromRow)
+  }
+
+  async function claimIn(
+    on: Db,
+    id: string,
+    { target, side }: { target: string | null; side: string | null },
+    hold: Hold,
+    { early = false, ownToo = false }: { early?: boolean; ownToo?: boolean },
+  ): Promise<Held | undefined> {
+    if (target !== null) await timing.inTurn?.(on, target)
+    const row = await on
+      .updateTable('jobs')
+      .set((eb) => ({
+        owner: hold.owner,
+        epoch: eb('epoch', '+', 1),
+        attempts: eb('attempts', '+', 1),
+        due: from(hold.ms),
+      }))
+      .where('id', '=', id)
+      .where((eb) =>
+        eb.or([
+          eb('due', '<=', timing.now()),
+          ...(early ? [eb.and([eb('due', 'is not', null), eb('owner', 'is', null)])] : []),
+          ...(ownToo ? [eb.and([eb('due', 'is not', null), eb('owner', '=', hold.owner)])] : []),
+        ]),
+      )
+      .$if(target !== null, (query) => query.where((eb) => eb.not(isTaken(target ?? '', side ?? ''))))
+      .returningAll()
+      .executeTakeFirst()
+    return row && { ...fromRow(row), owner: hold.owner }
+  }
+
+  async function claim(id: string, hold: Hold, which = {}): Promise<Held | undefined> {
+    const known = await db
+      .selectFrom('jobs')
+      .select(['target', 'side', 'due'])
+      .where('id', '=', id)
+      .executeTakeFirst()
+    if (!known || known.due === null) return undefined
+    if (!timing.inTurn || known.target === null || db.isTransaction) {
+      return await claimIn(db, id, known, hold, which)
+    }
+    return await db.transaction().execute((tx) => claimIn(tx, id, known, hold, which))
+  }
+
+  async function due(kinds: readonly string[], full: readonly string[], limit: number) {
+    return await db
+      .selectFrom('jobs')
+      .select(['id', 'lane'])
+      .where('kind', 'in', kinds)
+      .where('due', '<=', timing.now())
+      .$if(full.length > 0, (query) => query.where('lane', 'not in', full))
+      .orderBy('due')
+      .limit(limit)
+      .execute()
+  }
+
+  const holds =
+    ({ id, owner, epoch }: Pick<Held, 'id' | 'owner' | 'epoch'>) =>
+    (eb: ExpressionBuilder<Tables, 'jobs'>) =>
+      eb.and([eb('id', '=', id), eb('owner', '=', owner), eb('epoch', '=', epoch), eb('due', 'is not', null)])
+
+  async function extend(held: readonly Pick<Held, 'id' | 'epoch'>[], { owner, ms }: Hold): Promise<string[]> {
+    if (held.length === 0) return []
+    const rows = await db
+      .updateTable('jobs')
+      .set({ due: from(ms) })
+      .where('owner', '=', owner)
+      .where('due', 'is not', null)
+      .where((eb) => eb.or(held.map(({ id, epoch }) => eb.and([eb('id', '=', id), eb('epoch', '=', epoch)]))))
+      .returning('id')
+      .execute()
+    return rows.map(({ id }) => id)
+  }
+
+  async function changed(
+    held: Held,
+    set: Partial<Record<'data' | 'owner' | 'due', unknown>>,
+  ): Promise<boolean> {
+    const { numUpdatedRows } = await db
+      .updateTable('jobs')
+      .set(set as never)
+      .where(holds(held))
+      .executeTakeFirst()
+    return numUpdatedRows === 1n
+  }
+
+  async function end(held: Held, state: string, answer?: unknown): Promise<boolean> {
+    const { numUpdatedRows } = await db
+      .updateTable('jobs')
+      .set({
+        ...{ state, owner: null, due: null, ended_at: now() },
+        answer: answer === undefined ? null : seal.write(answer),
+      })
+      .where(holds(held))
+      .executeTakeFirst()
+    return numUpdatedRows === 1n
+  }
+
+  async function later({ target, seq }: Pick<Job, 'target' | 'seq'>): Promise<Job[]> {
+    if (target === undefined) return []
+    const rows = await db
+      .selectFrom('jobs')
+      .selectAll()
+      .where('target', '=', target)
+      .where('seq', '>', seq)
+      .orderBy('seq')
+      .execute()
+    return rows.map(fromRow)
+  }
+
+  async function forgetEnded(before: number, limit: number): Promise<number> {
+    const past = db
+      .selectFrom('jobs')
+      .select('seq')
+      .where('ended_at', '<=', before)
+      .orderBy('ended_at')
+      .limit(limit)
+    const { numDeletedRows } = await db.deleteFrom('jobs').where('seq', 'in', past).executeTakeFirst()
+    return Number(numDeletedRows)
+  }
+
+  async function backlog() {
+    const rows = await db
+      .selectFrom('jobs')
+      .select((eb) => ['kind', 'lane', eb.fn.countAll<number>().as('open')])
+      .where('due', 'is not', null)
+      .groupBy(['kind', 'lane'])
+      .execute()
+    return rows.map((row) => ({ ...row, open: Number(row.open) }))
+  }
+
+  return {
+    ...{ add, get, ofKey, claim, due, extend, end, later, forgetEnded, backlog },
+    note: (held, data) => changed(held, { data: seal.write(data) }),
+    release: (held, afterMs) => changed(held, { owner: null, due: from(afterMs) }),
+    endLeases: async () =>
+      void (await db
+        .updateTable('jobs')
+        .set({ owner: null, due: timing.now() })
+        .where('due', 'is not', null)
+        .where('owner', 'is not', null)
+        .execute()),
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * Secrets in stored JSON: activation keys and what webhooks are signed with. With `storage.key` they are encrypted
+ * (AES-256-GCM, a fresh nonce each); without it they stay in this process's memory and the storage holds a name for
+ * them, so that a restart, or another replica, reads the rest without them.
+ */
+import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+
+/** Members that hold a secret, wherever they stand. */
+const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token'])
+const MARK = '$sealed'
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+const ID_LENGTH = 8
+const MOST_REMEMBERED = 200_000
+
+type Key = { id: string; bytes: Uint8Array }
+
+export type Seal = {
+  /** JSON without secrets in clear text. */
+  write(value: unknown): string
+  /** What was written; a secret that cannot be opened is left out. What stands there in clear text is read as it is. */
+  read(text: string): unknown
+}
+
+/** Any text of enough entropy is a key: it is stretched to the cipher's length, and named by a hash. */
+function derived(text: string): Key {
+  const bytes = new Uint8Array(hkdfSync('sha256', text, '', 'tributary storage', 32))
+  return { id: hash('sha256', bytes).slice(0, ID_LENGTH), bytes }
+}
+
+function encrypted({ id, bytes }: Key, clear: string): string {
+  const nonce = randomBytes(NONCE_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', bytes, nonce)
+  const content = Buffer.concat([cipher.update(clear, 'utf8'), cipher.final()])
+  return `${id}.${Buffer.concat([nonce, cipher.getAuthTag(), content]).toString('base64url')}`
+}
+
+function decrypted(keys: readonly Key[], sealed: string): string | undefined {
+  const key = keys.find(({ id }) => sealed.startsWith(`${id}.`))
+  if (!key) return undefined
+  const bytes = Buffer.from(sealed.slice(ID_LENGTH + 1), 'base64url')
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, NONCE_BYTES))
+    decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
+    const content = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES))
+    return Buffer.concat([content, decipher.final()]).toString()
+  } catch {
+    return undefined // changed on disk: nothing is believed of it
+  }
+}
+
+function markOf(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined
+  const mark = (value as Record<string, unknown>)[MARK]
+  return typeof mark === 'string' ? mark : undefined
+}
+
+/** `keys`: the first seals, all of them open, so that a key is replaced by putting the new one first. */
+export function createSeal(keys: readonly string[]): Seal {
+  const derivedKeys = keys.map(derived)
+  const [first] = derivedKeys
+  const remembered = new LRUCache<string, string>({ max: MOST_REMEMBERED })
+
+  function hide(clear: string): string {
+    if (first) return encrypted(first, clear)
+    const name = randomBytes(NONCE_BYTES).toString('base64url') // a hash would let one guess what it hides
+    remembered.set(name, clear)
+    return name
+  }
+
+  return {
+    write: (value) =>
+      JSON.stringify(value, (name, member: unknown) =>
+        SECRETS.has(name) && member !== undefined && markOf(member) === undefined
+          ? { [MARK]: hide(JSON.stringify(member)) }
+          : member,
+      ),
+    read: (text) =>
+      JSON.parse(text, (name, member: unknown) => {
+        const mark = SECRETS.has(name) ? markOf(member) : undefined
+        if (mark === undefined) return member
+        const clear = first ? decrypted(derivedKeys, mark) : remembered.get(mark)
+        return clear === undefined ? undefined : (JSON.parse(clear) as unknown)
+      }) as unknown,
+  }
+}

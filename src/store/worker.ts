@@ -1,0 +1,206 @@
+/**
+ * Works on jobs that nobody waits for, and keeps hold of those that somebody does. Lanes take turns: one upstream whose
+ * calls hang has its few places and no more. What a job could not do now it does later, each time after a longer pause.
+ */
+import type { Clock } from '../net/clock.js'
+import type { Held, Hold, Jobs } from './jobs.js'
+import { StorageUnavailable } from './unavailable.js'
+
+/** Another process takes up what a dead one held after this, ms. */
+export const LEASE_MS = 15_000
+const HEARTBEAT_MS = 5_000
+const LOOK_EVERY_MS = 1_000
+const LOOKED_AT = 256
+const FIRST_PAUSE_MS = 500
+
+export type JobKind = {
+  /** Ends the job or releases it; what it leaves held is released after a pause. */
+  run(held: Held): Promise<void>
+  /** The longest pause between two attempts, ms. Default: a minute. */
+  longestPauseMs?: number
+}
+
+export type WorkerOptions = {
+  jobs: Jobs
+  clock: Clock
+  /** Names this process. */
+  owner: string
+  kinds: Readonly<Record<string, JobKind>>
+  /** Jobs worked on at once, in all and of one lane. */
+  places?: { inAll: number; aLane: number }
+  /** Told of what an operator should know. */
+  onProblem: (problem: string) => void
+}
+
+/** How long a job rests after so many attempts, ms. */
+export function pauseAfter(attempts: number, longestMs = 60_000): number {
+  return Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(attempts - 1, 30))
+}
+
+const PLACES = { inAll: 64, aLane: 8 }
+
+export function createWorker(options: WorkerOptions) {
+  const { jobs, clock, owner, kinds, places: limits = PLACES, onProblem } = options
+  const hold: Hold = { owner, ms: LEASE_MS }
+  const inHand = new Map<string, { held: Held; done: Promise<void>; ownLane: boolean }>()
+  let closed = false
+  let looking: Promise<void> | undefined
+  let again = false
+  let cancelLook = () => {}
+  let cancelBeat = () => {}
+  let beating = false
+
+  function tell(what: string, error: unknown): void {
+    onProblem(`${what}: ${error instanceof StorageUnavailable ? error.message : String(error)}`)
+  }
+
+  async function beat(): Promise<void> {
+    const held = [...inHand.values()].map((one) => one.held)
+    const kept = new Set(await jobs.extend(held, hold))
+    for (const { id, kind } of held) {
+      if (!kept.has(id) && inHand.has(id)) onProblem(`${kind} ${id}: another process has taken it up`)
+    }
+  }
+
+  function keepBeating(): void {
+    if (beating) return
+    beating = true
+    cancelBeat = clock.after(HEARTBEAT_MS, () => {
+      beat()
+        .catch((error: unknown) => tell('leases could not be renewed', error))
+        .finally(() => {
+          beating = false
+          if (inHand.size > 0) keepBeating()
+        })
+    })
+  }
+
+  /** Keeps hold of a job while `work` goes on. What it throws is thrown; the job is free again when its lease ends. */
+  async function during<T>(held: Held, work: () => Promise<T>, ownLane = false): Promise<T> {
+    let finish = () => {}
+    const done = new Promise<void>((resolve) => {
+      finish = resolve
+    })
+    inHand.set(held.id, { held, done, ownLane })
+    keepBeating()
+    try {
+      return await work()
+    } finally {
+      inHand.delete(held.id)
+      finish()
+    }
+  }
+
+  /** An open job that this process may work on now; one of its own that it had let go of is no obstacle. */
+  async function claim(id: string, early = false): Promise<Held | undefined> {
+    if (inHand.has(id)) return undefined
+    return await jobs.claim(id, hold, { early, ownToo: true })
+  }
+
+  async function run(id: string): Promise<void> {
+    const held = await claim(id)
+    if (!held || inHand.has(id)) return
+    const kind = kinds[held.kind] as JobKind
+    await during(
+      held,
+      async () => {
+        try {
+          await kind.run(held)
+        } catch (error) {
+          tell(`${held.kind} ${id} goes on later`, error)
+          await jobs.release(held, pauseAfter(held.attempts, kind.longestPauseMs))
+        }
+      },
+      true,
+    )
+  }
+
+  function places(): { free: number; full: string[]; lanes: Map<string, number> } {
+    const lanes = new Map<string, number>()
+    let taken = 0
+    for (const { held, ownLane } of inHand.values()) {
+      if (!ownLane) continue // somebody waits for it: it has the places of its request
+      taken += 1
+      lanes.set(held.lane, (lanes.get(held.lane) ?? 0) + 1)
+    }
+    const full = [...lanes].filter(([, count]) => count >= limits.aLane).map(([lane]) => lane)
+    return { free: limits.inAll - taken, full, lanes }
+  }
+
+  /** Starts what is due and has a place; true when there may be more. */
+  async function startDue(started: Promise<void>[]): Promise<boolean> {
+    const { free, full, lanes } = places()
+    if (free <= 0) return false
+    const due = await jobs.due(Object.keys(kinds), full, LOOKED_AT)
+    const chosen: string[] = []
+    for (const { id, lane } of due) {
+      const there = lanes.get(lane) ?? 0
+      if (there >= limits.aLane || chosen.length >= free || inHand.has(id)) continue
+      lanes.set(lane, there + 1)
+      chosen.push(id)
+    }
+    const begun = chosen.map((id) =>
+      run(id)
+        .catch((error: unknown) => tell('work', error))
+        .then(wake),
+    )
+    started.push(...begun)
+    return due.length === LOOKED_AT && chosen.length > 0
+  }
+
+  async function look(): Promise<Promise<void>[]> {
+    const started: Promise<void>[] = []
+    try {
+      for (let more = true; more && !closed; ) more = await startDue(started)
+    } catch (error) {
+      tell('open work could not be looked for', error)
+    }
+    return started
+  }
+
+  /** Looks for work now, or once more when it is just looking. */
+  function wake(): void {
+    if (closed || !isStarted) return
+    if (looking) {
+      again = true
+      return
+    }
+    cancelLook()
+    looking = look().then(() => {
+      looking = undefined
+      if (closed) return
+      if (again) {
+        again = false
+        wake()
+      } else cancelLook = clock.after(LOOK_EVERY_MS, wake)
+    })
+  }
+  let isStarted = false
+
+  return {
+    hold,
+    during,
+    claim,
+    wake,
+    has: (id: string) => inHand.has(id),
+    /** Works on what is due now, and resolves when that is done. */
+    async round(): Promise<void> {
+      await Promise.all(await look())
+    },
+    /** Takes up what is due from now on, until `close`. */
+    start(): void {
+      isStarted = true
+      wake()
+    },
+    /** Takes up nothing more; resolves when what is in hand has ended. */
+    async close(): Promise<void> {
+      closed = true
+      cancelLook()
+      await looking
+      await Promise.all([...inHand.values()].map(({ done }) => done))
+      cancelBeat()
+    },
+  }
+}
+
+export type Worker = ReturnType<typeof createWorker>

@@ -1,0 +1,153 @@
+import { sql } from 'kysely'
+import type { Held, NewJob } from '../../src/store/jobs.js'
+import type { Store } from '../../src/store/store.js'
+import { due, onEveryStorage } from './support/storages.js'
+
+const job = (id: string, over: Partial<NewJob> = {}): NewJob => ({
+  ...{ id, kind: 'call', lane: 'https://northwind.example/mcp', caller: 'acme', key: `key-${id}` },
+  ...{ data: { segment: 'segment-1' }, ...over },
+})
+const one = { owner: 'one', ms: 10_000 }
+const two = { owner: 'two', ms: 10_000 }
+
+async function add({ jobs }: Pick<Store, 'jobs'>, ...given: Parameters<Store['jobs']['add']>): Promise<Held> {
+  const added = await jobs.add(...given)
+  if (!added.isHeld) throw new Error('it is not held')
+  return added.job
+}
+
+onEveryStorage('an open job is worked on by who holds it, until its lease ends', async (t, storage) => {
+  const store = await storage.open()
+  const { jobs } = store
+  await add(store, job('a'), one)
+  t.equal(await jobs.claim('a', two), undefined)
+  t.same(await jobs.due(['call'], [], 10), [])
+  await due(store, 'a')
+  t.match(await jobs.due(['call'], [], 10), [{ id: 'a' }])
+  t.same(await jobs.due(['call'], ['https://northwind.example/mcp'], 10), [], 'its lane is full')
+  t.same(await jobs.due(['notice'], [], 10), [])
+  t.match(await jobs.claim('a', two), {
+    epoch: 2,
+    attempts: 2,
+    state: 'open',
+    data: { segment: 'segment-1' },
+  })
+  t.equal(await jobs.claim('a', one, { ownToo: true }), undefined, 'it is not its own')
+  t.match(await jobs.claim('a', two, { ownToo: true }), { epoch: 3 }, 'its own it may take again')
+})
+
+onEveryStorage('a write under an epoch that is over changes nothing', async (t, storage) => {
+  const store = await storage.open()
+  const { jobs } = store
+  const old = await add(store, job('a'), one)
+  await due(store, 'a')
+  const held = (await jobs.claim('a', two)) as Held
+  t.equal(await jobs.end(old, 'answered', { by: 'one' }), false)
+  t.equal(await jobs.release(old, 0), false)
+  t.equal(await jobs.note(old, {}), false)
+  t.same(await jobs.extend([old], one), [])
+  t.same(await jobs.extend([held], two), ['a'])
+  t.equal(await jobs.end(held, 'answered', { by: 'two' }), true)
+  t.equal(await jobs.end(held, 'refused'), false, 'and it ends once')
+  t.match(await jobs.get('a'), { state: 'answered', answer: { by: 'two' } })
+  t.equal(await jobs.claim('a', one, { early: true }), undefined)
+})
+
+onEveryStorage(
+  'jobs that change one thing in opposite ways are held one after the other',
+  async (t, storage) => {
+    const store = await storage.open()
+    const { jobs } = store
+    const target = 'segment-1'
+    const first = await add(store, job('a', { target, side: 'on' }), one)
+    const second = await jobs.add(job('b', { target, side: 'off' }), two)
+    t.match(second, { isHeld: false, job: { attempts: 0 } })
+    t.ok(second.job.seq > first.seq)
+    await add(store, job('c', { target: 'segment-2', side: 'off' }), two)
+    await add(store, job('d', { target, side: 'on' }), two)
+    await jobs.end((await jobs.claim('d', two, { ownToo: true })) as Held, 'answered')
+    t.equal(await jobs.claim('b', two), undefined, 'its turn has not come')
+    t.match(await jobs.later(first), [{ id: 'b' }, { id: 'd' }])
+    t.equal(await jobs.release(first, 60_000), true)
+    t.match(await jobs.claim('b', two), { attempts: 1 })
+    t.equal(await jobs.claim('a', one, { early: true }), undefined, 'now the other waits')
+  },
+)
+
+onEveryStorage(
+  'of many that claim one thing at once to change it in their own way, one gets it',
+  async (t, storage) => {
+    const stores = await Promise.all(Array.from({ length: storage.server ? 4 : 1 }, () => storage.open()))
+    const [store] = stores as [Store]
+    const ids = Array.from({ length: 8 }, (_, index) => `j${index}`)
+    for (const id of ids) await store.jobs.add(job(id, { target: 'segment-1', side: id }))
+    const claims = await Promise.all(
+      stores.flatMap(({ jobs }, at) => ids.map((id) => jobs.claim(id, { owner: `o${at}`, ms: 10_000 }))),
+    )
+    t.equal(claims.filter(Boolean).length, 1)
+    const added = await Promise.all(
+      stores.flatMap(({ write }, at) =>
+        ids.map((id) =>
+          write(({ jobs }) =>
+            jobs.add(job(`${id}-${at}`, { target: 'segment-2', side: `${id}-${at}` }), {
+              owner: `o${at}`,
+              ms: 10_000,
+            }),
+          ),
+        ),
+      ),
+    )
+    t.equal(added.filter(({ isHeld }) => isHeld).length, 1)
+  },
+)
+
+onEveryStorage('a unit of work is kept whole or not at all', async (t, storage) => {
+  const store = await storage.open()
+  await t.rejects(
+    store.write(async ({ jobs, idempotency }) => {
+      await jobs.add(job('a'), one)
+      await idempotency.bind({ caller: 'acme', key: 'key-a', task: 'activate_signal', fingerprint: 'f' })
+      throw new Error('the process thought better of it')
+    }),
+    { message: 'the process thought better of it' },
+  )
+  t.equal(await store.jobs.get('a'), undefined)
+  t.same(await store.jobs.ofKey('acme', 'key-a', 0), [])
+})
+
+onEveryStorage(
+  'of units of work that are kept together, one that fails takes none with it',
+  async (t, storage) => {
+    const store = await storage.open()
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 100 }, (_, index) =>
+        store.write(async ({ jobs }) => {
+          await jobs.add(job(`c${index}`), one)
+          if (index % 10 === 3) throw new Error('thought better of it')
+          if (index % 10 === 7) await jobs.add(job(`c${index}`), one) // the same id again
+          return index
+        }),
+      ),
+    )
+    for (const [index, outcome] of outcomes.entries()) {
+      const isKept = index % 10 !== 3 && index % 10 !== 7
+      t.equal(outcome.status, isKept ? 'fulfilled' : 'rejected', `unit ${index}`)
+      t.equal((await store.jobs.get(`c${index}`))?.id, isKept ? `c${index}` : undefined)
+    }
+  },
+)
+
+onEveryStorage('what has ended is forgotten a little at a time, by an index', async (t, storage) => {
+  const store = await storage.open()
+  for (let index = 0; index < 5; index += 1)
+    await store.jobs.end(await add(store, job(`a${index}`), one), 'answered')
+  await store.jobs.add(job('open'))
+  t.equal(await store.jobs.forgetEnded(storage.clock.now - 1, 10), 0)
+  t.equal(await store.jobs.forgetEnded(storage.clock.now, 3), 3)
+  t.equal(await store.jobs.forgetEnded(storage.clock.now, 3), 2)
+  t.ok(await store.jobs.get('open'))
+  if (storage.server) return
+  const plan = await sql<{ detail: string }>`explain query plan
+    select seq from jobs where ended_at <= 1 order by ended_at limit 200`.execute(store.db)
+  t.match(plan.rows[0]?.detail, /jobs_ended/)
+})
