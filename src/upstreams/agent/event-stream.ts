@@ -44,7 +44,7 @@ function createLines(onLine: (line: Buffer) => void) {
       if (byte !== LF && byte !== CR) continue
       if (byte === LF && afterCr && at === from && parts.length === 0) from = at + 1
       else {
-        const rest = chunk.subarray(from, at)
+        const rest = at === from ? EMPTY : chunk.subarray(from, at)
         onLine(parts.length === 0 ? rest : Buffer.concat([...parts, rest]))
         parts = []
         from = at + 1
@@ -104,9 +104,12 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       if (isOver) return
       const line = isFirst && raw.indexOf(MARK) === 0 ? raw.subarray(MARK.length) : raw
       isFirst = false
+      if (line.length === 0) {
+        dispatch()
+        return
+      }
       const { name, value } = fieldOf(line)
-      if (line.length === 0) dispatch()
-      else if (name === 'data') {
+      if (name === 'data') {
         data.push(value)
         if (data.length === MAX_LINES) isOver = true
       } else if (name === 'id') id = value.toString()

@@ -52,6 +52,11 @@ function configuration(origin: string, corpus: readonly Hostile[], folder: strin
   }
 }
 
+async function delayedMs(pid: number | undefined): Promise<number> {
+  const text = await readFile(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').catch(() => '0 0 0')
+  return Number(text.split(' ')[1]) / 1e6
+}
+
 async function filesIn(folder: string): Promise<string[]> {
   const found = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => [])
   return found.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name))
@@ -113,8 +118,11 @@ export async function startAmong(origin: string, corpus: readonly Hostile[]) {
     ask,
     page,
     healthy: async () => (await ask('/healthz')).status === 200,
-    /** By the process's own watch: the longest stop since its start, ms, and how many were longer than 250 ms. */
-    async stops(): Promise<{ longestMs: number; long: number }> {
+    /**
+     * By the process's own watch: the longest stop since its start, how many were longer than 250 ms, and what all took
+     * together; `delayedMs`: what other processes took of its main thread (Linux; else 0). Ms.
+     */
+    async stops(): Promise<{ longestMs: number; long: number; sumMs: number; delayedMs: number }> {
       const { text } = await ask('/metrics')
       const number = (pattern: RegExp) => Number(pattern.exec(text)?.[1] ?? Number.NaN)
       const all = number(/^tributary_loop_stop_seconds_count (\S+)/m)
@@ -122,6 +130,8 @@ export async function startAmong(origin: string, corpus: readonly Hostile[]) {
       return {
         longestMs: number(/^tributary_loop_longest_stop_seconds (\S+)/m) * 1_000,
         long: all - short,
+        sumMs: number(/^tributary_loop_stop_seconds_sum (\S+)/m) * 1_000,
+        delayedMs: await delayedMs(child.pid),
       }
     },
     /** Upstreams that have not answered yet. */
