@@ -120,6 +120,7 @@ starts Tributary over the demo world (a fresh folder, a free port, anonymous cal
 
 - every storyboard of \`@adcp/sdk\` ${SDK_VERSION}, the newest that npm has, that the agent's capabilities select, and its fuzzer with two tenants;
 - checks of our own for what 3.1 and 3.2 ask beyond them, each answer held against the JSON Schemas of both releases;
+- the storyboard of signed requests, with a caller that signs by the protocol's published test keys;
 - the official clients: every task in every state, and what each client makes of the answer.
 
 The run writes this page. It fails when a step fails that \`conformance/exceptions.js\` does not list, when a listed one passes

@@ -12,6 +12,7 @@ import { count } from './outcome.js'
 import { writePage } from './page.js'
 import { SCHEMAS_ABSENT } from './schemas.js'
 import { KEYS, startTributary } from './server.js'
+import { runSignedRequests } from './signed-requests.js'
 import { runStoryboards } from './storyboards.js'
 
 const TRANSPORTS = ['mcp', 'a2a']
@@ -46,7 +47,7 @@ try {
 } finally {
   await tributary.close()
 }
-rows.push(...(await runClients()))
+rows.push(...(await runSignedRequests()), ...(await runClients()))
 
 for (const row of rows) console.log(line(row))
 if (SCHEMAS_ABSENT) console.log(`skipped: ${SCHEMAS_ABSENT}`)

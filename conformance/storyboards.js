@@ -16,11 +16,6 @@ const packageFile = new URL('./node_modules/@adcp/sdk/package.json', import.meta
 export const SDK_VERSION = JSON.parse(readFileSync(packageFile, 'utf8')).version
 export const RELEASE = loadComplianceIndex().adcp_version
 
-/** Storyboards that run only when a capability is declared (their own text, "Gating"). */
-const GATES = {
-  signed_requests: ({ request_signing: signing }) => signing?.supported === true,
-}
-
 function faultOf({ error, validations = [] }) {
   const wrong = validations.filter((validation) => !validation.passed)
   const words = wrong.map(({ description, error: said, actual, json_pointer: at }) =>
@@ -79,31 +74,28 @@ function variants(storyboard) {
   ]
 }
 
-/** The rows of one transport. Throws when the agent does not answer: no storyboard is worse than a failed one. */
-export async function runStoryboards(url, transport, key) {
+/**
+ * The rows of one transport. Throws when the agent does not answer: no storyboard is worse than a failed one. `only`: one
+ * storyboard, with `options` of the runner; signed_requests, which needs callers that sign, has a run of its own.
+ */
+export async function runStoryboards(url, transport, key, { only, options } = {}) {
   const capabilities = await caller(url, transport, key)('get_adcp_capabilities', {})
   const { storyboards } = resolveStoryboardsForCapabilities({
     supported_protocols: capabilities.supported_protocols,
     specialisms: capabilities.specialisms,
     major_versions: capabilities.adcp.major_versions,
   })
+  const chosen = storyboards.filter(({ id }) => (only ? id === only : id !== 'signed_requests'))
   const rows = []
-  for (const { name, storyboard } of storyboards.flatMap(variants)) {
-    const row = { part: 'storyboards', release: RELEASE, transport, name }
-    if (GATES[storyboard.id]?.(capabilities) === false) {
-      rows.push({
-        ...row,
-        steps: [skipped('all of it', 'the capability that it is gated on is not declared')],
-      })
-      continue
-    }
+  for (const { name, storyboard } of chosen.flatMap(variants)) {
     const result = await runStoryboard(`${url}/${transport}`, storyboard, {
       protocol: transport,
       auth: { type: 'bearer', token: key },
       test_kit: { auth: { api_key: key, probe_task: 'get_signals' } },
       allow_http: true,
+      ...options,
     })
-    rows.push({ ...row, steps: stepsOf(result) })
+    rows.push({ part: 'storyboards', release: RELEASE, transport, name, steps: stepsOf(result) })
   }
   return rows
 }

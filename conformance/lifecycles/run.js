@@ -7,13 +7,22 @@ import { failed, passed } from '../outcome.js'
 import { createSchemas } from '../schemas.js'
 import { caller } from '../wire.js'
 import { ACTIVATION } from './activation.js'
+import { CAPABILITIES } from './capabilities.js'
 import { ENVELOPE } from './envelope.js'
 import { IDEMPOTENCY } from './idempotency.js'
 import { NOTIFICATION_CONFIGS } from './notification-configs.js'
 import { VERSIONS } from './versions.js'
 import { WHOLESALE_FEED } from './wholesale.js'
 
-const LIFECYCLES = [VERSIONS, ENVELOPE, WHOLESALE_FEED, IDEMPOTENCY, NOTIFICATION_CONFIGS, ACTIVATION].flat()
+const LIFECYCLES = [
+  VERSIONS,
+  CAPABILITIES,
+  ENVELOPE,
+  WHOLESALE_FEED,
+  IDEMPOTENCY,
+  NOTIFICATION_CONFIGS,
+  ACTIVATION,
+].flat()
 
 async function runOne({ steps }, world) {
   const told = []
