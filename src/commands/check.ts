@@ -39,7 +39,7 @@ function render(report: CheckReport, width: number): string {
           u.id,
           u.protocol ?? '?',
           u.state,
-          String(u.rows),
+          u.read,
           String(u.published),
           whyNotMore({ ...u, withheld: Object.entries(u.withheld) }),
         ]),

@@ -43,17 +43,10 @@ function signalLines(signal: SignalExplanation, width: number): string[] {
 }
 
 function upstreamRow(upstream: UpstreamExplanation): string[] {
-  const { id, state, problem, rows, published, reasons, dropped, hint, confirmed_at: fresh } = upstream
+  const { id, state, problem, read, published, reasons, dropped, hint, confirmed_at: fresh } = upstream
   const why = [problem && problemText(problem), counted(reasons), hint]
   const refused = Object.keys(dropped).length > 0 ? `dropped: ${counted(dropped)}` : undefined
-  return [
-    id,
-    state,
-    String(rows),
-    String(published),
-    fresh ?? '-',
-    [...why, refused].filter(Boolean).join('; '),
-  ]
+  return [id, state, read, String(published), fresh ?? '-', [...why, refused].filter(Boolean).join('; ')]
 }
 
 function providerLines({ provider, signal }: Explanation): string[] {

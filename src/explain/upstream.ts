@@ -2,7 +2,7 @@
 import type { Contribution } from '../feed/contributions.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
+import { rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 
 const MAX_REFUSED = 20
 
@@ -22,6 +22,8 @@ export type UpstreamExplanation = {
   confirmed_at?: string
   next_attempt_at?: string
   rows: number
+  /** The same in words, with whether these are probably all. */
+  read: string
   published: number
   withheld: number
   /** Withheld offers by verdict. */
@@ -61,6 +63,7 @@ function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplana
     ...(confirmedAt && { confirmed_at: iso(confirmedAt) }),
     ...(nextAttemptAt && { next_attempt_at: iso(nextAttemptAt) }),
     rows: status?.listings ?? 0,
+    read: status ? rowsRead(status) : '0',
     published: given?.published ?? 0,
     withheld: given?.withheld ?? 0,
     reasons: Object.fromEntries(given?.reasons ?? []),

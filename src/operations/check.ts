@@ -15,7 +15,7 @@ import type { Clock } from '../net/clock.js'
 import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Roster } from '../upstreams/roster/roster.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
+import { rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createPassingBlobs } from './passing-blobs.js'
 
@@ -28,6 +28,8 @@ export type CheckedUpstream = {
   protocol?: string
   state: UpstreamStatus['state']
   rows: number
+  /** The same in words, with whether these are probably all. */
+  read: string
   published: number
   problem?: { reason: string; message: string }
   /** Withheld rows by verdict, and rows that cannot be kept, by reason. */
@@ -108,12 +110,14 @@ function reportOf(
       ...(problem && { problem }),
     })),
     upstreams: entries.map(({ id, url, source }): CheckedUpstream => {
-      const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = statuses.get(id) ?? {}
+      const status = statuses.get(id)
+      const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = status ?? {}
       const { published = 0, reasons = [], hint } = given.find((each) => each.upstream === id) ?? {}
       return {
         ...{ id, url: shownUrl(url), source: shownUrl(source), state, published, dropped },
         ...(protocol && { protocol }),
         rows: listings,
+        read: status ? rowsRead(status) : '0',
         ...(problem && { problem }),
         withheld: Object.fromEntries(reasons),
         ...(hint && { hint }),

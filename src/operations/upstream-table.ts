@@ -1,6 +1,6 @@
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
 import type { Contribution } from '../feed/contributions.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
+import { rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 import { whyNotMore } from './why-not-more.js'
 
 export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
@@ -11,9 +11,10 @@ export function upstreamTable(
   contributions: readonly Contribution[],
 ): string[][] {
   const given = new Map(contributions.map((each) => [each.upstream, each]))
-  return statuses.map(({ id, state, listings, problem, dropped }) => {
+  return statuses.map((status) => {
+    const { id, state, problem, dropped } = status
     const { published = 0, reasons = [], hint } = given.get(id) ?? {}
     const why = whyNotMore({ problem, withheld: reasons, hint, dropped })
-    return [id, state, String(listings), String(published), why]
+    return [id, state, rowsRead(status), String(published), why]
   })
 }

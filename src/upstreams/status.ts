@@ -43,6 +43,8 @@ export type UpstreamStatus = {
   state: UpstreamState
   /** Rows of the slice in use. */
   listings: number
+  /** The agent gives no more rows than this to one question, and there may be more. */
+  limitedAt?: number
   dropped: Readonly<Record<string, number>>
   /** Parts that it could not give at the last walk. */
   outages?: Outages
@@ -51,4 +53,11 @@ export type UpstreamStatus = {
   walkedAt?: number
   confirmedAt?: number
   nextAttemptAt?: number
+}
+
+/** How many rows were read, and whether these are probably all: a feed is whole, questions find what they ask for. */
+export function rowsRead({ listings, mode, limitedAt }: UpstreamStatus): string {
+  if (mode !== 'enumerated') return String(listings)
+  if (limitedAt === undefined) return `at least ${listings}`
+  return limitedAt === listings ? `limited at ${limitedAt}` : `at least ${listings}, limited at ${limitedAt}`
 }

@@ -7,6 +7,7 @@ import {
   lookupShapes,
 } from '../../src/upstreams/agent/dialect.js'
 import { readToolInputs } from '../../src/upstreams/agent/signatures.js'
+import { rowsRead } from '../../src/upstreams/status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 
@@ -198,7 +199,7 @@ test('an old agent of 575 signals whose pages were dropped is read whole, and is
   }))
   const upstreams = await readBy(t, url)
   t.equal(upstreams.slices()[0]?.rows.count, TOTAL)
-  t.equal(upstreams.slices()[0]?.limitedAt, undefined)
+  t.equal(upstreams.statuses().map(rowsRead)[0], 'at least 575')
   t.same(upstreams.slices()[0]?.dropped, {})
   t.same(refused, [])
   t.same(
@@ -228,8 +229,7 @@ test('an agent that gives no more than 50 rows at once is said to be limited', a
     pagination: { has_more: true, total_count: TOTAL },
   }))
   const upstreams = await readBy(t, url)
-  t.equal(upstreams.slices()[0]?.rows.count, 50)
-  t.equal(upstreams.slices()[0]?.limitedAt, 50)
+  t.equal(upstreams.statuses().map(rowsRead)[0], 'limited at 50')
 })
 
 test('an agent that refuses a larger number keeps the one that it took', async (t) => {
@@ -239,7 +239,7 @@ test('an agent that refuses a larger number keeps the one that it took', async (
       : { signals: rows.slice(0, Number(args.max_results)) },
   )
   const upstreams = await readBy(t, url)
-  t.equal(upstreams.slices()[0]?.limitedAt, 100)
+  t.equal(upstreams.statuses().map(rowsRead)[0], 'limited at 100')
 })
 
 test('an agent that nothing enumerates tells what it said of its feed', async (t) => {

@@ -374,6 +374,7 @@ export function createScope(options: ScopeOptions) {
         dropped: held?.slice.dropped ?? {},
         ...(protocol && { protocol }),
         ...(held?.slice.outages && { outages: held.slice.outages }),
+        ...(held?.slice.limitedAt !== undefined && { limitedAt: held.slice.limitedAt }),
         ...(held && {
           mode: held.slice.mode,
           walkedAt: held.slice.walkedAt,
