@@ -77,7 +77,7 @@ test('A2A shares what MCP prepared', async (t) => {
   )
   t.equal(reply.headers['content-encoding'], 'gzip')
   const { result } = JSON.parse(gunzipSync(reply.body).toString())
-  t.equal(result.task.artifacts[0].parts[1].data.signals.length, 100)
+  t.equal(result.task.artifacts[0].parts[0].data.signals.length, 100)
 })
 
 test('gzip is sent only to who takes it', (t) => {

@@ -4,7 +4,6 @@ import type { Rule, Steps } from './broken.js'
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/ // RFC 9110, "token"
 const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
-const BEARER = /^[\x21-\x7e]+$/
 /** The HTTP client sets these itself. */
 const RESERVED = new Set(['connection', 'content-length', 'host', 'keep-alive', 'te', 'transfer-encoding'])
 
@@ -38,7 +37,7 @@ export function* authRules(entry: AuthEntry | undefined, at: Steps): Rule {
   }
   if (entry.type === 'header' && entry.name) yield* headerNameRule(entry.name, [...at, 'name'])
   if (entry.type === 'header' && entry.value) yield* headerValueRule(entry.value, [...at, 'value'])
-  if (entry.type === 'bearer' && entry.token && !BEARER.test(entry.token)) {
-    yield { at: [...at, 'token'], expected: 'a token without white space' }
+  if (entry.type === 'bearer' && entry.token && !HEADER_VALUE.test(entry.token)) {
+    yield { at: [...at, 'token'], expected: 'a token that can stand in a header' }
   }
 }
