@@ -47,6 +47,7 @@ export function createListAccounts({ store }: { store: Store }) {
     if (pagination.cursor !== undefined && start === 0) {
       return refuse('INVALID_REQUEST', 'This cursor is not one of list_accounts.', {
         field: 'pagination.cursor',
+        suggestion: 'Restart from the first page, without a cursor.',
       })
     }
     const page = matching.slice(start, start + Math.min(pagination.max_results ?? PAGE, LARGEST_PAGE))

@@ -50,6 +50,8 @@ export function createReportUsage(options: ReportUsageOptions) {
     if (handle === undefined) {
       return adcpError('INVALID_REQUEST', 'signal_agent_segment_id is required: this is a signals agent.', {
         field: rowField(row, 'signal_agent_segment_id'),
+        suggestion:
+          'Send the signal_agent_segment_id of the activation, as list_tasks or get_signals gave it.',
       })
     }
     const found = await findOwnAccount(principal, usage.account, store.accounts, rowField(row, 'account'))
@@ -136,7 +138,10 @@ export function createReportUsage(options: ReportUsageOptions) {
     async function plan(): Promise<Plan | ActivationAnswer> {
       if (Date.parse(request.reporting_period.start) > Date.parse(request.reporting_period.end)) {
         const message = 'reporting_period.start must not be after reporting_period.end.'
-        return refuse('INVALID_REQUEST', message, { field: 'reporting_period.start' })
+        return refuse('INVALID_REQUEST', message, {
+          field: 'reporting_period.start',
+          suggestion: 'Send the earlier moment as start and the later one as end.',
+        })
       }
       const { rows, errors } = await placed(new Set())
       if (rows.length === 0) return said({ accepted: 0, pending: 0, refused: count, errors })

@@ -173,6 +173,7 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
     if (offset === undefined) {
       return refuse('INVALID_REQUEST', 'This cursor is not one of list_tasks.', {
         field: 'pagination.cursor',
+        suggestion: 'Restart from the first page, without a cursor.',
       })
     }
     const found =

@@ -85,6 +85,7 @@ export function partOutcome(delivered: Delivered): PartOutcome {
   const told = errors.map(({ at, field, code }) =>
     adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
       field: rowField(call.rows[at] ?? 0, field),
+      suggestion: 'See details.upstream_code; mend the row and report it under a new idempotency_key.',
       details: { upstream: call.agentUrl, upstream_code: code },
     }),
   )

@@ -24,6 +24,7 @@ export type WarningCode =
   | 'PRICING_UNAVAILABLE'
   | 'STALE_DATA'
   | 'UNKNOWN_FILTER'
+  | 'REFERENCE_NOT_FOUND'
   | 'QUESTION_CUT'
 
 /** One violated rule: where (RFC 6901), what, and the schema keyword behind it. */

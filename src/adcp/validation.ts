@@ -7,12 +7,16 @@ import type { Static, TSchema } from '@sinclair/typebox'
 import type { ErrorObject } from 'ajv'
 import { createChecks } from './checks.js'
 import { type AdcpError, adcpError, type Issue } from './error.js'
+import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
 
 const MAX_ISSUES = 16 // enough to mend a request with; a hostile one has thousands
 
-const check = createChecks({ allErrors: true })
+const check = createChecks({ allErrors: true, verbose: true })
 
-export type Checked<S extends TSchema> = { ok: true; value: Static<S> } | { ok: false; issues: Issue[] }
+/** A violated rule, and what to send instead: `suggestion` goes to the error, not into its issues. */
+export type Violation = Issue & { suggestion: string }
+
+export type Checked<S extends TSchema> = { ok: true; value: Static<S> } | { ok: false; issues: Violation[] }
 
 /** `issues[0]` in the form that `field` has: `/signals/0/name` -> `signals[0].name` (docs/protocol.md#envelope). */
 export function fieldOf(pointer: string): string {
@@ -22,14 +26,6 @@ export function fieldOf(pointer: string): string {
     .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
     .map((part, at) => (/^\d+$/.test(part) ? `[${part}]` : at === 0 ? part : `.${part}`))
     .join('')
-}
-
-function words({ keyword, params, message }: ErrorObject): string {
-  if (keyword === 'required') return 'is required'
-  if (keyword === 'additionalProperties') return 'is not known here'
-  if (keyword === 'const') return `must be ${JSON.stringify(params.allowedValue)}`
-  if (keyword === 'pattern') return 'does not have the form this field has'
-  return message ?? 'is not valid'
 }
 
 function pointerOf(error: ErrorObject): string {
@@ -54,10 +50,14 @@ function unionErrors(union: ErrorObject, inside: ErrorObject[]): ErrorObject[] {
   const tags = inside.filter((error) => error.keyword === 'const')
   const at = tags[0]?.instancePath
   if (at === undefined || !tags.every((tag) => tag.instancePath === at)) {
-    return [{ ...union, message: 'has none of the shapes this field can have' }]
+    return [{ ...union, message: `must be one of: ${unionWords(union.schema as object[])}` }]
   }
   const allowed = tags.map((tag) => String(tag.params.allowedValue)).join(', ')
-  return [{ ...union, instancePath: at, keyword: 'enum', message: `must be one of: ${allowed}` }]
+  const data = tags[0]?.data
+  const params = { allowedValues: tags.map((tag) => tag.params.allowedValue) }
+  return [
+    { ...union, instancePath: at, keyword: 'enum', message: `must be one of: ${allowed}`, params, data },
+  ]
 }
 
 function meaningful(errors: ErrorObject[]): ErrorObject[] {
@@ -81,19 +81,23 @@ export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => 
     if (conforms(value)) return { ok: true, value }
     const issues = meaningful([...errors()])
       .slice(0, MAX_ISSUES)
-      .map((error) => ({ pointer: pointerOf(error), message: words(error), keyword: error.keyword }))
+      .map((error) => {
+        const pointer = pointerOf(error)
+        const suggestion = issueSuggestion(error, fieldOf(pointer))
+        return { pointer, message: issueMessage(error), keyword: error.keyword, suggestion }
+      })
     return { ok: false, issues }
   }
 }
 
-/** INVALID_REQUEST for one or more violated rules; `field` is the first of them. */
-export function invalidRequest(issues: readonly Issue[], suggestion?: string): AdcpError {
-  const [first] = issues
+/** INVALID_REQUEST for one or more violated rules; `field` and `suggestion` are the first one's. */
+export function invalidRequest(violations: readonly Violation[]): AdcpError {
+  const [first] = violations
   const field = first && fieldOf(first.pointer)
   const what = first ? `${field || 'The request'} ${first.message}.` : 'The request is not valid.'
   return adcpError('INVALID_REQUEST', what, {
     ...(field ? { field } : {}),
-    ...(suggestion ? { suggestion } : {}),
-    issues: [...issues],
+    ...(first && { suggestion: first.suggestion }),
+    issues: violations.map(({ pointer, message, keyword }) => ({ pointer, message, keyword })),
   })
 }

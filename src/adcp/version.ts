@@ -17,27 +17,33 @@ function parse(pin: string): Parsed | undefined {
     : undefined
 }
 
-function notAbove(release: Release, pin: Parsed): boolean {
-  const minor = Number(release.slice(release.indexOf('.') + 1))
-  return minor < pin.minor || (minor === pin.minor && !pin.prerelease)
-}
+const minorOf = (release: Release) => Number(release.slice(release.indexOf('.') + 1))
 
-function unsupported(): AdcpError {
-  return adcpError('VERSION_UNSUPPORTED', `This agent speaks AdCP ${RELEASES.join(' and ')}.`, {
-    field: 'adcp_version',
-    suggestion: 'Send adcp_version as one of details.supported_versions, or leave it out.',
-    details: { supported_versions: [...RELEASES] },
+function unsupported(field: 'adcp_version' | 'adcp_major_version', why: string, pin: VersionPin): AdcpError {
+  return adcpError('VERSION_UNSUPPORTED', `This agent speaks AdCP ${RELEASES.join(' and ')}: ${why}.`, {
+    field,
+    suggestion: 'Send adcp_version as one of details.supported_versions, or leave both pins out.',
+    details: { supported_versions: [...RELEASES], supported_majors: [MAJOR], ...pin },
   })
 }
 
 /**
- * The highest of our releases that is not above the pin, within its major; the latest when nothing is pinned.
- * A pin below all of ours (a pre-release of our first) is served by the first. Another major is refused.
+ * The highest of our releases that is not above the pin, within its major; the latest when nothing is pinned. Refused:
+ * another major, a pin below all of ours, two pins of different majors, and a prerelease, which matches only itself.
  */
 export function negotiate(pin: VersionPin): Release | AdcpError {
-  if (pin.adcp_major_version !== undefined && pin.adcp_major_version !== MAJOR) return unsupported()
-  if (pin.adcp_version === undefined) return LATEST
-  const parsed = parse(pin.adcp_version)
-  if (parsed?.major !== MAJOR) return unsupported()
-  return RELEASES.findLast((release) => notAbove(release, parsed)) ?? RELEASES[0]
+  const { adcp_version: version, adcp_major_version: major } = pin
+  const parsed = version === undefined ? undefined : parse(version)
+  if (major !== undefined && parsed && parsed.major !== major) {
+    return unsupported('adcp_major_version', 'the two pins name different majors', pin)
+  }
+  if (major !== undefined && major !== MAJOR) {
+    return unsupported('adcp_major_version', `it has no major ${major}`, pin)
+  }
+  if (version === undefined) return LATEST
+  if (parsed?.major !== MAJOR) return unsupported('adcp_version', 'the pin is of another major', pin)
+  if (parsed.prerelease)
+    return unsupported('adcp_version', 'a prerelease is not served as another release', pin)
+  const release = RELEASES.findLast((one) => minorOf(one) <= parsed.minor)
+  return release ?? unsupported('adcp_version', 'the pin is below all of them', pin)
 }

@@ -4,6 +4,7 @@
  * error.
  */
 
+import type { AdcpWarning } from '../adcp/error.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { cursorOf, type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -17,6 +18,8 @@ import { gatherFindings } from './findings.js'
 import { anchorsOf } from './hits.js'
 import type { Learned } from './learned.js'
 import { createGate } from './page.js'
+
+const MOST_NAMED = 10 // references in one sentence
 
 export type LookupOptions = {
   feed: Pick<Feed, 'see'>
@@ -39,6 +42,31 @@ function handlesOf(ref: SignalRef): string[] {
   return [signalHandle(identityKey({ kind: 'source', agentUrl, id: ref.signal_id })), ref.signal_id]
 }
 
+/** Says which references found nothing, by their places; what is not there and what is left out look alike. */
+function missingWarnings(
+  refs: readonly SignalRef[],
+  isMissing: (ref: SignalRef) => boolean,
+  { signal_refs: current = [] }: GetSignalsRequest,
+): AdcpWarning[] {
+  const fieldAt = (at: number) =>
+    at < current.length ? `signal_refs[${at}]` : `signal_ids[${at - current.length}]`
+  const places = refs.flatMap((ref, at) => (isMissing(ref) ? [fieldAt(at)] : []))
+  const [first] = places
+  if (first === undefined) return []
+  const more = places.length - MOST_NAMED
+  const named = `${places.slice(0, MOST_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+  return [
+    {
+      code: 'REFERENCE_NOT_FOUND',
+      severity: 'warning',
+      message: `Nothing was found for ${named}: not in the feed, or left out by the request.`,
+      field: first,
+      suggestion:
+        'Take references from a current answer of get_signals; filters, destinations and countries hold for them too.',
+    },
+  ]
+}
+
 export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
   return async function lookup(input: GetSignalsRequest, reader: Reader): Promise<AnswerPage | Refused> {
     const cursor = cursorOf(input)
@@ -55,7 +83,10 @@ export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
     if (!seen) return NOT_READY
     const { ground } = gatherFindings(seen.snapshot, slices, judge())
     const passes = createGate(ground, seen.entries, { criteria: seen.criteria, reader })
-    return pages.first(ground, anchorsOf(ground, refs).filter(passes), input, reader)
+    const page = pages.first(ground, anchorsOf(ground, refs).filter(passes), input, reader)
+    if (page.kind === 'refused') return page
+    const isMissing = (ref: SignalRef) => !anchorsOf(ground, [ref]).some(passes)
+    return { ...page, warnings: [...page.warnings, ...missingWarnings(refs, isMissing, input)] }
   }
 }
 

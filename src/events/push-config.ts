@@ -3,8 +3,8 @@
  * honoured is refused when it is sent, never accepted in silence (specification, `push_notification_config`).
  */
 import { type Static, Type } from '@sinclair/typebox'
-import { type AdcpError, adcpError } from '../adcp/error.js'
-import { compileCheck } from '../adcp/validation.js'
+import type { AdcpError } from '../adcp/error.js'
+import { compileCheck, invalidRequest, type Violation } from '../adcp/validation.js'
 import type { SendFailure } from '../net/send.js'
 
 export const PushConfig = Type.Object({
@@ -29,11 +29,11 @@ export type PushConfig = Static<typeof PushConfig>
 const FIELD = 'push_notification_config'
 const check = compileCheck(PushConfig)
 
-function refused(member: string, message: string, suggestion?: string): AdcpError {
-  return adcpError('INVALID_REQUEST', message, {
-    field: member === '' ? FIELD : `${FIELD}.${member}`,
-    ...(suggestion !== undefined && { suggestion }),
-  })
+/** Under the member of the request that it stands in. */
+function refused(violations: readonly Violation[]): { refused: AdcpError } {
+  return {
+    refused: invalidRequest(violations.map((one) => ({ ...one, pointer: `/${FIELD}${one.pointer}` }))),
+  }
 }
 
 export type PushRules = {
@@ -43,36 +43,42 @@ export type PushRules = {
   unreachable(url: string): Promise<SendFailure | undefined>
 }
 
-/** The configuration as it will be honoured, or why it cannot be. */
+/** What is wrong with a url or credentials that have the right form, all of it at once. */
+async function objections(
+  { url: target, authentication }: PushConfig,
+  rules: PushRules,
+): Promise<Violation[]> {
+  const found: Violation[] = []
+  const object = (pointer: string, message: string, suggestion: string) =>
+    found.push({ pointer, message, keyword: 'not', suggestion })
+  const url = new URL(target)
+  if (url.username !== '' || url.password !== '' || url.hash !== '') {
+    object(
+      '/url',
+      'must have neither credentials nor a fragment',
+      'Send the url without them; use authentication.',
+    )
+  }
+  if (!authentication && !rules.signs) {
+    const suggestion = 'Send authentication with the scheme HMAC-SHA256 or Bearer.'
+    object('/authentication', 'is needed: this agent has no webhook signing key', suggestion)
+  }
+  if (authentication?.schemes[0] === 'Bearer' && /[^\x21-\x7e]/.test(authentication.credentials)) {
+    object('/authentication/credentials', 'cannot stand in a header', 'Send printable ASCII without spaces.')
+  }
+  if ((await rules.unreachable(target)) !== undefined) {
+    object('/url', 'cannot be reached from here', 'Give a public https url.')
+  }
+  return found
+}
+
+/** The configuration as it will be honoured, or everything that is wrong with it. */
 export async function readPushConfig(
   value: unknown,
-  { signs, unreachable }: PushRules,
+  rules: PushRules,
 ): Promise<PushConfig | { refused: AdcpError }> {
   const checked = check(value)
-  if (!checked.ok) {
-    const [issue] = checked.issues
-    const member = issue?.pointer.slice(1).replaceAll('/', '.') ?? ''
-    return { refused: refused(member, issue?.message ?? 'is not valid') }
-  }
-  const config = checked.value
-  const url = new URL(config.url)
-  if (url.username !== '' || url.password !== '' || url.hash !== '') {
-    return { refused: refused('url', 'must have neither credentials nor a fragment') }
-  }
-  if (!config.authentication && !signs) {
-    const suggestion = 'Send authentication with the scheme HMAC-SHA256 or Bearer.'
-    return {
-      refused: refused('authentication', 'is needed: this agent has no webhook signing key', suggestion),
-    }
-  }
-  if (
-    config.authentication?.schemes[0] === 'Bearer' &&
-    /[^\x21-\x7e]/.test(config.authentication.credentials)
-  ) {
-    return { refused: refused('authentication.credentials', 'cannot stand in a header') }
-  }
-  if ((await unreachable(config.url)) !== undefined) {
-    return { refused: refused('url', 'cannot be reached from here', 'Give a public https url.') }
-  }
-  return config
+  if (!checked.ok) return refused(checked.issues)
+  const found = await objections(checked.value, rules)
+  return found.length > 0 ? refused(found) : checked.value
 }

@@ -24,12 +24,12 @@ test('a union is told of by its tag, not by every branch', (t) => {
   t.same(issues({ mode: 'c' }), ['/mode must be one of: a, b'])
   t.same(issues({ refs: [{ scope: 'x' }] }), ['/refs/0/id is required'])
   t.same(issues({ refs: [{ scope: 'z', id: '1' }] }), ['/refs/0/scope must be one of: x, y'])
-  t.same(issues({ refs: ['text'] }), ['/refs/0 has none of the shapes this field can have'])
+  t.same(issues({ refs: ['text'] }), ['/refs/0 must be one of: {scope, id} or {scope, url}'])
   t.same(issues({ refs: [{ scope: 'x', id: '1' }, { scope: 'y' }], size: 0 }), [
-    '/size must be >= 1',
+    '/size must be at least 1',
     '/refs/1/url is required',
   ])
-  t.same(issues('text'), [' must be object'])
+  t.same(issues('text'), [' must be an object'])
   t.end()
 })
 
@@ -38,7 +38,11 @@ test('a pointer becomes a field in the protocol form', (t) => {
   t.equal(fieldOf('/signals/0/name'), 'signals[0].name')
   t.equal(fieldOf('/a~1b/c~0d'), 'a/b.c~d')
   t.equal(fieldOf(''), '')
-  t.equal('field' in invalidRequest([{ pointer: '', message: 'must be an object', keyword: 'type' }]), false)
+  t.equal(
+    'field' in
+      invalidRequest([{ pointer: '', message: 'must be an object', keyword: 'type', suggestion: '' }]),
+    false,
+  )
   t.end()
 })
 

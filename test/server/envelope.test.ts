@@ -67,7 +67,7 @@ test('a client of before 2025-06-18 finds the payload as JSON in the text, equal
 test('a client of today finds a summary in the text, and the error as JSON', async (t) => {
   const { post } = await startServer(t)
   const ok = (await post('/mcp', bodyWith('{}'), headers)).json.result
-  t.equal(ok.content[0].text, ok.structuredContent.message)
+  t.ok(ok.content[0].text.startsWith(`${ok.structuredContent.message}\n`))
   t.notOk('isError' in ok)
   const bad = (await post('/mcp', bodyWith('{}', 'get_signals', '"discovery_mode":"x"'), headers)).json.result
   t.equal(bad.isError, true)
@@ -83,15 +83,25 @@ test('the release that is served follows the pin', async (t) => {
   t.equal(await served({}), '3.1')
   t.equal(await served({ adcp_version: '3.1' }), '3.1')
   t.equal(await served({ adcp_version: '3.9' }), '3.1')
-  t.equal(await served({ adcp_version: '3.0' }), 'not told')
-  t.equal(await served({ adcp_version: '3.1-beta.2' }), 'not told')
+  t.equal(await served({ adcp_version: '3.0' }), '3.0')
+  t.equal(await served({ adcp_version: '3.1-beta.2' }), 'VERSION_UNSUPPORTED', 'a prerelease is only itself')
+  t.equal(await served({ adcp_version: '3.2-beta.5' }), 'VERSION_UNSUPPORTED')
   t.equal(await served({ adcp_version: '4.0' }), 'VERSION_UNSUPPORTED')
   t.equal(await served({ adcp_version: '2.5' }), 'VERSION_UNSUPPORTED')
   t.equal(await served({ adcp_major_version: 3 }), '3.1')
   t.equal(await served({ adcp_major_version: 2 }), 'VERSION_UNSUPPORTED')
   t.equal(await served({ adcp_version: '3.1', adcp_major_version: 4 }), 'VERSION_UNSUPPORTED')
   const { adcp_error } = await call('get_signals', { adcp_version: '4.0' })
-  t.same(adcp_error.details, { supported_versions: ['3.0', '3.1'] })
+  t.same(adcp_error.details, {
+    supported_versions: ['3.0', '3.1'],
+    supported_majors: [3],
+    adcp_version: '4.0',
+  })
+  const contradiction = await call('get_signals', { adcp_version: '3.1', adcp_major_version: 2 })
+  t.match(contradiction.adcp_error, {
+    field: 'adcp_major_version',
+    message: /two pins name different majors/,
+  })
 })
 
 test('context_id: the given one goes on; else a caller has one of its own, so equal questions get equal bytes', async (t) => {

@@ -15,6 +15,12 @@ function oneOf<const T extends string>(...values: readonly T[]) {
   return Type.Union(values.map((value) => Type.Literal(value)) as TLiteral<T>[])
 }
 
+/** enums/task-status */
+const Status = oneOf(
+  ...['submitted', 'working', 'input-required', 'completed', 'canceled', 'failed', 'rejected'],
+  ...['auth-required', 'unknown'],
+)
+
 export const GetTaskStatusRequest = Type.Object({
   ...requestEnvelope,
   task_id: TaskId,
@@ -31,8 +37,8 @@ export const ListTasksRequest = Type.Object({
     Type.Object({
       protocol: Type.Optional(Word),
       protocols: Type.Optional(Words),
-      status: Type.Optional(Word),
-      statuses: Type.Optional(Words),
+      status: Type.Optional(Status),
+      statuses: Type.Optional(Type.Array(Status, { minItems: 1, maxItems: 32 })),
       task_type: Type.Optional(Word),
       task_types: Type.Optional(Words),
       created_after: Type.Optional(Instant),

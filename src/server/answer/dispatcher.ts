@@ -117,7 +117,14 @@ export function createDispatcher(options: DispatcherOptions) {
     if (!isRecord(input)) {
       return {
         kind: 'refused',
-        error: invalidRequest([{ pointer: '', message: 'must be an object', keyword: 'type' }]),
+        error: invalidRequest([
+          {
+            pointer: '',
+            message: 'must be an object',
+            keyword: 'type',
+            suggestion: 'Send the arguments of the task as a JSON object.',
+          },
+        ]),
       }
     }
     return undefined

@@ -46,10 +46,8 @@ function members(fields: Readonly<Record<string, unknown>>): string {
 }
 
 function opening(status: string, message: string, { release, contextId }: Envelope): string {
-  // A 3.0 client does not know the field (docs/protocol.md#versions).
-  const version = release === '3.0' ? '' : `,"adcp_version":"${release}"`
   const names = `"message":${JSON.stringify(message)},"context_id":${JSON.stringify(contextId)}`
-  return `{"status":"${status}",${names}${version}`
+  return `{"status":"${status}",${names},"adcp_version":"${release}"`
 }
 
 function closing({ context }: Envelope): string {

@@ -2,7 +2,7 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
-import type { AdcpError, Issue } from '../../adcp/error.js'
+import type { AdcpError } from '../../adcp/error.js'
 import {
   cursorOf,
   GetSignalsRequest,
@@ -11,7 +11,7 @@ import {
   selectionOf,
 } from '../../adcp/requests/get-signals.js'
 import { GetSignalsResponse } from '../../adcp/responses.js'
-import { invalidRequest } from '../../adcp/validation.js'
+import { invalidRequest, type Violation } from '../../adcp/validation.js'
 import type { AnswerPage } from '../../briefs/answer-pages.js'
 import type { Lookup } from '../../briefs/lookup.js'
 import { staleWarnings } from '../../briefs/stale-warning.js'
@@ -22,6 +22,9 @@ import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
+const NARROW =
+  'Leave it out and narrow with filters, destinations and countries, or leave discovery_mode out to search.'
+const NO_TOKENS = 'Leave it out, or send discovery_mode "wholesale".'
 const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 
 export type SignalsFeed = {
@@ -49,14 +52,19 @@ export type GetSignalsOptions = {
   declaredAccounts?: DeclaredAccounts
 }
 
-function forbidden(names: readonly string[], input: object, message: string): Issue[] {
+function forbidden(
+  names: readonly string[],
+  input: object,
+  message: string,
+  suggestion: string,
+): Violation[] {
   return names
     .filter((name) => (input as Record<string, unknown>)[name] !== undefined)
-    .map((name) => ({ pointer: `/${name}`, message, keyword: 'not' }))
+    .map((name) => ({ pointer: `/${name}`, message, keyword: 'not', suggestion }))
 }
 
 /** The rules between fields (specification, "Errors", "Operation by combination"). */
-function violations(input: GetSignalsRequest): Issue[] {
+function violations(input: GetSignalsRequest): Violation[] {
   const pricingAlone =
     input.if_pricing_version !== undefined && input.if_wholesale_feed_version === undefined
       ? [
@@ -64,11 +72,12 @@ function violations(input: GetSignalsRequest): Issue[] {
             pointer: '/if_pricing_version',
             message: 'must be sent together with if_wholesale_feed_version',
             keyword: 'dependencies',
+            suggestion: 'Send both tokens of your copy, or only if_wholesale_feed_version.',
           },
         ]
       : []
   if (input.discovery_mode === 'wholesale') {
-    return [...forbidden(LOOKUPS, input, 'must not be sent in wholesale mode'), ...pricingAlone]
+    return [...forbidden(LOOKUPS, input, 'must not be sent in wholesale mode', NARROW), ...pricingAlone]
   }
   const nothingAsked = LOOKUPS.every((name) => input[name] === undefined)
     ? [
@@ -76,10 +85,15 @@ function violations(input: GetSignalsRequest): Issue[] {
           pointer: '/signal_spec',
           message: 'is required in brief mode when signal_refs is absent',
           keyword: 'required',
+          suggestion:
+            'Send signal_spec or signal_refs, or discovery_mode "wholesale" to walk the whole feed.',
         },
       ]
     : []
-  return [...forbidden(TOKENS, input, 'is only valid when discovery_mode is wholesale'), ...nothingAsked]
+  return [
+    ...forbidden(TOKENS, input, 'is only valid when discovery_mode is wholesale', NO_TOKENS),
+    ...nothingAsked,
+  ]
 }
 
 function wholesaleQuery(input: GetSignalsRequest): WholesaleQuery {

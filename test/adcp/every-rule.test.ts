@@ -1,0 +1,150 @@
+/** Every rule of every request schema is refused with a field, an expectation in plain words and a suggestion. */
+import type { TSchema } from '@sinclair/typebox'
+import { test } from 'tap'
+import * as accounts from '../../src/adcp/requests/account-requests.js'
+import { ActivateSignalRequest } from '../../src/adcp/requests/activate-signal.js'
+import { CapabilitiesRequest } from '../../src/adcp/requests/capabilities.js'
+import { GetSignalsRequest } from '../../src/adcp/requests/get-signals.js'
+import { ReportUsageRequest } from '../../src/adcp/requests/report-usage.js'
+import { GetTaskStatusRequest, ListTasksRequest } from '../../src/adcp/requests/task-requests.js'
+import { compileCheck, invalidRequest } from '../../src/adcp/validation.js'
+import { PushConfig } from '../../src/events/push-config.js'
+
+const REQUESTS: Record<string, TSchema> = {
+  CapabilitiesRequest,
+  GetSignalsRequest,
+  ActivateSignalRequest,
+  GetTaskStatusRequest,
+  ListTasksRequest,
+  ListAccountsRequest: accounts.ListAccountsRequest,
+  SyncAccountsRequest: accounts.SyncAccountsRequest,
+  ReportUsageRequest,
+  PushConfig,
+}
+
+type Json = { [name: string]: unknown }
+type Node = {
+  type?: string
+  const?: unknown
+  enum?: unknown[]
+  pattern?: string
+  format?: string
+  minLength?: number
+  maxLength?: number
+  minItems?: number
+  maxItems?: number
+  minimum?: number
+  maximum?: number
+  exclusiveMinimum?: number
+  uniqueItems?: boolean
+  additionalProperties?: unknown
+  required?: string[]
+  properties?: Record<string, Node>
+  items?: Node
+  anyOf?: Node[]
+}
+
+const SAMPLES = ['DE', 'USD', 'acme.example', '3.1', 'abcdefghijklmnop', 'https://acme.example/']
+
+/** A value that the schema takes, with as little in it as may be. */
+function sample(node: Node): unknown {
+  if (node.anyOf) return sample(node.anyOf[0] as Node)
+  if (node.const !== undefined) return node.const
+  if (node.enum) return node.enum[0]
+  if (node.type === 'object') {
+    const { required = [], properties = {} } = node
+    return Object.fromEntries(required.map((name) => [name, sample(properties[name] as Node)]))
+  }
+  if (node.type === 'array')
+    return Array.from({ length: node.minItems ?? 0 }, () => sample(node.items as Node))
+  if (node.type === 'boolean') return true
+  if (node.type === 'integer' || node.type === 'number') return node.minimum ?? 1
+  if (node.format === 'date-time') return '2026-03-01T00:00:00Z'
+  if (node.format === 'uri') return 'https://acme.example/'
+  if (node.pattern) return SAMPLES.find((one) => new RegExp(node.pattern as string).test(one))
+  return 'x'.repeat(Math.max(1, node.minLength ?? 1))
+}
+
+/** Values that each break one rule of the node, with what stands around them valid. */
+function* broken(node: Node): Generator<{ rule: string; value: unknown }> {
+  if (node.anyOf) {
+    yield { rule: 'anyOf', value: 12.5 }
+    for (const branch of node.anyOf) {
+      for (const one of broken(branch)) if (typeof one.value === 'object' && one.value !== null) yield one
+    }
+    return
+  }
+  if (node.type && node.const === undefined) yield { rule: 'type', value: node.type === 'object' ? 'x' : {} }
+  if (node.pattern) yield { rule: 'pattern', value: node.pattern === '\\S' ? '  ' : '\u0000 é' }
+  if (node.format) yield { rule: 'format', value: 'x x' }
+  if (node.minLength && !node.pattern) yield { rule: 'minLength', value: '' }
+  if (node.maxLength && !node.pattern && !node.format)
+    yield { rule: 'maxLength', value: 'x'.repeat(node.maxLength + 1) }
+  if (node.minimum !== undefined) yield { rule: 'minimum', value: node.minimum - 1 }
+  if (node.maximum !== undefined) yield { rule: 'maximum', value: node.maximum + 1 }
+  if (node.enum) yield { rule: 'enum', value: 'no such word' }
+  if (node.type === 'array' && node.items) {
+    const { items } = node
+    const one = sample(items)
+    if (node.minItems) yield { rule: 'minItems', value: [] }
+    if (node.maxItems && node.maxItems <= 1_000 && !node.uniqueItems) {
+      yield { rule: 'maxItems', value: Array.from({ length: node.maxItems + 1 }, () => one) }
+    }
+    if (node.uniqueItems) yield { rule: 'uniqueItems', value: [one, one] }
+    for (const { rule, value } of broken(items)) yield { rule: `[] ${rule}`, value: [value] }
+  }
+  if (node.type !== 'object') return
+  const whole = sample(node) as Json
+  for (const name of node.required ?? []) {
+    const { [name]: _, ...rest } = whole
+    yield { rule: `${name} required`, value: rest }
+  }
+  if (node.additionalProperties === false)
+    yield { rule: 'additionalProperties', value: { ...whole, surprise: 1 } }
+  for (const [name, member] of Object.entries(node.properties ?? {})) {
+    for (const { rule, value } of broken(member))
+      yield { rule: `${name} ${rule}`, value: { ...whole, [name]: value } }
+  }
+}
+
+const UNHELPFUL =
+  /must match|does not have the form|none of the shapes|another value|in the form that|NOT|undefined|\[object/
+
+for (const [name, schema] of Object.entries(REQUESTS)) {
+  test(name, (t) => {
+    const check = compileCheck(schema)
+    let rules = 0
+    for (const { rule, value } of broken(schema as Node)) {
+      const checked = check(value)
+      if (checked.ok) continue // another branch of a union takes it
+      rules += 1
+      const error = invalidRequest(checked.issues)
+      const said = `${rule}: ${JSON.stringify(error)}`
+      if (typeof value === 'object' && rule !== 'type') t.ok(error.field, said)
+      t.ok(error.suggestion && error.suggestion.length > 8, said)
+      t.notMatch(`${error.message} ${error.suggestion}`, UNHELPFUL, rule)
+      t.match(error.message, /(must|is required|is not known here)/)
+    }
+    t.comment(`${rules} rules`)
+    t.ok(rules > 5)
+    t.end()
+  })
+}
+
+test('near misses are named from the closed set, and no value of the request is', (t) => {
+  const check = compileCheck(GetSignalsRequest)
+  const suggestionOf = (request: object) => {
+    const checked = check(request)
+    return checked.ok ? 'accepted' : (invalidRequest(checked.issues).suggestion ?? '')
+  }
+  t.equal(suggestionOf({ discovery_mode: 'wholsale' }), 'Did you mean "wholesale"?')
+  t.equal(suggestionOf({ fields: ['pricing_option'] }), 'Did you mean "pricing_options"?')
+  t.match(suggestionOf({ countries: ['de'] }), /two capital letters .*such as DE/)
+  t.notMatch(suggestionOf({ discovery_mode: '<script>' }), /script/)
+  const tasks = compileCheck(ListTasksRequest)({ filters: { status: 'complete' } })
+  t.match(tasks.ok ? {} : invalidRequest(tasks.issues), {
+    field: 'filters.status',
+    suggestion: 'Did you mean "completed"?',
+  })
+  t.end()
+})
