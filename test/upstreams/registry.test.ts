@@ -1,9 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
-import { readListing } from '../../src/upstreams/roster/registry.js'
+import { readListing } from '../../src/upstreams/roster/listing.js'
+import { createRegistry } from '../../src/upstreams/roster/registry.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, rows, tempFolder, until } from '../support/upstream-world.js'
+import {
+  configOf,
+  loopbackEgress,
+  openUpstreams,
+  rows,
+  tempFolder,
+  until,
+} from '../support/upstream-world.js'
 
 const REGISTRY = '../shared/adcp/registry'
 type Test = { teardown(task: () => unknown): void }
@@ -167,3 +175,25 @@ for (const file of files) {
     t.same(listing?.diagnostics, [])
   })
 }
+
+test('a registry of ten thousand agents is read whole, one of sixteen million elements not at all', async (t) => {
+  const records = Array.from({ length: 10_000 }, (_, at) =>
+    record(`https://a${at}.example/mcp`, {
+      capabilities: { tools: Array.from({ length: 20 }, () => ({ name: 'x' })) },
+    }),
+  )
+  const bodies = [JSON.stringify({ agents: records }), `{"agents":[1${',1'.repeat(8_000_000)}]}`]
+  const server = await startHttp((_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(bodies.shift())
+  }, '')
+  t.teardown(server.close)
+  const registry = createRegistry({
+    send: loopbackEgress(t).send,
+    url: server.url,
+    headers: {},
+    now: Date.now,
+  })
+  const whole = await registry.fetch(undefined)
+  t.equal(whole.kind === 'listed' && whole.listing.records.length, 10_000)
+  t.match(await registry.fetch(undefined), { kind: 'failed', reason: 'protocol_error' })
+})

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { RegistryRecord } from '../../src/upstreams/roster/registry.js'
+import type { RegistryRecord } from '../../src/upstreams/roster/listing.js'
 import { makeRoster, type RosterPolicy } from '../../src/upstreams/roster/roster.js'
 
 const record = (url: string, more: Partial<RegistryRecord> = {}): RegistryRecord => ({

@@ -20,6 +20,7 @@ const TIMEOUT_MS = 15_000
 const MAX_BYTES = 32 * 1024 * 1024
 const MAX_CACHED_BYTES = 64 * 1024 * 1024
 const MAX_QUESTIONS = 200
+const MAX_VALUES = 2_000_000
 const MAX_RECORDS = 10_000
 const CONCURRENCY = 4
 
@@ -45,7 +46,7 @@ type Answer = { listed: readonly Listed[]; freshMs: number; bytes: number; etag?
 
 /** Undefined when it is no listing: the registry counts as silent. */
 function readAnswer(body: Uint8Array): Pick<Answer, 'listed' | 'freshMs'> | undefined {
-  const listing = tryParseJson(body)
+  const listing = tryParseJson(body, MAX_VALUES)
   if (!isRecord(listing) || !Array.isArray(listing.agents)) return undefined
   const listed = listing.agents.slice(0, MAX_RECORDS).flatMap((raw) => readListed(raw) ?? [])
   return { listed, freshMs: listing.incomplete === undefined ? FRESH_MS : PARTIAL_FRESH_MS }

@@ -4,6 +4,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { createPool } from '../../threads/pool.js'
+import { readListingBytes } from '../roster/listing.js'
 import type { MessageKind } from './event-stream.js'
 import { holdsResponse, type Reading, type ReadingJob, readMessages } from './reading.js'
 
@@ -12,7 +13,10 @@ const MOST_THREADS = 4
 const HEAP_MB = 512
 const JOB_MS = 20_000
 
-const pool = createPool<ReadingJob, Reading>({
+type RegistryListing = ReturnType<typeof readListingBytes>
+export type Job = ReadingJob | { registry: Uint8Array }
+
+const pool = createPool<Job, Reading | RegistryListing>({
   code: new URL('./reading-worker.js', import.meta.url),
   size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
   heapMb: HEAP_MB,
@@ -43,13 +47,24 @@ export async function readReply(key: string, job: ReadingJob): Promise<Reading> 
   if (size <= SMALL_BYTES) return readMessages(job)
   const messages = job.messages.map(owned)
   try {
-    return await pool.run(
+    return (await pool.run(
       key,
       { ...job, messages },
       messages.map(({ buffer }) => buffer),
-    )
+    )) as Reading
   } catch (error) {
     // The thread died of this answer alone.
     return { kind: 'too_large', message: (error as Error).message }
+  }
+}
+
+/** A registry's listing out of what it answered; undefined when that is none. The body is given away. */
+export async function readRegistry(key: string, body: Uint8Array): Promise<RegistryListing> {
+  if (body.byteLength <= SMALL_BYTES) return readListingBytes(body)
+  const registry = owned(body)
+  try {
+    return (await pool.run(key, { registry }, [registry.buffer])) as RegistryListing
+  } catch {
+    return undefined // the thread died of it: nothing that can be read
   }
 }

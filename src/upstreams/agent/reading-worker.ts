@@ -1,11 +1,17 @@
-/** The thread that reads large answers. What it read is handed over, not copied. */
+/** The thread that reads large answers. Rows that it read are handed over, not copied. */
 import { parentPort } from 'node:worker_threads'
-import { type ReadingJob, readMessages } from './reading.js'
+import { readListingBytes } from '../roster/listing.js'
+import type { Job } from './reader.js'
+import { readMessages } from './reading.js'
 
 if (!parentPort) throw new Error('started outside of a thread')
 const port = parentPort
 
-port.on('message', (job: ReadingJob) => {
+port.on('message', (job: Job) => {
+  if ('registry' in job) {
+    port.postMessage(readListingBytes(job.registry))
+    return
+  }
   const reading = readMessages(job)
   const rows =
     reading.kind === 'answer' && reading.outcome.kind === 'answer' ? reading.outcome.rows : undefined

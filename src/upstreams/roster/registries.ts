@@ -8,7 +8,8 @@ import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../blobs.js'
 import type { UpstreamFailure } from '../status.js'
-import { createRegistry, type Listing, type RegistryOutcome, type RegistryRecord } from './registry.js'
+import type { Listing, RegistryRecord } from './listing.js'
+import { createRegistry, type RegistryOutcome } from './registry.js'
 
 const BLOB = 'roster'
 const GATHER_MS = 1_000 // several registries that change together change the roster once

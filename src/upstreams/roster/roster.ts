@@ -7,7 +7,7 @@ import { hash } from 'node:crypto'
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Auth } from '../agent/agent.js'
 import type { Protocol } from '../status.js'
-import { isItsPlace, type RegistryRecord } from './registry.js'
+import { isItsPlace, type RegistryRecord } from './listing.js'
 
 export type StaticUpstream = {
   id?: string
