@@ -3,8 +3,11 @@
  * 2 and 5): keys sorted, omitted and default values alike, lists as sets. Fields that the protocol may yet grow are
  * sets too, and take part although nothing filters by them.
  */
+
+import { isRecord } from '../adcp/json.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
+import { currencyNumber } from '../merge/pricing.js'
 import { digestText } from '../snapshot/digest.js'
 import type { Filters, Selection } from './query.js'
 
@@ -13,7 +16,7 @@ export type Criteria = {
   readonly types?: readonly string[]
   /** Lower case: names as in `data_provider`, or domains. */
   readonly providers?: readonly string[]
-  readonly maxCpm?: number
+  readonly maxCpm?: { readonly amount: number; readonly currency: number }
   readonly maxPercent?: number
   readonly minCoverage?: number
   readonly destinations?: readonly string[]
@@ -32,6 +35,9 @@ const KNOWN: ReadonlySet<string> = new Set([
   'min_coverage_percentage',
 ])
 
+/** What `max_cpm` is in when the request does not say. */
+const DEFAULT_CURRENCY = 'USD'
+const CURRENCY = /^[A-Z]{3}$/
 const LONGEST_TUPLE = 512 // a cache keeps tuples as keys: what a caller can send must not decide their size
 
 type Words = readonly string[] | undefined
@@ -67,9 +73,34 @@ function everyType(types: Words): Words {
   return types && SIGNAL_TYPES.every((type) => types.includes(type)) ? undefined : types
 }
 
+/** `max_cpm` names no currency in the protocol; `ext.tributary.currency` does. */
+function currencyOf({ ext }: Filters): string | undefined {
+  const named = isRecord(ext) && isRecord(ext.tributary) ? ext.tributary.currency : undefined
+  return typeof named === 'string' && CURRENCY.test(named) ? named : undefined
+}
+
+function maxCpmOf(filters: Filters): Criteria['maxCpm'] {
+  const amount = number(filters.max_cpm, () => false)
+  return amount === undefined
+    ? undefined
+    : { amount, currency: currencyNumber(currencyOf(filters) ?? DEFAULT_CURRENCY) }
+}
+
+/** Whether `ext` says nothing but the currency of `max_cpm`. */
+function isCurrencyOnly(filters: Filters): boolean {
+  const { max_cpm, ext } = filters
+  if (max_cpm === undefined || currencyOf(filters) === undefined) return false
+  return spelled(ext) === spelled({ tributary: { currency: currencyOf(filters) } })
+}
+
 function unknownFilters(filters: Filters): string[] {
   return Object.keys(filters)
-    .filter((name) => !KNOWN.has(name) && spelled(filters[name]) !== undefined)
+    .filter(
+      (name) =>
+        !KNOWN.has(name) &&
+        !(name === 'ext' && isCurrencyOnly(filters)) &&
+        spelled(filters[name]) !== undefined,
+    )
     .sort()
 }
 
@@ -78,7 +109,7 @@ function spell({ filters = {}, destinations, countries }: Selection): Criteria {
   const criteria = {
     types: everyType(set(filters.catalog_types)),
     providers: set(filters.data_providers, (name) => name.trim().toLowerCase()),
-    maxCpm: number(filters.max_cpm, () => false),
+    maxCpm: maxCpmOf(filters),
     maxPercent: number(filters.max_percent, (value) => value >= 100), // no option asks for more
     minCoverage: number(filters.min_coverage_percentage, (value) => value <= 0),
     // A malformed agent url is no destination of anyone: it stays in the tuple and matches nothing.

@@ -93,12 +93,14 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean)
       ofNarrowed: (narrowed) => passes(of(narrowed)),
     })
   // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
-  if (maxCpm !== undefined && seesPrices)
-    put(
-      facts.cpm,
-      ({ lowestCpm }) => lowestCpm,
-      (cpm) => !(cpm > maxCpm),
-    )
+  if (maxCpm && seesPrices) {
+    // What is priced in another currency, or in several, does not compare: it is not hidden.
+    const { amount, currency } = maxCpm
+    found.push({
+      ofEntry: (entry) => facts.currency[entry] !== currency || !((facts.cpm[entry] as number) > amount),
+      ofNarrowed: ({ lowestCpm, cpmCurrency }) => cpmCurrency !== currency || !(lowestCpm > amount),
+    })
+  }
   if (maxPercent !== undefined && seesPrices) {
     put(
       facts.percent,

@@ -65,3 +65,20 @@ export function lowest(options: readonly MergedOption[], model: 'cpm' | 'percent
   }
   return found
 }
+
+/** The currency of CPM prices as a number that a column holds: none, several, or one by its three letters. */
+export const NO_CURRENCY = 0
+export const SEVERAL_CURRENCIES = 1
+
+/** ISO 4217. */
+export function currencyNumber(code: string): number {
+  return [...code].reduce((sum, letter) => sum * 256 + letter.charCodeAt(0), 0)
+}
+
+/** What the CPM prices among the options are in. */
+export function cpmCurrency(options: readonly MergedOption[]): number {
+  const found = new Set(options.flatMap(({ option }) => (option.model === 'cpm' ? [option.currency] : [])))
+  const [only] = found
+  if (only === undefined) return NO_CURRENCY
+  return found.size > 1 ? SEVERAL_CURRENCIES : currencyNumber(only)
+}

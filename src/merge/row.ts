@@ -8,7 +8,7 @@ import type { Listing } from '../upstreams/rows/slice.js'
 import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
-import { lowest, type MergedOption, mergePricing } from './pricing.js'
+import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
 import type { Seller } from './provenance.js'
 
 /** What does not depend on who sells it where. */
@@ -45,6 +45,8 @@ export type Row = {
   /** NaN when no option has the model. */
   readonly lowestCpm: number
   readonly lowestPercent: number
+  /** What the CPM prices are in (merge/pricing.ts). */
+  readonly cpmCurrency: number
 }
 
 /** A signal may be used where one of its offers may. */
@@ -109,5 +111,6 @@ export function writeRow(description: Description, standing: readonly Standing[]
     coverage: coverage.percentage,
     lowestCpm: lowest(options, 'cpm'),
     lowestPercent: lowest(options, 'percent_of_media'),
+    cpmCurrency: cpmCurrency(options),
   }
 }

@@ -1,5 +1,6 @@
 /** Signals that were merged now, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
+import { NO_CURRENCY } from '../merge/pricing.js'
 import type { MergedSignal } from '../merge/signal.js'
 import { createColumn, createWords, f64, u8, u16, u32 } from './columns.js'
 import { WORDS } from './keys.js'
@@ -32,6 +33,7 @@ export function createDraft(expected: number) {
   const coverage = createColumn(f64, expected)
   const cpm = createColumn(f64, expected)
   const percent = createColumn(f64, expected)
+  const currency = createColumn(u32, expected)
   const deploymentsAt = createColumn(u32, expected + 1)
   const destination = createColumn(u32, expected)
   const deployed = createColumn(u32, expected * WORDS)
@@ -66,6 +68,7 @@ export function createDraft(expected: number) {
     coverage.push(signal?.coverage ?? Number.NaN)
     cpm.push(signal?.lowestCpm ?? Number.NaN)
     percent.push(signal?.lowestPercent ?? Number.NaN)
+    currency.push(signal?.cpmCurrency ?? NO_CURRENCY)
   }
 
   function pushOffers(offers: readonly OfferPlace[], signal?: MergedSignal): void {
@@ -132,6 +135,7 @@ export function createDraft(expected: number) {
         coverage: coverage.finish(),
         cpm: cpm.finish(),
         percent: percent.finish(),
+        currency: currency.finish(),
         providers: providers.list,
         domains: domains.list,
         countrySets: countrySets.list,

@@ -43,6 +43,8 @@ export type Facts = {
   readonly coverage: Float64Array
   readonly cpm: Float64Array
   readonly percent: Float64Array
+  /** What `cpm` is in (merge/pricing.ts). */
+  readonly currency: Uint32Array
   readonly providers: readonly string[]
   readonly domains: readonly string[]
   /** Comma-joined. */

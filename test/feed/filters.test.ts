@@ -55,6 +55,35 @@ for (const [rule, query, expected] of table) {
   })
 }
 
+test('max_cpm compares prices of one currency: others are neither hidden nor taken for equal', (t) => {
+  const priced = (id: string, prices: Record<string, number>) =>
+    listing(id, {
+      pricing_options: Object.entries(prices).map(([currency, price]) => ({
+        ...{ pricing_option_id: currency, model: 'cpm' as const, cpm: price, currency },
+      })),
+    })
+  const money = feedOf([
+    priced('yen', { JPY: 590 }),
+    priced('dollars', { USD: 9 }),
+    priced('cheap_yen', { JPY: 300 }),
+    priced('several', { JPY: 900, USD: 9 }),
+  ])
+  const found = (filters: object) => ids(ask(money, { filters: { ...filters } }).signals)
+  const currency = (code: unknown) => ({ ext: { tributary: { currency: code } } })
+  t.same(found({ max_cpm: 5 }), ['cheap_yen', 'several', 'yen'], 'dollars when nothing is said')
+  t.same(found({ max_cpm: 400, ...currency('JPY') }), ['cheap_yen', 'dollars', 'several'])
+  const usd = ask(money, { filters: { max_cpm: 5, ...currency('USD') } })
+  t.equal(
+    usd.feedVersion,
+    ask(money, { filters: { max_cpm: 5 } }).feedVersion,
+    'the default said is the default',
+  )
+  t.same(usd.warnings, [])
+  const wrong = ask(money, { filters: { max_cpm: 5, ...currency('yen') } })
+  t.match(wrong.warnings, [{ code: 'UNKNOWN_FILTER', field: 'filters.ext' }])
+  t.end()
+})
+
 test('an unknown filter restricts nothing, is named, and has a version of its own', (t) => {
   const plain = ask(feed, {})
   const grown = ask(feed, { filters: { min_freshness: 3 } })
