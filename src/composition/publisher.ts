@@ -80,7 +80,7 @@ export function createPublisher(options: PublisherOptions) {
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
     const before = feed.current()
-    feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts })
+    feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision
     behindSince = undefined
     onPublished(before, open.snapshot, (clock.now() - startedAt) / 1_000)

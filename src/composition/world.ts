@@ -3,6 +3,7 @@
  * holds, what providers say, the policy, the callers' accounts. Whatever changes raises the revision; whoever builds
  * takes the world whole, between two changes and never during one.
  */
+import { isDeepStrictEqual } from 'node:util'
 import { providerDomain } from '../authz/provider/domain.js'
 import type { Providers } from '../authz/provider/providers.js'
 import { type PolicySettings, policyFor } from '../authz/rules/policy.js'
@@ -28,6 +29,8 @@ export type World = {
   open: Layer
   /** Accounts that are not simply answered from the public layer, by name. Without slices of its own: only with its gaps. */
   accounts: ReadonlyMap<string, Layer & { hasOwn: boolean }>
+  /** Whether an account is defined now as it was then. */
+  isCurrent(account: string): boolean
   providers: readonly ProviderState[]
   policy: PolicySettings
 }
@@ -58,22 +61,20 @@ function providerGap({ upstream, domains }: Holding, waiting: ReadonlySet<string
   return named.length > 0 ? [{ kind: 'provider', upstream, domains: named }] : []
 }
 
-/** One layer of what these holdings give to it, one an upstream; an upstream that gives nothing is a gap. */
+/** One layer of what these holdings give to it, one an upstream. */
 function layerOf(
   roster: readonly RosterEntry[],
   holdings: ReadonlyMap<string, Holding>,
   waiting: ReadonlySet<string>,
 ) {
-  const slices: Slice[] = []
-  const gaps: Gap[] = []
-  for (const { id, agentUrl } of roster) {
+  const given = roster.flatMap(({ agentUrl }) => {
     const holding = holdings.get(agentUrl)
-    if (holding?.slice) {
-      slices.push(holding.slice)
-      gaps.push(...providerGap(holding, waiting))
-    } else gaps.push({ kind: 'upstream', upstream: id })
-  }
-  return { slices, gaps }
+    return holding?.slice ? [{ ...holding, slice: holding.slice }] : []
+  })
+  const carried = new Set(given.map(({ upstream }) => upstream))
+  const gaps: Gap[] = [{ kind: 'others', carried }]
+  gaps.push(...given.flatMap((holding) => providerGap(holding, waiting)))
+  return { slices: given.map(({ slice }) => slice), gaps }
 }
 
 export function createWorlds({ upstreams, providers, policy, accounts, clock }: WorldsOptions) {
@@ -119,6 +120,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
   /** The world as it is now. */
   function current(): World {
     movedAt = undefined
+    const then = accounts()
     const roster = upstreams.roster().entries
     const states = providers.states()
     const waiting = unread(states, policy())
@@ -132,10 +134,11 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
       revision,
       open: layerOf(roster, open, waiting),
       accounts: new Map(
-        [...accounts().values()].flatMap((account) =>
+        [...then.values()].flatMap((account) =>
           accountLayer(account, roster, open, byScope.get(account.name) ?? new Map(), waiting),
         ),
       ),
+      isCurrent: (name) => then === accounts() || isDeepStrictEqual(then.get(name), accounts().get(name)),
       providers: states,
       policy: policy(),
     }

@@ -53,9 +53,13 @@ export type Seen = {
 export type Beside = {
   /** What the public snapshot lacks. */
   gaps?: readonly Gap[]
-  /** By name; who is not in it reads the public snapshot. */
+  /** By name: those that are not simply answered from the public snapshot. */
   accounts?: ReadonlyMap<string, { snapshot: Snapshot; gaps: readonly Gap[] }>
+  /** Whether an account is still the one that this was put together for. */
+  isCurrent?(account: string): boolean
 }
+
+const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
 
 /** What is answered from, and in which scope. */
 type Answering = { sight: Sight; scope: CacheScope }
@@ -168,9 +172,12 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   const shelf = createShelf<Held>(retain)
   const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
+  let isCurrent = (_account: string) => true
 
   /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
-  function publish(snapshot: Snapshot, now: number, { gaps = [], accounts = new Map() }: Beside = {}): void {
+  function publish(snapshot: Snapshot, now: number, beside: Beside = {}): void {
+    const { gaps = [], accounts = new Map() } = beside
+    isCurrent = beside.isCurrent ?? (() => true)
     publicLayer.publish(snapshot, gaps, now)
     for (const [account, layer] of overlays) {
       if (accounts.has(account)) continue
@@ -192,7 +199,12 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
   function current(criteria: Criteria, reader: Reader): Answering | undefined {
     const open = publicLayer.current()?.see(criteria, reader)
     const overlay = open && overlayOf(reader.account)?.current()?.see(criteria, reader)
-    if (!open || !overlay) return open && { sight: open, scope: 'public' }
+    if (!open) return undefined
+    if (reader.account !== undefined && !isCurrent(reader.account)) {
+      const sight = overlay ?? open
+      return { sight: { ...sight, gaps: [...sight.gaps, OTHER_ACCOUNT] }, scope: 'account' }
+    }
+    if (!overlay) return { sight: open, scope: 'public' }
     const same =
       open.view.structure === overlay.view.structure &&
       open.view.pricing === overlay.view.pricing &&

@@ -3,12 +3,14 @@
  * names the gaps of the snapshot that it comes from (specification, "IncompleteEntry").
  */
 export type Gap =
-  /** No row of this upstream is in the snapshot. */
-  | { kind: 'upstream'; upstream: string }
+  /** Rows of these upstreams (ids) are in the snapshot, and of no other, whoever has come since. */
+  | { kind: 'others'; carried: ReadonlySet<string> }
   /** Rows of this upstream are withheld: these providers' files are still being read for the first time. */
   | { kind: 'provider'; upstream: string; domains: readonly string[] }
   /** What this upstream offers to the reader's account has not been read: what it offers to everybody stands in its place. */
   | { kind: 'account'; upstream: string }
+  /** The reader's account is not the one any more that the snapshot was put together for. */
+  | { kind: 'other_account' }
 
 /** An account's answers cannot pass for the rate card while one of its upstreams has not said what it offers to it. */
 export function isUnconfirmed(gaps: readonly Gap[]): boolean {

@@ -132,10 +132,10 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
     entries.push({ scope: of, description, ...(wait > 0 && { estimated_wait: durationOf(wait) }) })
   }
 
-  const missing = new Set(gaps.flatMap((gap) => (gap.kind === 'upstream' ? gap.upstream : [])))
+  const [others] = gaps.flatMap((gap) => (gap.kind === 'others' ? gap : []))
   for (const status of health.statuses()) {
     for (const [of, outage] of outageTexts(status)) add(of ?? scope, outage)
-    const text = upstreamText(status, missing.has(status.id))
+    const text = upstreamText(status, others?.carried.has(status.id) === false)
     if (text) add(scope, text, status.nextAttemptAt)
   }
   for (const gap of gaps) {
@@ -147,8 +147,9 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
     )
   }
   const unread = new Set(gaps.flatMap((gap) => (gap.kind === 'account' ? gap.upstream : [])))
+  const isOther = gaps.some(({ kind }) => kind === 'other_account')
   for (const status of account === undefined ? [] : health.statusesOf(account)) {
-    if (unread.has(status.id)) {
+    if (isOther || unread.has(status.id)) {
       for (const [of, text] of accountTexts(status)) add(of ?? scope, text, status.nextAttemptAt)
       continue
     }

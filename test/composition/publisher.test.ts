@@ -25,6 +25,7 @@ function movableWorlds() {
       revision,
       open: layer,
       accounts: new Map(),
+      isCurrent: () => true,
       providers: [],
       policy: { policy: 'observe', providers: {} },
     }
