@@ -7,6 +7,7 @@ import { Agent, type Dispatcher } from 'undici'
 import { createAddressPolicy } from './address.js'
 import { readBody } from './body.js'
 import { createGuardedConnector, type Resolve, socketOptions, systemResolve } from './connect.js'
+import { createDeadline, type End } from './deadline.js'
 import { failed, failureOf } from './failure.js'
 import { followRedirects } from './redirect.js'
 import type { Failed, Outbound, Send, SendOutcome } from './send.js'
@@ -93,42 +94,21 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
   return flat
 }
 
-/** One abort for both ends of a budget: the request's time and its caller's will. */
-function createBudget({ timeoutMs, signal }: Outbound) {
-  const controller = new AbortController()
-  let spent: Failed | undefined
-  let tell: (outcome: Failed) => void = () => {}
-  const ended = new Promise<Failed>((resolve) => {
-    tell = resolve
-  })
-  const end = (outcome: Failed) => {
-    spent ??= outcome
-    tell(spent)
-    controller.abort()
-  }
-  const timer = setTimeout(
-    () => end(failed('timeout', `no complete answer within ${Math.round(timeoutMs)} ms`)),
-    timeoutMs,
-  )
-  const onAbort = () => end(failed('aborted', 'the caller gave up'))
-  signal?.addEventListener('abort', onAbort, { once: true })
-  if (signal?.aborted) onAbort()
-  return {
-    signal: controller.signal,
-    ended,
-    spent: () => spent,
-    release() {
-      clearTimeout(timer)
-      signal?.removeEventListener('abort', onAbort)
-    },
-  }
+function spentBy(end: End, { timeoutMs }: Outbound): Failed {
+  return end === 'timeout'
+    ? failed('timeout', `no complete answer within ${Math.round(timeoutMs)} ms`)
+    : failed('aborted', 'the caller gave up')
 }
 
 async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
   const { dispatcher, origin, host } = routes.of(url)
-  const budget = createBudget(request)
+  const deadline = createDeadline(request)
+  const spent = () => {
+    const end = deadline.why()
+    return end && spentBy(end, request)
+  }
   try {
     const asked = dispatcher.request({
       origin,
@@ -136,27 +116,27 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
       method: request.method ?? 'GET',
       headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host },
       body: request.body ?? null,
-      signal: budget.signal,
+      signal: deadline.signal,
       bodyTimeout: 0, // idle time; the budget is total time
     })
     // undici hears of an abort only once it is connected: a handshake that hangs would outlast every budget.
-    const answer = await Promise.race([asked, budget.ended])
-    if ('kind' in answer) return answer
+    const answer = await Promise.race([asked, deadline.ended])
+    if (typeof answer === 'string') return spentBy(answer, request)
     const headers = flatten(answer.headers)
     const enough = request.enough?.(headers)
     const read = await readBody(answer.body, headers['content-encoding'] ?? '', request.maxBytes, enough)
-    const spent = budget.spent()
+    const late = spent()
     if (read.kind === 'body') {
       return { kind: 'reply', status: answer.statusCode, headers, body: read.body, url: request.url }
     }
-    if (spent) return spent
+    if (late) return late
     return read.kind === 'too_large'
       ? failed('too_large', `more than ${request.maxBytes} bytes`)
       : failed('broken_body', read.message)
   } catch (error) {
-    return budget.spent() ?? failureOf(error)
+    return spent() ?? failureOf(error)
   } finally {
-    budget.release()
+    deadline.release()
   }
 }
 

@@ -4,6 +4,7 @@
  * CPU, refuses bare results, and never re-opens a lost session.
  */
 import { isRecord } from '../../adcp/json.js'
+import { type End, within } from '../../net/deadline.js'
 import {
   type Agent,
   type AgentOptions,
@@ -17,7 +18,6 @@ import {
   remaining,
 } from './agent.js'
 import { createRpc, errorOfRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
-import { within } from './within.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']
 const STATELESS_VERSION = '2026-07-28'
@@ -72,6 +72,13 @@ function unopened(outcome: Exclude<RpcOutcome, { kind: 'value' }>): Opened {
   if (outcome.kind === 'answer') throw new Error('a handshake is asked for as a value')
   if (isRefusal(outcome)) return { kind: 'refused', message: outcome.message }
   return outcome as CallFailure
+}
+
+/** Whoever waits for a handshake that somebody else began has a budget of its own. */
+function notOpen(end: End): CallFailure {
+  return end === 'timeout'
+    ? callFailed('timeout', 'the agent was still opening')
+    : callFailed('aborted', 'the caller gave up')
 }
 
 export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAgent {
@@ -168,7 +175,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
       opening ??= shakeHands({ timeoutMs: Math.min(left.timeoutMs, OPENING_MS) }).finally(() => {
         opening = undefined
       })
-      const opened = await within(opening, left)
+      const opened = await within(opening, left, notOpen)
       const isOthersTimeout = isShared && opened.kind === 'failed' && opened.reason === 'timeout'
       if (!isOthersTimeout || Date.now() - startedAt >= budget.timeoutMs) return opened
     }

@@ -4,6 +4,7 @@
  * never hurts the feed).
  */
 import pLimit, { type LimitFunction } from 'p-limit'
+import { within } from '../../net/deadline.js'
 import { type AgentOutcome, type Budget, callFailed } from './agent.js'
 
 const MAX_WAITING = 200 // calls of one upstream; beyond that waiting is pointless
@@ -27,12 +28,12 @@ export function createSlots(total: LimitFunction, concurrency: number): Slots {
       return run({ ...budget, timeoutMs: left() })
     }
 
-    return new Promise((resolve, reject) => {
-      // Some waits are shared with other callers (a handshake, a place): none of them outlasts this one's budget.
-      const late = setTimeout(() => resolve(callFailed('timeout', 'no answer in time')), budget.timeoutMs)
-      own(() => total(started))
-        .finally(() => clearTimeout(late))
-        .then(resolve, reject)
-    })
+    // Some waits are shared with other callers (a handshake, a place): none of them outlasts this one's budget.
+    const { timeoutMs } = budget
+    return within(
+      own(() => total(started)),
+      { timeoutMs },
+      () => callFailed('timeout', 'no answer in time'),
+    )
   }
 }
