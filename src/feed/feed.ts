@@ -14,6 +14,7 @@ import { createCursors } from './cursor.js'
 import { type Gap, isUnconfirmed } from './gap.js'
 import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
+import { nearMisses } from './near.js'
 import { createPages } from './page.js'
 import type {
   CacheScope,
@@ -245,7 +246,11 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       rows: pages.rows(entries),
       count: entries.length,
       gaps: sight.gaps,
-      warnings: [...warnings(query, criteria, reader), ...pages.partialCoverage(entries)],
+      warnings: [
+        ...warnings(query, criteria, reader),
+        ...(sight.view.entries.length === 0 ? nearMisses(sight.snapshot, query) : []),
+        ...pages.partialCoverage(entries),
+      ],
     }
   }
 
@@ -316,7 +321,10 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       criteria,
       versions: versions('brief', from, criteria, reader),
       gaps: from.sight.gaps,
-      warnings: warnings(query, criteria, reader),
+      warnings: [
+        ...warnings(query, criteria, reader),
+        ...(from.sight.view.entries.length === 0 ? nearMisses(from.sight.snapshot, query) : []),
+      ],
     }
   }
 
