@@ -12,20 +12,24 @@ export type PoolOptions = {
   heapMb: number
   /** The longest that one job may take, ms. */
   jobMs: number
+  /** Of jobs that wait together. Beyond it the largest of the key that has most waiting is given up. */
+  waitingBytes: number
 }
 
 type Waiting<Job, Reply> = {
   job: Job
   transfer: readonly Transferable[]
+  bytes: number
   resolve(reply: Reply): void
   reject(error: Error): void
 }
 
 /** The code is given one job a message, and answers each with one message. Threads start when they are needed. */
-export function createPool<Job, Reply>({ code, size, heapMb, jobMs }: PoolOptions) {
+export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes }: PoolOptions) {
   const queues = new Map<string, Waiting<Job, Reply>[]>()
   const idle: Worker[] = []
   let running = 0
+  let waitingNow = 0
 
   /** The next job of the key that has waited longest for its turn. */
   function next(): Waiting<Job, Reply> | undefined {
@@ -33,6 +37,7 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs }: PoolOption
     if (!first) return undefined
     const [key, queue] = first
     const waiting = queue.shift()
+    waitingNow -= waiting?.bytes ?? 0
     queues.delete(key)
     if (queue.length > 0) queues.set(key, queue)
     return waiting
@@ -68,14 +73,29 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs }: PoolOption
     }
   }
 
+  const bytesOf = (queue: readonly Waiting<Job, Reply>[]) => queue.reduce((sum, { bytes }) => sum + bytes, 0)
+
+  function giveUpLargest(): void {
+    const [greediest] = [...queues].sort(([, a], [, b]) => bytesOf(b) - bytesOf(a))
+    if (!greediest) return
+    const [key, queue] = greediest
+    const largest = queue.reduce((most, one) => (one.bytes > most.bytes ? one : most))
+    queue.splice(queue.indexOf(largest), 1)
+    if (queue.length === 0) queues.delete(key)
+    waitingNow -= largest.bytes
+    largest.reject(new Error(`more than ${waitingBytes} bytes wait to be read`))
+  }
+
   return {
-    /** What `transfer` names is the thread's from then on. Rejects when the thread died of the job. */
-    run(key: string, job: Job, transfer: readonly Transferable[] = []): Promise<Reply> {
+    /** What `transfer` names is the thread's from then on; `bytes`: its size. Rejects when the job was given up. */
+    run(key: string, job: Job, transfer: readonly Transferable[], bytes: number): Promise<Reply> {
       return new Promise((resolve, reject) => {
         const queue = queues.get(key) ?? []
-        queue.push({ job, transfer, resolve, reject })
+        queue.push({ job, transfer, bytes, resolve, reject })
         queues.set(key, queue)
+        waitingNow += bytes
         serve()
+        while (waitingNow > waitingBytes) giveUpLargest()
       })
     },
   }

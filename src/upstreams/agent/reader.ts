@@ -12,6 +12,7 @@ const SMALL_BYTES = 16 * 1024 // read in well under a millisecond, whatever it h
 const MOST_THREADS = 4
 const HEAP_MB = 512
 const JOB_MS = 20_000
+const WAITING_BYTES = 256 * 1024 ** 2
 
 type RegistryListing = ReturnType<typeof readListingBytes>
 export type Job = ReadingJob | { registry: Uint8Array }
@@ -21,6 +22,7 @@ const pool = createPool<Job, Reading | RegistryListing>({
   size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
   heapMb: HEAP_MB,
   jobMs: JOB_MS,
+  waitingBytes: WAITING_BYTES,
 })
 
 /**
@@ -51,9 +53,10 @@ export async function readReply(key: string, job: ReadingJob): Promise<Reading> 
       key,
       { ...job, messages },
       messages.map(({ buffer }) => buffer),
+      size,
     )) as Reading
   } catch (error) {
-    // The thread died of this answer alone.
+    // The thread died of this answer alone, or it was given up because too much waits.
     return { kind: 'too_large', message: (error as Error).message }
   }
 }
@@ -63,7 +66,7 @@ export async function readRegistry(key: string, body: Uint8Array): Promise<Regis
   if (body.byteLength <= SMALL_BYTES) return readListingBytes(body)
   const registry = owned(body)
   try {
-    return (await pool.run(key, { registry }, [registry.buffer])) as RegistryListing
+    return (await pool.run(key, { registry }, [registry.buffer], registry.byteLength)) as RegistryListing
   } catch {
     return undefined // the thread died of it: nothing that can be read
   }

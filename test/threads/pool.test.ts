@@ -1,0 +1,56 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { test } from 'tap'
+import { createPool } from '../../src/threads/pool.js'
+
+type Test = { testdir(content?: Record<string, never>): string }
+
+/** Threads that sleep for as long as they are told, or die. */
+async function sleepers(t: Test, waitingBytes = 1_000) {
+  const file = join(t.testdir({}), 'sleeper.mjs')
+  const code = `import { parentPort } from 'node:worker_threads'
+    parentPort.on('message', (job) => {
+      if (job === 'die') throw new Error('died')
+      if (job === 'fill') for (const all = []; ; ) all.push(new Array(1e6).fill(all.length))
+      if (job === 'hang') for (;;);
+      setTimeout(() => parentPort.postMessage(job), job)
+    })`
+  await writeFile(file, code)
+  return createPool<number | string, number>({
+    code: pathToFileURL(file),
+    size: 1,
+    heapMb: 32,
+    jobMs: 500,
+    waitingBytes,
+  })
+}
+
+test('keys take turns: who sends many delays another by one', async (t) => {
+  const pool = await sleepers(t)
+  const ended: string[] = []
+  const run = (key: string) => pool.run(key, 1, [], 1).then(() => ended.push(key))
+  await Promise.all([...Array.from({ length: 10 }, () => run('many')), run('one')])
+  t.ok(ended.indexOf('one') <= 2, ended.join())
+})
+
+test('a job that throws, hangs or fills its memory ends alone', async (t) => {
+  const pool = await sleepers(t)
+  for (const job of ['die', 'hang', 'fill']) {
+    const [bad, good] = await Promise.allSettled([pool.run('a', job, [], 1), pool.run('b', 5, [], 1)])
+    t.equal(bad.status, 'rejected', job)
+    t.match(good, { status: 'fulfilled', value: 5 })
+  }
+})
+
+test('beyond its bound the largest of the greediest is given up, and nobody else', async (t) => {
+  const pool = await sleepers(t)
+  const first = pool.run('x', 20, [], 1)
+  const small = pool.run('small', 1, [], 100)
+  const greedy = [400, 450, 300].map((bytes) => pool.run('greedy', 1, [], bytes))
+  const settled = await Promise.allSettled([first, small, ...greedy])
+  t.same(
+    settled.map(({ status }) => status),
+    ['fulfilled', 'fulfilled', 'fulfilled', 'rejected', 'fulfilled'],
+  )
+})
