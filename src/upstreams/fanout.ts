@@ -21,7 +21,8 @@ const KEEP_MS = 60_000
 const RETRY_MS = 5_000 // a failure is asked again no sooner
 const LATE_MS = 60_000 // a call outlives its question by no more: its answer warms the next one
 const MOST_QUESTIONS = 256
-const MOST_WAITING = 8 // questions under way at one upstream; a hung one collects no more
+const AT_ONCE = 8 // questions under way at one upstream; the others wait for their turn, as long as they have time
+const MOST_QUEUED = 1_000
 const MOST_ROWS = 100
 
 /** What one upstream said to one question. */
@@ -68,7 +69,10 @@ export type FanoutOptions = {
   prepare?(slice: Slice): void
 }
 
-type Part = { startedAt: number; answer: UpstreamAnswer; abort: AbortController }
+/** `deadline`: of the most patient question it is a part of; its turn must come before. */
+type Part = { startedAt: number; deadline: number; answer: UpstreamAnswer; abort: AbortController }
+/** Who is at an upstream, and who waits for a turn there. */
+type Line = { active: number; queue: (() => void)[] }
 type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
 
 /** Rows of one upstream as a slice; enumerated, because nobody promised that they are all. `now` in ms. */
@@ -111,7 +115,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     },
   })
   const latencies = createLatencies(clock)
-  const waiting = new Map<string, number>()
+  const lines = new Map<string, Line>() // by upstream; each leaves when nobody is in it
 
   function read(asked: Asked, payload: Payload, tookMs: number): UpstreamAnswer {
     const { status, task_id: taskId, signals } = payload
@@ -176,32 +180,56 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     })
   }
 
+  function lineAt(id: string): Line {
+    const line = lines.get(id) ?? { active: 0, queue: [] }
+    lines.set(id, line)
+    return line
+  }
+
+  /** Runs `work` at once, or when those before it are done. */
+  async function inLine<T>(id: string, line: Line, work: () => Promise<T>): Promise<T> {
+    if (line.active >= AT_ONCE) await new Promise<void>((resolve) => line.queue.push(resolve))
+    else line.active += 1
+    try {
+      return await work()
+    } finally {
+      const next = line.queue.shift()
+      if (next) next()
+      else line.active -= 1
+      if (line.active === 0) lines.delete(id)
+    }
+  }
+
   function start(asking: Asking, asked: Asked, deadline: number): void {
     const { id } = asked
     const startedAt = clock.now()
     const abort = new AbortController()
     const typicalMs = latencies.typical(id)
     const known = typicalMs === undefined ? {} : { typicalMs }
-    const part: Part = { startedAt, abort, answer: { kind: 'pending', ...known } }
+    const part: Part = { startedAt, deadline, abort, answer: { kind: 'pending', ...known } }
     asking.parts.set(id, part)
     if (typicalMs !== undefined && typicalMs > deadline - startedAt) {
       part.answer = { kind: 'not_asked', reason: 'no_time', typicalMs }
       return
     }
-    const there = waiting.get(id) ?? 0
-    if (there >= MOST_WAITING) {
-      part.answer = { kind: 'not_asked', reason: 'busy', ...known }
+    const line = lineAt(id)
+    const busy: UpstreamAnswer = { kind: 'not_asked', reason: 'busy', ...known }
+    const turns = Math.floor((line.active + line.queue.length) / AT_ONCE) // that others have before
+    if (line.queue.length >= MOST_QUEUED || (turns + 1) * (typicalMs ?? 0) > deadline - startedAt) {
+      part.answer = busy
       return
     }
-    waiting.set(id, there + 1)
-    void askPatiently(asked, deadline, abort.signal)
+    const inTurn = () => {
+      if (abort.signal.aborted || clock.now() >= part.deadline) return Promise.resolve(busy)
+      return askPatiently(asked, part.deadline, abort.signal)
+    }
+    void inLine(id, line, inTurn)
       .catch((): UpstreamAnswer => {
         // `call` gives failures as values: what is thrown is a bug in reading one answer, and costs only that answer.
         return { kind: 'failed', reason: 'protocol_error', tookMs: clock.now() - startedAt }
       })
       .then((answer) => {
         part.answer = answer
-        waiting.set(id, (waiting.get(id) ?? 1) - 1)
         for (const listener of asking.listeners) listener()
       })
   }
@@ -223,6 +251,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     for (const one of asked) {
       const part = asking.parts.get(one.id)
       if (!part || !isStillGood(part)) start(asking, one, deadline)
+      else part.deadline = Math.max(part.deadline, deadline)
     }
     const answers = (): ReadonlyMap<string, UpstreamAnswer> =>
       new Map(

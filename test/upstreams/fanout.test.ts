@@ -148,13 +148,49 @@ test('one that is overdue by far is asked a second time, and the first to answer
   t.equal(calls.length, 6, 'never a third time')
 })
 
-test('a hung upstream collects a bounded number of questions', async (t) => {
-  const { fanout, calls, clock } = stage()
-  const last = Array.from({ length: 20 }, (_, n) =>
+test('a hung upstream gets a bounded number of questions; the others wait, and are busy when it is too late', async (t) => {
+  const { fanout, calls, clock, pass } = stage()
+  const questions = Array.from({ length: 20 }, (_, n) =>
     fanout.ask({ key: `q${n}`, asked: [asked('hung')], deadline: clock.now() + 1_000 }),
-  ).at(-1)
+  )
+  const last = questions.at(-1)
   t.equal(calls.length, 8)
+  t.match(last?.answers().get('hung'), { kind: 'pending' })
+  pass(1_000)
+  for (const call of calls) call.answer({ kind: 'failed', reason: 'timeout', message: '' })
+  await until('the others are told', () => last?.answers().get('hung')?.kind === 'not_asked')
   t.match(last?.answers().get('hung'), { kind: 'not_asked', reason: 'busy' })
+  t.equal(calls.length, 8)
+})
+
+test('many questions at once are all answered by an agent that takes them in turn', async (t) => {
+  const { fanout, calls, clock } = stage()
+  const questions = Array.from({ length: 24 }, (_, n) =>
+    fanout.ask({ key: `q${n}`, asked: [asked('a')], deadline: clock.now() + 10_000 }),
+  )
+  for (let answered = 0; answered < 24; answered += 1) {
+    await until('the next one is asked', () => calls.length > answered)
+    calls[answered]?.answer(found(row(1)))
+  }
+  await until('all are answered', () =>
+    questions.every(({ answers }) => answers().get('a')?.kind === 'answered'),
+  )
+  t.equal(calls.length, 24)
+})
+
+test('a question whose turn comes late is asked for the one that has the time', async (t) => {
+  const { fanout, calls, clock, pass } = stage()
+  for (let n = 0; n < 8; n += 1) {
+    fanout.ask({ key: `q${n}`, asked: [asked('a')], deadline: clock.now() + 1_000 })
+  }
+  const hasty = fanout.ask({ key: 'same', asked: [asked('a')], deadline: clock.now() + 1_000 })
+  fanout.ask({ key: 'same', asked: [asked('a')], deadline: clock.now() + 600_000 }) // as one that is answered later
+  pass(2_000)
+  calls[0]?.answer(found(row(1)))
+  await until('it is asked', () => calls.length === 9)
+  calls[8]?.answer(found(row(1)))
+  await until('it is answered', () => hasty.answers().get('a')?.kind === 'answered')
+  t.end()
 })
 
 test('closing gives up what is under way', async (t) => {
