@@ -37,7 +37,7 @@ export type BriefsOptions = {
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
   synonyms: SynonymFile
-  store: Pick<Store, 'tasks' | 'jobs' | 'write' | 'found' | 'shared'>
+  store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared'>
   /** The destinations whose activation keys a caller may see now. */
   grantsOf(caller: string): readonly Destination[]
   /** How webhooks leave, and the policy that it follows now. */

@@ -48,7 +48,7 @@ export type LaterOptions = {
   brief: Brief
   /** Shapes a ranked answer as a response. */
   firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): DiscoverAnswer
-  store: Pick<Store, 'tasks' | 'jobs' | 'write' | 'shared'>
+  store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'shared'>
   call: Upstreams['call']
   webhook: Webhook
   pushRules: PushRules
@@ -62,11 +62,6 @@ export type LaterOptions = {
 }
 
 const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.')
-
-/** As tasks of an account are found (activation, `findOwnAccount`). */
-function accountKey(account: AccountReference): string {
-  return 'account_id' in account ? canonical(account) : naturalKey(account)
-}
 
 type Answer = Extract<DiscoverAnswer, { kind: 'answer' }>
 
@@ -186,6 +181,12 @@ export function createLater(
     return push && 'refused' in push ? push.refused : undefined
   }
 
+  /** As tasks of an account are found (activation, `findOwnAccount`): by whichever name the caller asks. */
+  async function accountKey(caller: string, account: AccountReference): Promise<string> {
+    if (!('account_id' in account)) return naturalKey(account)
+    return (await store.accounts.get(caller, account.account_id))?.naturalKey ?? canonical(account)
+  }
+
   /** Works on a question that was just written down, as one of its caller's. */
   function work(held: Held): void {
     const { id, caller } = held
@@ -218,7 +219,7 @@ export function createLater(
         await tasks.create({
           ...{ id, caller, type: 'get_signals', status: 'submitted', request: question },
           webhook: push !== undefined,
-          ...(input.account && { account: accountKey(input.account) }),
+          ...(input.account && { account: await accountKey(caller, input.account) }),
         })
         return await jobs.add({ id, kind: 'question', lane: caller, caller, data }, worker.hold)
       })

@@ -42,7 +42,8 @@ const PLACES = { inAll: 64, aLane: 8 }
 export function createWorker(options: WorkerOptions) {
   const { jobs, clock, owner, kinds, places: limits = PLACES, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
-  const inHand = new Map<string, { held: Held; done: Promise<void>; ownLane: boolean }>()
+  const inHand = new Map<string, { held: Held; done: Promise<void> }>()
+  const lanes = new Map<string, string>() // of jobs that nobody waits for, by id, from before they are claimed
   let closed = false
   let looking: Promise<void> | undefined
   let again = false
@@ -76,12 +77,12 @@ export function createWorker(options: WorkerOptions) {
   }
 
   /** Keeps hold of a job while `work` goes on. What it throws is thrown; the job is free again when its lease ends. */
-  async function during<T>(held: Held, work: () => Promise<T>, ownLane = false): Promise<T> {
+  async function during<T>(held: Held, work: () => Promise<T>): Promise<T> {
     let finish = () => {}
     const done = new Promise<void>((resolve) => {
       finish = resolve
     })
-    inHand.set(held.id, { held, done, ownLane })
+    inHand.set(held.id, { held, done })
     keepBeating()
     try {
       return await work()
@@ -99,53 +100,49 @@ export function createWorker(options: WorkerOptions) {
 
   async function run(id: string): Promise<void> {
     const held = await claim(id)
-    if (!held || inHand.has(id)) return
+    if (!held) return
     const kind = kinds[held.kind] as JobKind
-    await during(
-      held,
-      async () => {
-        try {
-          await kind.run(held)
-        } catch (error) {
-          tell(`${held.kind} ${id} goes on later`, error)
-          await jobs.release(held, pauseAfter(held.attempts, kind.longestPauseMs))
-        }
-      },
-      true,
-    )
+    await during(held, async () => {
+      try {
+        await kind.run(held)
+      } catch (error) {
+        tell(`${held.kind} ${id} goes on later`, error)
+        await jobs.release(held, pauseAfter(held.attempts, kind.longestPauseMs))
+      }
+    })
   }
 
-  function places(): { free: number; full: string[]; lanes: Map<string, number> } {
-    const lanes = new Map<string, number>()
-    let taken = 0
-    for (const { held, ownLane } of inHand.values()) {
-      if (!ownLane) continue // somebody waits for it: it has the places of its request
-      taken += 1
-      lanes.set(held.lane, (lanes.get(held.lane) ?? 0) + 1)
-    }
-    const full = [...lanes].filter(([, count]) => count >= limits.aLane).map(([lane]) => lane)
-    return { free: limits.inAll - taken, full, lanes }
+  /** Those that somebody waits for take none: they have the places of their requests. */
+  function takenPlaces(): Map<string, number> {
+    const taken = new Map<string, number>()
+    for (const lane of lanes.values()) taken.set(lane, (taken.get(lane) ?? 0) + 1)
+    return taken
+  }
+
+  function begin(id: string, lane: string): Promise<void> {
+    lanes.set(id, lane)
+    return run(id)
+      .catch((error: unknown) => tell('work', error))
+      .then(() => {
+        lanes.delete(id)
+        wake()
+      })
   }
 
   /** Starts what is due and has a place; true when there may be more. */
   async function startDue(started: Promise<void>[]): Promise<boolean> {
-    const { free, full, lanes } = places()
-    if (free <= 0) return false
+    const taken = takenPlaces()
+    const full = [...taken].filter(([, count]) => count >= limits.aLane).map(([lane]) => lane)
+    if (lanes.size >= limits.inAll) return false
     const due = await jobs.due(Object.keys(kinds), full, LOOKED_AT)
-    const chosen: string[] = []
+    const before = started.length
     for (const { id, lane } of due) {
-      const there = lanes.get(lane) ?? 0
-      if (there >= limits.aLane || chosen.length >= free || inHand.has(id)) continue
-      lanes.set(lane, there + 1)
-      chosen.push(id)
+      const there = taken.get(lane) ?? 0
+      if (there >= limits.aLane || lanes.size >= limits.inAll || lanes.has(id) || inHand.has(id)) continue
+      taken.set(lane, there + 1)
+      started.push(begin(id, lane))
     }
-    const begun = chosen.map((id) =>
-      run(id)
-        .catch((error: unknown) => tell('work', error))
-        .then(wake),
-    )
-    started.push(...begun)
-    return due.length === LOOKED_AT && chosen.length > 0
+    return due.length === LOOKED_AT && started.length > before
   }
 
   async function look(): Promise<Promise<void>[]> {

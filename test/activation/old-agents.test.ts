@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto'
+import { test } from 'tap'
+import { createActivation } from '../../src/activation/activation.js'
+import type { Principal } from '../../src/activation/principal.js'
+import { systemClock } from '../../src/net/clock.js'
+import { createEgress } from '../../src/net/egress.js'
+import { createUpstreams } from '../../src/upstreams/upstreams.js'
+import { due, embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
+import { startOldAgent } from './support/old-agent.js'
+import { buyer, rosterOf, soon, TRADE_DESK } from './support/parts.js'
+import { key, openLive } from './support/world.js'
+
+const SIGNAL = 'sig_AAAAAAAAAAAAAAAAAAAAAA'
+const request = (more: object = {}) =>
+  ({
+    ...{ idempotency_key: key(), signal_agent_segment_id: SIGNAL, destinations: [TRADE_DESK] },
+    ...more,
+  }) as never
+
+/** The activation room before one old agent over HTTP. */
+async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'url'>) {
+  const agent = await startOldAgent()
+  t.teardown(() => agent.close())
+  const store = await openLive(t, storage.url)
+  const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
+  const roster = rosterOf([{ id: 'old', url: agent.url, protocol: 'mcp' }])
+  const upstreams = createUpstreams({
+    config: { ...roster, defaults: { ...roster.defaults, timeoutMs: 700 } },
+    ...{ send: egress.send, blobs: store.blobs, clock: systemClock, random: Math.random },
+    ...{ referencesFor: () => [], onTrouble: () => {} },
+  } as never)
+  await upstreams.start()
+  const agentUrl = upstreams.roster().entries[0]?.agentUrl ?? ''
+  const offer = {
+    upstream: 'old',
+    agentUrl,
+    scope: 'public',
+    handle: `${SIGNAL}.12345678`,
+    segmentId: 'old_1',
+  }
+  const activation = createActivation({
+    ...{ store, clock: systemClock, newId: randomUUID, upstreamAt: upstreams.idOf },
+    resolve: () =>
+      ({
+        ...{ handle: SIGNAL, name: 'Coffee drinkers', ref: {} },
+        offers: [{ ...offer, options: [], deployments: ['platform:the-trade-desk'] }],
+      }) as never,
+    hasOwnCredential: () => false,
+    call: (upstream, task, args, { caller: _, ...context }) => upstreams.call(upstream, task, args, context),
+    refreshSoon: () => {},
+    onProblem: (problem) => t.comment(problem),
+  })
+  t.teardown(async () => {
+    await activation.close()
+    await upstreams.close()
+    await egress.close()
+  })
+  return { agent, store, activation, agentUrl }
+}
+
+onEveryStorage(
+  'an agent that cannot recognise a repetition gets none; its state is read',
+  async (t, storage) => {
+    const { agent, store, activation } = await rig(t, storage)
+    agent.behave({ answers: 'cut', acts: true })
+    const wish = request()
+    t.match(await activation.activate(wish, buyer, soon()), {
+      kind: 'answer',
+      fields: { deployments: [{ ...TRADE_DESK, is_live: true }] },
+    })
+    t.equal(agent.done(), 1)
+    t.match(await store.ledger.query({}, 10), [{ outcome: 'completed' }])
+    t.match(await activation.activate(wish, buyer, soon()), { kind: 'answer', replayed: true })
+    t.equal(agent.done(), 1)
+  },
+)
+
+test('an agent slower than its timeout is asked once, however often its caller asks', async (t) => {
+  const { agent, store, activation } = await rig(t, await embedded(t))
+  agent.behave({ answers: 'late', acts: false })
+  const wish = request()
+  const unknown = { error: { code: 'SERVICE_UNAVAILABLE', message: /would take a repetition for a second/ } }
+  t.match(await activation.activate(wish, buyer, soon()), unknown)
+  agent.behave({ answers: 'yes', acts: true })
+  t.match(await activation.activate(wish, buyer, soon()), unknown)
+  for (let round = 0; round < 3; round += 1) {
+    await due(store)
+    await activation.round()
+  }
+  t.equal(agent.done(), 0, 'nothing was sent again')
+  await store.db
+    .updateTable('jobs')
+    .set({ due: 0, created_at: 0 } as never)
+    .execute()
+  await store.db
+    .updateTable('idempotency')
+    .set({ created_at: 0 } as never)
+    .execute()
+  await activation.round()
+  t.match(await store.ledger.query({}, 10), [{ outcome: 'unknown' }])
+  t.match(await activation.activate(wish, buyer, soon()), {
+    error: {
+      code: 'INVALID_REQUEST',
+      message: /whether it acted is not known/,
+      suggestion: /Ask whoever runs/,
+    },
+  })
+  t.equal(agent.done(), 0)
+})
+
+test('what an agent cannot be told is refused before it is asked', async (t) => {
+  const { agent, activation, agentUrl } = await rig(t, await embedded(t))
+  const accounts = new Map([['acc_1', new Map([[agentUrl, { account_id: 'old_77' }]])]])
+  const holder: Principal = { ...buyer, accounts }
+  const refused = (field: string) => ({
+    error: { code: 'INVALID_REQUEST', field, details: { upstream: 'old' } },
+  })
+  t.match(
+    await activation.activate(request({ account: { account_id: 'acc_1' } }), holder, soon()),
+    refused('account'),
+  )
+  t.match(
+    await activation.activate(request({ governance_context: 'approved' }), buyer, soon()),
+    refused('governance_context'),
+  )
+  t.equal(agent.done(), 0)
+  t.match(await activation.activate(request(), buyer, soon()), { kind: 'answer' })
+  t.equal(agent.done(), 1)
+})
+
+for (const [status, more] of [
+  ['canceled', {}],
+  ['rejected', {}],
+  ['failed', {}],
+  ['failed', { error: { message: 'no code' } }],
+  ['input-required', {}],
+] as const) {
+  test(`a task that its upstream says is ${status} ${JSON.stringify(more)} is told as that`, async (t) => {
+    const { agent, store, activation } = await rig(t, await embedded(t))
+    agent.behave({ answers: 'submitted', acts: true })
+    const answer = await activation.activate(request(), buyer, soon())
+    t.match(answer, { kind: 'answer', status: 'submitted' })
+    if (answer.kind !== 'answer') return
+    agent.behave({ answers: 'submitted', acts: true, task: { status, ...more } })
+    await due(store)
+    await activation.round()
+    const task_id = answer.fields.task_id as string
+    t.match(await activation.taskStatus({ task_id }, buyer, soon()), { kind: 'answer', status })
+    const outcome = status === 'input-required' ? 'submitted' : 'failed'
+    t.match(await store.ledger.query({}, 10), [{ outcome }])
+    t.equal((await store.jobs.backlog()).length, status === 'input-required' ? 1 : 0)
+  })
+}

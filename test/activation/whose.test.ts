@@ -1,0 +1,123 @@
+import { test } from 'tap'
+import type { Principal } from '../../src/activation/principal.js'
+import { due, onEveryStorage } from '../store/support/storages.js'
+import { buyer, other, soon, stranger, TRADE_DESK } from './support/parts.js'
+import { asks, first, key, openLive, startWorld, type WorldOptions } from './support/world.js'
+
+const GONE = { error: { code: 'REFERENCE_NOT_FOUND' } }
+
+onEveryStorage('at a shared credential nobody switches off what others have on', async (t, storage) => {
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind'))
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  const live = (is_live: boolean) => ({
+    kind: 'answer',
+    fields: { deployments: [{ ...TRADE_DESK, is_live }] },
+  })
+  await world.activate(asks(choice))
+  t.match(await world.activate(off, other), GONE, 'as if it were not there')
+  await world.activate(asks(choice), other)
+  t.match(await world.activate(off), live(true), 'it stays on for the other')
+  t.equal(northwind.deactivations(), 0)
+  t.match(await world.activate(off, stranger), GONE)
+  t.match(await world.activate(off, other), live(false))
+  t.equal(northwind.deactivations(), 1, 'the last one switches it off')
+  const ended = await world.store.ledger.query({ action: 'deactivate' }, 10)
+  t.same(
+    ended.map(({ caller, outcome }) => [caller, outcome]),
+    [
+      ['other', 'completed'],
+      ['buyer', 'completed'],
+    ],
+  )
+})
+
+test('a credential, or an upstream account, of its own is a caller`s own affair', async (t) => {
+  const world = await startWorld(t, {
+    agents: ['northwind'],
+    hasOwnCredential: (caller) => caller === 'other',
+  })
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind'))
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  await world.activate(asks(choice))
+  await world.activate(asks(choice), other)
+  t.match(await world.activate(off, other), { kind: 'answer', fields: { deployments: [{ is_live: false }] } })
+  t.equal(northwind.deactivations(), 1)
+  const account = { account_id: 'acc_1' }
+  const at = new Map([['acc_1', new Map([[northwind.url, { account_id: 'nw_77' }]])]])
+  const holder: Principal = { ...buyer, id: 'third', accounts: at }
+  await world.activate(asks(choice, { account }), holder)
+  t.match(await world.activate({ ...off, account }, holder), { kind: 'answer' })
+  t.equal(northwind.deactivations(), 2)
+})
+
+onEveryStorage('a retry never undoes what was asked for later', async (t, storage) => {
+  const sent: unknown[] = []
+  let later: Promise<unknown> | undefined
+  let isCut = false
+  const call: NonNullable<WorldOptions['call']> =
+    (make) =>
+    async (...args) => {
+      if (args[1] !== 'activate_signal') return await make(...args)
+      sent.push(args[2].action ?? 'activate')
+      const outcome = await make(...args)
+      if (!isCut) return outcome
+      isCut = false
+      later = world.activate(off)
+      while ((await world.store.ledger.query({ action: 'deactivate' }, 1)).length === 0);
+      return { kind: 'failed', reason: 'unreachable', message: 'cut' }
+    }
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
+  const choice = first(world.choices('northwind'))
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  isCut = true
+  t.match(await world.activate(asks(choice)), { kind: 'refused' })
+  t.match(await later, { kind: 'answer', fields: { deployments: [{ is_live: false }] } })
+  await due(world.store)
+  await world.activation.round()
+  t.same(sent, ['activate', 'deactivate'], 'the first is not sent again')
+  t.same((await world.store.ledger.query({}, 10)).map(({ action, outcome }) => [action, outcome]).sort(), [
+    ['activate', 'superseded'],
+    ['deactivate', 'completed'],
+  ])
+})
+
+onEveryStorage(
+  'usage for an upstream that cannot be reached waits for it, and is counted once',
+  async (t, storage) => {
+    let isDown = true
+    const world = await startWorld(t, {
+      store: await openLive(t, storage.url),
+      call: (make) => async (upstream, task, args, context) =>
+        upstream === 'meridian' && task === 'report_usage' && isDown
+          ? { kind: 'failed', reason: 'backing_off', message: 'it failed moments ago' }
+          : await make(upstream, task, args, context),
+    })
+    const accounts = new Map([['acc_1', new Map()]])
+    const principal = { ...buyer, accounts }
+    const usage = (['meridian', 'northwind'] as const).map((agent) => {
+      const { signal, option } = first(world.choices(agent))
+      const ids = { signal_agent_segment_id: signal, pricing_option_id: option }
+      return { account: { account_id: 'acc_1' }, ...ids, impressions: 5, vendor_cost: 2, currency: 'USD' }
+    })
+    const reporting_period = { start: '2026-03-01T00:00:00Z', end: '2026-03-31T23:59:59Z' }
+    const report = { idempotency_key: key(), reporting_period, usage } as never
+    const tell = () => world.activation.reportUsage(report, principal, soon())
+    t.match(await tell(), {
+      fields: {
+        accepted: 1,
+        errors: [{ code: 'SERVICE_UNAVAILABLE', field: 'usage[0]' }],
+        ext: { tributary: { rows: { accepted: 1, pending: 1, refused: 0 } } },
+      },
+    })
+    isDown = false
+    await due(world.store)
+    await world.activation.round()
+    const { meridian, northwind } = world.sandbox.agents
+    t.equal(meridian.usageRows(), 1, 'by itself')
+    t.match(await tell(), { fields: { accepted: 2, errors: undefined } })
+    t.same([meridian.usageRows(), northwind.usageRows()], [1, 1])
+  },
+)
