@@ -26,8 +26,9 @@ async function searcher() {
   const { search } = createSearcher(builder.finish(), synonyms)
   return {
     search(brief: string, { limit }: { limit: number }) {
-      const { rest, countries } = readBrief(synonyms, brief, PLATFORMS)
-      return search(rest, { limit, countries })
+      const { rest, countries, unread } = readBrief(synonyms, brief, PLATFORMS)
+      const found = search(rest, { limit, countries })
+      return { ...found, isCut: found.isCut || unread > 0 }
     },
   }
 }
