@@ -21,13 +21,8 @@ const TWO_TYPES =
 const NOT_SENT = 'the grader fails before it sends anything: it cannot sign with the key of the vector'
 const SIGNED = `${RELEASE} mcp signed_requests`
 const PIN = 'not yet: a 3.0 pin is answered without a version, and a prerelease pin by the newest release'
-const CONFLICT = 'not yet: the error names its field and a way out'
-const ROWS =
-  'not yet: errors of a row name their place from the root of the request, and the row its account’s status'
-const CLEARED = 'not yet: an empty set is left out instead of echoed'
 
 const A2A_SDK = '3.1 a2a @adcp/sdk'
-const CONFIGS = 'notification-config rejections'
 
 const both = (rest, reason) => ['mcp', 'a2a'].map((transport) => [rest(transport), reason])
 
@@ -49,19 +44,4 @@ export const EXCEPTIONS = new Map([
   [`${A2A_SDK} sync_accounts: failed`, DROPPED],
   ...both((over) => `3.2 ${over} pins that 3.2 makes strict a 3.0 pin is echoed`, PIN),
   ...both((over) => `3.2 ${over} pins that 3.2 makes strict a prerelease that is not served is refused`, PIN),
-  ...both(
-    (over) =>
-      `3.1 ${over} idempotency of sync_accounts another one under its key is a conflict that echoes nothing`,
-    CONFLICT,
-  ),
-  ...both(
-    (over) => `3.1 ${over} notification-config lifecycle an empty array clears it and is echoed`,
-    CLEARED,
-  ),
-  ...both(
-    (over) => `3.1 ${over} ${CONFIGS} a type that is not anchored at accounts is refused, at its place`,
-    ROWS,
-  ),
-  ...both((over) => `3.1 ${over} ${CONFIGS} a second entry of one subscriber is refused, at its place`, ROWS),
-  ...both((over) => `3.1 ${over} ${CONFIGS} the row says rejected`, ROWS),
 ])

@@ -18,13 +18,11 @@ export function accountName({ id, stored }: HeldAccount): string {
   return brand.domain === operator ? name : `${name} c/o ${operator}`
 }
 
-/** What the caller declared, and its subscriptions without their credentials. */
+/** What the caller told, and its subscriptions without their credentials: none is told as an empty set. */
 export function accountSettings({ stored }: HeldAccount): Record<string, unknown> {
-  const configs = stored?.notificationConfigs ?? []
-  return {
-    ...stored?.settings,
-    ...(configs.length > 0 && { notification_configs: configs.map(shownConfig) }),
-  }
+  return stored
+    ? { ...stored.settings, notification_configs: stored.notificationConfigs.map(shownConfig) }
+    : {}
 }
 
 /** The account as list_accounts shows it. */

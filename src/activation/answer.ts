@@ -31,12 +31,11 @@ export function notFound(field: string): Refusal {
   })
 }
 
-/** The key was used for another request; of that request nothing is told. */
+/** The key was used for another request; of that request nothing is told, and the error has no member beyond what it needs. */
 export function keyConflict(): Refusal {
-  return refuse('IDEMPOTENCY_CONFLICT', 'This idempotency_key was used for another request.', {
-    field: 'idempotency_key',
-    suggestion: 'Use a fresh key for each request; repeat a request unchanged.',
-  })
+  const message =
+    'This idempotency_key was used for another request: repeat a request unchanged, or use a fresh key.'
+  return refuse('IDEMPOTENCY_CONFLICT', message)
 }
 
 /** The same request is still being worked on, by another process or an earlier connection. */

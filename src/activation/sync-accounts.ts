@@ -46,8 +46,10 @@ type EntryError = {
   code: string
   message: string
   recovery: Recovery
+  /** Its place in the row (docs/protocol.md#accounts). */
   field: string
   suggestion?: string
+  details?: Record<string, unknown>
 }
 type Result = Record<string, unknown>
 type Target = { id: string; naturalKey?: string; stored?: StoredAccount; declared: Record<string, unknown> }
@@ -87,11 +89,10 @@ function targetOf(
   entry: AccountEntry,
   principal: Principal,
   held: readonly HeldAccount[],
-  path: string,
 ): Target | EntryError {
   const fail = (code: string, field: string, message: string): EntryError => ({
     ...{ code, message, recovery: code === 'ACCOUNT_NOT_FOUND' ? 'terminal' : 'correctable' },
-    field: `${path}.${field}`,
+    field,
   })
   const { account, brand, operator, billing } = entry
   const declares = DECLARING.find((name) => entry[name] !== undefined)
@@ -116,7 +117,8 @@ function targetOf(
     return fail('INVALID_REQUEST', 'brand', 'An entry has either account, or brand, operator and billing.')
   }
   if (!BILLING.has(billing)) {
-    return fail('BILLING_NOT_SUPPORTED', 'billing', 'This agent supports operator and agent billing.')
+    const error = fail('BILLING_NOT_SUPPORTED', 'billing', 'This agent supports operator and agent billing.')
+    return { ...error, details: { scope: 'capability', supported_billing: [...BILLING] } }
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
   const id = accountIdOf(principal.id, key)
@@ -128,15 +130,15 @@ function targetOf(
   return { id, naturalKey: key, ...(stored && { stored }), declared }
 }
 
-/** `stored`: the account as it stays, when there is one. */
-function failed(entry: AccountEntry, error: EntryError, stored?: StoredAccount): Result {
+/** The row was rejected; an account that stands stays as it was. */
+function failed(entry: AccountEntry, error: EntryError): Result {
   const named = entry.account && 'operator' in entry.account ? entry.account : entry
   return {
     ...(entry.account && 'account_id' in entry.account && { account_id: entry.account.account_id }),
     brand: named.brand ?? { domain: NO_DOMAIN },
     operator: named.operator ?? NO_DOMAIN,
     action: 'failed',
-    status: stored?.status ?? 'rejected',
+    status: 'rejected',
     errors: [error],
   }
 }
@@ -188,9 +190,8 @@ async function apply(
     return next
   }
 
-  for (const [index, entry] of request.accounts.entries()) {
-    const path = `accounts[${index}]`
-    const target = targetOf(entry, principal, held, path)
+  for (const entry of request.accounts) {
+    const target = targetOf(entry, principal, held)
     if ('code' in target) {
       const { brand, operator, sandbox } = entry
       if (brand && operator !== undefined)
@@ -201,8 +202,8 @@ async function apply(
     named.add(target.id)
     const problem = configProblem(entry.notification_configs ?? [])
     if (problem) {
-      const { path: at, ...rest } = problem
-      results.push(failed(entry, { ...rest, recovery: 'correctable', field: `${path}.${at}` }, target.stored))
+      const { path: field, ...rest } = problem
+      results.push(failed(entry, { ...rest, recovery: 'correctable', field }))
       continue
     }
     const next = changed(target, entry, principal.id)
@@ -223,7 +224,8 @@ async function apply(
 function render(request: SyncAccountsRequest, accounts: readonly Result[]): ActivationAnswer {
   const failures = accounts.filter(({ action }) => action === 'failed').length
   const verb = request.dry_run ? 'would be synced' : 'synced'
-  const message = `${accounts.length - failures} accounts ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
+  const done = accounts.length - failures
+  const message = `${done} ${done === 1 ? 'account' : 'accounts'} ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
   return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
 }
 

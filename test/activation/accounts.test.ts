@@ -108,7 +108,9 @@ onEveryStorage(
       'replaced whole',
     )
     const [cleared] = await sync([{ ...acme, notification_configs: [] }])
-    t.match(cleared, { action: 'updated', notification_configs: undefined })
+    t.match(cleared, { action: 'updated' })
+    t.same(cleared?.notification_configs, [])
+    t.same((await list()).accounts[0]?.notification_configs, [])
   },
 )
 
@@ -117,7 +119,7 @@ onEmbeddedStorage(
   async (t, storage) => {
     const { sync, list } = await tasks(storage)
     await sync([{ ...acme, notification_configs: [config] }])
-    const at = 'accounts[0].notification_configs[0]'
+    const at = 'notification_configs[0]'
     const wrong: [object, string, string][] = [
       [{ active: true }, 'UNSUPPORTED_FEATURE', `${at}.active`],
       [{ active: undefined }, 'UNSUPPORTED_FEATURE', `${at}.active`],
@@ -138,12 +140,12 @@ onEmbeddedStorage(
       const [result] = await sync([{ ...acme, notification_configs: [{ ...config, ...change }] }])
       t.match(
         result,
-        { action: 'failed', status: 'active', errors: [{ code, field }] },
+        { action: 'failed', status: 'rejected', errors: [{ code, field }] },
         JSON.stringify(change),
       )
     }
     const [twice, other] = await sync([{ ...acme, notification_configs: [config, config] }, nova])
-    t.match(twice, { errors: [{ field: 'accounts[0].notification_configs[1].subscriber_id' }] })
+    t.match(twice, { status: 'rejected', errors: [{ field: 'notification_configs[1].subscriber_id' }] })
     t.match(other, { action: 'created' }, 'one failed entry fails no other')
     t.same((await list()).accounts[0]?.notification_configs, [config])
   },
@@ -163,15 +165,15 @@ onEmbeddedStorage('entries that cannot be are refused one by one', async (t, sto
       {
         action: 'failed',
         status: 'rejected',
-        errors: [{ code: 'BILLING_NOT_SUPPORTED', field: 'accounts[0].billing' }],
+        errors: [{ code: 'BILLING_NOT_SUPPORTED', field: 'billing', details: { scope: 'capability' } }],
       },
       {
         ...{ action: 'failed', account_id: 'acc_nobody' },
         errors: [{ code: 'ACCOUNT_NOT_FOUND', recovery: 'terminal' }],
       },
-      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'accounts[2].brand' }] },
+      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'brand' }] },
       { action: 'failed', brand: { domain: 'acme.example' }, errors: [{ code: 'ACCOUNT_NOT_FOUND' }] },
-      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'accounts[4].billing' }] },
+      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'billing' }] },
     ],
   )
 })
