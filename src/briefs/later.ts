@@ -215,11 +215,12 @@ export function createLater(
       ...(push && { push }),
     }
     try {
+      const account = input.account && (await accountKey(caller, input.account))
       const added = await store.write(async ({ tasks, jobs }) => {
         await tasks.create({
           ...{ id, caller, type: 'get_signals', status: 'submitted', request: question },
           webhook: push !== undefined,
-          ...(input.account && { account: await accountKey(caller, input.account) }),
+          ...(account !== undefined && { account }),
         })
         return await jobs.add({ id, kind: 'question', lane: caller, caller, data }, worker.hold)
       })
