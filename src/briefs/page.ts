@@ -22,8 +22,7 @@ function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
 export function createGate(ground: Ground, entries: Uint32Array, { criteria, reader }: Sight) {
   const inFeed = flagsOf(ground.feed, entries)
   const inBeside =
-    ground.beside &&
-    flagsOf(ground.beside, drained(viewOf(ground.beside, criteria, reader.visibility === 'full')).entries)
+    ground.beside && flagsOf(ground.beside, drained(viewOf(ground.beside, criteria, reader)).entries)
   return (hit: number): boolean =>
     (hit < ground.feed.count ? inFeed[hit] : inBeside?.[hit - ground.feed.count]) === 1
 }

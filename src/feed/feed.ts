@@ -339,7 +339,9 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     now: number,
   ): Steps<void> | undefined {
     const { filters, destinations, countries, cursor } = query
-    if (!filters && !destinations && !countries && reader.grants.length === 0) return undefined
+    if (!filters && !destinations && !countries && !reader.pricedOnly && reader.grants.length === 0) {
+      return undefined
+    }
     const criteria = criteriaOf(query)
     const layers = new Set([publicLayer.current(), overlayOf(reader.account)?.current()])
     const place = cursor === undefined ? undefined : cursors.read(cursor, bindingOf(criteria, reader))

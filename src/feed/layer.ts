@@ -41,8 +41,9 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
   const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // these share the snapshot's own column
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 
-  const viewKey = ({ tuple }: Criteria, { visibility }: Reader) => `${visibility} ${tuple}`
-  const secretKey = ({ tuple }: Criteria, name: string) => JSON.stringify([name, tuple])
+  const viewKey = ({ tuple }: Criteria, { visibility, pricedOnly }: Reader) =>
+    `${pricedOnly ? 'priced' : visibility} ${tuple}`
+  const secretKey = (view: string, name: string) => JSON.stringify([name, view])
 
   const viewAt = (key: string) => whole.get(key) ?? filtered.get(snapshot.id, key)
 
@@ -53,10 +54,11 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
 
   /** What was seen before. */
   function seen(criteria: Criteria, reader: Reader): Sight | undefined {
-    const view = viewAt(viewKey(criteria, reader))
+    const key = viewKey(criteria, reader)
+    const view = viewAt(key)
     if (!view) return undefined
     const grants = createGrants(snapshot, reader, criteria)
-    const secret = grants.digest ? secrets.get(secretKey(criteria, grants.name)) : ''
+    const secret = grants.digest ? secrets.get(secretKey(key, grants.name)) : ''
     return secret === undefined ? undefined : { snapshot, gaps, view, grants, secret }
   }
 
@@ -64,12 +66,12 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
     const known = seen(criteria, reader)
     if (known) return known
     const key = viewKey(criteria, reader)
-    const made = viewAt(key) ?? (yield* viewOf(snapshot, criteria, reader.visibility === 'full'))
+    const made = viewAt(key) ?? (yield* viewOf(snapshot, criteria, reader))
     const view = viewAt(key) ?? made // another request for the same may have been first
     keep(key, view)
     const grants = createGrants(snapshot, reader, criteria)
     const secret = grants.digest ? yield* grants.digest(view.entries) : ''
-    if (grants.digest) secrets.set(secretKey(criteria, grants.name), secret)
+    if (grants.digest) secrets.set(secretKey(key, grants.name), secret)
     return { snapshot, gaps, view, grants, secret }
   }
 
@@ -78,9 +80,10 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
 
   /** Without working out the grants themselves: this is asked before every answer. */
   function knows(criteria: Criteria, reader: Reader): boolean {
-    if (!viewAt(viewKey(criteria, reader))) return false
+    const key = viewKey(criteria, reader)
+    if (!viewAt(key)) return false
     const name = grantsName(reader)
-    return name === '' || secrets.has(secretKey(criteria, name))
+    return name === '' || secrets.has(secretKey(key, name))
   }
 
   return { snapshot, gaps, see, seeing, knows }

@@ -16,6 +16,8 @@ export type Reader = {
   grants: readonly Destination[]
   /** The account overlay asked for, once it is known to be the reader's. */
   account?: string
+  /** Speaks a release in which a signal without a price is none: it is not shown any. */
+  pricedOnly?: boolean
 }
 
 export type Filters = Readonly<Record<string, unknown>>

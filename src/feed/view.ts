@@ -8,10 +8,11 @@ import { destinationMatcher, matchesDestination } from '../merge/deployments.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
 import { createDigest, digestText } from '../snapshot/digest.js'
 import { WORDS } from '../snapshot/keys.js'
-import { pushWords } from '../snapshot/row-words.js'
+import { NO_PRICES, pushWords } from '../snapshot/row-words.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { countryFlags, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
+import type { Reader } from './query.js'
 import { PORTION, type Steps } from './steps.js'
 
 export type View = {
@@ -162,10 +163,27 @@ function* partDigests(
   return { structure: digestText(structure.finish()), pricing: digestText(pricing.finish()) }
 }
 
+/** What of a reader decides which signals it is shown. */
+export type ViewReader = Pick<Reader, 'visibility' | 'pricedOnly'>
+
+function hasPrice({ digests }: Snapshot): OfferTest {
+  const differs = (words: ArrayLike<number>, at: number) =>
+    NO_PRICES.some((word, place) => words[at * WORDS + place] !== word)
+  return {
+    ofEntry: (entry) => differs(digests.pricing, entry),
+    ofNarrowed: ({ pricing }) => differs(pricing, 0),
+  }
+}
+
 /** The signals that pass every criterion. Without a criterion: the snapshot itself, at no cost. */
-export function* viewOf(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): Steps<View> {
+export function* viewOf(
+  snapshot: Snapshot,
+  criteria: Criteria,
+  { visibility, pricedOnly = false }: ViewReader,
+): Steps<View> {
   const all = tests(snapshot, criteria)
-  const offered = offerTests(snapshot, criteria, seesPrices)
+  const offered = offerTests(snapshot, criteria, visibility === 'full')
+  if (pricedOnly) offered.push(hasPrice(snapshot))
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
   const narrowing = createNarrowing(snapshot, criteria.countries)

@@ -30,7 +30,8 @@ export function keyWords(key: ActivationKey | undefined): readonly [number, numb
   return [first, second]
 }
 
-const NO_PRICES = digestWords('')
+/** What a row without prices has for them. */
+export const NO_PRICES = digestWords('')
 
 export type RowWords = {
   /** All but the prices: the digest of the next two. */

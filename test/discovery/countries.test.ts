@@ -34,7 +34,7 @@ test('what a question finds is narrowed to the countries it names, in the feed a
     const hit = ground.feed.count - (ground.feed === found ? found.count : 0) + (entry as number)
     const see = (selection: Selection) => {
       const sight = { criteria: criteriaOf(selection), reader }
-      const { entries } = drained(viewOf(ground.feed, sight.criteria, true))
+      const { entries } = drained(viewOf(ground.feed, sight.criteria, { visibility: 'full' }))
       return {
         passes: createGate(ground, entries, sight)(hit),
         row: JSON.stringify(createRowPieces(ground, sight).row(hit)),

@@ -2,7 +2,7 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
-import type { AdcpError } from '../../adcp/error.js'
+import { type AdcpError, adcpError } from '../../adcp/error.js'
 import {
   cursorOf,
   GetSignalsRequest,
@@ -51,6 +51,15 @@ export type GetSignalsOptions = {
   discovery: SignalsDiscovery
   declaredAccounts?: DeclaredAccounts
 }
+
+/** In 3.0 every signal has a price, and prices need credentials. */
+const PRICES_NEEDED = adcpError(
+  'AUTH_REQUIRED',
+  'In AdCP 3.0 every signal has a price, and prices need credentials.',
+  {
+    suggestion: 'Send Authorization: Bearer with a key of this agent, or pin adcp_version "3.1".',
+  },
+)
 
 function forbidden(
   names: readonly string[],
@@ -194,7 +203,12 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     const broken = violations(input)
     if (broken.length > 0) return refused(invalidRequest(broken))
     const { caller } = context
-    const reader: Reader = { caller: caller.id, visibility: caller.visibility, grants: caller.destinations }
+    const pricedOnly = context.release === '3.0'
+    if (pricedOnly && caller.visibility === 'metadata') return refused(PRICES_NEEDED)
+    const reader: Reader = {
+      ...{ caller: caller.id, visibility: caller.visibility, grants: caller.destinations },
+      ...(pricedOnly && { pricedOnly }),
+    }
     if (input.account === undefined) return answer(input, reader, context)
     const seen = (found: AccountFound) => {
       if (found.kind === 'refused') return found
