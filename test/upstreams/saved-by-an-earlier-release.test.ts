@@ -1,0 +1,40 @@
+import { test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
+import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
+import { packSlab, slabRow } from '../../src/upstreams/rows/slab.js'
+import { row } from '../support/upstream-world.js'
+
+const agentUrl = 'https://a.example/mcp'
+const owner = { credential: 'none' }
+
+test('rows that an earlier release kept as they came are read again by the rules of today', async (t) => {
+  const kept = new Map<string, Uint8Array[]>()
+  const blobs = {
+    read: async (name: string) => kept.get(name),
+    write: async (name: string, parts: readonly Uint8Array[]) => void kept.set(name, [...parts]),
+    remove: async (name: string) => void kept.delete(name),
+    list: async () => [...kept.keys()],
+  }
+  const store = createSliceStore({ blobs, clock: systemClock, onTrouble: (message) => t.fail(message) })
+  const good = JSON.stringify(row(1))
+  const twice = JSON.stringify(row(2)).replace('{', '{"signal_ref":{"scope":"data_provider"},')
+  const rows = packSlab([good, twice].map((text) => Buffer.from(text)))
+  const digests = new BigUint64Array(new SharedArrayBuffer(16))
+  const about = {
+    upstream: 'a',
+    agentUrl,
+    scope: 'public',
+    mode: 'wholesale',
+    dropped: {},
+    walkedAt: 1,
+  } as const
+  store.save({ slice: { ...about, rows, digests }, domains: ['other.example'], confirmedAt: 1 }, owner)
+  await store.close()
+  const [name = '', [head, ...parts] = []] = [...kept].find(([each]) => each.startsWith('slice/')) ?? []
+  const header = { ...JSON.parse(Buffer.from(head ?? []).toString()), format: 1 }
+  kept.set(name, [Buffer.from(JSON.stringify(header)), ...parts])
+  const held = await store.load({ agentUrl, scope: 'public' }, owner)
+  t.equal(held?.slice.rows.count, 1)
+  t.equal(held && Buffer.from(slabRow(held.slice.rows, 0)).toString(), good)
+  t.same(held?.domains, ['tridentauto.example'])
+})
