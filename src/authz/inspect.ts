@@ -1,7 +1,6 @@
 /**
- * Reads the bytes of an adagents.json as far as deciding what to do with them takes: a document, a pointer to one, or
- * nothing usable (docs/protocol.md#provider-files; schema adagents.json). Its entries are read later, where merging
- * runs (rules.ts).
+ * Reads the bytes of an adagents.json: a document with its tables, a pointer to one, or nothing usable
+ * (docs/protocol.md#provider-files; schema adagents.json).
  */
 
 import { hash } from 'node:crypto'
