@@ -1,0 +1,54 @@
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'tap'
+import type { Store } from '../../src/store/store.js'
+import { postgresBinaries } from './support/postgres.js'
+import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+
+const keys = ['a storage key of the tests, long enough']
+const push = { url: 'https://a.example/hook', token: 'a token of the buyer' }
+
+async function begin(store: Store): Promise<void> {
+  await store.blobs.write('slice/a', [Buffer.from('a copy')])
+  await store.write(async ({ tasks, jobs }) => {
+    await tasks.create({ id: 't', caller: 'acme', type: 'get_signals', status: 'submitted', request: {} })
+    await jobs.add({ id: 't', kind: 'question', lane: 'acme', caller: 'acme', data: { push } })
+  })
+}
+
+/** Whoever restores it can end the task: all that is needed is in the database. */
+async function isWhole(t: { match(found: unknown, wanted: object): unknown }, store: Store): Promise<void> {
+  const held = await store.jobs.claim('t', { owner: 'restored', ms: 60_000 }, { early: true })
+  t.match(held, { kind: 'question', data: { push } })
+  t.match(await store.tasks.get('acme', 't'), { status: 'submitted' })
+}
+
+test('PostgreSQL: the documented commands, without the blobs', { skip: NO_POSTGRES }, async (t) => {
+  const [from, to] = [await shared(t), await shared(t)]
+  const binaries = postgresBinaries()
+  if (!from || !to || !binaries) return
+  const store = await from.open({ keys })
+  await begin(store)
+  const file = join((await embedded(t)).url.slice('file:'.length), 'backup.dump')
+  const run = (command: string, ...args: string[]) =>
+    execFileSync(join(binaries, command), args, { stdio: 'pipe' })
+  run('pg_dump', '--format=custom', '--exclude-table-data=blob*', `--file=${file}`, from.url)
+  run('pg_restore', `--dbname=${to.url}`, file)
+  const restored = await to.open({ keys })
+  t.same(await restored.blobs.list(''), [])
+  await isWhole(t, restored)
+})
+
+test('SQLite: the file of a stopped server, put into another folder', async (t) => {
+  const from = await embedded(t)
+  const store = await from.open({ keys })
+  await begin(store)
+  const folder = from.url.slice('file:'.length)
+  await store.close()
+  const to = await embedded(t)
+  const target = to.url.slice('file:'.length)
+  mkdirSync(target, { recursive: true })
+  copyFileSync(join(folder, 'tributary.db'), join(target, 'tributary.db'))
+  await isWhole(t, await to.open({ keys }))
+})
