@@ -7,6 +7,7 @@ import { join, resolve } from 'node:path'
 import type { Kysely, Migration } from 'kysely'
 import type { Blobs } from '../upstreams/blobs.js'
 import { type Accounts, createAccounts } from './accounts.js'
+import { markClosed, wasClosed } from './at-rest.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
 import { carryOver } from './carry-over.js'
@@ -120,7 +121,8 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
       sweep: !beside,
       onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
     })
-    const opened = openSqlite(join(folder, 'tributary.db'), { check: !beside })
+    const file = join(folder, 'tributary.db')
+    const opened = openSqlite(file, { check: !beside && !(await wasClosed(file)) })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
     const means = { now, timing: embeddedTiming(now), seal: createSeal(keys) }
     const store = storeOn(db, storageMethods(blobs), false, means)
@@ -128,10 +130,14 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
       await carryOver(store)
       await store.jobs.endLeases() // nobody else works on this folder: whoever held them is gone
     }
+    let isClosed = false
     return {
       ...store,
       async close() {
+        if (isClosed) return
+        isClosed = true
         await db.destroy()
+        if (!beside) await markClosed(file)
         unlock()
       },
     }

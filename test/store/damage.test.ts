@@ -1,7 +1,19 @@
-import { open } from 'node:fs/promises'
+import { open, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
+import { wasClosed } from '../../src/store/at-rest.js'
 import { embedded } from './support/storages.js'
+
+test('only what an orderly end did not leave is read through at the next start', async (t) => {
+  const storage = await embedded(t)
+  await (await storage.open()).close()
+  const file = join(storage.url.slice('file:'.length), 'tributary.db')
+  t.equal(await wasClosed(file), true)
+  t.equal(await wasClosed(file), false, 'a start uses the mark up: after a crash there is none')
+  await (await storage.open()).close()
+  await utimes(file, 1, 1)
+  t.equal(await wasClosed(file), false, 'another file, or a change, is checked')
+})
 
 test('a damaged database file is refused at start instead of served', async (t) => {
   const storage = await embedded(t)
