@@ -33,10 +33,11 @@ function page(agent: number, from: number, size: number): string {
   return `"signals":[${rows.join(',')}],"pagination":{${more}},`
 }
 
-function answer(agent: number, call: { name: string; arguments: Record<string, unknown> }): string {
+function answer(agent: number, call: { name: string; arguments?: Record<string, unknown> }): string {
   if (call.name === 'get_adcp_capabilities') {
     return '"adcp":{"supported_versions":["3.0","3.1"]},"signals":{"discovery_modes":["wholesale"]}'
   }
+  if (call.arguments === undefined) return '"tools":[]' // a question about its tools, which are nobody's concern here
   const { pagination, if_wholesale_feed_version: token } = call.arguments
   const { cursor = '0', max_results: size = 50 } = (pagination ?? {}) as {
     cursor?: string
