@@ -10,7 +10,7 @@ import { digestText } from '../snapshot/digest.js'
 import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Criteria, criteriaOf } from './canonical.js'
-import { createCursors } from './cursor.js'
+import { createCursors, type Place } from './cursor.js'
 import { type Gap, isUnconfirmed } from './gap.js'
 import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
@@ -65,7 +65,11 @@ const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
 /** What is answered from, and in which scope. */
 type Answering = { sight: Sight; scope: CacheScope }
 
+/** A walk under way. */
+type Begun = { place: Place; scope: CacheScope }
+
 const PUBLIC = ''
+const SCOPES: readonly CacheScope[] = ['public', 'account']
 const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
 const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
 const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
@@ -161,9 +165,13 @@ function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint3
   return lowerBound(entries, isThere ? below + 1 : below)
 }
 
-/** What a cursor is bound to: the query and the caller. */
-function bindingOf(criteria: Criteria, { caller, visibility, account = '' }: Reader): string {
-  return JSON.stringify([criteria.tuple, caller, visibility, account])
+/** What a cursor is bound to: the query, the caller, and the scope in which the walk is answered. */
+function bindingOf(
+  { tuple }: Criteria,
+  { caller, visibility, account = '' }: Reader,
+  scope: CacheScope,
+): string {
+  return JSON.stringify([tuple, caller, visibility, account, ...(scope === 'public' ? [] : [scope])])
 }
 
 export function createFeed({ cursorSecret, retain }: FeedOptions) {
@@ -214,17 +222,21 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     return same ? { sight: open, scope: 'public' } : { sight: overlay, scope: 'account' }
   }
 
-  /** A snapshot that a walk may still be on. */
-  const held = (id: string, { account }: Reader, now: number) =>
-    publicLayer.find(id, now) ?? overlayOf(account)?.find(id, now)
+  /** Where a walk stands and in which scope it began; undefined when this query and caller were given no such cursor. */
+  function begun(cursor: string, criteria: Criteria, reader: Reader): Begun | undefined {
+    for (const scope of reader.account === undefined ? SCOPES.slice(0, 1) : SCOPES) {
+      const place = cursors.read(cursor, bindingOf(criteria, reader, scope))
+      if (place) return { place, scope }
+    }
+    return undefined
+  }
 
-  function retained(id: string, criteria: Criteria, reader: Reader, now: number): Answering | undefined {
+  /** The snapshot that a walk is still on, in the scope in which it began: what it is told does not change on its way. */
+  function pinned({ place: { snapshot: id }, scope }: Begun, { account }: Reader, now: number) {
     const open = publicLayer.find(id, now)
-    if (open) return { sight: open.see(criteria, reader), scope: 'public' }
-    const { account } = reader
-    const own =
-      account === undefined ? undefined : (overlayOf(account)?.find(id, now) ?? shelf.find(account, id, now))
-    return own && { sight: own.see(criteria, reader), scope: 'account' }
+    if (scope === 'public' || account === undefined) return open
+    const own = overlayOf(account)?.find(id, now) ?? shelf.find(account, id, now)
+    return own ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
   /** Entries as a page's body, with what must be said about them. */
@@ -270,27 +282,28 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     const criteria = criteriaOf(query)
     const latest = current(criteria, reader)
     if (!latest) return NOT_READY
-    const binding = bindingOf(criteria, reader)
-    const place = query.cursor === undefined ? undefined : cursors.read(query.cursor, binding)
-    if (query.cursor !== undefined && !place) return { kind: 'refused', error: BAD_CURSOR }
+    const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteria, reader)
+    if (query.cursor !== undefined && !walk) return { kind: 'refused', error: BAD_CURSOR }
 
     const latestVersions = versions('wholesale', latest, criteria, reader)
     if (isUnchanged(query, latestVersions))
       return { kind: 'unchanged', gaps: latest.sight.gaps, ...latestVersions }
 
     // The walk stays on its snapshot while that is retained; then it goes on in the current one, whose version tells.
-    const pinned = place && retained(place.snapshot, criteria, reader, now)
-    const from = pinned ?? latest
+    const kept = walk && pinned(walk, reader, now)
+    const from = kept
+      ? { sight: { ...kept.see(criteria, reader), gaps: kept.gaps }, scope: walk.scope }
+      : latest
     const { snapshot, view } = from.sight
-    const first = place ? firstBeyond(snapshot, view.entries, place.after) : 0
+    const first = walk ? firstBeyond(snapshot, view.entries, walk.place.after) : 0
     const entries = view.entries.subarray(first, first + query.maxResults)
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
     // Spreads stand last: with properties after them each answer would get a hidden class of its own.
     return {
       total: view.entries.length,
-      ...(more && { cursor: cursorAfter(snapshot, last, binding) }),
-      ...(pinned ? versions('wholesale', pinned, criteria, reader) : latestVersions),
+      ...(more && { cursor: cursorAfter(snapshot, last, bindingOf(criteria, reader, from.scope)) }),
+      ...(kept ? versions('wholesale', from, criteria, reader) : latestVersions),
       ...body(from, entries, query, criteria, reader),
     }
   }
@@ -344,8 +357,8 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     }
     const criteria = criteriaOf(query)
     const layers = new Set([publicLayer.current(), overlayOf(reader.account)?.current()])
-    const place = cursor === undefined ? undefined : cursors.read(cursor, bindingOf(criteria, reader))
-    if (place) layers.add(held(place.snapshot, reader, now))
+    const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
+    if (walk) layers.add(pinned(walk, reader, now))
     const due = [...layers].filter((one) => one !== undefined && !one.knows(criteria, reader))
     if (due.length === 0) return undefined
     return (function* () {

@@ -1,0 +1,37 @@
+import { test } from 'tap'
+import { type Agent, DEAL, lacks, ownRow, startScripted, until } from './support/scripted.js'
+
+const rows = (agent: Agent, cpm: number) => Array.from({ length: 30 }, (_, at) => ownRow(agent.url, at, cpm))
+
+test('a walk stays in the scope in which it began, whatever becomes of the account meanwhile', async (t) => {
+  const world = await startScripted(t, { agents: 2 })
+  const [north, south] = world.agents as [Agent, Agent]
+  for (const agent of world.agents) agent.offer(rows(agent, 2))
+  const statics = [north, south].map((agent) => ({ id: agent.name, agent }))
+  const page = (cursor?: string) =>
+    world.page({ ...DEAL, pagination: { max_results: 20, ...(cursor && { cursor }) } })
+
+  north.behave('hangs', 'gold')
+  await world.start({ statics, deals: [north], pace: { timeoutMs: 60_000 } })
+  const first = await page()
+  t.equal(first.cache_scope, 'account')
+  const second = await page(first.pagination?.cursor)
+  const told = ({ cache_scope, wholesale_feed_version, pricing_version }: typeof first) => [
+    cache_scope,
+    wholesale_feed_version,
+    pricing_version,
+  ]
+  t.same(told(second), told(first), 'while nobody knows what the account is offered')
+  t.equal(lacks(second), lacks(first), 'each page names it')
+
+  north.behave('answers', 'gold')
+  await until(page, (answer) => answer.cache_scope === 'public') // the rate card, as it turns out
+  const third = await page(second.pagination?.cursor)
+  t.same(told(third), told(first), 'when it turns out that the rate card applies')
+  t.match(lacks(third), /a0 .*this account/)
+
+  const open = await page()
+  north.offerGold(rows(north, 1))
+  await until(page, (answer) => answer.cache_scope === 'account')
+  t.same(told(await page(open.pagination?.cursor)), told(open), 'when the account is priced apart')
+})
