@@ -119,8 +119,12 @@ function accountTexts(status: UpstreamStatus): [IncompleteEntry['scope'] | undef
 function registryText({ url, reason, upstreams }: SilentRegistry): string {
   const { host } = new URL(url)
   if (!reason) return `The registry ${host} has not answered yet; agents that only it lists are missing.`
+  const says =
+    reason === 'shrunken_feed'
+      ? 'lists few of those whom it listed before, which is believed when it says so again'
+      : `lists nobody that can be used: ${REASONS[reason]}`
   const kept = upstreams.length > 0 ? ` ${listOf(upstreams)} stay on its last word alone.` : ''
-  return `The registry ${host} lists nobody that can be used: ${REASONS[reason]}.${kept}`
+  return `The registry ${host} ${says}.${kept}`
 }
 
 /** One entry for each part that is missing or old; undefined when there is none. */

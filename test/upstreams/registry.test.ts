@@ -1,8 +1,11 @@
+import { hash } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'tap'
 import { readListing } from '../../src/upstreams/roster/listing.js'
+import type { RegistryStatus } from '../../src/upstreams/roster/registries.js'
 import { createRegistry } from '../../src/upstreams/roster/registry.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import {
   configOf,
@@ -19,11 +22,10 @@ type Test = { teardown(task: () => unknown): void }
 /** A registry with an ETag that moves with what it lists; `down` makes it answer 503. */
 async function startRegistry(t: Test, initial: unknown[]) {
   let agents = initial
-  let version = 1
   let down = false
   const answers: number[] = []
   const server = await startHttp((request, response) => {
-    const etag = `W/"${version}"`
+    const etag = `W/"${hash('sha256', JSON.stringify(agents))}"`
     const known = request.headers['if-none-match'] === etag
     const status = down ? 503 : known ? 304 : 200
     answers.push(status)
@@ -36,7 +38,6 @@ async function startRegistry(t: Test, initial: unknown[]) {
     answers,
     list(next: unknown[]) {
       agents = next
-      version += 1
     },
     fail(now: boolean) {
       down = now
@@ -112,6 +113,72 @@ test('registries that change together change the roster once', async (t) => {
   for (const registry of registries) registry.list([record(agent.url, { name: 'Another name' })])
   await until('the name', () => upstreams.roster().entries[0]?.name === 'Another name')
   t.equal(changes - before, 1)
+})
+
+/** Upstreams of one registry, on a clock that is moved by hand. */
+async function watched(t: Test, agents: unknown[]) {
+  const registry = await startRegistry(t, agents)
+  const { clock, advance } = createManualClock()
+  const config = { ...configOf([]), registries: [registry.config] }
+  const { upstreams } = await openUpstreams(t, config, { clock, random: () => 0.5 })
+  await upstreams.start()
+  const says = (what: string, holds: (status: RegistryStatus) => boolean) =>
+    until(what, () => upstreams.registries().every(holds))
+  await says('the first listing', ({ agents: listed }) => listed === agents.length)
+  return {
+    ...{ registry, upstreams, advance, says },
+    dropAfterMs: config.defaults.dropAfterMs,
+    entries: () => upstreams.roster().entries.length,
+  }
+}
+
+test('a registry that has lost most of its agents must say so twice', async (t) => {
+  const all = Array.from({ length: 12 }, (_, at) => record(`https://127.0.0.1:1/${at}`))
+  const { registry, upstreams, advance, says, entries } = await watched(t, all)
+  const isDoubted = ({ problem }: RegistryStatus) => problem?.reason === 'shrunken_feed'
+
+  registry.list(all.slice(0, 3))
+  advance(30)
+  await says('the doubt', isDoubted)
+  t.equal(entries(), 12)
+  t.match(
+    upstreams.silentRegistries(),
+    [{ url: registry.config.url, reason: 'shrunken_feed' }],
+    'it is named',
+  )
+  t.equal(upstreams.silentRegistries()[0]?.upstreams.length, 12)
+
+  registry.list(all)
+  advance(60)
+  await says('the whole list', ({ problem }) => problem === undefined)
+  t.equal(entries(), 12)
+
+  registry.list([all[0], ...all.slice(1).map(() => ({ url: 'cut off' }))])
+  advance(30)
+  await says('the doubt', isDoubted)
+  advance(60)
+  await says('the second look', ({ agents }) => agents === 1)
+  advance(1_000)
+  t.equal(entries(), 1, 'then it is believed')
+})
+
+test('agents whom nobody vouched for come back with the registry, whose list has not changed since', async (t) => {
+  const all = [1, 2].map((at) => record(`https://127.0.0.1:1/${at}`))
+  const { registry, advance, says, entries, dropAfterMs } = await watched(t, all)
+  registry.list([])
+  advance(30)
+  await says('the empty list', ({ problem }) => problem !== undefined)
+  registry.fail(true)
+  advance(dropAfterMs)
+  advance(1_000)
+  t.equal(entries(), 0)
+  registry.list(all)
+  registry.fail(false)
+  await until('a request', () => {
+    advance(1_000)
+    return entries() === 2
+  })
+  t.pass('they are back')
 })
 
 test('a record that is called at another place than its url is refused, with the reason', async (t) => {

@@ -18,11 +18,11 @@ import {
   LISTING_FIELDS,
   takes,
 } from '../agent/dialect.js'
+import { createDoubt, SECOND_LOOK_MS } from '../doubt.js'
 import type { Share } from '../governor.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
 import { carryParts } from './carry.js'
-import { createDoubt } from './doubt.js'
 import { enumerate } from './enumerate.js'
 import { doShare, shareRows } from './share.js'
 import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
@@ -34,9 +34,6 @@ const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 
 /** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
 const MAX_PAGE_SIZE = 100
-
-/** An answer that has lost most of its rows is asked for again after this, ms. */
-const SECOND_LOOK_MS = 30_000
 
 /** A slice and what its upstream's keeper needs to know beside it. */
 export type Held = {

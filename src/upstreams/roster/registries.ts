@@ -1,17 +1,20 @@
 /**
  * Keeps the registries' listings current: each registry on its own schedule, with jitter and backoff, the last good
  * listing kept on disk and used when its registry is down at start. A registry that suddenly lists nobody is not
- * believed at once: its agents stay for as long as an upstream that vanished does (docs/registry.md).
+ * believed at once: its agents stay for as long as an upstream that vanished does. One that has lost most of its agents
+ * must say so twice (docs/registry.md).
  */
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../blobs.js'
+import { createDoubt, type Doubt, SECOND_LOOK_MS } from '../doubt.js'
 import type { UpstreamFailure } from '../status.js'
 import type { Listing, RegistryRecord } from './listing.js'
 import { createRegistry, type RegistryOutcome } from './registry.js'
 
 const BLOB = 'roster'
+const UNUSABLE: ReadonlySet<UpstreamFailure> = new Set(['protocol_error', 'shrunken_feed']) // it answers, with no listing
 const GATHER_MS = 1_000 // several registries that change together change the roster once
 
 export type RegistryConfig = {
@@ -58,6 +61,7 @@ type Member = {
   config: RegistryConfig
   listing?: Listing
   emptySince?: number
+  doubt: Doubt
   problem?: RegistryStatus['problem']
   failures: number
   /** It has answered this process with what can be used. */
@@ -121,7 +125,8 @@ export function createRegistries(options: RegistriesOptions) {
       if (!member.listing) return
       delete member.emptySince
       delete member.problem
-      member.listing = { ...member.listing, records: [] }
+      const { etag: _, ...listing } = member.listing // what it named is not what is in use now
+      member.listing = { ...listing, records: [] }
       save()
       changed(false)
     })
@@ -170,10 +175,18 @@ export function createRegistries(options: RegistriesOptions) {
     if (isOther || isFirstAnswer) changed(isFirst)
   }
 
+  /** What it answered, where that can be taken at its word. */
+  function believed({ doubt, listing }: Member, outcome: RegistryOutcome): RegistryOutcome {
+    if (outcome.kind === 'unchanged') doubt.clear()
+    if (outcome.kind !== 'listed' || outcome.listing.records.length === 0) return outcome
+    return doubt.about(listing?.records.length ?? 0, outcome.listing.records.length) ?? outcome
+  }
+
   async function refresh(member: Member): Promise<void> {
     const { url, headers = {} } = member.config
-    const outcome = await createRegistry({ send, url, headers, now: clock.now }).fetch(member.listing)
+    const answer = await createRegistry({ send, url, headers, now: clock.now }).fetch(member.listing)
     if (member.stopped) return
+    const outcome = believed(member, answer)
     settle(member, outcome)
     const { refreshMs } = member.config
     const wait =
@@ -198,7 +211,7 @@ export function createRegistries(options: RegistriesOptions) {
       diagnostics: listing?.diagnostics ?? [],
       ...(listing && { agents: listing.records.length, fetchedAt: listing.fetchedAt }),
       ...(problem && { problem }),
-      unvouched: emptySince !== undefined || problem?.reason === 'protocol_error' || (!!problem && isOld),
+      unvouched: emptySince !== undefined || (problem && (isOld || UNUSABLE.has(problem.reason))) === true,
       ...(at !== undefined && { leaveAt: at }),
     }
   }
@@ -230,6 +243,11 @@ export function createRegistries(options: RegistriesOptions) {
         const member: Member = {
           ...{ config, failures: 0, answered: known?.answered ?? false, stopped: false },
           ...{ cancel: () => {}, cancelGrace: () => {} },
+          doubt: createDoubt({
+            of: 'agents',
+            laterMs: Math.min(SECOND_LOOK_MS, config.refreshMs),
+            now: clock.now,
+          }),
           ...('records' in listing && { listing: listing as Listing }),
           ...(emptySince !== undefined && { emptySince }),
           ...(known?.problem && { problem: known.problem }),

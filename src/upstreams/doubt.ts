@@ -1,12 +1,18 @@
 /**
- * A complete answer that has lost most of its rows is doubted: an agent that restarts may answer before its own data is
- * loaded. It is believed when a second one, later, has no more rows than the first; one that grows is still loading.
+ * A complete answer that has lost most of its rows is doubted, and so is a registry's listing that has lost most of its
+ * agents: who restarts may answer before its own data is loaded. It is believed when a second one, later, has no more
+ * rows than the first; one that grows is still loading.
  */
-import { type CallFailure, callFailed } from '../agent/agent.js'
+import { type CallFailure, callFailed } from './agent/agent.js'
+
+/** Most that an answer which is doubted waits for the second look, ms; a shorter schedule makes it shorter. */
+export const SECOND_LOOK_MS = 30_000
 
 const FEW = 10 // of fewer rows, half are soon gone for good reasons
 
 export type DoubtOptions = {
+  /** What is counted, for people. Default: rows. */
+  of?: string
   /** Until the second look, ms. */
   laterMs: number
   now(): number
@@ -16,7 +22,7 @@ function isLoss(before: number, rows: number): boolean {
   return rows === 0 ? before > 0 : before >= FEW && rows * 2 < before
 }
 
-export function createDoubt({ laterMs, now }: DoubtOptions) {
+export function createDoubt({ of = 'rows', laterMs, now }: DoubtOptions) {
   let first: { rows: number; at: number } | undefined
 
   function clear(): void {
@@ -35,8 +41,10 @@ export function createDoubt({ laterMs, now }: DoubtOptions) {
       return undefined
     }
     if (!first || isLater) first = { rows, at: now() }
-    return callFailed('shrunken_feed', `${rows} of ${before} rows are left`, first.at + laterMs - now())
+    return callFailed('shrunken_feed', `${rows} of ${before} ${of} are left`, first.at + laterMs - now())
   }
 
   return { about, clear }
 }
+
+export type Doubt = ReturnType<typeof createDoubt>
