@@ -10,7 +10,7 @@ import type { Action, NewEntry } from '../store/ledger.js'
 import type { Store } from '../store/store.js'
 import type { TaskStatus } from '../store/tasks.js'
 import type { Activated } from './activation-calls.js'
-import { type ActivationAnswer, notFound, refuse } from './answer.js'
+import { type ActivationAnswer, notOn, refuse } from './answer.js'
 import type { Delivered } from './delivery.js'
 import { overlap, visibleDeployments } from './destination.js'
 import { type Holder, standingFor } from './holders.js'
@@ -94,7 +94,15 @@ export function createActivate(options: ActivateOptions) {
 
   async function route(request: ActivateRequest, principal: Principal, account: OwnAccount | undefined) {
     const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
+    const { idempotency_key, governance_context } = request
+    const said = {
+      idempotency_key,
+      ...(request.action && { action }),
+      ...(request.account && { account: request.account }),
+      ...(governance_context !== undefined && { governance_context }),
+    }
     const wanted = {
+      said,
       ...{ action, handle, destinations },
       ...(pricing_option_id !== undefined && { optionId: pricing_option_id }),
       ...(account && { account: account.key }),
@@ -104,7 +112,7 @@ export function createActivate(options: ActivateOptions) {
     const history = await store.ledger.history(principal.id, handle, HISTORY)
     const routed = routeDeactivation(history, signal, wanted)
     return routed.kind === 'route' && (await isOthers(routed.route, principal, account, destinations))
-      ? notFound('signal_agent_segment_id')
+      ? notOn()
       : routed
   }
 

@@ -31,6 +31,19 @@ export function notFound(field: string): Refusal {
   })
 }
 
+/**
+ * There is nothing of the caller's to switch off; what others have on is not told apart from what nobody has
+ * (docs/activation.md, "Whose activation it is").
+ */
+export function notOn(): Refusal {
+  const message =
+    'You have nothing to switch off here: no activation of yours for this signal on these destinations.'
+  return refuse('REFERENCE_NOT_FOUND', message, {
+    field: 'destinations',
+    suggestion: 'See list_tasks and the deployments of get_signals for what is live, and where.',
+  })
+}
+
 /** The key was used for another request; of that request nothing is told, and the error has no member beyond what it needs. */
 export function keyConflict(): Refusal {
   const message =

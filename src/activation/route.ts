@@ -4,9 +4,9 @@
  */
 import type { Destination } from '../adcp/signal.js'
 import type { Resolved, ResolvedOffer } from '../feed/lookup.js'
-import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/ledger.js'
-import { notFound, type Refusal, refuse } from './answer.js'
+import { notFound, notOn, type Refusal, refuse } from './answer.js'
 import { overlap } from './destination.js'
 
 export type RouteRequest = {
@@ -16,6 +16,8 @@ export type RouteRequest = {
   destinations: readonly Destination[]
   /** The caller's account reference, canonical JSON. */
   account?: string
+  /** What a request for one of the choices repeats of this one. */
+  said: Readonly<Record<string, unknown>>
 }
 
 /** What a handle stands for now, in the overlay of the caller's account when there is one. */
@@ -36,9 +38,12 @@ export type Route = {
   upstreamOptionId?: string
   /** What the signal is called; only for what the feed has. */
   name?: string
-  /** The upstream's account reference the signal was activated with; only for what the ledger knows. */
+  /** The caller's own account, canonical JSON, and the upstream's that it was activated with; only for what the ledger knows. */
+  account?: string
   activatedAs?: { account: unknown }
 }
+
+const SEVERAL = 'Several upstreams offer this signal: name one.'
 
 export type Routed = { kind: 'route'; route: Route } | Refusal
 
@@ -47,26 +52,43 @@ function namesOffer(handle: string, signalHandle: string, offerHandle: string): 
   return handle === signalHandle || handle === offerHandle
 }
 
-function choose(field: string, message: string, offers: readonly ResolvedOffer[]): Refusal {
+/** Requests that can be sent as they stand: nothing is bound to the key of a request that was refused. */
+function choose(field: string, message: string, choices: readonly object[]): Refusal {
   return refuse('INVALID_REQUEST', message, {
     field,
     suggestion: 'Send one of details.choices.',
-    details: {
-      choices: offers.map(({ handle, options, deployments }) => ({
-        signal_agent_segment_id: handle,
-        ...(options.length > 0 && {
-          pricing_option_ids: options.map(({ option }) => option.pricing_option_id),
-        }),
-        destinations: deployments,
-      })),
-    },
+    details: { choices },
   })
 }
 
-function serves(offer: ResolvedOffer, destination: Destination): boolean {
-  const asked = destinationKey(destination)
-  return asked !== undefined && offer.deployments.some((deployed) => matchesDestination(deployed, asked))
+/** Every way to buy one of the offers, on the asked destinations that it serves; on all of its own when it serves none. */
+function waysToBuy(
+  { said, destinations, optionId }: RouteRequest,
+  offers: readonly ResolvedOffer[],
+): object[] {
+  return offers.flatMap((offer) => {
+    const served = destinations.filter((destination) => mayServe(offer, destination))
+    const way = {
+      ...said,
+      signal_agent_segment_id: offer.handle,
+      destinations: served.length > 0 ? served : offer.deployments.map(destinationOf),
+    }
+    const ids = offer.options.map(({ option }) => option.pricing_option_id)
+    const wanted = optionId !== undefined && ids.includes(optionId) ? [optionId] : ids
+    return wanted.length > 0 ? wanted.map((pricing_option_id) => ({ ...way, pricing_option_id })) : [way]
+  })
 }
+
+function isAt(keys: readonly string[], destination: Destination): boolean {
+  const asked = destinationKey(destination)
+  return asked !== undefined && keys.some((deployed) => matchesDestination(deployed, asked))
+}
+
+const lists = (offer: ResolvedOffer, destination: Destination) => isAt(offer.deployments, destination)
+
+/** An agent that lists no deployments says what it serves when it is asked to activate. */
+const mayServe = (offer: ResolvedOffer, destination: Destination) =>
+  offer.anywhere || lists(offer, destination)
 
 /** The upstream's own id of a pricing option of the offer. */
 function upstreamOption(offer: ResolvedOffer, optionId: string): string | undefined {
@@ -94,17 +116,20 @@ export function routeActivation(signal: Resolved | undefined, request: RouteRequ
   if (priced.length === 0) return notFound('pricing_option_id')
   if (optionId === undefined && named.some((offer) => offer.options.length > 0)) {
     const message = 'pricing_option_id is required: this signal has a price.'
-    return choose('pricing_option_id', message, named)
+    return choose('pricing_option_id', message, waysToBuy(request, named))
   }
-  const able = priced.filter((offer) => destinations.every((destination) => serves(offer, destination)))
+  const listed = priced.filter((offer) => destinations.every((destination) => lists(offer, destination)))
+  const able = listed.length > 0 ? listed : priced.filter(({ anywhere }) => anywhere)
   const [offer, another] = able
   if (!offer) {
-    const unserved = destinations.findIndex((destination) => !priced.some((one) => serves(one, destination)))
+    const unserved = destinations.findIndex((destination) => !priced.some((one) => lists(one, destination)))
     const field = unserved < 0 ? 'destinations' : `destinations[${unserved}]`
-    return choose(field, 'No offer that the request names serves all of its destinations.', priced)
+    const message = 'No offer that the request names serves all of its destinations.'
+    return choose(field, message, waysToBuy(request, priced))
   }
-  if (another)
-    return choose('signal_agent_segment_id', 'Several upstreams offer this signal: name one.', able)
+  if (another) {
+    return choose('signal_agent_segment_id', SEVERAL, waysToBuy(request, able))
+  }
   return toRoute(signal, offer, optionId)
 }
 
@@ -114,6 +139,7 @@ function fromEntry(entry: Entry): Route {
   return {
     ...{ signalHandle, offerHandle, upstream, agentUrl, segmentId },
     ...(pricingOptionId !== undefined && { optionId: pricingOptionId, upstreamOptionId }),
+    ...(entry.account !== undefined && { account: entry.account }),
     activatedAs: { account: entry.upstreamAccount },
   }
 }
@@ -142,7 +168,16 @@ export function activatedRoutes(
   return (on.length > 0 ? on : all).map(({ entry }) => fromEntry(entry))
 }
 
-/** The one offer a deactivation means: what the ledger says was activated, else what the feed offers. */
+function wayToEnd({ said, destinations }: RouteRequest, handle: string, account?: string): object {
+  return {
+    ...said,
+    signal_agent_segment_id: handle,
+    destinations,
+    ...(account !== undefined && { account: JSON.parse(account) as unknown }),
+  }
+}
+
+/** The one offer a deactivation means: what the ledger says was activated, else what its agent lists as live. */
 export function routeDeactivation(
   history: readonly Entry[],
   signal: Resolved | undefined,
@@ -152,21 +187,17 @@ export function routeDeactivation(
   const [route, another] = routes
   if (route && !another) return { kind: 'route', route }
   if (another) {
-    return refuse(
-      'INVALID_REQUEST',
-      'You activated this signal in several ways: name the one to switch off.',
-      {
-        field: 'signal_agent_segment_id',
-        suggestion: 'Send one of details.choices, with the account it was activated for.',
-        details: { choices: routes.map(({ offerHandle }) => ({ signal_agent_segment_id: offerHandle })) },
-      },
-    )
+    const message = 'You activated this signal in several ways: name the one to switch off.'
+    const ways = routes.map(({ offerHandle, account }) => wayToEnd(request, offerHandle, account))
+    return choose('signal_agent_segment_id', message, ways)
   }
   const offers =
     signal?.offers.filter((offer) => namesOffer(request.handle, signal.handle, offer.handle)) ?? []
-  const [offer, other] = offers
-  if (!signal || !offer) return notFound('signal_agent_segment_id')
-  if (other)
-    return choose('signal_agent_segment_id', 'Several upstreams offer this signal: name one.', offers)
-  return toRoute(signal, offer)
+  if (!signal || offers.length === 0) return notFound('signal_agent_segment_id')
+  const live = offers.filter((one) => request.destinations.some((destination) => isAt(one.live, destination)))
+  const [offer, other] = live
+  if (!offer) return notOn()
+  if (!other) return toRoute(signal, offer)
+  const ways = live.map(({ handle }) => wayToEnd(request, handle))
+  return choose('signal_agent_segment_id', SEVERAL, ways)
 }

@@ -6,7 +6,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import type { PricingOption } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { mergeDeployments } from '../merge/deployments.js'
+import { destinationKey, listsNone, mergeDeployments } from '../merge/deployments.js'
 import {
   HANDLE_LENGTH,
   handleKey,
@@ -33,6 +33,10 @@ export type ResolvedOffer = {
   options: { option: PricingOption; upstreamId: string }[]
   /** Destination keys (merge/deployments.ts). */
   deployments: string[]
+  /** Those of them where it is live. */
+  live: string[]
+  /** It lists no deployment: what it serves is learnt by asking. */
+  anywhere: boolean
 }
 
 export type Resolved = { handle: string; ref: SignalRef; name: string; offers: ResolvedOffer[] }
@@ -92,6 +96,8 @@ export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | un
         .filter(({ offer }) => offer === at)
         .map(({ option, upstreamId }) => ({ option, upstreamId })),
       deployments: keysOf[at] as string[],
+      live: listing.deployments.filter(({ is_live }) => is_live).flatMap((one) => destinationKey(one) ?? []),
+      anywhere: listsNone(listing),
     }),
   )
   const pinned =

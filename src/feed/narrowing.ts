@@ -11,7 +11,10 @@ import { keyWords, rowWords, type Words } from '../snapshot/row-words.js'
 import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
 /** Of a narrowed row what columns keep of the others: all that filters and versions ask. */
-export type NarrowedFacts = Pick<Row, 'coverage' | 'lowestCpm' | 'lowestPercent' | 'cpmCurrency'> & {
+export type NarrowedFacts = Pick<
+  Row,
+  'coverage' | 'lowestCpm' | 'lowestPercent' | 'cpmCurrency' | 'anywhere'
+> & {
   core: Words
   pricing: Words
   deployments: readonly { key: string; words: Words; secret: Words }[]
@@ -43,14 +46,14 @@ const NOTHING: Narrowing = {
 }
 
 function factsIn(row: Row): NarrowedFacts {
-  const { coverage, lowestCpm, lowestPercent, cpmCurrency } = row
+  const { coverage, lowestCpm, lowestPercent, cpmCurrency, anywhere } = row
   const { core, pricing, deployments: words } = rowWords(row)
   const deployments = row.deployments.map(({ key, activationKey }, order) => ({
     key,
     words: words[order] as Words,
     secret: keyWords(activationKey),
   }))
-  return { coverage, lowestCpm, lowestPercent, cpmCurrency, core, pricing, deployments }
+  return { coverage, lowestCpm, lowestPercent, cpmCurrency, anywhere, core, pricing, deployments }
 }
 
 /** Each request asks several times, and the same countries are asked for again and again. */

@@ -53,6 +53,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   const { criteria, fields, seesPrices, grants } = shape
   const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
   const narrowing = createNarrowing(snapshot, criteria.countries)
+  const { facts } = snapshot
   const { at, destination } = snapshot.deployments
   const { chunkOf, start, length } = snapshot.rows
 
@@ -129,24 +130,40 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     return [...destination.subarray(at[entry], at[entry + 1])].map((id) => names[id] as string)
   }
 
-  /** PARTIAL_COVERAGE when a signal of the page lacks some asked destination (specification, Rules for destinations 2). */
+  /** PARTIAL_COVERAGE when a signal of the page lacks some asked destination, or does not list it (specification, Rules for destinations 2). */
   function partialCoverage(entries: Uint32Array): AdcpWarning[] {
     const asked = criteria.destinations
-    if (!asked || asked.length < 2) return []
+    if (!asked) return []
     const lacking = [...entries].filter((entry) => {
       const deployed = targetsOf(entry)
       return !asked.every((one) => deployed.some((key) => matchesDestination(key, one)))
     })
-    const [first] = lacking
-    if (first === undefined) return []
+    const untold = lacking.filter(
+      (entry) => narrowing.factsOf(entry)?.anywhere ?? facts.anywhere[entry] === 1,
+    )
+    const warning = (found: readonly number[], what: string): AdcpWarning[] => {
+      const [first] = found
+      if (first === undefined) return []
+      return [
+        {
+          code: 'PARTIAL_COVERAGE',
+          severity: 'warning',
+          message: `${found.length} of ${entries.length} signals on this page ${what}`,
+          field: `signals[${entries.indexOf(first)}].deployments`,
+          details: { signals: found.map((entry) => handleAt(snapshot, entry)) },
+        },
+      ]
+    }
     return [
-      {
-        code: 'PARTIAL_COVERAGE',
-        severity: 'warning',
-        message: `${lacking.length} of ${entries.length} signals on this page are not available on every requested destination.`,
-        field: `signals[${entries.indexOf(first)}].deployments`,
-        details: { signals: lacking.map((entry) => handleAt(snapshot, entry)) },
-      },
+      ...warning(
+        lacking.filter((entry) => !untold.includes(entry)),
+        'are not available on every requested destination.',
+      ),
+      ...warning(
+        untold,
+        'come from agents that list no destinations (ext.tributary.offers[].destinations_not_listed): that they can be ' +
+          'used on the requested ones is not promised; activate_signal learns it.',
+      ),
     ]
   }
 

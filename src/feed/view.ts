@@ -45,16 +45,21 @@ export function shownDeployments({ deployments }: NarrowedFacts, asked: readonly
     : deployments
 }
 
+/** What is deployed on one of the destinations, or sold by an agent that says of none whether it serves it. */
 function anyDeployment(snapshot: Snapshot, asked: readonly string[]): OfferTest {
   const { at, destination } = snapshot.deployments
   const wanted = destinationFlags(snapshot, asked)
   const ofEntry = (entry: number) => {
+    if (snapshot.facts.anywhere[entry]) return true
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
       if (wanted[destination[one] as number]) return true
     }
     return false
   }
-  return { ofEntry, ofNarrowed: (narrowed) => shownDeployments(narrowed, asked).length > 0 }
+  return {
+    ofEntry,
+    ofNarrowed: (narrowed) => narrowed.anywhere || shownDeployments(narrowed, asked).length > 0,
+  }
 }
 
 function tests(snapshot: Snapshot, { types, providers, countries }: Criteria): Test[] {

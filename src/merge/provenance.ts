@@ -5,6 +5,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Verdict } from '../authz/verdict.js'
+import { listsNone } from './deployments.js'
 import { listingRef } from './identity.js'
 import type { Offer } from './offer.js'
 
@@ -17,6 +18,8 @@ export type Seller = {
   reason?: string
   mode?: 'enumerated'
   claimed_source?: string
+  /** It lists no deployment: it may be asked for any destination, and none is promised. */
+  destinations_not_listed?: true
 }
 
 /** The same beside the other offers of its row. */
@@ -41,5 +44,6 @@ export function sellerOf({ upstream, agentUrl, mode, listing, verdict }: Offer, 
   if (mode === 'enumerated') seller.mode = mode
   const claimed = claimedSource(listingRef(listing), agentUrl)
   if (claimed !== undefined) seller.claimed_source = claimed
+  if (listsNone(listing)) seller.destinations_not_listed = true
   return seller
 }

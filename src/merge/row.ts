@@ -7,7 +7,7 @@ import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { Listing } from '../upstreams/rows/slice.js'
 import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
-import { type MergedDeployment, mergeDeployments } from './deployments.js'
+import { listsNone, type MergedDeployment, mergeDeployments } from './deployments.js'
 import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
 import type { Seller } from './provenance.js'
 
@@ -41,6 +41,8 @@ export type Row = {
   readonly countries: readonly string[] | undefined
   /** Offers differ in where they may be used: a reader who names countries may get fewer of them. */
   readonly mixed: boolean
+  /** One of its offers lists no deployment: it may be asked for any destination. */
+  readonly anywhere: boolean
   readonly coverage: number | undefined
   /** NaN when no option has the model. */
   readonly lowestCpm: number
@@ -108,6 +110,7 @@ export function writeRow(description: Description, standing: readonly Standing[]
     deployments,
     countries,
     mixed,
+    anywhere: standing.some(({ listing }) => listsNone(listing)),
     coverage: coverage.percentage,
     lowestCpm: lowest(options, 'cpm'),
     lowestPercent: lowest(options, 'percent_of_media'),

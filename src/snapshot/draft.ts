@@ -30,6 +30,7 @@ export function createDraft(expected: number) {
   const domain = createColumn(u32, expected)
   const countries = createColumn(u32, expected)
   const mixed = createColumn(u8, expected)
+  const anywhere = createColumn(u8, expected)
   const coverage = createColumn(f64, expected)
   const cpm = createColumn(f64, expected)
   const percent = createColumn(f64, expected)
@@ -65,6 +66,7 @@ export function createDraft(expected: number) {
     domain.push(domains.id(domainName))
     countries.push(countrySets.id(signal?.countries?.join() ?? ''))
     mixed.push(signal?.mixed ? 1 : 0)
+    anywhere.push(signal?.anywhere ? 1 : 0)
     coverage.push(signal?.coverage ?? Number.NaN)
     cpm.push(signal?.lowestCpm ?? Number.NaN)
     percent.push(signal?.lowestPercent ?? Number.NaN)
@@ -132,6 +134,7 @@ export function createDraft(expected: number) {
         domain: domain.finish(),
         countries: countries.finish(),
         mixed: mixed.finish(),
+        anywhere: anywhere.finish(),
         coverage: coverage.finish(),
         cpm: cpm.finish(),
         percent: percent.finish(),

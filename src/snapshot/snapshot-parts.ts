@@ -8,7 +8,7 @@ import type { SliceMode } from '../upstreams/rows/slice.js'
 import { NO_MEMORY } from './memory.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
 
-const FORMAT = 2
+const FORMAT = 3
 
 /** What is not numbers. */
 type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> &
@@ -35,7 +35,7 @@ export function snapshotParts(snapshot: Snapshot, maker: string): Uint8Array[] {
   }
   const columns: ArrayBufferView[] = [
     ...[snapshot.keys, snapshot.shown, rows.chunkOf, rows.start, rows.head, rows.length],
-    ...[facts.type, facts.provider, facts.domain, facts.countries, facts.mixed],
+    ...[facts.type, facts.provider, facts.domain, facts.countries, facts.mixed, facts.anywhere],
     ...[facts.coverage, facts.cpm, facts.percent, facts.currency],
     ...[deployments.at, deployments.destination, deployments.words, deployments.key],
     ...[offers.at, offers.slice, offers.row, offers.stands, offers.countries],
@@ -84,7 +84,7 @@ export function snapshotFrom(parts: readonly Uint8Array[], maker: string): Snaps
   const keys = u32()
   const shown = u32()
   const places = { chunkOf: u16(), start: u32(), head: u32(), length: u32() }
-  const about = { type: u8(), provider: u32(), domain: u32(), countries: u32(), mixed: u8() }
+  const about = { type: u8(), provider: u32(), domain: u32(), countries: u32(), mixed: u8(), anywhere: u8() }
   const numbers = { coverage: f64(), cpm: f64(), percent: f64(), currency: u32() }
   const deployments = { at: u32(), destination: u32(), words: u32(), key: u32(), destinations }
   const offers = { at: u32(), slice: u16(), row: u32(), stands: u8(), countries: u32() }

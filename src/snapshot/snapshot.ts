@@ -39,6 +39,8 @@ export type Facts = {
   readonly countries: Uint32Array
   /** 1: its offers differ in their countries. */
   readonly mixed: Uint8Array
+  /** 1: one of its offers lists no deployment, so may be asked for any destination. */
+  readonly anywhere: Uint8Array
   /** NaN: not stated. */
   readonly coverage: Float64Array
   readonly cpm: Float64Array

@@ -90,8 +90,10 @@ test('what is ambiguous is refused with the choices', async (t) => {
   const unpriced = await world.activate({ signal_agent_segment_id: signal, destinations: [TRADE_DESK] })
   t.match(unpriced, { error: { code: 'INVALID_REQUEST', field: 'pricing_option_id' } })
   if (unpriced.kind === 'refused') {
-    const { choices } = unpriced.error.details as { choices: { pricing_option_ids: string[] }[] }
-    t.ok(choices.some(({ pricing_option_ids: ids }) => ids.includes(option)))
+    const { choices } = unpriced.error.details as { choices: Record<string, unknown>[] }
+    const chosen = choices.find((choice) => choice.pricing_option_id === option)
+    t.match(chosen, { signal_agent_segment_id: offer, destinations: [TRADE_DESK] })
+    t.match(await world.activate(chosen ?? {}), { kind: 'answer' }, 'sent as it stands')
   }
   const foreign = { type: 'platform', platform: 'amazon-dsp' }
   t.match(
@@ -101,7 +103,7 @@ test('what is ambiguous is refused with the choices', async (t) => {
     }),
     { error: { code: 'INVALID_REQUEST', field: 'destinations[1]', details: { choices: [{}] } } },
   )
-  t.equal(world.sandbox.agents.northwind.activations(), 0)
+  t.equal(world.sandbox.agents.northwind.activations(), 1, 'the choice alone')
 })
 
 test('the upstream gets its own ids, the mapped account and the governance context', async (t) => {

@@ -151,6 +151,9 @@ const MEANT = ['action', 'account', 'governance_context'] as const
 /** What of a request that changes something cannot be said in this dialect; undefined when all of it can. */
 export function untold(dialect: Dialect, task: string, args: Arguments): string | undefined {
   if (task !== 'activate_signal') return undefined
+  const own = dialect.tools?.get(task)
+  // An open schema takes it all the same, and an agent that does not know the word activates.
+  if (args.action !== undefined && own && own.names.size > 0 && !own.names.has('action')) return 'action'
   const said = argumentsFor(dialect, task, args)
   return MEANT.find((name) => args[name] !== undefined && !(name in said))
 }

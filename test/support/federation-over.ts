@@ -1,0 +1,75 @@
+/** A whole Tributary over agents that a test brings, with one buyer who may see the keys of one platform. */
+import { hash } from 'node:crypto'
+import { pino } from 'pino'
+import type { Test } from 'tap'
+import { startFederation } from '../../src/composition/federation.js'
+import { parseConfig } from '../../src/config/load.js'
+import { systemClock } from '../../src/net/clock.js'
+import { tempFolder } from './upstream-world.js'
+
+export const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
+const TOKEN = 'a-buyer-key'
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of every task are read
+export type Said = Record<string, any>
+
+/** `upstreams` as in a configuration. */
+export async function startOver(t: Test, upstreams: readonly object[], more: object = {}) {
+  const folder = await tempFolder(t)
+  const config = {
+    listen: { port: 0 },
+    upstreams,
+    authorization: { policy: 'observe' }, // nobody publishes a file about their signals
+    egress: { allow_networks: ['127.0.0.0/8'] },
+    callers: {
+      anonymous: 'metadata',
+      keys: [{ id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] }],
+    },
+    storage: { url: `file:${folder}`, key: 'a storage key of the tests, long enough' },
+    ...more,
+  }
+  const start = async () => {
+    const federation = await startFederation({
+      config: parseConfig('test', JSON.stringify(config), {}),
+      version: '0.0.0',
+      clock: systemClock,
+      random: Math.random,
+      log: pino({ level: 'silent' }),
+    })
+    await federation.ready
+    return federation
+  }
+  let federation = await start()
+  t.teardown(() => federation.close())
+  let id = 0
+
+  async function call(task: string, input: object, token: string | undefined = TOKEN): Promise<Said> {
+    const response = await fetch(`${federation.url}/mcp`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        accept: 'application/json, text/event-stream',
+        'mcp-protocol-version': '2025-06-18',
+        ...(token && { authorization: `Bearer ${token}` }),
+      },
+      body: JSON.stringify({
+        ...{ jsonrpc: '2.0', id: ++id, method: 'tools/call' },
+        params: { name: task, arguments: input },
+      }),
+    })
+    return ((await response.json()) as { result: { structuredContent: Said } }).result.structuredContent
+  }
+
+  return {
+    call,
+    get federation() {
+      return federation
+    },
+    async restart() {
+      await federation.close()
+      federation = await start()
+    },
+    wholesale: (input: object = {}, token?: string) =>
+      call('get_signals', { adcp_version: '3.1', discovery_mode: 'wholesale', ...input }, token),
+  }
+}
