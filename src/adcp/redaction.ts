@@ -8,30 +8,45 @@ const MARK = '[secret]'
 const MIN_SECRET = 8 // a shorter one is a word that stands in honest texts too
 const MAX_DEPTH = 8
 
-const NAMES =
-  '[a-z0-9_-]*(?:api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|pwd|credential|signature|session[_-]?id|jwt)[a-z0-9_-]*'
-const SECRET_NAME = new RegExp(`^${NAMES}$`, 'i')
-const QUERY_NAME = new RegExp(`^(?:${NAMES}|key|sig|auth|code)$`, 'i')
-const SCHEME = /\b(bearer|basic|digest|apikey)(\s+|%20|\+)["']?(?=\S*\d|\S{16})[\w.~+/=-]{6,}/gi
-const ASSIGNED = new RegExp(
-  `(\\b(?:${NAMES}|authorization|x-adcp-auth)["']?\\s*[:=]\\s*["']?)(?=\\S*\\d|\\S{16})[^\\s"'&,;)}\\]]{4,}`,
+// Strangers choose the texts, so time must grow with their length alone: a pattern that begins with a run of characters
+// begins where the run does, looks through it once, and is never tried again inside it.
+const WORDS =
+  'api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|pwd|credential|signature|session[_-]?id|jwt'
+const SECRET_WORD = new RegExp(WORDS, 'i')
+const QUERY_WORD = /^(?:key|sig|auth|code)$/i
+const VALUE = String.raw`(?=\S{0,15}\d|\S{16})` // a digit near its beginning, or long: not a word of a sentence
+const SCHEME = new RegExp(
+  String.raw`\b(bearer|basic|digest|apikey)(\s+|%20|\+)["']?${VALUE}[\w.~+/=-]{6,}`,
   'gi',
 )
-const USERINFO = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/?#@"']*@/gi
+const ASSIGNED = new RegExp(
+  String.raw`(?<![\w-])((?=[\w-]*?(?:${WORDS}|\b(?:authorization|x-adcp-auth)(?![\w-])))[\w-]+["']?\s*[:=]\s*["']?)` +
+    String.raw`${VALUE}[^\s"'&,;)}\]]{4,}`,
+  'gi',
+)
+const USERINFO = /:\/\/[^\s/?#@"']*@/g
 const TOKENS = [
-  /\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?/g, // JSON Web Tokens
+  /(?<![\w-])(?=[\w-]*?\beyJ[\w-]{8})[\w-]+\.[\w-]{8,}(?:\.[\w-]*)?/g, // JSON Web Tokens
   /\b(?:sk|pk|rk|xox[abprs]|gh[pousr]|glpat)[_-][\w-]{12,}/gi, // well-known prefixes
   /\bAKIA[0-9A-Z]{16}\b/g,
 ]
+
+function isSecretName(name: string): boolean {
+  return /^[\w-]*$/.test(name) && SECRET_WORD.test(name)
+}
+
+function isSecretInQuery(name: string): boolean {
+  return isSecretName(name) || QUERY_WORD.test(name)
+}
 
 /** The url without user, fragment and the credentials in its query; text that is no url is treated as text. */
 export function shownUrl(url: string): string {
   if (!URL.canParse(url)) return redacted(url)
   const [place = '', query] = (url.split('#')[0] as string).split(/\?(.*)/s)
-  const bare = place.replace(USERINFO, '$1')
+  const bare = place.replace(USERINFO, '://')
   const kept = (query ?? '').split('&').filter((pair) => {
     const name = pair.split('=')[0] as string
-    return pair !== '' && !QUERY_NAME.test(decoded(name)) && redacted(pair) === pair
+    return pair !== '' && !isSecretInQuery(decoded(name)) && redacted(pair) === pair
   })
   return kept.length > 0 ? `${bare}?${kept.join('&')}` : bare
 }
@@ -54,7 +69,7 @@ function spellings(secret: string): string[] {
 export function secretsInUrl(url: string): string[] {
   if (!URL.canParse(url)) return []
   const { username, password, searchParams } = new URL(url)
-  const values = [...searchParams].flatMap(([name, value]) => (QUERY_NAME.test(name) ? [value] : []))
+  const values = [...searchParams].flatMap(([name, value]) => (isSecretInQuery(name) ? [value] : []))
   return [username, password, ...values].map(decoded).filter((secret) => secret.length >= MIN_SECRET)
 }
 
@@ -69,7 +84,7 @@ export function redacted(text: string, secrets: readonly string[] = []): string 
   for (const secret of searchable(secrets)) {
     for (const spelling of spellings(secret)) clean = clean.replaceAll(spelling, MARK)
   }
-  clean = clean.replace(USERINFO, `$1${MARK}@`).replace(SCHEME, `$1 ${MARK}`).replace(ASSIGNED, `$1${MARK}`)
+  clean = clean.replace(USERINFO, `://${MARK}@`).replace(SCHEME, `$1 ${MARK}`).replace(ASSIGNED, `$1${MARK}`)
   for (const token of TOKENS) clean = clean.replace(token, MARK)
   return clean
 }
@@ -83,7 +98,7 @@ export function redactedValue(value: unknown, secrets: readonly string[] = [], d
   return Object.fromEntries(
     Object.entries(value).map(([name, held]) => [
       redacted(name, secrets),
-      SECRET_NAME.test(name) && typeof held === 'string' ? MARK : redactedValue(held, secrets, depth + 1),
+      isSecretName(name) && typeof held === 'string' ? MARK : redactedValue(held, secrets, depth + 1),
     ]),
   )
 }

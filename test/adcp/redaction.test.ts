@@ -67,3 +67,30 @@ test('a value is redacted wherever a text stands in it', async (t) => {
     '[secret]': { deep: '[secret]' },
   })
 })
+
+test('the time that a text takes grows with its length alone', async (t) => {
+  const units = [
+    '-token',
+    'token-',
+    'a-',
+    'a+',
+    'eyJ-',
+    'eyJaaaaaaaa.',
+    'bearer ',
+    'token=',
+    'token  ',
+    '://',
+    'sk-',
+    '=',
+  ]
+  const LENGTH = 100_000
+  for (const unit of units) {
+    const text = unit.repeat(LENGTH / unit.length)
+    const before = process.cpuUsage()
+    redacted(text)
+    redactedValue({ [`${text}!`]: text })
+    shownUrl(`https://a.example/?${text}`)
+    const { user } = process.cpuUsage(before)
+    t.ok(user < 500_000, `${JSON.stringify(unit)} took ${user / 1_000} ms`)
+  }
+})

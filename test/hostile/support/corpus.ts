@@ -147,6 +147,14 @@ export const corpusOf = (size = 31 * MiB): readonly Hostile[] => [
     headers: JSON_TYPE,
     body: JSON.stringify({ jsonrpc: '2.0', id: seen.id, error: { code: -32000, message: seen.shown } }),
   })),
+  mcp('an-error-of-tokens', (seen) =>
+    result(
+      seen,
+      JSON.stringify({
+        adcp_error: { code: 'AUTH_INVALID', message: MARK, details: { at: '-token'.repeat(1_300) } },
+      }),
+    ),
+  ),
   mcp('wide-characters', (seen) => ({
     headers: { 'content-type': 'application/json; charset=utf-16' },
     body: result(seen, rows(ownRow(1))).body,
