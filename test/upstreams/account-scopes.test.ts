@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { agentUrlOf } from '../../src/adcp/url.js'
+import { openBlobFiles } from '../../src/store/blob-files.js'
 import type { Scope, Transition } from '../../src/upstreams/mirror/scope.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
@@ -156,4 +157,35 @@ test('a reading that is asked for settles neither for the last one nor for one u
   upstreams.refreshSoon('a', 'somebody else')
   upstreams.refreshSoon('a')
   t.equal(logic.reads(), before + 2, 'nobody else has this account')
+})
+
+test('what was saved for an account is not shown to another one that takes its name while it is read', async (t) => {
+  const first = await opened(t, [scope('deal', 'gold')])
+  await until('the account', () => first.status('deal')?.state === 'fresh')
+  await first.close()
+  await first.agent.close()
+
+  const files = await openBlobFiles({ folder: first.folder, onDamage: () => {} })
+  let open = () => {}
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const asked = new Set<string>()
+  const blobs = {
+    ...files,
+    async read(name: string) {
+      asked.add(name)
+      if (name.includes('/deal/')) await gate
+      return files.read(name)
+    },
+  }
+  const { upstreams } = await openUpstreams(t, first.config([scope('deal', 'gold')]), { blobs })
+  const started = upstreams.start()
+  await until('the reading', () => [...asked].some((name) => name.includes('/deal/')))
+  upstreams.reconfigure(first.config([scope('deal', 'silver')]))
+  open()
+  await started
+  await until('the account', () => upstreams.statusesOf('deal')[0]?.problem !== undefined)
+  const held = upstreams.holdings().find((each) => each.scope === 'deal')
+  t.equal(held?.slice, undefined)
 })

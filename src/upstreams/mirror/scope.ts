@@ -97,11 +97,19 @@ function ownerOf(setting: ScopeSetting): Owner {
 
 /** Whether rows that were read for the one may be shown to the other. Tokens are another matter. */
 function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
-  const [before, after] = [ownerOf(a), ownerOf(b)]
   if (a.scope.name === PUBLIC) return true
-  return before.account === undefined
-    ? after.account === undefined && before.credential === after.credential
-    : before.account === after.account
+  const { account, credential } = ownerOf(a)
+  const after = ownerOf(b)
+  return account === after.account && (account !== undefined || credential === after.credential)
+}
+
+/** They ask another agent, or in another name. */
+const isOther = (a: ScopeSetting, b: ScopeSetting) => a.contact !== b.contact || a.scope !== b.scope
+
+/** What was read with one setting, as far as it is good for the next. */
+function takenOver(held: Held | undefined, before: ScopeSetting, next: ScopeSetting): Held | undefined {
+  if (!held || !isSameReader(before, next)) return undefined
+  return isOther(before, next) ? untokened(held) : held
 }
 
 function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
@@ -109,16 +117,13 @@ function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
 }
 
 const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
-  pageSize,
-  refreshMs,
-  walkMs,
-  dropAfterMs,
+  ...{ pageSize, refreshMs, walkMs, dropAfterMs },
 })
 
 /** A mirror of these would be made of the same things: what it knows of its last readings stays good. */
 function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
   const madeOf = ({ entry: { id, seeds }, pace }: ScopeSetting) => [id, seeds, paceOf(pace)]
-  return a.contact !== b.contact || a.scope !== b.scope || !isDeepStrictEqual(madeOf(a), madeOf(b))
+  return isOther(a, b) || !isDeepStrictEqual(madeOf(a), madeOf(b))
 }
 
 export function createScope(options: ScopeOptions) {
@@ -283,7 +288,7 @@ export function createScope(options: ScopeOptions) {
     const outcome = await read(asked)
     if (isClosed) return
     // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
-    if (asked.contact !== setting.contact || asked.scope !== setting.scope) return scheduleNext(undefined)
+    if (isOther(asked, setting)) return scheduleNext(undefined)
     settle(outcome)
     scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
   }
@@ -314,19 +319,14 @@ export function createScope(options: ScopeOptions) {
   function update(next: ScopeSetting): void {
     const before = setting
     setting = next
-    const isOther = next.contact !== before.contact || next.scope !== before.scope
     if (needsAnother(before, next)) mirror = mirrorFor(next)
-    if (held && !isSameReader(before, next)) {
-      held = undefined
-      answered = false
-      onChange()
-    } else if (held) {
-      const isRenamed = held.slice.upstream !== next.entry.id
-      held = named(isOther ? untokened(held) : held)
-      if (isRenamed) onChange()
-    }
+    const kept = takenOver(held, before, next)
+    if (held && !kept) answered = false
+    const isNews = held?.slice.upstream !== (kept && next.entry.id)
+    held = kept && named(kept)
+    if (isNews) onChange()
     arm()
-    if (isOther || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
+    if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
     else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
       schedule(Math.min((nextAttemptAt ?? 0) - clock.now(), jittered(next.pace.refreshMs, random)))
     }
@@ -338,7 +338,8 @@ export function createScope(options: ScopeOptions) {
     scope: () => setting.scope,
     /** Takes up what an earlier process kept, then keeps it current. */
     async start(): Promise<void> {
-      const saved = await store.load(key(), ownerOf(setting))
+      const asked = setting
+      const saved = takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
       if (isClosed) return
       isOpen = true
       if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
