@@ -18,6 +18,7 @@ import type { Conclusion, Once, Plan } from './once.js'
 import { findOwnAccount, type OwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
 import { type Resolve, type Route, routeActivation, routeDeactivation } from './route.js'
+import { toldFields } from './told.js'
 
 const HISTORY = 1_000 // the caller's newest entries for one signal: what is still on is among them
 const RETRY_SECONDS = 10
@@ -43,8 +44,9 @@ export type ActivateOptions = {
 }
 
 function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
-  const { action, deployments, taskId } = answer as Activated
-  const fields = { deployments: visibleDeployments(deployments, principal.destinations) }
+  const { action, deployments: told, unknown = [], taskId } = answer as Activated
+  const deployments = visibleDeployments(told, principal.destinations)
+  const fields = toldFields({ deployments, unknown })
   const again = replayed && { replayed }
   if (taskId !== undefined) {
     const status = 'submitted' satisfies TaskStatus
@@ -54,9 +56,13 @@ function render(principal: Principal, answer: unknown, replayed: boolean): Activ
   const live = deployments.filter((deployment) => deployment.is_live).length
   const done =
     action === 'deactivate'
-      ? `Deactivated on ${deployments.length} of the destinations.`
+      ? `Deactivated on ${deployments.length - live} of the destinations.`
       : `Activated: ${live} of ${deployments.length} deployments are live.`
-  return { kind: 'answer', message: done, fields, ...again }
+  const untold =
+    unknown.length > 0
+      ? ` Of ${unknown.length} the upstream did not say whether it is live: read the signal with get_signals.`
+      : ''
+  return { kind: 'answer', message: `${done}${untold}`, fields, ...again }
 }
 
 function conclude([delivered]: readonly Delivered[]): Conclusion {

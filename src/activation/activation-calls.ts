@@ -8,9 +8,10 @@ import type { Action } from '../store/ledger.js'
 import type { Repositories } from '../store/store.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind } from './delivery.js'
-import { notLiveYet, overlap, readDeployments, visibleDeployments } from './destination.js'
+import { overlap, readDeployments, visibleDeployments } from './destination.js'
 import { holderOf, standingFor } from './holders.js'
 import { upstreamTaskJob } from './task-progress.js'
+import { readTold } from './told.js'
 
 const HISTORY = 1_000 // the newest entries for one segment, of all callers: what is on is among them
 
@@ -18,6 +19,8 @@ const HISTORY = 1_000 // the newest entries for one segment, of all callers: wha
 export type Activated = {
   action: Action
   deployments: Deployment[]
+  /** Requested destinations of which the upstream said nothing; absent in what an earlier release wrote. */
+  unknown?: Destination[]
   taskId?: string
   upstreamTaskId?: string
 }
@@ -99,13 +102,12 @@ export function activationCalls(newTaskId: () => string): CallKind {
         is_live: true,
       }))
       if (isWhole) return { action, deployments: kept }
-      const unknown = notLiveYet(destinationsOf(call))
       if (done.kind === 'submitted') {
-        const deployments = [...unknown, ...kept]
-        return { action, deployments, taskId: newTaskId(), upstreamTaskId: done.taskId }
+        const unknown = [...destinationsOf(call)]
+        return { action, deployments: kept, unknown, taskId: newTaskId(), upstreamTaskId: done.taskId }
       }
-      const told = readDeployments(done.payload.deployments)
-      return { action, deployments: [...(told.length > 0 ? told : unknown), ...kept] }
+      const { deployments, unknown } = readTold(done.payload, destinationsOf(call))
+      return { action, deployments: [...deployments, ...kept], unknown }
     },
     async settled({ ledger, tasks, jobs, idempotency }, call) {
       if (call.state === 'refused') {

@@ -34,9 +34,14 @@ export function visibleDeployments(
 const isText = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= 2_048
 
-function readKey(value: unknown): ActivationKey | undefined {
-  if (typeof value !== 'object' || value === null) return undefined
-  const { type, segment_id, key, value: content } = value as Record<string, unknown>
+/** The key of a deployment, or of an answer about one; before 3.0 it was a bare segment id. */
+export function readKey({
+  activation_key: current,
+  decisioning_platform_segment_id: legacy,
+}: Readonly<Record<string, unknown>>): ActivationKey | undefined {
+  if (isText(legacy) && current === undefined) return { type: 'segment_id', segment_id: legacy }
+  if (typeof current !== 'object' || current === null) return undefined
+  const { type, segment_id, key, value: content } = current as Record<string, unknown>
   if (type === 'segment_id' && isText(segment_id)) return { type, segment_id }
   if (type === 'key_value' && isText(key) && isText(content)) return { type, key, value: content }
   return undefined
@@ -46,32 +51,31 @@ function readDeployment(value: unknown): Deployment | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   const row = value as Record<string, unknown>
   const minutes = row.estimated_activation_duration_minutes
-  const key = row.is_live === true ? readKey(row.activation_key) : undefined
+  const given = readKey(row)
+  const is_live = row.is_live ?? (given ? true : undefined) // only what is live has a key (schema core/deployment)
+  if (typeof is_live !== 'boolean') return undefined
+  const key = is_live ? given : undefined
   const state = {
     ...(isText(row.account) && { account: row.account }),
-    is_live: row.is_live === true,
+    is_live,
     ...(key && { activation_key: key }),
     ...(typeof minutes === 'number' && minutes >= 0 && { estimated_activation_duration_minutes: minutes }),
     ...(isText(row.deployed_at) &&
       !Number.isNaN(Date.parse(row.deployed_at)) && { deployed_at: row.deployed_at }),
   }
-  if (row.type === 'platform' && isText(row.platform)) {
+  const type = row.type ?? (isText(row.platform) ? 'platform' : 'agent') // before 3.0 it went without saying
+  if (type === 'platform' && isText(row.platform)) {
     return { type: 'platform', platform: row.platform, ...state }
   }
-  if (row.type === 'agent' && isText(row.agent_url)) {
+  if (type === 'agent' && isText(row.agent_url)) {
     return { type: 'agent', agent_url: row.agent_url, ...state }
   }
   return undefined
 }
 
-/** The deployments of an upstream's answer: known fields only, a key only on a live one; others are left out. */
+/** The deployments of an upstream's answer: known fields only, a key only on a live one; what says nothing of its state is left out. */
 export function readDeployments(value: unknown): Deployment[] {
   return Array.isArray(value) ? value.flatMap((row) => readDeployment(row) ?? []) : []
-}
-
-/** The requested destinations as deployments that are not live, for an answer that has no better. */
-export function notLiveYet(destinations: readonly Destination[]): Deployment[] {
-  return destinations.map((destination) => ({ ...destination, is_live: false }))
 }
 
 /** A result's signals with keys only where the caller has a grant now. */

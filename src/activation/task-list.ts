@@ -69,8 +69,8 @@ function common(task: StoredTask) {
 /** A result with keys only for who may see them now. */
 function shownResult({ type, result }: StoredTask, principal: Principal): unknown {
   if (type === 'get_signals') return shownSignals(result, principal.destinations)
-  const { deployments } = result as { deployments: readonly Deployment[] }
-  return { deployments: visibleDeployments(deployments, principal.destinations) }
+  const { deployments, ...more } = result as { deployments: readonly Deployment[] }
+  return { deployments: visibleDeployments(deployments, principal.destinations), ...more }
 }
 
 /** What was asked and what was answered, oldest first (schema protocol/get-task-status-response, `history`). */

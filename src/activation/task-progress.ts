@@ -14,7 +14,8 @@ import { pauseAfter, type Worker } from '../store/worker.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import type { Activated } from './activation-calls.js'
 import type { UpstreamCall } from './delivery.js'
-import { notLiveYet, readDeployments, visibleDeployments } from './destination.js'
+import { visibleDeployments } from './destination.js'
+import { readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster is answered from what is known
@@ -101,14 +102,13 @@ function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome):
     const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
     return isOfTask && !OF_THE_QUESTION.has(code) ? { status: 'failed', error: understood.error } : undefined
   }
-  const { status = 'completed', result } = outcome.payload
-  if (typeof status === 'string' && GOES_ON.has(status)) return { status: status as TaskStatus }
-  if (typeof status === 'string' && ENDED.has(status)) return withoutResult(upstream, status, 'UNSPECIFIED')
+  const status = readStatus(outcome.payload) ?? 'completed'
+  if (GOES_ON.has(status)) return { status: status as TaskStatus }
+  if (ENDED.has(status)) return withoutResult(upstream, status, 'UNSPECIFIED')
   if (status !== 'completed') return undefined
-  const told = readDeployments((result as Record<string, unknown> | undefined)?.deployments)
   const { destinations } = task.request as { destinations: readonly Destination[] }
   // Some complete without a result: the next reading of the feed shows what is live.
-  return { status, result: { deployments: told.length > 0 ? told : notLiveYet(destinations) } }
+  return { status, result: toldFields(readTold(outcome.payload, destinations)) }
 }
 
 function settlement({ status, result, error }: TaskProgress): Settlement | undefined {

@@ -63,7 +63,8 @@ test('a submitted activation is a task of ours until the upstream has done it', 
   const answer = await world.activate(asks(choice))
   t.match(answer, { kind: 'answer', status: 'submitted', fields: { task_id: /^task_/ } })
   if (answer.kind !== 'answer') return
-  t.match(answer.fields.deployments, [{ ...TRADE_DESK, is_live: false }])
+  t.same(answer.fields.deployments, [], 'nothing is known yet')
+  t.match(answer.fields.ext, { tributary: { unknown: [TRADE_DESK] } })
   const taskId = answer.fields.task_id as string
   t.match(await world.activation.taskStatus({ task_id: taskId }, buyer, soon()), { status: 'submitted' })
   let status = await world.activation.taskStatus({ task_id: taskId, include_result: true }, buyer, soon())
