@@ -181,6 +181,7 @@ const jobs = (sequence: 'integer' | 'bigserial'): Migration => ({
     // Partial: what has ended costs what is open nothing, however much of it is kept.
     await sql`create index jobs_due on jobs (kind, due) where due is not null`.execute(db)
     await sql`create index jobs_target on jobs (target, seq) where target is not null`.execute(db)
+    await sql`create index jobs_taken on jobs (target) where owner is not null`.execute(db)
     await sql`create index jobs_ended on jobs (ended_at) where ended_at is not null`.execute(db)
     await db.schema.createIndex('jobs_key').on('jobs').columns(['caller', 'key']).execute()
 

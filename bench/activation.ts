@@ -1,0 +1,208 @@
+/**
+ * Activations under load, with many finished ones in the tables (docs/performance.md): how many of those offered are
+ * acknowledged and when, how long the event loop stops, and what reads meanwhile take against reads on an idle server; on
+ * both databases. `node dist/bench/activation.js [seconds] [finished calls] [a second]`.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { hash, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { Pool } from 'undici'
+import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
+import { addFinishedCalls } from './finished-calls.js'
+
+const [SECONDS = 60, FINISHED = 1_000_000, RATE = 1_000] = process.argv.slice(2).map(Number)
+const IDLE_S = 5
+const READS_A_SECOND = 100
+const CONNECTIONS = 128
+const TICK_MS = 5
+const SETTLE_MS = 60_000
+const TOKEN = 'a-buyer-key'
+const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
+const STOP_BAR_MS = 50
+const READ_BAR = 2
+
+type Fields = ReturnType<typeof JSON.parse>
+type Tally = { sent: number; done: number; refused: number; failed: number; ms: number[] }
+
+const PROGRAM = fileURLToPath(new URL('./activation-server.js', import.meta.url))
+
+async function told(child: ChildProcess): Promise<Fields> {
+  const end = new AbortController()
+  const gone = once(child, 'exit', { signal: end.signal }).then(([code]) => {
+    throw new Error(`${child.spawnargs.join(' ')} ended with ${code}`)
+  })
+  try {
+    const [message] = await Promise.race([once(child, 'message', { signal: end.signal }), gone])
+    return message
+  } finally {
+    end.abort()
+    gone.catch(() => {}) // it was listened for long enough
+  }
+}
+
+async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  const gone = once(child, 'exit')
+  child.kill(signal)
+  await gone
+}
+
+function percentile(ms: readonly number[], share: number): number {
+  const sorted = Float64Array.from(ms).sort()
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0
+}
+
+/** A Tributary in a process of its own. */
+async function startTributary(configuration: object) {
+  const began = performance.now()
+  const child = fork(PROGRAM)
+  child.send(JSON.stringify(configuration))
+  const { url } = await told(child)
+  const startMs = performance.now() - began
+  const pool = new Pool(url, { connections: CONNECTIONS })
+  const headers = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+    authorization: `Bearer ${TOKEN}`,
+    'mcp-protocol-version': '2025-06-18',
+  }
+
+  async function call(name: string, input: object): Promise<Fields> {
+    const params = { name, arguments: input }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
+    const answer = await pool.request({ path: '/mcp', method: 'POST', headers, body })
+    const text = await answer.body.text()
+    return answer.statusCode === 200 ? JSON.parse(text).result.structuredContent : { status: 'refused' }
+  }
+
+  return {
+    startMs,
+    call,
+    async longestStopMs(): Promise<number> {
+      child.send('stop')
+      return (await told(child)).stopMs
+    },
+    async kill(): Promise<void> {
+      await pool.destroy()
+      await ended(child, 'SIGKILL')
+    },
+  }
+}
+type Tributary = Awaited<ReturnType<typeof startTributary>>
+
+/** So many a second, each at its time whatever became of those before. Resolves when all are answered. */
+async function offer(aSecond: number, seconds: number, send: () => Promise<Fields>): Promise<Tally> {
+  const tally: Tally = { sent: 0, done: 0, refused: 0, failed: 0, ms: [] }
+  const open = new Set<Promise<void>>()
+  const began = performance.now()
+
+  async function one(dueAt: number): Promise<void> {
+    const answer: Fields = await send().catch((error: Error) => ({ status: 'lost', message: error.message }))
+    tally.ms.push(performance.now() - dueAt)
+    if (answer.status === 'completed') tally.done += 1
+    else if (answer.status === 'refused' || answer.adcp_error?.retry_after !== undefined) tally.refused += 1
+    else if (tally.failed++ === 0) console.log(`  first failure: ${JSON.stringify(answer).slice(0, 300)}`)
+  }
+
+  while (tally.sent < aSecond * seconds) {
+    const due = Math.min(aSecond * seconds, Math.floor(((performance.now() - began) / 1_000) * aSecond))
+    for (; tally.sent < due; tally.sent += 1) {
+      const running: Promise<void> = one(began + (tally.sent / aSecond) * 1_000).finally(() =>
+        open.delete(running),
+      )
+      open.add(running)
+    }
+    await wait(TICK_MS)
+  }
+  await Promise.race([Promise.all(open), wait(SETTLE_MS)])
+  return tally
+}
+
+const read = ({ call }: Tributary) =>
+  call('get_signals', { discovery_mode: 'wholesale', pagination: { max_results: 50 } })
+
+async function choicesOf({ call }: Tributary): Promise<object[]> {
+  const page = { discovery_mode: 'wholesale', pagination: { max_results: 100 }, destinations: [TRADE_DESK] }
+  const { signals } = await call('get_signals', page)
+  return signals.flatMap(({ signal_agent_segment_id, pricing_options: [option] = [] }: Fields) =>
+    option ? [{ signal_agent_segment_id, pricing_option_id: option.pricing_option_id }] : [],
+  )
+}
+
+const activate = ({ call }: Tributary, choice: object | undefined) =>
+  call('activate_signal', { ...choice, destinations: [TRADE_DESK], idempotency_key: randomUUID() })
+
+/** One database; false when a bar is missed. */
+async function measure(
+  name: string,
+  storageUrl: string,
+  sandbox: { url: string; hosts: object },
+): Promise<boolean> {
+  const configuration = {
+    listen: { port: 0 },
+    upstreams: [{ id: 'northwind', url: sandbox.url }],
+    egress: { hosts: sandbox.hosts },
+    callers: {
+      keys: [{ id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] }],
+      rate_limit: { per_second: 1e6, burst: 1_000_000 },
+    },
+    storage: { url: storageUrl, key: 'a storage key of the benchmark, long enough' },
+  }
+  const before = await startTributary(configuration)
+  const choices = await choicesOf(before)
+  for (const choice of choices) await activate(before, choice)
+  await before.kill()
+  const fillS = (await addFinishedCalls(storageUrl, FINISHED)) / 1_000
+
+  const tributary = await startTributary(configuration)
+  await offer(READS_A_SECOND, 1, () => read(tributary)) // warm
+  const idle = await offer(READS_A_SECOND, IDLE_S, () => read(tributary))
+  const idleStop = await tributary.longestStopMs()
+  let next = 0
+  const [written, meanwhile] = await Promise.all([
+    offer(RATE, SECONDS, () => activate(tributary, choices[next++ % choices.length])),
+    offer(READS_A_SECOND, SECONDS, () => read(tributary)),
+  ])
+  const stop = await tributary.longestStopMs()
+  await tributary.kill()
+
+  const lastS = Math.max(...written.ms) / 1_000
+  const p99 = { idle: percentile(idle.ms, 0.99), meanwhile: percentile(meanwhile.ms, 0.99) }
+  const ms = (value: number) => `${value.toFixed(1)} ms`
+  console.log(
+    `${name}: ${FINISHED} finished calls over ${choices.length} segments, written in ${fillS.toFixed(0)} s`,
+  )
+  console.log(`  start after a kill, until served: ${(tributary.startMs / 1_000).toFixed(1)} s`)
+  console.log(
+    `  ${RATE} activations/s for ${SECONDS} s: ${written.done} acknowledged, ${written.refused} refused with when to repeat, ` +
+      `${written.failed} failed, ${written.sent - written.ms.length} unanswered; ` +
+      `${(written.done / Math.max(SECONDS, lastS)).toFixed(0)} acknowledged/s`,
+  )
+  console.log(
+    `  answer p50 ${ms(percentile(written.ms, 0.5))}, p99 ${ms(percentile(written.ms, 0.99))}, last ${ms(lastS * 1_000)}`,
+  )
+  console.log(`  longest stop of the loop ${ms(stop)} (idle ${ms(idleStop)}), bar ${STOP_BAR_MS} ms`)
+  console.log(
+    `  reads p99 ${ms(p99.meanwhile)}, idle ${ms(p99.idle)}: ${(p99.meanwhile / p99.idle).toFixed(1)}x, bar ${READ_BAR}x; ` +
+      `${meanwhile.done} of ${meanwhile.sent} served`,
+  )
+  return stop <= STOP_BAR_MS && p99.meanwhile <= READ_BAR * p99.idle && written.done === written.sent
+}
+
+const agents = fork(PROGRAM, ['agents'])
+const sandbox = await told(agents)
+const folder = await mkdtemp(join(tmpdir(), 'tributary-activation-'))
+const results = [await measure('SQLite', `file:${folder}`, sandbox)]
+await rm(folder, { recursive: true, force: true })
+const binaries = postgresBinaries()
+if (binaries) {
+  const postgres = await startPostgres(binaries)
+  results.push(await measure('PostgreSQL', await postgres.fresh(), sandbox))
+  await postgres.remove()
+} else console.log('PostgreSQL: skipped, pg_config does not name its binaries')
+await ended(agents, 'SIGTERM')
+if (results.includes(false)) console.log('a bar was missed')
