@@ -3,7 +3,7 @@
  * whatever a crash or a silent upstream left open comes to an end.
  */
 import type { Clock } from '../net/clock.js'
-import { DEFAULT_RETENTION, forgetOld, type Retention } from '../store/retention.js'
+import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { createWorker, type Worker } from '../store/worker.js'
@@ -70,12 +70,13 @@ export function createActivation(options: ActivationOptions) {
   const reportUsage = createReportUsage(shared)
   const tasks = createTaskList({ store, progress })
 
+  const forgetOld = createForgetting(store, retention)
   let forgetting: Promise<void> = Promise.resolve()
   let cancelForget = () => {}
   let closed = false
 
   function forget(): void {
-    forgetting = forgetOld(store, retention, clock.now())
+    forgetting = forgetOld(clock.now())
       .catch((error: unknown) => {
         // The next round does what this one could not; a storage that is down is no bug.
         const what = error instanceof StorageUnavailable ? error.message : String(error)

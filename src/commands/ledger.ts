@@ -1,4 +1,6 @@
 /** `tributary ledger`: what was activated and deactivated, by whom, where, and what came of it; newest first. */
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import type { Config } from '../config/values.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/ledger.js'
 import { openStore } from '../store/store.js'
@@ -32,6 +34,28 @@ function cells(entry: Entry): string[] {
   return [when, caller, action, outcome, upstream, destinations.map(destinationText).join(', '), handle]
 }
 
+async function* taken(entries: AsyncIterable<Entry>, limit: number): AsyncGenerator<string> {
+  let count = 0
+  for await (const entry of entries) {
+    if (count === limit) return
+    count += 1
+    yield `${JSON.stringify(entry)}\n`
+  }
+}
+
+/** As fast as they are read, so that a ledger of any length fits; a reader that has enough (`head`) may leave. */
+async function printLines(
+  entries: AsyncIterable<Entry>,
+  limit: number,
+  out: NodeJS.WriteStream,
+): Promise<void> {
+  try {
+    await pipeline(Readable.from(taken(entries, limit)), out, { end: false })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
+  }
+}
+
 /** Prints entries that match. Reads beside a running server. */
 export async function printLedger({
   config,
@@ -50,17 +74,15 @@ export async function printLedger({
     },
   )
   try {
+    const entries = ledgerEntries(store.ledger, filter)
+    if (json) return await printLines(entries, limit, out)
     const shown: Entry[] = []
-    let count = 0
     let more = false
-    for await (const entry of ledgerEntries(store.ledger, filter)) {
-      more = count === limit
+    for await (const entry of entries) {
+      more = shown.length === limit
       if (more) break
-      count += 1
-      if (json) out.write(`${JSON.stringify(entry)}\n`)
-      else shown.push(entry)
+      shown.push(entry)
     }
-    if (json) return
     out.write(`${renderTable(HEADER, shown.map(cells), tableWidth(out))}\n\n`)
     out.write(`${shown.length} entries${more ? ', the newest of more (--limit)' : ''}\n`)
   } finally {

@@ -33,7 +33,6 @@ import { reportUsage } from '../server/tasks/report-usage.js'
 import { syncAccounts } from '../server/tasks/sync-accounts.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { REPLAY_TTL_MS } from '../store/idempotency.js'
 import { openStore, type Store } from '../store/store.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
@@ -190,7 +189,7 @@ function openActivation({ options, config, sources, feed, store }: Base, discove
   const { clock, log, reached } = options
   const { upstreams, agentUrlOf } = sources
   return createActivation({
-    ...{ store, clock },
+    ...{ store, clock, retention: options.config.storage.retention },
     newId: randomUUID,
     resolve(handle, caller, account) {
       const layer = account && overlayName(caller, account)
@@ -222,6 +221,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const store = stack.add(
     await openStore({
       ...current.storage,
+      answersMs: current.storage.retention.answersMs,
       now: clock.now,
       onProblem: (problem) => log.warn({ problem }, 'storage'),
     }),
@@ -258,7 +258,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
         task(activation),
       ),
-      replayTtlSeconds: REPLAY_TTL_MS / 1_000,
+      replayTtlSeconds: Math.floor(options.config.storage.retention.answersMs / 1_000),
       ...operations.shown,
     }),
   )

@@ -3,7 +3,7 @@ import type { ErrorObject } from 'ajv'
 
 export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
 
-const SECRET = /token|\bauth\b|headers|credentials|storage|private_key|signing_key/
+const SECRET = /token|\bauth\b|headers|credentials|storage(?!\.retention)|private_key|signing_key/
 const SHOWN_CHARACTERS = 60
 
 export class ConfigError extends Error {

@@ -166,15 +166,25 @@ export const ConfigFile = object({
   webhooks: maybe(object({ signing_key: maybe(PemKey) })),
   storage: maybe(
     object({
-      url: Type.String({
-        pattern: '^(file:.+|postgres(ql)?://.+)',
-        description: 'file:FOLDER or postgres://...',
-      }),
+      url: maybe(
+        Type.String({
+          pattern: '^(file:.+|postgres(ql)?://.+)',
+          description: 'file:FOLDER or postgres://...',
+        }),
+      ),
       key: maybe(
         Type.Unsafe<string | string[]>({
           ...{ type: ['string', 'array'], minLength: MIN_KEY, minItems: 1 },
           items: { type: 'string', minLength: MIN_KEY, description: KEY },
           description: `${KEY}, or a list of them, the newest first`,
+        }),
+      ),
+      retention: maybe(
+        object({
+          ledger: maybe(Duration),
+          tasks: maybe(Duration),
+          calls: maybe(Duration),
+          answers: maybe(Duration),
         }),
       ),
     }),

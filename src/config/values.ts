@@ -4,10 +4,12 @@
  */
 import { canonicalUrl } from '../adcp/url.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
+import type { Retention } from '../store/retention.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { type Auth, toAuth } from './auth.js'
 import { type CallerSettings, toCallers } from './callers.js'
 import { type Limits, toLimits } from './limits.js'
+import { toRetention } from './retention.js'
 import { DEFAULT_TIMES } from './rules/time-rules.js'
 import type { ConfigFile } from './schema.js'
 import { readSigningKey, type SigningKey } from './signing-key.js'
@@ -62,7 +64,7 @@ export type Config = {
     signingKey: SigningKey | undefined
   }
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
-  storage: { url: string; keys: readonly string[] }
+  storage: { url: string; keys: readonly string[]; retention: Retention }
   sandbox: boolean
 }
 
@@ -77,8 +79,8 @@ function toEvents(file: ConfigFile): Config['events'] {
   return { brandJsonUrl, publicUrl: publicUrl?.replace(/\/$/, ''), signingKey: signingKeyOf(file) }
 }
 
-function toStorage({ url = 'file:./data', key = [] }: Partial<NonNullable<ConfigFile['storage']>> = {}) {
-  return { url, keys: typeof key === 'string' ? [key] : key }
+function toStorage({ url = 'file:./data', key = [], retention }: ConfigFile['storage'] = {}) {
+  return { url, keys: typeof key === 'string' ? [key] : key, retention: toRetention(retention) }
 }
 
 /** The configuration as the product uses it: milliseconds, and every default of docs/configuration.md filled in. */

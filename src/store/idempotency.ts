@@ -5,7 +5,7 @@
 import type { Db } from './schema.js'
 import type { Seal } from './seal.js'
 
-/** Keys are remembered this long after their first use; capabilities say the same as `replay_ttl_seconds`. */
+/** Keys are remembered this long after their first use unless an operator sets another time; capabilities tell it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000
 
 export type KeyedRequest = {
@@ -35,7 +35,12 @@ export type Idempotency = {
   forgetExpired(limit: number): Promise<number>
 }
 
-export function createIdempotency(db: Db, now: () => number, seal: Seal): Idempotency {
+export function createIdempotency(
+  db: Db,
+  now: () => number,
+  seal: Seal,
+  answersMs = REPLAY_TTL_MS,
+): Idempotency {
   async function find({ caller, key, task, fingerprint }: KeyedRequest) {
     const held = await db
       .selectFrom('idempotency')
@@ -68,7 +73,7 @@ export function createIdempotency(db: Db, now: () => number, seal: Seal): Idempo
         fingerprint,
         answer: null,
         created_at: at,
-        expires_at: at + REPLAY_TTL_MS,
+        expires_at: at + answersMs,
       })
       .onConflict((conflict) => conflict.columns(['caller', 'key']).doNothing())
       .executeTakeFirst()

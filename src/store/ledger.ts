@@ -1,6 +1,6 @@
 /**
- * What was activated and deactivated, by whom, where, at which price, and what came of it. Entries are never removed:
- * a handle that was ever activated stays resolvable (docs/decisions.md#handles).
+ * What was activated and deactivated, by whom, where, at which price, and what came of it. What is on is never removed, the
+ * rest only where an operator says after how long: a handle that was activated stays resolvable (docs/decisions.md#handles).
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../merge/identity.js'
@@ -84,8 +84,11 @@ export type Ledger = {
   history(caller: string, handle: string, limit: number): Promise<Entry[]>
   /** All callers' entries for one segment of an agent, the one asked for last first. */
   ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]>
-  /** Forgets up to so many entries that nothing can come of any more and that were last touched before. Gives how many. */
-  forget(before: number, limit: number): Promise<number>
+  /**
+   * Looks at so many entries that were made before, oldest first and from `after` on, and forgets those that were not
+   * touched since either and that nothing can come of any more. Gives where it ended; undefined when none is left to look at.
+   */
+  forget(before: number, limit: number, after?: LedgerPosition): Promise<LedgerPosition | undefined>
 }
 
 export const LEDGER_PAGE = 1_000
@@ -214,11 +217,20 @@ export function createLedger(db: Db, now: () => number): Ledger {
     return (await inOrder(select, limit)).map(fromRow)
   }
 
-  async function forget(before: number, limit: number): Promise<number> {
+  async function forget(before: number, limit: number, after?: LedgerPosition) {
+    let oldest = db.selectFrom('activations').select(['id', 'created_at']).where('created_at', '<=', before)
+    if (after) oldest = oldest.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`)
+    const page = await oldest.orderBy('created_at').orderBy('id').limit(limit).execute()
+    const last = page.at(-1)
+    if (!last) return undefined
     const past = db
       .selectFrom('activations as old')
       .select('old.id')
-      .where('old.created_at', '<=', before)
+      .where(
+        'old.id',
+        'in',
+        page.map(({ id }) => id),
+      )
       .where('old.updated_at', '<=', before)
       .where('old.outcome', 'not in', ['pending', 'submitted'])
       // What is on stays: switching it off must be possible however old it is.
@@ -240,13 +252,8 @@ export function createLedger(db: Db, now: () => number): Ledger {
           ),
         ]),
       )
-      .orderBy('old.created_at')
-      .limit(limit)
-    const { numDeletedRows } = await db
-      .deleteFrom('activations')
-      .where('id', 'in', (eb) => eb.selectFrom(past.as('past')).select('past.id'))
-      .executeTakeFirst()
-    return Number(numDeletedRows)
+    await db.deleteFrom('activations').where('id', 'in', past).execute()
+    return page.length === limit ? { createdAt: last.created_at, id: last.id } : undefined
   }
 
   return { record, settle, get, query, history, ofSegment, forget }

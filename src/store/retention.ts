@@ -4,6 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { REPLAY_TTL_MS } from './idempotency.js'
+import type { LedgerPosition } from './ledger.js'
 import type { Store } from './store.js'
 
 const A_STEP = 200
@@ -13,31 +14,42 @@ const DAY_MS = 24 * 60 * 60 * 1_000
 
 /** How long things are kept after their end, ms. */
 export type Retention = {
-  /** Calls, questions and notices. */
-  jobsMs: number
+  /** Answers for repetitions of a request, from its first time. */
+  answersMs: number
+  /** Calls, questions and notices: at least as long as answers, as a key is bound to the calls made under it. */
+  callsMs: number
   /** Tasks, with their results. */
   tasksMs: number
   /** Entries that nothing can come of any more; absent: for ever. */
   ledgerMs?: number
 }
 
-export const DEFAULT_RETENTION: Retention = { jobsMs: 30 * DAY_MS, tasksMs: 30 * DAY_MS }
-
-/** A key is bound to the calls that were made under it. */
-export const LEAST_JOBS_MS = REPLAY_TTL_MS
+export const DEFAULT_RETENTION: Retention = {
+  answersMs: REPLAY_TTL_MS,
+  callsMs: 30 * DAY_MS,
+  tasksMs: 30 * DAY_MS,
+}
 
 type Forgetful = Pick<Store, 'idempotency' | 'jobs' | 'tasks' | 'ledger'>
 
-/** Resolves when nothing past its time is left, or the round has done its share. */
-export async function forgetOld(store: Forgetful, retention: Retention, now: number): Promise<void> {
-  const { jobsMs, tasksMs, ledgerMs } = retention
-  const kinds = [
-    () => store.idempotency.forgetExpired(A_STEP),
-    () => store.jobs.forgetEnded(now - Math.max(jobsMs, LEAST_JOBS_MS), A_STEP),
-    () => store.tasks.forgetFinished(now - tasksMs, A_STEP),
-    ...(ledgerMs === undefined ? [] : [() => store.ledger.forget(now - ledgerMs, A_STEP)]),
-  ]
-  for (const forget of kinds) {
-    for (let step = 0; step < MOST_STEPS && (await forget()) === A_STEP; step += 1) await nextTurn()
+/** Each call is one round: it resolves when nothing past its time is left, or the round has done its share. */
+export function createForgetting(store: Forgetful, { callsMs, tasksMs, ledgerMs }: Retention) {
+  let lookedAt: LedgerPosition | undefined // what may not be forgotten is passed over, not looked at for ever
+
+  async function ofLedger(before: number): Promise<number> {
+    lookedAt = await store.ledger.forget(before, A_STEP, lookedAt)
+    return lookedAt ? A_STEP : 0
+  }
+
+  return async function forget(now: number): Promise<void> {
+    const kinds = [
+      () => store.idempotency.forgetExpired(A_STEP),
+      () => store.jobs.forgetEnded(now - callsMs, A_STEP),
+      () => store.tasks.forgetFinished(now - tasksMs, A_STEP),
+      ...(ledgerMs === undefined ? [] : [() => ofLedger(now - ledgerMs)]),
+    ]
+    for (const one of kinds) {
+      for (let step = 0; step < MOST_STEPS && (await one()) === A_STEP; step += 1) await nextTurn()
+    }
   }
 }

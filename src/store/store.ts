@@ -32,6 +32,8 @@ export type StoreOptions = {
   now: () => number
   /** Secrets are sealed with the first and opened with any (`storage.key`). Default: none, they stay in memory. */
   keys?: readonly string[]
+  /** How long answers are kept for repetitions, ms. Default: 24 hours. */
+  answersMs?: number
   /** Opened to read, beside the process that works on it. Default: no. */
   beside?: boolean
   /** How long PostgreSQL may take for one statement, ms. Default: 30 s. */
@@ -67,11 +69,11 @@ const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation wa
 const MIGRATING = 2
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
-type Means = { now: () => number; timing: Timing; seal: Seal }
+type Means = { now: () => number; timing: Timing; seal: Seal; answersMs: number | undefined }
 
-function repositories(db: Db, { now, timing, seal }: Means): Repositories {
+function repositories(db: Db, { now, timing, seal, answersMs }: Means): Repositories {
   return {
-    idempotency: createIdempotency(db, now, seal),
+    idempotency: createIdempotency(db, now, seal, answersMs),
     jobs: createJobs(db, now, timing, seal),
     ledger: createLedger(db, now),
     tasks: createTasks(db, now, seal),
@@ -111,7 +113,7 @@ async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration
 }
 
 async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
-  const { now, keys = [], beside = false, onProblem } = options
+  const { now, keys = [], answersMs, beside = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
   await makeFolder(join(folder, 'blobs')) // first: it says best why a folder cannot be used
   const unlock = beside ? () => {} : await lockFolder(folder)
@@ -124,7 +126,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
     const file = join(folder, 'tributary.db')
     const opened = openSqlite(file, { check: !beside && !(await wasClosed(file)) })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
-    const means = { now, timing: embeddedTiming(now), seal: createSeal(keys) }
+    const means = { now, timing: embeddedTiming(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
     if (!beside) {
       await carryOver(store)
@@ -148,7 +150,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
 }
 
 async function openShared(options: StoreOptions): Promise<Store> {
-  const { url, now, keys = [], beside = false, statementMs = STATEMENT_MS, onProblem } = options
+  const { url, now, keys = [], answersMs, beside = false, statementMs = STATEMENT_MS, onProblem } = options
   const told = {
     url,
     onProblem: (problem: string) => onProblem(`a database connection was lost: ${problem}`),
@@ -160,7 +162,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
-  const store = storeOn(db, blobs, true, { now, timing: POSTGRES_TIMING, seal: createSeal(keys) })
+  const store = storeOn(db, blobs, true, { now, timing: POSTGRES_TIMING, seal: createSeal(keys), answersMs })
   if (!beside) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
   return { ...store, close }

@@ -29,6 +29,18 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'authorization: { refresh: 999ms }',
     'authorization.refresh: expected a duration of at least 1s, got "999ms"',
   ],
+  'answers that are kept for less than callers may be told': [
+    'storage: { retention: { answers: 30m } }',
+    'storage.retention.answers: expected a duration from 1h to 7d, got "30m"',
+  ],
+  'calls that are forgotten before the answers that follow from them': [
+    'storage: { retention: { answers: 3d, calls: 2d } }',
+    'storage.retention.calls: expected calls that are kept at least as long as answers, got "2d"',
+  ],
+  'a ledger that nobody can export in time': [
+    'storage: { retention: { ledger: 1h } }',
+    'storage.retention.ledger: expected a duration of at least 1d, got "1h"',
+  ],
   'no time for a call': [
     'defaults: { timeout: 0s }',
     'defaults.timeout: expected a duration of at least 100ms, got "0s"',

@@ -5,6 +5,7 @@ import type { Rule } from './broken.js'
 import { callerRules } from './caller-rules.js'
 import { limitRules } from './limit-rules.js'
 import { baseUrlRule, egressRules, providerRules } from './place-rules.js'
+import { retentionRules } from './retention-rules.js'
 import { timeRules } from './time-rules.js'
 import { registryRules, upstreamRules } from './upstream-rules.js'
 
@@ -34,6 +35,7 @@ export function* brokenRules(file: ConfigFile): Rule {
   yield* upstreamRules(file)
   yield* timeRules(file)
   yield* limitRules(file)
+  yield* retentionRules(file)
   yield* providerRules(file)
   yield* egressRules(file)
   yield* callerRules(file)

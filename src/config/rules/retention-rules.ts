@@ -1,0 +1,31 @@
+/** Rules on how long finished things are kept: what callers were promised, and what an operator must have time to export. */
+import { toRetention } from '../retention.js'
+import type { ConfigFile } from '../schema.js'
+import { durationMs } from '../units.js'
+import type { Rule } from './broken.js'
+
+const HOUR_MS = 60 * 60 * 1_000
+const WEEK_MS = 7 * 24 * HOUR_MS
+
+export function* retentionRules({ storage }: ConfigFile): Rule {
+  const set = storage?.retention
+  if (!set) return
+  const { answersMs, callsMs } = toRetention(set)
+  // The bounds of `replay_ttl_seconds` (schema protocol/get-adcp-capabilities-response).
+  if (answersMs < HOUR_MS || answersMs > WEEK_MS) {
+    yield { at: ['storage', 'retention', 'answers'], expected: 'a duration from 1h to 7d' }
+  }
+  if (callsMs < answersMs) {
+    const at = ['storage', 'retention', set.calls === undefined ? 'answers' : 'calls']
+    yield { at, expected: 'calls that are kept at least as long as answers' }
+  }
+  for (const [name, least] of [
+    ['tasks', '1h'],
+    ['ledger', '1d'],
+  ] as const) {
+    const given = set[name]
+    if (given !== undefined && durationMs(given) < durationMs(least)) {
+      yield { at: ['storage', 'retention', name], expected: `a duration of at least ${least}` }
+    }
+  }
+}
