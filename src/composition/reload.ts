@@ -3,11 +3,15 @@
  * error leaves the running configuration as it is and says so until it is mended.
  */
 import { unwatchFile, watchFile } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
+const STILL_MS = 100 // nobody has written for so long: the file is whole
+const MOST_LOOKS = 50 // somebody who never stops writing is not waited for
 
 export type ReloadOptions = {
   /** The configuration that runs now. */
@@ -27,6 +31,18 @@ export type ReloadState = {
   problem?: string
 }
 
+/** Resolves when nobody is writing the file any more. One that is written in place is empty first, then half. */
+async function written(file: string): Promise<void> {
+  const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
+  let seen = await look()
+  for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+    await pause(STILL_MS)
+    const now = await look()
+    if (now === seen) return
+    seen = now
+  }
+}
+
 export function createReload({ config, environment, apply, started, log }: ReloadOptions) {
   const { file } = config
   let state: ReloadState = { revision: config.revision }
@@ -34,6 +50,7 @@ export function createReload({ config, environment, apply, started, log }: Reloa
 
   async function read(): Promise<void> {
     try {
+      await written(file)
       const next = await loadConfig(file, environment)
       if (next.revision === state.revision) {
         state = { revision: state.revision }

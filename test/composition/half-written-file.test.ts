@@ -1,0 +1,45 @@
+import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { pino } from 'pino'
+import { test } from 'tap'
+import { createReload } from '../../src/composition/reload.js'
+import { loadConfig } from '../../src/config/load.js'
+import type { Config } from '../../src/config/values.js'
+
+const entry = (name: string) => `  - { id: ${name}, url: "https://${name}.example/mcp" }\n`
+
+test('a configuration that is being written is not read by halves', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-written-'))
+  const file = join(folder, 'config.yaml')
+  await writeFile(file, `upstreams:\n${entry('a')}${entry('b')}`)
+  const applied: Config[] = []
+  const reload = createReload({
+    config: await loadConfig(file, {}),
+    environment: {},
+    apply(config) {
+      applied.push(config)
+      return []
+    },
+    started: Promise.resolve(),
+    log: pino({ level: 'silent' }),
+  })
+  t.teardown(() => {
+    reload.close()
+    return rm(folder, { recursive: true, force: true })
+  })
+
+  // Written in place: the file is empty, then half, then whole.
+  await writeFile(file, '')
+  const reading = reload.reload()
+  for (const part of [`upstreams:\n${entry('a')}`, entry('c')]) {
+    await pause(30)
+    await appendFile(file, part)
+  }
+  await reading
+  t.same(
+    applied.map((config) => config.upstreams.map(({ id }) => id)),
+    [['a', 'c']],
+  )
+})
