@@ -138,7 +138,12 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
   })
 
   await t.test('ledger', async (t) => {
-    const store = await openStore({ url: `file:${folder}/data`, now: Date.now, onProblem: t.comment })
+    const store = await openStore({
+      url: `file:${folder}/data`,
+      beside: true,
+      now: Date.now,
+      onProblem: t.comment,
+    })
     const entry = {
       ...{
         id: 'call-1',

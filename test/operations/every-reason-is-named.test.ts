@@ -314,7 +314,7 @@ test('only operators may ask, and a question must be one', async (t) => {
   t.match(await status('ref=x&destinations=[1]', OPERATOR), [400, { parameter: 'destinations' }])
   t.match(await status('ref=x&filters={"max_cpm":"dear"}', OPERATOR), [
     400,
-    { error: /filters\.max_cpm must be number/ },
+    { error: /filters\.max_cpm must be a number/ },
   ])
   t.match(await status('ref=x&country=Germany', OPERATOR), [400, { parameter: 'countries' }])
   t.match(await status('ref=x', OPERATOR), [200, { reason: 'unknown', kind: 'unknown' }])

@@ -211,7 +211,7 @@ export function createProviders(options: ProvidersOptions) {
   }
 
   /** A visit when the provider's turn comes: all share the connections, fairly. */
-  function fetch(entry: Held, anew: boolean): Promise<void> {
+  function fetchOne(entry: Held, anew: boolean): Promise<void> {
     const { domain } = entry.record
     const turn = { owners: owners.get(domain) ?? [], group: registrableDomain(domain) }
     return fetching.run(turn, () => visit(entry, anew))
@@ -220,7 +220,7 @@ export function createProviders(options: ProvidersOptions) {
   /** Visits of one provider follow one another. */
   function enqueue(entry: Held, anew: boolean): Promise<void> {
     setDue(entry, Number.POSITIVE_INFINITY)
-    entry.busy = entry.busy.then(() => fetch(entry, anew)).finally(() => wakeBy(entry.dueAt))
+    entry.busy = entry.busy.then(() => fetchOne(entry, anew)).finally(() => wakeBy(entry.dueAt))
     return entry.busy
   }
 
@@ -236,7 +236,7 @@ export function createProviders(options: ProvidersOptions) {
     held.set(domain, entry)
     entry.loaded = loading(() => load(entry))
     entry.busy = entry.loaded
-      .then(() => (entry.record.document ? undefined : fetch(entry, false)))
+      .then(() => (entry.record.document ? undefined : fetchOne(entry, false)))
       .finally(() => wakeBy(entry.dueAt))
   }
 
