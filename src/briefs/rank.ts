@@ -51,14 +51,27 @@ export type Order = {
 }
 
 const PLATFORM = /^platform:([^#]+)/
+/** Places that are known by their words. Upstreams name them as they like: a question must not be held against all. */
+const MOST_PLACES = 1_000
 
-/** Ids of the platforms where something of the feed can be activated; read once a snapshot. */
+/** Ids of the platforms where most of the feed can be activated; read once a snapshot. */
 const platformsOf = new WeakMap<Snapshot, readonly string[]>()
+
+/** The destinations that most deployments name. */
+function commonest({ destination, destinations }: Snapshot['deployments']): readonly string[] {
+  if (destinations.length <= MOST_PLACES) return destinations
+  const uses = new Uint32Array(destinations.length)
+  for (const one of destination) uses[one] = (uses[one] as number) + 1
+  const least = uses.slice().sort().at(-MOST_PLACES) as number
+  const more = destinations.filter((_, at) => (uses[at] as number) > least)
+  const alike = destinations.filter((_, at) => uses[at] === least)
+  return [...more, ...alike.slice(0, MOST_PLACES - more.length)]
+}
 
 function platforms(snapshot: Snapshot): readonly string[] {
   const known = platformsOf.get(snapshot)
   if (known) return known
-  const ids = snapshot.deployments.destinations.flatMap((key) => PLATFORM.exec(key)?.[1] ?? [])
+  const ids = commonest(snapshot.deployments).flatMap((key) => PLATFORM.exec(key)?.[1] ?? [])
   const found = [...new Set(ids)]
   platformsOf.set(snapshot, found)
   return found

@@ -117,20 +117,45 @@ function platformAt(
   return isPlain && !verb ? undefined : { from: verb ? from - 1 : from, to: at + phrase.length }
 }
 
-/** Platforms that are named, and the text without them. `known`: ids of those that there are. */
-function platformsIn(synonyms: Synonyms, text: string, known: readonly string[]) {
-  const read = tokens(text)
-  const terms = read.map(termOf)
+type PlatformPhrase = { id: string; phrase: readonly string[] }
+type PlatformPhrases = ReadonlyMap<string, readonly PlatformPhrase[]>
+
+/** By list of platforms: each is read once for all questions. */
+const readLists = new WeakMap<Synonyms, WeakMap<readonly string[], PlatformPhrases>>()
+
+/** What the platforms are called, the longest first, by the first word of each. */
+function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrases {
+  const lists = readLists.get(synonyms) ?? new WeakMap<readonly string[], PlatformPhrases>()
+  readLists.set(synonyms, lists)
+  const read = lists.get(known)
+  if (read) return read
   const phrases = known.flatMap((id) => {
     const words = synonyms.destinations.get(id) ?? [tokens(id).map(termOf)]
     return words.map((phrase) => ({ id, phrase: phrase.filter((stem) => !isStop(stem)) }))
   })
   phrases.sort((one, other) => other.phrase.length - one.phrase.length)
+  const made = new Map<string, PlatformPhrase[]>()
+  for (const each of phrases) {
+    const [first] = each.phrase
+    if (first === undefined) continue
+    const alike = made.get(first)
+    if (alike) alike.push(each)
+    else made.set(first, [each])
+  }
+  lists.set(known, made)
+  return made
+}
+
+/** Platforms that are named, and the text without them. `known`: ids of those that there are. */
+function platformsIn(synonyms: Synonyms, text: string, known: readonly string[]) {
+  const read = tokens(text)
+  const terms = read.map(termOf)
+  const phrases = phrasesOf(synonyms, known)
   const found = new Set<string>()
   let rest = text
   for (let at = 0; at < terms.length; at += 1) {
-    for (const { id, phrase } of phrases) {
-      const place = phrase.length > 0 ? platformAt(read, terms, at, phrase) : undefined
+    for (const { id, phrase } of phrases.get(terms[at] as string) ?? []) {
+      const place = platformAt(read, terms, at, phrase)
       if (!place) continue
       found.add(id)
       rest = rest.replace(

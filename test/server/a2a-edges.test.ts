@@ -41,6 +41,16 @@ test('an unknown method is METHOD_NOT_FOUND, and GET says what to use', async (t
   t.match([got.status, got.headers.get('allow')], [405, 'POST'])
 })
 
+test('settings of notifications in A2A`s way are refused in its words, whatever they say', async (t) => {
+  const { post } = await startServer(t)
+  for (const method of ['CreateTaskPushNotificationConfig', 'tasks/pushNotificationConfig/set']) {
+    for (const params of [{}, { id: 'nope' }, [1]]) {
+      const { json } = await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, bearer)
+      t.match(json.error, { code: -32003, message: /push_notification_config/ }, method)
+    }
+  }
+})
+
 test('a notification asked for in A2A`s way is refused, not ignored', async (t) => {
   const { post } = await startServer(t)
   const url = 'https://buyer.example/hook'

@@ -228,3 +228,10 @@ test('capabilities declare signatures exactly as far as they work, and our keys 
   t.notOk(jwks.text.includes('"d"'), 'the private half stays here')
   t.equal((await (await declared({})).server.send('/.well-known/jwks.json', {})).status, 404)
 })
+
+test('a body of one long list is answered like any other without a signature', async (t) => {
+  const { post } = await start(t, { required: true })
+  const body = `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":[0${',0'.repeat(400_000)}]}}`
+  const { status } = await post('/mcp', body, { authorization: `Bearer ${BUYER_TOKEN}` })
+  t.equal(status, 200)
+})

@@ -6,9 +6,13 @@ export type Method =
   | { kind: 'send'; dialect: Dialect; isStream: boolean }
   /** Answered by the official handlers. */
   | { kind: 'other'; dialect: Dialect }
+  /** Notifications in A2A's own way, which we do not send. */
+  | { kind: 'push' }
 
 const other = (dialect: Dialect, ...names: string[]): [string, Method][] =>
   names.map((name) => [name, { kind: 'other', dialect }])
+
+const push = (...names: string[]): [string, Method][] => names.map((name) => [name, { kind: 'push' }])
 
 const METHODS = new Map<string, Method>([
   ['SendMessage', { kind: 'send', dialect: '1.0', isStream: false }],
@@ -16,11 +20,11 @@ const METHODS = new Map<string, Method>([
   ['message/send', { kind: 'send', dialect: '0.3', isStream: false }],
   ['message/stream', { kind: 'send', dialect: '0.3', isStream: true }],
   ...other('1.0', 'GetTask', 'ListTasks', 'CancelTask', 'SubscribeToTask', 'GetExtendedAgentCard'),
-  ...other('1.0', 'CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig'),
-  ...other('1.0', 'ListTaskPushNotificationConfigs', 'DeleteTaskPushNotificationConfig'),
   ...other('0.3', 'tasks/get', 'tasks/cancel', 'tasks/resubscribe', 'agent/getAuthenticatedExtendedCard'),
-  ...other('0.3', 'tasks/pushNotificationConfig/set', 'tasks/pushNotificationConfig/get'),
-  ...other('0.3', 'tasks/pushNotificationConfig/list', 'tasks/pushNotificationConfig/delete'),
+  ...push('CreateTaskPushNotificationConfig', 'GetTaskPushNotificationConfig'),
+  ...push('ListTaskPushNotificationConfigs', 'DeleteTaskPushNotificationConfig'),
+  ...push('tasks/pushNotificationConfig/set', 'tasks/pushNotificationConfig/get'),
+  ...push('tasks/pushNotificationConfig/list', 'tasks/pushNotificationConfig/delete'),
 ])
 
 /** Undefined for a method that A2A does not have. */

@@ -33,6 +33,8 @@ const VERSION_NOT_SUPPORTED = -32_009
 const TASK_NOT_FOUND = -32_001
 const PUSH_NOT_SUPPORTED = -32_003
 const UNSUPPORTED_OPERATION = -32_004
+const NO_PUSH =
+  'A2A push notifications are not supported: send push_notification_config in the input of get_signals'
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
 export type A2aOptions = {
@@ -139,8 +141,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
         : fault(TASK_NOT_FOUND, 'There is no such task')
     }
     if (read.kind === 'wants_push') {
-      const instead = 'send push_notification_config in the input of get_signals'
-      return fault(PUSH_NOT_SUPPORTED, `A2A push notifications are not supported: ${instead}`)
+      return fault(PUSH_NOT_SUPPORTED, NO_PUSH)
     }
     const finish = (payload: Payload) => {
       const task = {
@@ -192,6 +193,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     if (method?.kind === 'send') return sendMessage(message, method, who, reply)
     const wait = limiter.take(who.bucket, now())
     if (wait > 0) return turnAway(reply, limited(wait))
+    if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
     if (method) return callCold(message, method.dialect, who, reply)
     const known = `A2A has no such method; it has ${METHOD_NAMES.join(', ')}`
     return fault(200, message.id, METHOD_NOT_FOUND, known)

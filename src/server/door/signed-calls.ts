@@ -14,7 +14,7 @@ function* within(value: unknown): Generator<Record<string, unknown>> {
     const next = open.pop()
     if (!isObject(next)) continue
     yield next
-    open.push(...Object.values(next))
+    for (const held of Object.values(next)) open.push(held) // spread, a long list would overflow the stack
   }
 }
 
