@@ -95,7 +95,7 @@ function outageTexts({ id, outages = {} }: UpstreamStatus): [IncompleteEntry['sc
   return PARTS.filter((part) => outages[part] !== undefined).map((part) => [
     part === 'pricing' ? part : undefined,
     outages[part] === 0
-      ? `${id} has not given its ${PART_WORDS[part]} yet.`
+      ? `${id} cannot give its ${PART_WORDS[part]} at the moment, and gave none before that still stand.`
       : `${id} cannot give its ${PART_WORDS[part]} at the moment; those that it last gave stand.`,
   ])
 }

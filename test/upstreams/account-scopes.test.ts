@@ -18,11 +18,13 @@ const OTHER_PROVIDER = {
 function accountAgent() {
   let reads = 0
   let version = 1
+  let forgetful = 0
   let meanwhile = () => {}
   const handle: TaskHandler = (task, args) => {
     if (task !== 'get_signals') return CAPABILITIES
     const { account_id: account } = (args.account ?? {}) as { account_id?: string }
-    const isGold = account === 'gold'
+    const isGold = account === 'gold' && forgetful === 0
+    if (account === 'gold' && forgetful > 0) forgetful -= 1
     const option = { pricing_option_id: 'po', model: 'cpm', cpm: isGold ? 1 : 2, currency: 'USD' }
     const signals = [row(version, { pricing_options: [option] })]
     const answer = {
@@ -41,6 +43,11 @@ function accountAgent() {
   return {
     handle,
     reads: () => reads,
+    /** For so many readings it does not know that gold has an agreement. */
+    forget: (times: number) => {
+      forgetful = times
+      version += 1
+    },
     publish: () => {
       version += 1
     },
@@ -188,4 +195,27 @@ test('what was saved for an account is not shown to another one that takes its n
   await until('the account', () => upstreams.statusesOf('deal')[0]?.problem !== undefined)
   const held = upstreams.holdings().find((each) => each.scope === 'deal')
   t.equal(held?.slice, undefined)
+})
+
+test('an account does not lose its prices to an agent that answers before it knows its agreements', async (t) => {
+  const { clock, advance } = createManualClock()
+  const { logic, holding, status } = await opened(t, [scope('gold')], { clock, random: () => 0.5 })
+  await until('the account', () => status('gold')?.state === 'fresh')
+  logic.forget(1)
+  await until('the doubt', () => {
+    advance(100)
+    return status('gold')?.problem?.reason === 'shrunken_feed'
+  })
+  t.equal(holding('gold')?.slice?.rows.count, 2)
+  await until('the second look', () => {
+    advance(100)
+    return status('gold')?.state === 'fresh'
+  })
+  t.equal(holding('gold')?.slice?.rows.count, 2)
+  logic.forget(1_000)
+  await until('the rate card', () => {
+    advance(100)
+    return holding('gold')?.rateCard === true
+  })
+  t.equal(holding('gold')?.slice, undefined, 'it is believed when it says so again')
 })

@@ -108,11 +108,12 @@ export function createMirror(options: MirrorOptions) {
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   let takesFields = true // until it turns out that the agent refuses the question
 
-  /** The parts that are out now, each with when it was last given. */
+  /** The parts that are out now, each with when it was last given; 0 where that is too long ago to stand. */
   function outagesOf(held: Held | undefined, out: readonly Part[]): Outages | undefined {
     if (out.length === 0) return undefined
+    const given = out.map((part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0)
     return Object.fromEntries(
-      out.map((part) => [part, held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0]),
+      out.map((part, at) => [part, now() - (given[at] ?? 0) <= dropAfterMs ? (given[at] ?? 0) : 0]),
     )
   }
 
@@ -124,7 +125,7 @@ export function createMirror(options: MirrorOptions) {
     const doubted = doubt.about(held?.slice.rows.count ?? 0, whole.rows.count)
     if (doubted) return doubted
     const outages = outagesOf(held, whole.out)
-    const carried = whole.out.filter((part) => now() - (outages?.[part] ?? 0) <= dropAfterMs)
+    const carried = whole.out.filter((part) => outages?.[part])
     const found = held && carried.length > 0 ? await carryParts(whole, held.slice, carried) : whole
     const { digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
     const { limitedAt } = whole
@@ -211,8 +212,9 @@ export function createMirror(options: MirrorOptions) {
     const outcome = canBeAsked ? await walk(held, dialect) : NO_FEED
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
     if (outcome.kind === 'failed') return outcome
-    if (outcome.kind === 'public' || outcome.kind === 'unchanged') doubt.clear()
-    if (outcome.kind === 'public') return outcome
+    // Who restarts knows its agreements last: rows of an account do not give way to the rate card at the first word.
+    if (outcome.kind === 'public') return doubt.about(held?.slice.rows.count ?? 0, 0) ?? outcome
+    if (outcome.kind === 'unchanged') doubt.clear()
     if (outcome.kind === 'unchanged') {
       if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
       return { kind: 'unchanged', held: await sharing({ ...held, confirmedAt: now() }) }

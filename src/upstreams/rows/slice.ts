@@ -19,7 +19,7 @@ export type RefusedRow = { readonly reason: string; readonly segment?: string; r
 export const PARTS = ['pricing', 'coverage'] as const
 export type Part = (typeof PARTS)[number]
 
-/** The parts that were out at the last walk, each with when the upstream last gave it, ms; 0 when it never did. */
+/** The parts that were out at the last walk, each with when the upstream last gave it, ms; 0 when nothing stands in. */
 export type Outages = Readonly<Partial<Record<Part, number>>>
 
 export type Slice = {
