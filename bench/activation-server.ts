@@ -1,7 +1,7 @@
 /**
  * The sides of the activation benchmark that are not measured from within: `node activation-server.js agents` is the
  * sandbox; without an argument it is a whole Tributary, run on the configuration that its parent sends. It answers each
- * message after that with the longest stop of its event loop since the one before, ms.
+ * message after that with the longest stop of its event loop since the one before, and its CPU time so far, ms.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { pino } from 'pino'
@@ -30,7 +30,8 @@ async function tributary(text: string): Promise<void> {
   await ready
   delay.enable()
   process.on('message', () => {
-    process.send?.({ stopMs: delay.max / 1e6 })
+    const { user, system } = process.cpuUsage()
+    process.send?.({ stopMs: delay.max / 1e6, cpuMs: (user + system) / 1e3 })
     delay.reset()
   })
   process.send?.({ url })

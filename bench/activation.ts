@@ -82,9 +82,9 @@ async function startTributary(configuration: object) {
   return {
     startMs,
     call,
-    async longestStopMs(): Promise<number> {
+    async usage(): Promise<{ stopMs: number; cpuMs: number }> {
       child.send('stop')
-      return (await told(child)).stopMs
+      return await told(child)
     },
     async kill(): Promise<void> {
       await pool.destroy()
@@ -152,22 +152,22 @@ async function measure(
     },
     storage: { url: storageUrl, key: 'a storage key of the benchmark, long enough' },
   }
-  const before = await startTributary(configuration)
-  const choices = await choicesOf(before)
-  for (const choice of choices) await activate(before, choice)
-  await before.kill()
+  const first = await startTributary(configuration)
+  const choices = await choicesOf(first)
+  for (const choice of choices) await activate(first, choice)
+  await first.kill()
   const fillS = (await addFinishedCalls(storageUrl, FINISHED)) / 1_000
 
   const tributary = await startTributary(configuration)
   await offer(READS_A_SECOND, 1, () => read(tributary)) // warm
   const idle = await offer(READS_A_SECOND, IDLE_S, () => read(tributary))
-  const idleStop = await tributary.longestStopMs()
+  const before = await tributary.usage()
   let next = 0
   const [written, meanwhile] = await Promise.all([
     offer(RATE, SECONDS, () => activate(tributary, choices[next++ % choices.length])),
     offer(READS_A_SECOND, SECONDS, () => read(tributary)),
   ])
-  const stop = await tributary.longestStopMs()
+  const after = await tributary.usage()
   await tributary.kill()
 
   const lastS = Math.max(...written.ms) / 1_000
@@ -185,12 +185,16 @@ async function measure(
   console.log(
     `  answer p50 ${ms(percentile(written.ms, 0.5))}, p99 ${ms(percentile(written.ms, 0.99))}, last ${ms(lastS * 1_000)}`,
   )
-  console.log(`  longest stop of the loop ${ms(stop)} (idle ${ms(idleStop)}), bar ${STOP_BAR_MS} ms`)
+  const cpuMs = (after.cpuMs - before.cpuMs) / Math.max(1, written.done)
+  console.log(`  CPU of the server ${ms(cpuMs)} for each acknowledged, its share of the reads included`)
+  console.log(
+    `  longest stop of the loop ${ms(after.stopMs)} (idle ${ms(before.stopMs)}), bar ${STOP_BAR_MS} ms`,
+  )
   console.log(
     `  reads p99 ${ms(p99.meanwhile)}, idle ${ms(p99.idle)}: ${(p99.meanwhile / p99.idle).toFixed(1)}x, bar ${READ_BAR}x; ` +
       `${meanwhile.done} of ${meanwhile.sent} served`,
   )
-  return stop <= STOP_BAR_MS && p99.meanwhile <= READ_BAR * p99.idle && written.done === written.sent
+  return after.stopMs <= STOP_BAR_MS && p99.meanwhile <= READ_BAR * p99.idle && written.done === written.sent
 }
 
 const agents = fork(PROGRAM, ['agents'])
