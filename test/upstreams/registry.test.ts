@@ -205,6 +205,23 @@ test('a record that is called at another place than its url is refused, with the
   for (const [url = '', endpoint = ''] of mangled) t.match(read(url, endpoint)?.records, [{ url: endpoint }])
 })
 
+test('what a registry was shown does not come back in what it lists', async (t) => {
+  const SECRET = 'north-4f9a1c-77x'
+  const registry = await startRegistry(t, [
+    record('https://one.example/mcp', { name: `told ${SECRET}`, member: { slug: `m ${SECRET}` } }),
+    record(`https://two.example/${SECRET}/mcp`),
+    record('https://three.example/mcp', { name: 'api_key=abc123456789' }),
+    record('nowhere', { url: `nowhere ${SECRET}` }),
+  ])
+  const { send } = loopbackEgress(t)
+  const headers = { authorization: `Bearer ${SECRET}` }
+  const outcome = await createRegistry({ send, url: registry.config.url, headers, now: Date.now }).fetch(
+    undefined,
+  )
+  t.match(outcome, { kind: 'listed', listing: { records: { length: 2 }, diagnostics: { length: 2 } } })
+  t.notMatch(JSON.stringify(outcome), /4f9a1c|abc1234/)
+})
+
 test('a broken record is skipped and named', async (t) => {
   const listing = readListing({
     agents: [

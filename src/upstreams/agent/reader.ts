@@ -15,7 +15,7 @@ const JOB_MS = 20_000
 const WAITING_BYTES = 256 * 1024 ** 2
 
 type RegistryListing = ReturnType<typeof readListingBytes>
-export type Job = ReadingJob | { registry: Uint8Array }
+export type Job = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
 
 const pool = createPool<Job, Reading | RegistryListing>({
   code: new URL('./reading-worker.js', import.meta.url),
@@ -61,12 +61,24 @@ export async function readReply(key: string, job: ReadingJob): Promise<Reading> 
   }
 }
 
-/** A registry's listing out of what it answered; undefined when that is none. The body is given away. */
-export async function readRegistry(key: string, body: Uint8Array): Promise<RegistryListing> {
-  if (body.byteLength <= SMALL_BYTES) return readListingBytes(body)
+/**
+ * A registry's listing out of what it answered; undefined when that is none. The body is given away.
+ * `secrets`: what the registry was shown.
+ */
+export async function readRegistry(
+  key: string,
+  body: Uint8Array,
+  secrets: readonly string[],
+): Promise<RegistryListing> {
+  if (body.byteLength <= SMALL_BYTES) return readListingBytes(body, secrets)
   const registry = owned(body)
   try {
-    return (await pool.run(key, { registry }, [registry.buffer], registry.byteLength)) as RegistryListing
+    return (await pool.run(
+      key,
+      { registry, secrets },
+      [registry.buffer],
+      registry.byteLength,
+    )) as RegistryListing
   } catch {
     return undefined // the thread died of it: nothing that can be read
   }

@@ -9,7 +9,7 @@ const port = parentPort
 
 port.on('message', (job: Job) => {
   if ('registry' in job) {
-    port.postMessage(readListingBytes(job.registry))
+    port.postMessage(readListingBytes(job.registry, job.secrets))
     return
   }
   const reading = readMessages(job)

@@ -2,11 +2,15 @@
 import { redacted, redactedValue, searchable, secretsInUrl } from '../../adcp/redaction.js'
 import type { AgentOutcome, Auth } from './agent.js'
 
-/** What an agent at `url` is shown of ours that is nobody else's to know. */
-export function secretsOf(auth: Auth, url: string): string[] {
-  const shown = auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : []
-  const parts = shown.flatMap((value) => [value, ...value.split(/\s+/)]) // `Basic abc`: either may come back
+/** What a place at `url` is shown of ours that is nobody else's to know, in headers of these values and in the url. */
+export function secretsShown(values: readonly string[], url: string): string[] {
+  const parts = values.flatMap((value) => [value, ...value.split(/\s+/)]) // `Basic abc`: either may come back
   return searchable([...parts, ...secretsInUrl(url)])
+}
+
+/** The same of an agent. */
+export function secretsOf(auth: Auth, url: string): string[] {
+  return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
 /** The outcome with secrets taken out of the words in it. Answers are read by their fields and hold rows, not words. */

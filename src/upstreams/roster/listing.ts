@@ -3,7 +3,7 @@
  * gate: health comes from a crawler without credentials. Pure.
  */
 import { isRecord } from '../../adcp/json.js'
-import { shownUrl } from '../../adcp/redaction.js'
+import { redacted, shownUrl } from '../../adcp/redaction.js'
 import { agentUrlOf } from '../../adcp/url.js'
 import { boundedText, tryParseJson } from '../rows/json.js'
 
@@ -11,6 +11,7 @@ const MAX_RECORDS = 10_000
 const MAX_VALUES = 2_000_000 // ten thousand records with all that a registry may put into each
 const MAX_DIAGNOSTICS = 100
 const MAX_TEXT = 300
+const MIN_IN_URL = 16 // a shorter header, such as a tenant's name, may be a word of an honest url
 
 export type RegistryRecord = {
   /** As listed, where the agent is called when nothing else says so. */
@@ -50,7 +51,7 @@ export function isItsPlace(place: string, agentUrl: string): boolean {
   return canonical !== undefined && withoutManglings(canonical) === withoutManglings(agentUrl)
 }
 
-function readRecord(record: unknown): RegistryRecord | string {
+function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord | string {
   if (!isRecord(record)) return 'a record is not an object'
   if (record.type !== undefined && record.type !== 'signals') return `type ${boundedText(record.type, 20)}`
   const endpoint = boundedText(record.mcp_endpoint, 2_048)
@@ -62,27 +63,39 @@ function readRecord(record: unknown): RegistryRecord | string {
   if (!isItsPlace(place, agentUrl)) {
     return `mcp_endpoint ${shownUrl(place)} is another place than url ${shownUrl(url)}`
   }
-  const member = isRecord(record.member) ? boundedText(record.member.slug, MAX_TEXT) : undefined
+  // Somebody's url is not mended: without what it holds of ours it would be another place.
+  if (secrets.some((one) => one.length >= MIN_IN_URL && (url.includes(one) || place.includes(one)))) {
+    return 'the url holds what we showed the registry'
+  }
+  const word = (value: unknown) => {
+    const text = boundedText(value, MAX_TEXT)
+    return text && redacted(text, secrets)
+  }
+  const member = isRecord(record.member) ? word(record.member.slug) : undefined
   const online = isRecord(record.health) ? record.health.online : undefined
   return {
     url: place,
     agentUrl,
-    name: boundedText(record.name, MAX_TEXT) ?? agentUrl,
+    name: word(record.name) ?? agentUrl,
     verified: isVerified(record),
     ...(member && { member }),
     ...(typeof online === 'boolean' && { online }),
   }
 }
 
-/** Undefined when the body is no registry listing. */
-export function readListing(body: unknown): Pick<Listing, 'records' | 'diagnostics'> | undefined {
+/** Undefined when the body is no registry listing. `secrets`: what its registry was shown. */
+export function readListing(
+  body: unknown,
+  secrets: readonly string[] = [],
+): Pick<Listing, 'records' | 'diagnostics'> | undefined {
   if (!isRecord(body) || !Array.isArray(body.agents)) return undefined
   const diagnostics: string[] = []
   const byAgent = new Map<string, RegistryRecord>()
   for (const [at, raw] of body.agents.slice(0, MAX_RECORDS).entries()) {
-    const record = readRecord(raw)
+    const record = readRecord(raw, secrets)
     if (typeof record === 'string') {
-      if (diagnostics.length < MAX_DIAGNOSTICS) diagnostics.push(`agents[${at}]: ${record}`)
+      if (diagnostics.length < MAX_DIAGNOSTICS)
+        diagnostics.push(redacted(`agents[${at}]: ${record}`, secrets))
     } else if (!byAgent.has(record.agentUrl)) byAgent.set(record.agentUrl, record)
   }
   if (body.agents.length > MAX_RECORDS) diagnostics.push(`only the first ${MAX_RECORDS} records were read`)
@@ -90,6 +103,9 @@ export function readListing(body: unknown): Pick<Listing, 'records' | 'diagnosti
 }
 
 /** The same of the bytes that a registry sent. */
-export function readListingBytes(body: Uint8Array): ReturnType<typeof readListing> {
-  return readListing(tryParseJson(body, MAX_VALUES))
+export function readListingBytes(
+  body: Uint8Array,
+  secrets: readonly string[],
+): ReturnType<typeof readListing> {
+  return readListing(tryParseJson(body, MAX_VALUES), secrets)
 }

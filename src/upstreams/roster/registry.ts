@@ -5,6 +5,7 @@
 import type { Send } from '../../net/send.js'
 import { readRegistry } from '../agent/reader.js'
 import { networkFailure, statusFailure } from '../agent/rpc.js'
+import { secretsShown } from '../agent/said.js'
 import type { UpstreamFailure } from '../status.js'
 import type { Listing } from './listing.js'
 
@@ -25,6 +26,7 @@ export type RegistryOptions = {
 
 export function createRegistry({ send, url, headers, now }: RegistryOptions) {
   const address = `${url.replace(/\/+$/, '')}/api/registry/agents?type=signals&health=true&compliance=true`
+  const secrets = secretsShown(Object.values(headers), url)
 
   /** Asks once; `held` is what an earlier call listed, and makes the request conditional. */
   async function fetch(held: Listing | undefined): Promise<RegistryOutcome> {
@@ -39,7 +41,7 @@ export function createRegistry({ send, url, headers, now }: RegistryOptions) {
     if (reply.status === 304 && held) return { kind: 'unchanged' }
     const failure = statusFailure(reply)
     if (failure) return failure
-    const listing = reply.status === 200 ? await readRegistry(url, reply.body) : undefined
+    const listing = reply.status === 200 ? await readRegistry(url, reply.body, secrets) : undefined
     if (!listing) {
       return {
         kind: 'failed',
