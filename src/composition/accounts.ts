@@ -5,7 +5,7 @@ import type { CallerKey } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'
 import { overlayName } from '../server/door/callers.js'
-import type { Scope } from '../upstreams/mirror/scope.js'
+import type { Scope } from '../upstreams/mirror/scope-setting.js'
 
 /** What is sent to one upstream in an account's name. */
 export type Credential = { account?: AccountReference; auth?: Auth }

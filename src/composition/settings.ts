@@ -23,7 +23,8 @@ export function upstreamsSettings(config: Config): UpstreamsConfig {
   const { listen, registries, upstreams, defaults, limits, discovery } = config
   return {
     registries,
-    statics: upstreams.map(({ id, protocol, auth, ...entry }) => ({
+    statics: upstreams.map(({ id, protocol, auth, accountPrices, ...entry }) => ({
+      ...(accountPrices === 'public' && { accountPrices }),
       ...entry,
       ...(id && { id }),
       ...(protocol && { protocol }),

@@ -79,6 +79,7 @@ export const ConfigFile = object({
         protocol: maybe(oneOf('mcp', 'a2a')),
         auth: maybe(Auth),
         seeds: maybe(Type.Array(Text)),
+        account_prices: maybe(oneOf('withheld', 'public')),
         exclude: maybe(Type.Boolean({ description: 'true or false' })),
       }),
     ),

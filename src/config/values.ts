@@ -27,6 +27,8 @@ export type Config = {
     protocol: 'mcp' | 'a2a' | undefined
     auth: Auth | undefined
     seeds: readonly string[]
+    /** What becomes of prices that it tells for accounts only. */
+    accountPrices: 'withheld' | 'public'
     exclude: boolean
   }[]
   /** Which registry entries are federated; static upstreams always are. */
@@ -101,12 +103,13 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       refreshMs: durationMs(refresh ?? '5m'),
       headers: headers ?? {},
     })),
-    upstreams: (file.upstreams ?? []).map(({ id, url, protocol, auth, seeds, exclude }) => ({
+    upstreams: (file.upstreams ?? []).map(({ id, url, protocol, auth, seeds, account_prices, exclude }) => ({
       id,
       url,
       protocol,
       auth: toAuth(auth),
       seeds: seeds ?? [],
+      accountPrices: account_prices ?? 'withheld',
       exclude: exclude ?? false,
     })),
     discovery: {

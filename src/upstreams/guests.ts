@@ -11,13 +11,14 @@ const MOST_GUESTS = 64
 
 /** As the configuration describes it, which may say how it is spoken to and exclude it all the same. */
 function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
-  const { url, protocol, auth } = statics.find((one) => agentUrlOf(one.url) === agentUrl) ?? {
+  const { url, protocol, auth, accountPrices } = statics.find((one) => agentUrlOf(one.url) === agentUrl) ?? {
     url: agentUrl,
   }
   return {
     ...{ id: agentUrl, agentUrl, name: agentUrl, url },
     ...{ auth: auth ?? { type: 'none' }, seeds: [], source: 'static', verified: false },
     ...(protocol && { protocol }),
+    ...(accountPrices && { accountPrices }),
   }
 }
 

@@ -46,6 +46,8 @@ export type UpstreamStatus = {
   /** The agent gives no more rows than this to one question, and there may be more. */
   limitedAt?: number
   dropped: Readonly<Record<string, number>>
+  /** It tells prices for accounts only, though none was named. */
+  accountPrices?: 'public' | 'withheld'
   /** Parts that it could not give at the last walk. */
   outages?: Outages
   problem?: { reason: UpstreamFailure; message: string }
@@ -53,6 +55,14 @@ export type UpstreamStatus = {
   walkedAt?: number
   confirmedAt?: number
   nextAttemptAt?: number
+}
+
+/** What becomes of prices that are told for accounts only, and the setting that changes it. */
+export function pricesNote({ accountPrices }: Pick<UpstreamStatus, 'accountPrices'>): string | undefined {
+  if (accountPrices === undefined) return undefined
+  return accountPrices === 'withheld'
+    ? 'it answers cache_scope account without being asked for one: its prices are shown to nobody (account_prices: public shows them to all callers)'
+    : 'it answers cache_scope account without being asked for one: its prices are shown to all callers (account_prices: public)'
 }
 
 /** How many rows were read, and whether these are probably all: a feed is whole, questions find what they ask for. */

@@ -16,7 +16,8 @@ import { createGovernor, READ_LIMITS, type ReadLimits } from './governor.js'
 import { createGuests } from './guests.js'
 import type { UpstreamCall } from './mirror/contact.js'
 import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
-import { type Pace, PUBLIC, type Scope, type ScopeStatus, type Transition } from './mirror/scope.js'
+import type { ScopeStatus, Transition } from './mirror/scope.js'
+import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
 import { createSliceStore } from './mirror/slice-store.js'
 import {
   createRegistries,

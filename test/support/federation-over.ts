@@ -9,6 +9,7 @@ import { tempFolder } from './upstream-world.js'
 
 export const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
 const TOKEN = 'a-buyer-key'
+export const OPERATOR = 'an-operator-key'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers of every task are read
 export type Said = Record<string, any>
@@ -23,7 +24,10 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
     egress: { allow_networks: ['127.0.0.0/8'] },
     callers: {
       anonymous: 'metadata',
-      keys: [{ id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] }],
+      keys: [
+        { id: 'buyer', token_sha256: hash('sha256', TOKEN, 'hex'), destinations: [TRADE_DESK] },
+        { id: 'operator', token_sha256: hash('sha256', OPERATOR, 'hex'), role: 'operator' },
+      ],
     },
     storage: { url: `file:${folder}`, key: 'a storage key of the tests, long enough' },
     ...more,
@@ -62,6 +66,15 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
 
   return {
     call,
+    /** What GET /explain says to the operator. */
+    async explain(ref: string): Promise<Said> {
+      const headers = { authorization: `Bearer ${OPERATOR}` }
+      const response = await fetch(`${federation.url}/explain?ref=${encodeURIComponent(ref)}`, { headers })
+      return (await response.json()) as Said
+    },
+    /** As the operator. */
+    post: (path: string, token: string = OPERATOR) =>
+      fetch(`${federation.url}${path}`, { method: 'POST', headers: { authorization: `Bearer ${token}` } }),
     get federation() {
       return federation
     },

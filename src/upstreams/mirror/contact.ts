@@ -22,6 +22,7 @@ import { createLink } from '../agent/link.js'
 import type { Slots } from '../agent/slots.js'
 import type { ReadLimits } from '../governor.js'
 import type { RosterEntry } from '../roster/roster.js'
+import { unpriced } from '../rows/unpriced.js'
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 
@@ -74,6 +75,21 @@ export function createContact(options: ContactOptions) {
     onBroken,
   })
   let known: { value: Dialect; readAt: number } | undefined
+  let isPersonal: boolean | undefined
+
+  /**
+   * Where nobody's account was named, prices that the agent calls an account's are those of our credential: they are for
+   * everybody only where the operator says so (docs/upstreams.md, "Prices for accounts only").
+   */
+  function shared(task: string, outcome: AgentOutcome, args: Arguments, auth: Auth): AgentOutcome {
+    if (task !== 'get_signals' || outcome.kind !== 'answer' || args.account || auth !== entry.auth)
+      return outcome
+    const { cache_scope: scope } = outcome.payload
+    if (typeof scope === 'string') isPersonal = scope === 'account'
+    return isPersonal && entry.accountPrices !== 'public'
+      ? { ...outcome, rows: unpriced(outcome.rows) }
+      : outcome
+  }
 
   /** Declared by the agent itself. */
   const providerDomains = (): readonly string[] => known?.value.providerDomains ?? []
@@ -138,15 +154,22 @@ export function createContact(options: ContactOptions) {
       return callFailed('unrepeatable', 'it would take the repetition for a second request')
     }
     const sent = argumentsFor(speaking.value, task, args)
-    return link.call(task, sent, auth, { timeoutMs: left, ...(given && { signal: given }) })
+    const budget = { timeoutMs: left, ...(given && { signal: given }) }
+    return shared(task, await link.call(task, sent, auth, budget), sent, auth)
   }
 
   return {
     dialect,
     sleep,
     /** One safe-to-repeat call, in the dialect given or raw. */
-    read(task: string, args: Arguments, speaking: Dialect | undefined, auth: Auth): Promise<AgentOutcome> {
-      return link.read(task, speaking ? argumentsFor(speaking, task, args) : args, auth)
+    async read(
+      task: string,
+      args: Arguments,
+      speaking: Dialect | undefined,
+      auth: Auth,
+    ): Promise<AgentOutcome> {
+      const sent = speaking ? argumentsFor(speaking, task, args) : args
+      return shared(task, await link.read(task, sent, auth), sent, auth)
     },
     call,
     /** The dialect turned out to be another one. */
@@ -159,6 +182,9 @@ export function createContact(options: ContactOptions) {
       if (transport) link.forget()
     },
     providerDomains,
+    /** Its prices are told for accounts only: whether they are shown all the same. `before`: what an earlier process was told. */
+    accountPrices: (before: boolean): 'public' | 'withheld' | undefined =>
+      (isPersonal ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
     protocol: link.protocol,
     /** Whether it was closed: what was read through it counts for nothing any more. */
     isClosed: () => signal.aborted,

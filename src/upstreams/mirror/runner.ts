@@ -12,15 +12,8 @@ import type { Slots } from '../agent/slots.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
 import { type Contact, createContact, type UpstreamCall } from './contact.js'
-import {
-  createScope,
-  type KeptScope,
-  type Pace,
-  PUBLIC,
-  type Scope,
-  type ScopeOptions,
-  type ScopeStatus,
-} from './scope.js'
+import { createScope, type KeptScope, type ScopeOptions, type ScopeStatus } from './scope.js'
+import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
 
 /** What an upstream is looked after with; another one takes effect while it runs. */
 export type RunnerSetting = {
@@ -59,8 +52,8 @@ export type Holding = {
 }
 
 /** Another contact is needed when it would be made of other things. */
-function contactName({ entry: { url, agentUrl, protocol, auth } }: RunnerSetting): string {
-  return JSON.stringify([url, agentUrl, protocol, auth])
+function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }: RunnerSetting): string {
+  return JSON.stringify([url, agentUrl, protocol, auth, accountPrices])
 }
 
 const EVERYBODY: Scope = { name: PUBLIC }

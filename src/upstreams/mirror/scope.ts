@@ -2,57 +2,27 @@
  * Keeps what one upstream offers to one scope current: to everybody, or to one account of a caller. The same rules for
  * both: read on a schedule, kept over failures and restarts until its cap, and dropped then.
  */
-import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
-import type { Arguments, Auth } from '../agent/agent.js'
-import { credentialName } from '../agent/link.js'
 import type { Governor } from '../governor.js'
-import type { RosterEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
 import type { UpstreamStatus } from '../status.js'
-import type { Contact } from './contact.js'
 import { rateCard, untokened } from './held.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
-import type { Owner, SliceStore } from './slice-store.js'
-
-/** The name of the scope that everybody reads. */
-export const PUBLIC = 'public'
-
-/** Whose eyes an upstream is read with. */
-export type Scope = {
-  /** `public`, or an opaque name of a caller's account. */
-  name: string
-  /** Whose account it is; undefined for the public scope. */
-  caller?: string
-  /** The caller's own credential for this upstream. */
-  auth?: Auth
-  /** The upstream's account reference. */
-  account?: Arguments
-}
-
-export type Pace = {
-  timeoutMs: number
-  refreshMs: number
-  staleAfterMs: number
-  dropAfterMs: number
-  pageSize: number
-  /** For one walk of a feed from its first page to its last. */
-  walkMs: number
-}
-
-/** What a scope is kept with; another one takes effect while it runs. */
-export type ScopeSetting = {
-  scope: Scope
-  entry: RosterEntry
-  pace: Pace
-  /** Ours, for agents that answer nobody without one. */
-  introduction: Arguments
-  contact: Contact
-}
+import {
+  isOther,
+  isRateCard,
+  needsAnother,
+  ownerOf,
+  PUBLIC,
+  paceOf,
+  type ScopeSetting,
+  takenOver,
+} from './scope-setting.js'
+import type { SliceStore } from './slice-store.js'
 
 /** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
 export type ScopeState = UpstreamStatus['state'] | 'empty'
@@ -85,45 +55,6 @@ export type ScopeOptions = {
   onChange(): void
   onTransition(transition: Transition): void
   onTrouble(message: string): void
-}
-
-const credentialOf = ({ scope, entry }: ScopeSetting): Auth => scope.auth ?? entry.auth
-
-function ownerOf(setting: ScopeSetting): Owner {
-  const { account } = setting.scope
-  const credential = credentialName(credentialOf(setting))
-  return { credential, ...(account && { account: hash('sha256', JSON.stringify(account)) }) }
-}
-
-/** Whether rows that were read for the one may be shown to the other. Tokens are another matter. */
-function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
-  if (a.scope.name === PUBLIC) return true
-  const { account, credential } = ownerOf(a)
-  const after = ownerOf(b)
-  return account === after.account && (account !== undefined || credential === after.credential)
-}
-
-/** They ask another agent, or in another name. */
-const isOther = (a: ScopeSetting, b: ScopeSetting) => a.contact !== b.contact || a.scope !== b.scope
-
-/** What was read with one setting, as far as it is good for the next. */
-function takenOver(held: Held | undefined, before: ScopeSetting, next: ScopeSetting): Held | undefined {
-  if (!held || !isSameReader(before, next)) return undefined
-  return isOther(before, next) ? untokened(held) : held
-}
-
-function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
-  return scope.name !== PUBLIC && held?.cacheScope === 'public'
-}
-
-const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
-  ...{ pageSize, refreshMs, walkMs, dropAfterMs },
-})
-
-/** A mirror of these would be made of the same things: what it knows of its last readings stays good. */
-function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
-  const madeOf = ({ entry: { id, seeds }, pace }: ScopeSetting) => [id, seeds, paceOf(pace)]
-  return isOther(a, b) || !isDeepStrictEqual(madeOf(a), madeOf(b))
 }
 
 export function createScope(options: ScopeOptions) {
@@ -343,7 +274,8 @@ export function createScope(options: ScopeOptions) {
       if (isClosed) return
       isOpen = true
       if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
-        keep(saved)
+        // Whether prices for accounts were among its rows was another configuration's to say.
+        keep(setting.scope.name === PUBLIC && saved.cacheScope === 'account' ? untokened(saved) : saved)
         onChange()
       }
       tell()
@@ -364,6 +296,8 @@ export function createScope(options: ScopeOptions) {
     status(): ScopeStatus {
       const { scope, entry, contact } = setting
       const protocol = contact.protocol()
+      const accountPrices =
+        scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined
       return {
         id: entry.id,
         url: entry.url,
@@ -374,6 +308,7 @@ export function createScope(options: ScopeOptions) {
         listings: held?.slice.rows.count ?? 0,
         dropped: held?.slice.dropped ?? {},
         ...(protocol && { protocol }),
+        ...(accountPrices && { accountPrices }),
         ...(held?.slice.outages && { outages: held.slice.outages }),
         ...(held?.slice.limitedAt !== undefined && { limitedAt: held.slice.limitedAt }),
         ...(held && {

@@ -17,6 +17,8 @@ export type StaticUpstream = {
   auth?: Auth
   /** Questions that enumerate a brief-only agent. */
   seeds?: readonly string[]
+  /** Prices that it tells for accounts only are shown to everybody. */
+  accountPrices?: 'public'
   exclude?: boolean
 }
 
@@ -44,6 +46,7 @@ export type RosterEntry = {
   protocol?: Protocol
   auth: Auth
   seeds: readonly string[]
+  accountPrices?: 'public'
   /** `static`, or the url of the registry that lists it. */
   source: string
   /** The registry's opinion, for people. */
@@ -98,6 +101,7 @@ function fromStatic(entry: StaticUpstream, agentUrl: string, listed: Candidate |
     ...listed,
     ...(entry.id && { id: entry.id }),
     ...(entry.protocol && { protocol: entry.protocol }),
+    ...(entry.accountPrices && { accountPrices: entry.accountPrices }),
     url: entry.url,
     agentUrl,
     name: listed?.name ?? entry.id ?? agentUrl,

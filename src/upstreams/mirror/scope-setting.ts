@@ -1,0 +1,88 @@
+/** In whose name a scope is read and at what pace; when another setting is another reader's, and when it needs another mirror. */
+import { hash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
+import type { Arguments, Auth } from '../agent/agent.js'
+import { credentialName } from '../agent/link.js'
+import type { RosterEntry } from '../roster/roster.js'
+import type { Contact } from './contact.js'
+import { untokened } from './held.js'
+import type { Held } from './mirror.js'
+import type { Owner } from './slice-store.js'
+
+/** The name of the scope that everybody reads. */
+export const PUBLIC = 'public'
+
+/** Whose eyes an upstream is read with. */
+export type Scope = {
+  /** `public`, or an opaque name of a caller's account. */
+  name: string
+  /** Whose account it is; undefined for the public scope. */
+  caller?: string
+  /** The caller's own credential for this upstream. */
+  auth?: Auth
+  /** The upstream's account reference. */
+  account?: Arguments
+}
+
+export type Pace = {
+  timeoutMs: number
+  refreshMs: number
+  staleAfterMs: number
+  dropAfterMs: number
+  pageSize: number
+  /** For one walk of a feed from its first page to its last. */
+  walkMs: number
+}
+
+/** What a scope is kept with; another one takes effect while it runs. */
+export type ScopeSetting = {
+  scope: Scope
+  entry: RosterEntry
+  pace: Pace
+  /** Ours, for agents that answer nobody without one. */
+  introduction: Arguments
+  contact: Contact
+}
+
+const credentialOf = ({ scope, entry }: ScopeSetting): Auth => scope.auth ?? entry.auth
+
+export function ownerOf(setting: ScopeSetting): Owner {
+  const { account } = setting.scope
+  const credential = credentialName(credentialOf(setting))
+  return { credential, ...(account && { account: hash('sha256', JSON.stringify(account)) }) }
+}
+
+/** Whether rows that were read for the one may be shown to the other. Tokens are another matter. */
+function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
+  if (a.scope.name === PUBLIC) return true
+  const { account, credential } = ownerOf(a)
+  const after = ownerOf(b)
+  return account === after.account && (account !== undefined || credential === after.credential)
+}
+
+/** They ask another agent, or in another name. */
+export const isOther = (a: ScopeSetting, b: ScopeSetting) => a.contact !== b.contact || a.scope !== b.scope
+
+/** What was read with one setting, as far as it is good for the next. */
+export function takenOver(
+  held: Held | undefined,
+  before: ScopeSetting,
+  next: ScopeSetting,
+): Held | undefined {
+  if (!held || !isSameReader(before, next)) return undefined
+  return isOther(before, next) ? untokened(held) : held
+}
+
+export function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
+  return scope.name !== PUBLIC && held?.cacheScope === 'public'
+}
+
+export const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
+  ...{ pageSize, refreshMs, walkMs, dropAfterMs },
+})
+
+/** A mirror of these would be made of the same things: what it knows of its last readings stays good. */
+export function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
+  const madeOf = ({ entry: { id, seeds }, pace }: ScopeSetting) => [id, seeds, paceOf(pace)]
+  return isOther(a, b) || !isDeepStrictEqual(madeOf(a), madeOf(b))
+}

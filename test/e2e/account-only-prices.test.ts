@@ -1,0 +1,35 @@
+import { type Test, test } from 'tap'
+import { startOver } from '../support/federation-over.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { row } from '../support/upstream-world.js'
+
+/** Says `cache_scope: account` whoever asks, as the protocol SDK's example does. */
+async function startPersonalAgent(t: Test) {
+  const agent = await startMcpAgent((task) => {
+    if (task === 'get_adcp_capabilities') {
+      return { adcp: { supported_versions: ['3.1'] }, signals: { discovery_modes: ['wholesale'] } }
+    }
+    if (task !== 'get_signals') return undefined
+    return { signals: [row(1)], cache_scope: 'account', wholesale_feed_version: 'v1', pricing_version: 'p1' }
+  })
+  t.teardown(() => agent.close())
+  return agent
+}
+
+for (const [account_prices, count, words] of [
+  [undefined, 0, /shown to nobody \(account_prices: public/],
+  ['public', 1, /shown to all callers/],
+] as const) {
+  test(`prices for accounts only, with account_prices ${account_prices ?? 'left out'}`, async (t) => {
+    const { url } = await startPersonalAgent(t)
+    const over = await startOver(t, [{ id: 'personal', url, ...(account_prices && { account_prices }) }])
+    for (const life of ['read', 'saved']) {
+      const { signals } = await over.wholesale()
+      t.equal(signals.length, 1)
+      t.equal(signals[0].pricing_options?.length ?? 0, count, life)
+      if (life === 'read') await over.restart()
+    }
+    const explained = await over.explain('personal')
+    t.match(explained.upstreams, [{ id: 'personal', prices: words }])
+  })
+}
