@@ -3,10 +3,12 @@
  * (docs/protocol.md#provider-files).
  */
 import type { Readable, Transform } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 
 // A stream that said enough may end by itself in this time; then its connection can be used again.
 const DRAIN_MS = 100
+const PORTION_BYTES = 1024 ** 2 // joined between two turns of the loop: under a millisecond
 
 export type BodyOutcome =
   | { kind: 'body'; body: Buffer }
@@ -37,6 +39,22 @@ function drainBriefly(stream: Readable): void {
   stream.resume()
 }
 
+/** One buffer out of many. Tens of megabytes at once would hold up whoever serves for as many milliseconds. */
+async function joined(chunks: readonly Buffer[], bytes: number): Promise<Buffer> {
+  if (bytes <= PORTION_BYTES) return Buffer.concat(chunks, bytes)
+  const whole = Buffer.allocUnsafeSlow(bytes) // memory of its own, every byte of which is written below
+  let at = 0
+  let pauseAt = PORTION_BYTES
+  for (const chunk of chunks) {
+    whole.set(chunk, at)
+    at += chunk.byteLength
+    if (at < pauseAt) continue
+    await nextTurn()
+    pauseAt = at + PORTION_BYTES
+  }
+  return whole
+}
+
 function collect(
   readable: Readable,
   maxBytes: number,
@@ -45,9 +63,14 @@ function collect(
   const chunks: Buffer[] = []
   let bytes = 0
   return new Promise((settle) => {
-    const finish = (outcome: BodyOutcome) => {
+    const finish = (outcome: BodyOutcome | Promise<BodyOutcome>) => {
       readable.off('data', take)
       settle(outcome)
+    }
+    let given: Promise<BodyOutcome> | undefined // who drains a stream comes to its end after it was enough
+    const give = () => {
+      given ??= joined(chunks, bytes).then((body) => ({ kind: 'body', body }))
+      finish(given)
     }
     function take(chunk: Buffer) {
       bytes += chunk.byteLength
@@ -58,12 +81,12 @@ function collect(
       }
       chunks.push(chunk)
       if (enough?.(chunk)) {
-        finish({ kind: 'body', body: Buffer.concat(chunks, bytes) })
+        give()
         drainBriefly(readable)
       }
     }
     readable.on('data', take)
-    readable.on('end', () => finish({ kind: 'body', body: Buffer.concat(chunks, bytes) }))
+    readable.on('end', give)
     readable.on('error', (error) => finish({ kind: 'broken', message: error.message }))
     readable.on('close', () => finish({ kind: 'broken', message: 'the body ended early' }))
   })

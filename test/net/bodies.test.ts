@@ -1,6 +1,8 @@
 import type { ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import { test } from 'tap'
+import { readBody } from '../../src/net/body.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 
@@ -129,4 +131,26 @@ test('a caller that gives up ends the request', async (t) => {
   controller.abort()
   t.match(await pending, { kind: 'failed', reason: 'aborted' })
   t.match(await get({ signal: controller.signal }), { kind: 'failed', reason: 'aborted' })
+})
+
+test('a large body is put together in portions, so that nobody else waits for all of it', async (t) => {
+  const chunks = Array.from({ length: 64 }, (_, at) => Buffer.alloc(256 * 1024, at))
+  const body = new Readable({ read() {} })
+  let endedAt = 0
+  let turns = 0
+  const count = () => {
+    turns += 1
+    counting = setImmediate(count)
+  }
+  let counting = setImmediate(count)
+  body.on('end', () => {
+    endedAt = turns
+  })
+  const reading = readBody(body, '', 64 * 1024 ** 2)
+  for (const chunk of chunks) body.push(chunk)
+  body.push(null)
+  const read = await reading
+  clearImmediate(counting)
+  t.ok(turns - endedAt >= 10, `${turns - endedAt} turns of the loop between its end and its buffer`)
+  t.ok(read.kind === 'body' && read.body.equals(Buffer.concat(chunks)), 'no byte is lost')
 })

@@ -32,8 +32,11 @@ export function isEventStream(headers: Record<string, string>): boolean {
   return headers['content-type']?.includes('text/event-stream') ?? false
 }
 
-/** Splits chunks into lines that end in CR, LF or both, and gives each when its end has come. */
-function createLines(onLine: (line: Buffer) => void) {
+/**
+ * Splits chunks into lines that end in CR, LF or both, and gives each when its end has come. `isOwn`: its memory is
+ * nobody else's, because it was put together from several chunks.
+ */
+function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
   let parts: Buffer[] = []
   let afterCr = false
 
@@ -45,7 +48,8 @@ function createLines(onLine: (line: Buffer) => void) {
       if (byte === LF && afterCr && at === from && parts.length === 0) from = at + 1
       else {
         const rest = at === from ? EMPTY : chunk.subarray(from, at)
-        onLine(parts.length === 0 ? rest : Buffer.concat([...parts, rest]))
+        if (parts.length === 0) onLine(rest, false)
+        else onLine(Buffer.concat([...parts, rest]), true)
         parts = []
         from = at + 1
       }
@@ -68,8 +72,10 @@ function fieldOf(line: Buffer): { name: string; value: Buffer } {
   return { name: line.toString('latin1', 0, Math.min(colon, 16)), value: line.subarray(from) }
 }
 
-function joined(lines: readonly Buffer[]): Buffer {
-  if (lines.length === 1) return Buffer.from(lines[0] as Buffer)
+/** `isOwn`: the memory of a line that stands alone is. */
+function joined(lines: readonly Buffer[], isOwn: boolean): Buffer {
+  const [first] = lines
+  if (first && lines.length === 1) return isOwn ? first : Buffer.from(first)
   return Buffer.concat(lines.flatMap((line, at) => (at === 0 ? [line] : [LINE_BREAK, line])))
 }
 
@@ -87,12 +93,13 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
     let id: string | undefined
     let isWhole = true
     let isFirst = true
+    let isOwn = false // the last line of data
 
     function dispatch(): void {
       if (isWhole && id !== undefined) lastEventId = USABLE_ID.test(id) ? id : undefined
       id = undefined
       if (data.length === 0) return
-      const message = joined(data)
+      const message = joined(data, isOwn)
       data = []
       const kind = kindOf(message)
       if (kind !== 'other') found.push(message)
@@ -100,7 +107,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       if (kind === 'last' || events === MAX_EVENTS) isOver = true
     }
 
-    function take(raw: Buffer): void {
+    function take(raw: Buffer, isOwnLine: boolean): void {
       if (isOver) return
       const line = isFirst && raw.indexOf(MARK) === 0 ? raw.subarray(MARK.length) : raw
       isFirst = false
@@ -111,6 +118,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       const { name, value } = fieldOf(line)
       if (name === 'data') {
         data.push(value)
+        isOwn = isOwnLine
         if (data.length === MAX_LINES) isOver = true
       } else if (name === 'id') id = value.toString()
       else if (name === 'retry' && /^\d{1,9}$/.test(value.toString('latin1', 0, 10))) {

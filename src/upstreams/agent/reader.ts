@@ -9,6 +9,7 @@ import type { MessageKind } from './event-stream.js'
 import { holdsResponse, type Reading, type ReadingJob, readMessages } from './reading.js'
 
 const SMALL_BYTES = 16 * 1024 // read in well under a millisecond, whatever it holds
+const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
 const MOST_THREADS = 4
 const HEAP_MB = 512
 const JOB_MS = 20_000
@@ -35,11 +36,14 @@ export function messageKind(message: Buffer, id: number): MessageKind {
   return message.includes('"result"') || message.includes('"error"') ? 'last' : 'candidate'
 }
 
-/** Memory that a message has for itself can be handed over; a part of something larger is copied. */
+/**
+ * Memory that a message has for itself can be handed over, also where a field's name stands before it; a part of
+ * something larger is copied.
+ */
 function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
-  const { buffer } = message
-  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength === message.byteLength
-  return isWhole ? new Uint8Array(buffer) : new Uint8Array(message)
+  const { buffer, byteOffset, byteLength } = message
+  const isWhole = buffer instanceof ArrayBuffer && buffer.byteLength - byteLength <= FIELD_BYTES
+  return isWhole ? new Uint8Array(buffer, byteOffset, byteLength) : new Uint8Array(message)
 }
 
 /** `key`: whose answer it is; the readings of one wait for each other. The messages are given away. */
