@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { buyer, other, soon } from './support/parts.js'
-import { asks, first, startWorld } from './support/world.js'
+import { asks, first, key, startWorld } from './support/world.js'
 
 test("two callers of one handle see neither the other's ledger, tasks, keys nor accounts", async (t) => {
   const world = await startWorld(t)
@@ -42,6 +42,27 @@ test("two callers of one handle see neither the other's ledger, tasks, keys nor 
     [{ account: /acme\.example/ }],
     'its own account',
   )
+})
+
+test('a task under a declared account is found by its id and by its natural key', async (t) => {
+  const world = await startWorld(t)
+  const natural = { brand: { domain: 'acme.example' }, operator: 'acme.example' }
+  const synced = await world.activation.syncAccounts(
+    { idempotency_key: key(), accounts: [{ ...natural, billing: 'operator' }] },
+    buyer,
+  )
+  if (synced.kind !== 'answer') throw new Error('not synced')
+  const [{ account_id } = {}] = synced.fields.accounts as { account_id?: string }[]
+  const account = { account_id: String(account_id) }
+  const answer = await world.activate(asks(first(world.choices('meridian')), { account }))
+  if (answer.kind !== 'answer') throw new Error('not activated')
+  const task_id = answer.fields.task_id as string
+  for (const named of [account, natural]) {
+    t.match(await world.activation.taskStatus({ task_id, account: named }, buyer, soon()), { kind: 'answer' })
+    t.match(await world.activation.listTasks({ account: named } as never, buyer), {
+      fields: { tasks: [{ task_id }] },
+    })
+  }
 })
 
 test("a task of one account is not found under another of the caller's", async (t) => {

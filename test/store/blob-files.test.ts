@@ -35,6 +35,19 @@ test('a damaged file is ignored and named, wherever the damage is', async (t) =>
   t.same(texts(await blobs.read('roster')), ['x'.repeat(500)])
 })
 
+test('what a write that a crash cut off has left goes at the next start, and not when somebody looks in', async (t) => {
+  const { folder, open } = await fresh(t)
+  const blobs = await open()
+  await blobs.write('doc', [bytes('old')])
+  const unfinished = join(folder, 'doc.blob.4711.1.tmp')
+  await writeFile(unfinished, 'half of a slice')
+  await open()
+  t.equal((await readdir(folder)).length, 2, 'another process may be writing it')
+  const next = await openBlobFiles({ folder, sweep: true, onDamage: () => {} })
+  t.same(await readdir(folder), ['doc.blob'])
+  t.same(texts(await next.read('doc')), ['old'])
+})
+
 test('a write that fails leaves no litter', async (t) => {
   const { folder, open } = await fresh(t)
   const blobs = await open()

@@ -1,9 +1,12 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
 import { openStore } from '../../src/store/store.js'
 import { StorageUnavailable } from '../../src/store/unavailable.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
+
+const SLICES = 20 // more than there are connections
 
 const request = { caller: 'acme', key: 'key', task: 'activate_signal', fingerprint: 'f' }
 const task = (id: string) =>
@@ -53,4 +56,30 @@ test('a statement that takes too long is told as such, and its transaction is go
   await store.tasks.create(task('after'))
   t.equal(await store.tasks.get('acme', 'slow'), undefined)
   t.ok(await store.tasks.get('acme', 'after'))
+})
+
+test('slices that are being saved keep no activation waiting for a connection', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const store = await storage.open({ statementMs: 20_000 })
+  const client = new pg.Client({ connectionString: storage.url })
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query('begin')
+  await client.query('lock table blobs in access exclusive mode')
+  const saved = Array.from({ length: SLICES }, (_, at) =>
+    store.blobs.write(`slice/${at}`, [Buffer.from('rows')]),
+  )
+  const waiting = async () =>
+    Number((await client.query('select count(*) from pg_locks where not granted')).rows[0].count)
+  while ((await waiting()) === 0);
+  const written = store.write(({ idempotency }) =>
+    idempotency.bind({ caller: 'acme', key: 'k', task: 'activate_signal', fingerprint: 'f' }),
+  )
+  const first = await Promise.race([written, Promise.race(saved).then(() => 'a slice')])
+  t.same(first, { kind: 'fresh' })
+  await client.query('commit')
+  await Promise.all(saved)
 })
