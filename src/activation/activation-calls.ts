@@ -38,11 +38,17 @@ function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
   return visibleDeployments(deployments, [])
 }
 
-/** Whether carrying out one would undo the other: the same wish for others is not against it. */
-function undoes(call: Call, later: Call): boolean {
-  if (actionOf(call) === actionOf(later)) return false
-  if (call.caller !== later.caller || call.account !== later.account) return false
-  return destinationsOf(call).some((one) => destinationsOf(later).some((other) => overlap(one, other)))
+/** How much of what one wishes later requests of the same holder were against: the same wish of others is not. */
+function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all' {
+  const against = later
+    .filter(
+      (other) =>
+        other.caller === call.caller && other.account === call.account && actionOf(other) !== actionOf(call),
+    )
+    .flatMap(destinationsOf)
+  const wished = destinationsOf(call)
+  const left = wished.filter((one) => !against.some((other) => overlap(one, other)))
+  return left.length === wished.length ? 'nothing' : left.length > 0 ? 'a part' : 'all'
 }
 
 /** What of a deactivation is still to be done: what others have on there is not theirs to lose. */
@@ -93,14 +99,12 @@ export function activationCalls(newTaskId: () => string): CallKind {
   return {
     errorsRefuse: true,
     persists: false,
-    ...{ undoes, stillToDo, state },
+    ...{ undone, stillToDo, state },
     digest(call, done): Activated {
       const action = actionOf(call)
       const isWhole = done === undefined
-      const kept = (isWhole ? destinationsOf(call) : (call.kept ?? [])).map((one) => ({
-        ...one,
-        is_live: true,
-      }))
+      const left = [...(call.kept ?? []), ...(isWhole ? destinationsOf(call) : [])]
+      const kept = left.map((one) => ({ ...one, is_live: true }))
       if (isWhole) return { action, deployments: kept }
       if (done.kind === 'submitted') {
         const unknown = [...destinationsOf(call)]

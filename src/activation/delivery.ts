@@ -20,6 +20,7 @@ const WORK_MS = 30_000 // for one call of a job that nobody waits for
 const PER_UPSTREAM = 32 // calls under way at one upstream; its own queue is short, and refuses what does not fit
 const MAX_UPSTREAMS = 10_000
 const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
+const LATER_SECONDS = 1 // until a later request has come to something
 
 /** Where a crash leaves different traces; tests kill the process with requests at each. */
 export const CHECKPOINTS = ['planned', 'intended', 'answered', 'settled', 'concluded'] as const
@@ -51,9 +52,9 @@ export type CallKind = {
   errorsRefuse: boolean
   /** Whether a call that reached nobody is tried again by itself, or is its caller's to repeat. */
   persists: boolean
-  /** Whether carrying out `call` would undo what `later`, on the same target, asked for. */
-  undoes(call: Call, later: Call): boolean
-  /** Looks once more, with the call in hand, whether all of it is still to be done. Undefined when none of it is. */
+  /** How much of `call` the `later` ones on the same target, taken together, asked the opposite of. */
+  undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
+  /** Looks once more, with the call in hand, how much of it is still to be done. Undefined when none of it is. */
   stillToDo?(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Call | undefined>
   /** How its effect is read where it cannot be repeated; absent when nothing shows it. */
   state?: {
@@ -139,18 +140,35 @@ export function createDelivery(options: DeliveryOptions) {
     return outcome.kind === 'answer' ? state.read(call, outcome.payload) : undefined
   }
 
-  async function isSuperseded(call: Call): Promise<boolean> {
+  /** The later calls on the same target that came to something, or still may. */
+  async function laterThan(call: Call): Promise<Call[]> {
     const target = targetOf(call)
-    if (target === undefined) return false
-    const later = await store.jobs.later({ target, seq: call.seq })
-    return later.some((other) => kinds[call.task].undoes(call, readCall(other)))
+    if (target === undefined) return []
+    const later = (await store.jobs.later({ target, seq: call.seq })).map(readCall)
+    return later.filter(({ state }) => state !== 'refused' && state !== 'superseded')
   }
 
-  /** A call that may have been made before; undefined when a later request is against it. */
-  async function askAgain(call: Call, deadline: number): Promise<Understood | undefined> {
-    if (await isSuperseded(call)) return undefined
+  /** A call that may have been made before. Gives how it ends when later requests, which came to something, are against it. */
+  async function askAgain(call: Call, deadline: number): Promise<Understood | 'superseded' | 'abandoned'> {
+    const { undone } = kinds[call.task]
+    const later = await laterThan(call)
+    const undecided = later.filter(({ state }) => state === 'open')
+    if (undone(call, undecided) !== 'nothing') return { kind: 'unknown', retryAfter: LATER_SECONDS }
+    const much = undone(call, later)
+    // Of what nobody asked the opposite of, nobody knows how it stands, and it cannot be asked for apart.
+    if (much !== 'nothing') return much === 'all' ? 'superseded' : 'abandoned'
     const understood = await ask(call, deadline, call.createdAt)
     return understood.kind === 'unrepeatable' ? ((await look(call, deadline)) ?? understood) : understood
+  }
+
+  /** A call that was never made; a fresh one is the latest. */
+  async function askFirst(
+    call: Call,
+    deadline: number,
+    isFresh: boolean,
+  ): Promise<Understood | 'superseded'> {
+    const later = isFresh ? [] : await laterThan(call)
+    return kinds[call.task].undone(call, later) === 'nothing' ? await ask(call, deadline) : 'superseded'
   }
 
   /** What an attempt that decided nothing leaves: another one later, or, when it is too late for that, the unknown. */
@@ -178,17 +196,16 @@ export function createDelivery(options: DeliveryOptions) {
   async function make(given: Working, deadline: number, isFresh: boolean): Promise<Delivered> {
     const kind = kinds[given.task]
     const sentBefore = given.attempts - 1 > unsentOf(given)
-    const todo = sentBefore || !kind.stillToDo ? given : await kind.stillToDo(store, given)
+    const todo = kind.stillToDo ? await kind.stillToDo(store, given) : given
     if (!todo) return { call: await end(given, 'answered', kind.digest(given)) }
+    // What was sent is repeated as it was, or not at all: a part of it would be another request.
+    if (sentBefore && todo !== given) return { call: await end(given, 'abandoned') }
     const call = todo === given ? given : await narrowed(given, todo)
-    let understood: Understood | undefined
-    if (sentBefore) understood = await askAgain(call, deadline)
-    else if (isFresh || !(await isSuperseded(call))) understood = await ask(call, deadline)
-    if (understood?.kind === 'unknown' && deadline - clock.now() > LEAST_TIME_MS) {
-      understood = await askAgain(call, deadline)
-    }
+    let understood = sentBefore ? await askAgain(call, deadline) : await askFirst(call, deadline, isFresh)
+    const isCut = typeof understood === 'object' && understood.kind === 'unknown'
+    if (isCut && deadline - clock.now() > LEAST_TIME_MS) understood = await askAgain(call, deadline)
     await reached('answered')
-    if (!understood) return { call: await end(call, 'superseded') }
+    if (typeof understood === 'string') return { call: await end(call, understood) }
     if (understood.kind === 'refused') return { call: await end(call, 'refused', understood.error) }
     if (understood.kind === 'not_made' && !kind.persists) {
       return { call: await end(call, 'refused', understood.error) }

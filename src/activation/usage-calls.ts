@@ -24,7 +24,7 @@ function readErrors(errors: unknown): PartAnswer['errors'] {
 export const usageCalls: CallKind = {
   errorsRefuse: false, // partial acceptance is an answer
   persists: true, // what was used was used: the upstream is told when it is back
-  undoes: () => false,
+  undone: () => 'nothing',
   digest(call, done): PartAnswer {
     // `submitted` is not in the schema of report_usage: the upstream has the rows.
     const { accepted, errors } = done?.kind === 'done' ? done.payload : { accepted: undefined, errors: [] }

@@ -1,0 +1,49 @@
+import fc from 'fast-check'
+import { onEveryStorage } from '../store/support/storages.js'
+import { type Command, commandsOfOneRun, startModelGround } from './support/model.js'
+
+const RUNS = 5
+const COMMANDS = 12 // of one run at most; thousands of runs are tried by `npm run soak`
+
+const ask = (by: number, isOn: boolean, ...places: ('dv360' | 'the-trade-desk')[]): Command => ({
+  kind: 'ask',
+  asks: [{ at: 'keyed', by, isOn, places, room: 0 }],
+})
+const twice = (first: 'before it acts' | 'after it acted'): Command => ({
+  kind: 'manners',
+  at: 'keyed',
+  manners: [`is cut ${first}`, 'is cut before it acts'],
+})
+const later: Command = { kind: 'time passes', ms: 20_000 }
+
+/** Once found by random runs. */
+const FOUND: Record<string, Command[]> = {
+  'a deactivation that is repeated takes nothing from another who activated since': [
+    ask(0, true, 'dv360'),
+    twice('before it acts'),
+    ...[ask(0, false, 'dv360'), ask(1, true, 'dv360'), later],
+  ],
+  'what a later request leaves undecided of a call is unknown': [
+    twice('after it acted'),
+    ...[ask(0, true, 'dv360', 'the-trade-desk'), ask(0, false, 'dv360'), later, later],
+  ],
+  'a later request that was refused takes no one`s place': [
+    { kind: 'manners', at: 'keyed', manners: ['is cut after it acted', 'is cut before it acts', 'refuses'] },
+    ...[ask(0, true, 'dv360'), ask(0, false, 'dv360'), later, later],
+  ],
+}
+
+onEveryStorage(
+  'whatever happens in whatever order, a wish is carried out once, or not, and the ledger knows it',
+  async (t, storage) => {
+    t.setTimeout(120_000)
+    const isShared = storage.server !== undefined
+    const ground = await startModelGround({ open: (now) => storage.open({ now }), isShared })
+    t.teardown(() => ground.close())
+    for (const [what, commands] of Object.entries(FOUND)) {
+      await t.resolves(ground.run(commands), what)
+    }
+    const property = fc.asyncProperty(commandsOfOneRun(COMMANDS), (commands) => ground.run(commands))
+    await t.resolves(fc.assert(property, { numRuns: RUNS, endOnFailure: true }), 'random ones')
+  },
+)
