@@ -3,6 +3,7 @@ import { onEveryStorage } from '../store/support/storages.js'
 import { type Command, commandsOfOneRun, startModelGround } from './support/model.js'
 
 const RUNS = 5
+const SEED = 1 // `npm run soak` takes another each time
 const COMMANDS = 12 // of one run at most; thousands of runs are tried by `npm run soak`
 
 const ask = (by: number, isOn: boolean, ...places: ('dv360' | 'the-trade-desk')[]): Command => ({
@@ -44,6 +45,6 @@ onEveryStorage(
       await t.resolves(ground.run(commands), what)
     }
     const property = fc.asyncProperty(commandsOfOneRun(COMMANDS), (commands) => ground.run(commands))
-    await t.resolves(fc.assert(property, { numRuns: RUNS, endOnFailure: true }), 'random ones')
+    await t.resolves(fc.assert(property, { seed: SEED, numRuns: RUNS, endOnFailure: true }), 'random ones')
   },
 )

@@ -3,13 +3,13 @@
  * and come back from a backup, time that passes. In the end each agent did what was wished once or not at all, the ledger
  * says what the agents' own books say, or that it does not know, and nothing that was acknowledged is lost.
  */
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
 import type { ActivationAnswer } from '../../../src/activation/answer.js'
 import type { Principal } from '../../../src/activation/principal.js'
 import { createEgress } from '../../../src/net/egress.js'
 import type { Entry } from '../../../src/store/ledger.js'
-import { DEFAULT_RETENTION, forgetOld } from '../../../src/store/retention.js'
+import { createForgetting, DEFAULT_RETENTION } from '../../../src/store/retention.js'
 import type { Store } from '../../../src/store/store.js'
 import { isFinal } from '../../../src/store/tasks.js'
 import { createUpstreams } from '../../../src/upstreams/upstreams.js'
@@ -196,8 +196,9 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       })
       ended.catch(() => {})
       while (!isOver) {
-        await wait(1)
-        if (!isOver) advanceClock(rooms.some((one) => one.isBusy()) ? 10 : 1_000)
+        const isBusy = rooms.some((one) => one.isBusy())
+        await (isBusy ? wait(1) : nextTurn())
+        if (!isOver) advanceClock(isBusy ? 10 : 1_000)
       }
       return await ended
     }
@@ -250,7 +251,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         await result(one, one.activation.round())
         await result(
           one,
-          forgetOld(one.store, DEFAULT_RETENTION, clock.now()).catch(() => {}),
+          createForgetting(one.store, DEFAULT_RETENTION)(clock.now()).catch(() => {}),
         )
       }
     }

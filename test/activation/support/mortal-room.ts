@@ -96,8 +96,9 @@ export function openMortalRoom({ store, clock, upstreams, agentUrlOf }: RoomOpti
       const [agentUrl, offer] = [agentUrlOf(kind), `${handleOf(kind)}.12345678`]
       const deployments = ['platform:the-trade-desk', 'platform:dv360']
       const at = { upstream: kind, agentUrl, scope: 'public', handle: offer, segmentId: `${kind}_segment` }
-      const offers = [{ ...at, options: [], deployments }]
-      return { handle: handleOf(kind), name: `${kind} signal`, ref: {}, offers } as never
+      const offers = [{ ...at, options: [], deployments, live: [], anywhere: false }]
+      const ref = { scope: 'data_provider', data_provider_domain: 'house.example', signal_id: kind } as const
+      return { handle: handleOf(kind), name: `${kind} signal`, ref, offers }
     },
     upstreamAt: (agentUrl) => agentUrl, // in no roster: called as those that left
     hasOwnCredential: () => false,
