@@ -86,6 +86,16 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
     await printExplanation({ config, ref, url, token, caller, filters, countries, json, out })
   })
 
+command('refresh', 'Have a running server read an upstream in full now, whatever its version token says.')
+  .argument('<upstream>', 'the id of an upstream')
+  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
+  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .action(async (upstream: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
+    const config = await configOf(options)
+    const { refreshUpstream } = await import('./commands/refresh.js')
+    await refreshUpstream({ config, upstream, url, token, out })
+  })
+
 command('check', 'Ask every registry, upstream and provider once and say what would be federated.')
   .option('--json', 'the report as JSON', false)
   .action(async ({ json, ...options }: Common & { json: boolean }) => {

@@ -251,6 +251,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...{ publicUrl, version, feed, upstreams, discovery, log },
       facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,
+      refresh: upstreams.refreshWhole,
       admission,
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',

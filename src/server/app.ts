@@ -26,6 +26,7 @@ import { addRegistryListing, type ListingRouteOptions } from './listing/registry
 import { addMcp } from './mcp/mcp.js'
 import { createMcpCold } from './mcp/mcp-cold.js'
 import { addOperations, createServingMetrics } from './operations.js'
+import { addRefresh, type RefreshOptions } from './refresh.js'
 import { type AgentFacts, getAdcpCapabilities } from './tasks/get-adcp-capabilities.js'
 import { type GetSignalsOptions, getSignals } from './tasks/get-signals.js'
 
@@ -58,6 +59,8 @@ export type ServerOptions = GetSignalsOptions & {
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
   explain?: ExplainOptions['explain']
+  /** What POST /refresh starts, for operators. */
+  refresh?: RefreshOptions['refresh']
   /** What GET / shows, to operators. */
   overview?: ConsoleOptions['overview']
   now?: () => number
@@ -155,9 +158,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
   if (options.signingKey) addIdentity(app, { publicUrl, key: options.signingKey })
-  const { registryListing: list, explain, overview } = options
+  const { registryListing: list, explain, refresh, overview } = options
   if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })
+  if (refresh) addRefresh(app, { door, refresh })
   if (overview) addConsole(app, { door, overview })
   app.addHook('onClose', async () => overload.close())
   return app

@@ -107,6 +107,8 @@ export type Upstreams = {
    * are read again too. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
+  /** Reads an upstream now from its first row to its last, whatever its tokens say; false when nobody has this id. */
+  refreshWhole(id: string): boolean
   /** What all rows take together, and how often somebody's gave way for it. */
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
   /** Provider domains by the upstream (canonical agent url) that names them, or that declares them without having a feed. */
@@ -260,6 +262,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     refreshSoon(id, caller) {
       byId(id)?.refreshSoon(caller)
+    },
+    refreshWhole(id) {
+      const runner = byId(id)
+      runner?.refreshWhole()
+      return runner !== undefined
     },
     providerDomains() {
       domains ??= new Map(byUrl().map((runner) => [runner.entry().agentUrl, runner.providerDomains()]))

@@ -154,6 +154,10 @@ export function createRunner(options: RunnerOptions) {
         if (name === PUBLIC || (caller !== undefined && whose === caller)) kept.refreshSoon()
       }
     },
+    /** Reads everything again, of all scopes, as if no token were held. */
+    refreshWhole(): void {
+      for (const kept of scopes.values()) kept.refreshWhole()
+    },
     call: (task: string, args: Arguments, call: UpstreamCall): Promise<AgentOutcome> =>
       contact.call(task, args, call),
     status: (): ScopeStatus => open.status(),

@@ -71,6 +71,7 @@ export function createScope(options: ScopeOptions) {
   let cancelDrop = () => {}
   let refreshing: Promise<void> | undefined
   let againSoon = false
+  let isWholeDue = false
   let isOpen = false // what was saved is taken up
   let isClosed = false
   let told: ScopeState = 'starting'
@@ -204,11 +205,13 @@ export function createScope(options: ScopeOptions) {
   async function read({ scope, contact, introduction }: ScopeSetting): Promise<MirrorOutcome> {
     const speaking = await contact.dialect()
     if (speaking.kind === 'failed') return speaking
-    if (scope.name !== PUBLIC) return mirror.refresh(held, speaking.value)
+    const from = isWholeDue && held ? untokened(held) : held
+    isWholeDue = false
+    if (scope.name !== PUBLIC) return mirror.refresh(from, speaking.value)
     const found = await refreshIntroduced({
       dialect: speaking.value,
       account: introduction,
-      refresh: (dialect) => mirror.refresh(held, dialect),
+      refresh: (dialect) => mirror.refresh(from, dialect),
     })
     contact.correct(found.dialect)
     return found.outcome
@@ -286,6 +289,11 @@ export function createScope(options: ScopeOptions) {
     isRateCard: () => isRateCard(held, setting),
     update,
     refreshSoon,
+    /** The next reading is a whole one, and begins now. */
+    refreshWhole(): void {
+      isWholeDue = true
+      refreshSoon()
+    },
     /** A probe sooner than the schedule says: calls began to fail. */
     probeSoon(): void {
       if (isOpen && !refreshing) {

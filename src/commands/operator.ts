@@ -1,0 +1,45 @@
+/** What an operator asks of a running server from the command line. */
+import type { Config } from '../config/values.js'
+import { CommandFailure, EXIT } from './failure.js'
+
+const DEMO_OPERATOR = 'demo-operator-key' // config/sandbox.yaml; public, and good for the sandbox only
+const TIMEOUT_MS = 30_000
+
+export type Server = {
+  config: Config
+  /** By default where `serve` with the same configuration listens. */
+  url: string | undefined
+  token: string | undefined
+}
+
+async function send(address: string, method: string, token: string | undefined): Promise<Response> {
+  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {}
+  try {
+    return await fetch(address, { method, headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
+  } catch (error) {
+    const { cause, message } = error as Error
+    const why = cause instanceof Error && cause.message ? cause.message : message
+    const { origin } = new URL(address)
+    throw new CommandFailure(`${origin} cannot be reached (${why}); is the server running? --url says where`)
+  }
+}
+
+/** The JSON that the server answers. Throws `CommandFailure` when it cannot be asked or refuses. */
+export async function askServer(
+  { config, url, token: given }: Server,
+  path: string,
+  method: 'GET' | 'POST',
+): Promise<unknown> {
+  const { publicUrl, host, port } = config.listen
+  const base = (url ?? publicUrl ?? `http://${host}:${port}`).replace(/\/(mcp\/?)?$/, '')
+  if (!URL.canParse(base))
+    throw new CommandFailure(`--url: expected an http or https url, got ${base}`, EXIT.usage)
+  const token = given ?? (config.sandbox ? DEMO_OPERATOR : undefined)
+  const response = await send(`${base}${path}`, method, token)
+  if (response.status === 401 || response.status === 403) {
+    throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
+  }
+  const body = (await response.json().catch(() => ({}))) as { error?: string }
+  if (!response.ok) throw new CommandFailure(body.error ?? `the server answered HTTP ${response.status}`)
+  return body
+}
