@@ -47,11 +47,13 @@ export function createReload({ config, environment, apply, started, log }: Reloa
   const { file } = config
   let state: ReloadState = { revision: config.revision }
   let turn = started
+  let isClosed = false
 
   async function read(): Promise<void> {
     try {
       await written(file)
       const next = await loadConfig(file, environment)
+      if (isClosed) return // whoever would apply it is ending
       if (next.revision === state.revision) {
         state = { revision: state.revision }
         return
@@ -76,5 +78,13 @@ export function createReload({ config, environment, apply, started, log }: Reloa
   const look = () => void reload()
   watchFile(file, { interval: LOOK_EVERY_MS, persistent: false }, look)
 
-  return { state: () => state, reload, close: () => unwatchFile(file, look) }
+  return {
+    state: () => state,
+    reload,
+    /** Nothing is applied any more. */
+    close(): void {
+      isClosed = true
+      unwatchFile(file, look)
+    },
+  }
 }

@@ -43,3 +43,26 @@ test('a configuration that is being written is not read by halves', async (t) =>
     [['a', 'c']],
   )
 })
+
+test('a configuration that was still being read when the server ended is not applied', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-written-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const file = join(folder, 'config.yaml')
+  await writeFile(file, `upstreams:\n${entry('a')}`)
+  let applied = 0
+  const reload = createReload({
+    config: await loadConfig(file, {}),
+    environment: {},
+    apply() {
+      applied += 1
+      return []
+    },
+    started: Promise.resolve(),
+    log: pino({ level: 'silent' }),
+  })
+  await writeFile(file, `upstreams:\n${entry('b')}`)
+  const reading = reload.reload()
+  reload.close()
+  await reading
+  t.equal(applied, 0)
+})
