@@ -82,3 +82,13 @@ test('a row that is not JSON is found when it is read, not before', async (t) =>
   t.ok(isCut((value as { result: { signals: unknown } }).result.signals))
   t.equal(whole(), undefined)
 })
+
+test('text behind a row belongs to it, so that the row is no JSON', async (t) => {
+  const texts = ['{"a":1} junk', '{"a":1} "more"', '{"a":1}{"b":2}', '{"a":1}0', '["a"]:2']
+  const { rows } = skim(Buffer.from(`{"result":{"signals":[${texts.join(' , ')} ]}}`))
+  t.same(
+    rows.map((row) => Buffer.from(row).toString()),
+    texts,
+  )
+  for (const text of texts) t.throws(() => JSON.parse(text), SyntaxError)
+})

@@ -65,6 +65,7 @@ function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | unde
       if (start === -1) start = at
       at = endOfString(bytes, at) - 1
       if (at < 0) return undefined
+      if (depth === 0 && end > start) end = at + 1
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       if (start === -1) start = at
       depth += 1
@@ -79,7 +80,10 @@ function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | unde
       }
       if (byte === CLOSE_BRACKET) return { from: bracket + 1, to: at, rows }
       start = -1
-    } else if (start === -1 && byte > SPACE) start = at
+    } else if (byte > SPACE) {
+      if (start === -1) start = at
+      else if (end > start) end = at + 1 // no JSON: the row takes it along and is refused for it
+    }
   }
   return undefined
 }
