@@ -26,10 +26,3 @@ export function namesOfMarkets(): PlaceName[] {
       .map((phrase) => ({ phrase, countries: [code] }))
   })
 }
-
-const english = new Intl.DisplayNames(['en'], { type: 'region' })
-
-/** A country's name as a sentence of ours has it. */
-export function countryName(code: string): string {
-  return english.of(code) ?? code
-}

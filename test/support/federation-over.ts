@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { startFederation } from '../../src/composition/federation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
+import { callTool } from './call-tool.js'
 import { tempFolder } from './upstream-world.js'
 
 export const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
@@ -45,24 +46,9 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
   }
   let federation = await start()
   t.teardown(() => federation.close())
-  let id = 0
 
-  async function call(task: string, input: object, token: string | undefined = TOKEN): Promise<Said> {
-    const response = await fetch(`${federation.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2025-06-18',
-        ...(token && { authorization: `Bearer ${token}` }),
-      },
-      body: JSON.stringify({
-        ...{ jsonrpc: '2.0', id: ++id, method: 'tools/call' },
-        params: { name: task, arguments: input },
-      }),
-    })
-    return ((await response.json()) as { result: { structuredContent: Said } }).result.structuredContent
-  }
+  const call = (task: string, input: object, token: string | undefined = TOKEN): Promise<Said> =>
+    callTool(federation.url, task, input, token)
 
   return {
     call,

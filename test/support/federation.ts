@@ -11,6 +11,7 @@ import { parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/values.js'
 import { systemClock } from '../../src/net/clock.js'
 import { adcpSchema, SCHEMAS_ABSENT } from './adcp-schema.js'
+import { callTool } from './call-tool.js'
 
 export const BUYER = 'demo-buyer-key'
 const BUYER_SHA256 = hash('sha256', BUYER, 'hex')
@@ -110,28 +111,11 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
     return started
   }
   let federation = await start()
-  let id = 0
 
   async function call(task: string, input: object, token: string | undefined = BUYER): Promise<Answer> {
-    const response = await fetch(`${federation.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2025-06-18',
-        ...(token && { authorization: `Bearer ${token}` }),
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: ++id,
-        method: 'tools/call',
-        params: { name: task, arguments: input },
-      }),
-    })
-    const body = (await response.json()) as { result?: { structuredContent: Answer } }
-    if (!body.result) throw new Error(`${response.status}: ${JSON.stringify(body)}`)
-    assertConforms(task, body.result.structuredContent)
-    return body.result.structuredContent
+    const answer = await callTool<Answer>(federation.url, task, input, token)
+    assertConforms(task, answer)
+    return answer
   }
 
   const wholesale = (input: object = {}, token?: string) =>
