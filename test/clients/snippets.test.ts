@@ -8,7 +8,6 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { type Test, test } from 'tap'
 import { startWorld } from '../support/federation.js'
-import { NODE, nodeArguments } from '../support/node.js'
 
 const run = promisify(execFile)
 const DEMO = 'http://127.0.0.1:8080'
@@ -32,7 +31,7 @@ async function runScript(t: Test, example: Example, url: string): Promise<string
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const file = join(folder, 'example.mjs')
   await writeFile(file, example.code.replaceAll(DEMO, url))
-  return (await run(NODE, nodeArguments(file))).stdout
+  return (await run(process.execPath, [file])).stdout
 }
 
 type Host = { url: string; headers: Record<string, string> }

@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
-import { NODE, nodeArguments } from '../support/node.js'
 import { startReceiver } from './support/receiver.js'
 import { openWorld, temporaryFolder, until } from './support/world.js'
 
@@ -18,7 +17,7 @@ test('kill -9 between submitted and completion: the task completes after the res
   const credentials = 'a-bearer-token-of-at-least-32-characters'
   const push = { url, operation_id: 'op_9', authentication: { schemes: ['Bearer'], credentials } }
   const args = [JSON.stringify(sandbox.hosts), sandbox.registryUrl, folder, JSON.stringify(push)]
-  const child = spawn(NODE, nodeArguments(CHILD, ...args), { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = spawn(process.execPath, [CHILD, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   t.teardown(() => child.kill('SIGKILL'))
   const [line] = (await Promise.race([once(child.stdout, 'data'), once(child, 'exit')])) as [Buffer]
   const taskId = String(line).trim()

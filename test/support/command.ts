@@ -2,7 +2,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { NODE, nodeArguments } from './node.js'
 
 const MAIN = resolve(dirname(fileURLToPath(import.meta.url)), '../../src/main.js')
 const LONGEST_MS = 30_000
@@ -18,7 +17,7 @@ export type Running = {
 }
 
 export function startCommand(args: readonly string[], environment: Record<string, string> = {}): Running {
-  const child = spawn(NODE, nodeArguments(MAIN, ...args), { env: { ...process.env, ...environment } })
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...environment } })
   const timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS)
   const waiting = new Set<() => void>()
   let out = ''

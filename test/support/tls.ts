@@ -11,7 +11,6 @@ import { dirname, join, resolve } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import type { SendOutcome } from '../../src/net/send.js'
-import { NODE, nodeArguments } from './node.js'
 import type { Errand } from './tls-errand.js'
 import type { RunningAgent } from './upstream-agent.js'
 
@@ -60,7 +59,7 @@ export type Done = {
 
 /** Sends the requests one after the other from a process that trusts the tests' authority. */
 export async function sendTrusting(errand: Errand, environment: Record<string, string> = {}): Promise<Done> {
-  const child = spawn(NODE, nodeArguments(join(HERE, 'tls-errand.js'), JSON.stringify(errand)), {
+  const child = spawn(process.execPath, [join(HERE, 'tls-errand.js'), JSON.stringify(errand)], {
     env: { ...process.env, ...TRUSTING, ...environment },
     stdio: ['ignore', 'pipe', 'ignore'],
     timeout: LONGEST_MS,

@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
-import { NODE, nodeArguments } from '../support/node.js'
 import { configOf, openUpstreams, until } from '../support/upstream-world.js'
 
 const SCRIPT = fileURLToPath(new URL('../support/upstream-chaos.js', import.meta.url))
@@ -16,7 +15,7 @@ const SEED = 7
 type Child = { process: ChildProcess; port: number }
 
 async function start(port: number, seed: number, misdeeds: Record<string, number>): Promise<Child> {
-  const child = spawn(NODE, nodeArguments(SCRIPT, String(port), String(seed), String(ROWS)), {
+  const child = spawn(process.execPath, [SCRIPT, String(port), String(seed), String(ROWS)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const lines = createInterface({ input: child.stdout })

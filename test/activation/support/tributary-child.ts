@@ -2,7 +2,6 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Checkpoint } from '../../../src/activation/delivery.js'
-import { NODE, nodeArguments } from '../../support/node.js'
 import { until } from '../../support/upstream-world.js'
 import type { Order, Report } from './tributary-process.js'
 
@@ -55,7 +54,7 @@ async function overA2a(url: string, token: string, skill: string, input: object)
 
 /** A process that is about to become a Tributary: what it loads meanwhile is not waited for. `flags` are Node's. */
 export function prepareTributary(flags: readonly string[] = []) {
-  const child = fork(PROGRAM, { execPath: NODE, execArgv: nodeArguments(...flags) })
+  const child = fork(PROGRAM, { execArgv: [...flags] })
   const gone = once(child, 'exit')
   const send = (order: Order) => child.send(order)
   let url: string | undefined

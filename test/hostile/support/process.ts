@@ -8,7 +8,6 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { NODE, nodeArguments } from '../../support/node.js'
 import { type Hostile, OTHER, VICTIM } from './corpus.js'
 import { GOOD_IDS } from './stranger.js'
 
@@ -66,8 +65,12 @@ export async function startAmong(origin: string, corpus: readonly Hostile[]) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-hostile-'))
   const file = join(folder, 'tributary.json')
   await writeFile(file, JSON.stringify(configuration(origin, corpus, folder)))
-  const child: ChildProcess = spawn(NODE, [
-    ...nodeArguments('--max-old-space-size=1024', MAIN, 'serve', '--config', file),
+  const child: ChildProcess = spawn(process.execPath, [
+    '--max-old-space-size=1024',
+    MAIN,
+    'serve',
+    '--config',
+    file,
   ])
   let printed = ''
   const hear = (chunk: Buffer) => {

@@ -1,0 +1,64 @@
+/**
+ * Runs the test files, each in a process of its own, and says at the end what failed.
+ *
+ *     node dist/test/run.js              every test that npm test runs
+ *     node dist/test/run.js adcp store   those of these folders
+ *     node dist/test/run.js --slow       what takes minutes
+ *
+ * tap's own command would load its coverage and process hooks into every test and into every process that a test starts:
+ * nothing here reads them, and they cost more than most of the tests.
+ */
+import { readdirSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { t } from 'tap'
+
+/** For what hangs: no test counts on it, and a busy machine must not reach it. */
+const LONGEST_S = 300
+
+const HERE = dirname(fileURLToPath(import.meta.url))
+const SOURCES = resolve(HERE, '../../test')
+
+/** The test files below test/, as their compiled paths; the sources are read, since what was compiled may be of yesterday. */
+function testFiles(folders: readonly string[], slow: boolean): string[] {
+  return readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.test.ts') && file.endsWith('.slow.test.ts') === slow)
+    .filter((file) => folders.length === 0 || folders.some((folder) => file.startsWith(`${folder}/`)))
+    .sort()
+    .map((file) => relative('.', join(HERE, file.replace(/ts$/, 'js'))))
+}
+
+/** tap's diagnostics of one failed assertion, without what only its source says. */
+function printFailure(fullname: string, diagnostics: Record<string, unknown>): void {
+  console.log(`not ok - ${fullname.replace(/^TAP > /, '')}`)
+  for (const [name, value] of Object.entries(diagnostics)) {
+    if (name === 'source' || name === 'at' || value === null) continue
+    const text = typeof value === 'string' ? value.trimEnd() : JSON.stringify(value)
+    console.log(`    ${name}: ${text.replaceAll('\n', '\n      ')}`)
+  }
+}
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: { slow: { type: 'boolean', default: false } },
+})
+
+// One more than there are cores: some tests wait for sockets and files most of their time.
+t.jobs = availableParallelism() + 1
+t.setTimeout(0)
+for (const file of testFiles(positionals, values.slow)) {
+  t.spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, '--enable-source-maps', file], {
+    name: file,
+    buffered: true,
+    timeout: LONGEST_S * 1_000,
+    env: { ...process.env, TAP_TIMEOUT: String(LONGEST_S) },
+  })
+}
+
+// At the end, because of a long log often only the end is kept.
+process.on('exit', () => {
+  if (t.lists.fail.length > 0) console.log('\n# What failed:')
+  for (const { fullname, diag } of t.lists.fail) printFailure(fullname, diag ?? {})
+})
