@@ -43,19 +43,8 @@ function signalLines(signal: SignalExplanation, width: number): string[] {
 }
 
 function upstreamRow(upstream: UpstreamExplanation): string[] {
-  const {
-    id,
-    state,
-    problem,
-    read,
-    published,
-    reasons,
-    dropped,
-    hint,
-    prices,
-    confirmed_at: fresh,
-  } = upstream
-  const why = [problem && problemText(problem), counted(reasons), hint, prices]
+  const { id, state, problem, read, published, reasons, dropped, hint, notes, confirmed_at: fresh } = upstream
+  const why = [problem && problemText(problem), counted(reasons), hint, ...notes]
   const refused = Object.keys(dropped).length > 0 ? `dropped: ${counted(dropped)}` : undefined
   return [id, state, read, String(published), fresh ?? '-', [...why, refused].filter(Boolean).join('; ')]
 }

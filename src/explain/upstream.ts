@@ -2,7 +2,7 @@
 import type { Contribution } from '../feed/contributions.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
-import { pricesNote, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 
 const MAX_REFUSED = 20
 
@@ -29,8 +29,8 @@ export type UpstreamExplanation = {
   /** Withheld offers by verdict. */
   reasons: Readonly<Record<string, number>>
   hint?: string
-  /** What becomes of prices that it tells for accounts only. */
-  prices?: string
+  /** What an operator should know of it beside that. */
+  notes: readonly string[]
   /** Rows that were read and not kept. */
   dropped: Readonly<Record<string, number>>
   refused: readonly RefusedRow[]
@@ -51,7 +51,6 @@ function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplana
   const slice = sources.slices().find((each) => each.agentUrl === agentUrl)
   const given = sources.contributions().find((each) => each.upstream === id)
   const { protocol, mode, problem, walkedAt, confirmedAt, nextAttemptAt } = status ?? {}
-  const prices = status && pricesNote(status)
   return {
     id,
     agent_url: agentUrl,
@@ -71,7 +70,7 @@ function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplana
     withheld: given?.withheld ?? 0,
     reasons: Object.fromEntries(given?.reasons ?? []),
     ...(given?.hint && { hint: given.hint }),
-    ...(prices && { prices }),
+    notes: status ? notesOf(status) : [],
     dropped: status?.dropped ?? {},
     refused: (slice?.refused ?? []).slice(0, MAX_REFUSED),
   }

@@ -15,7 +15,7 @@ import type { Clock } from '../net/clock.js'
 import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Roster } from '../upstreams/roster/roster.js'
-import { pricesNote, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createPassingBlobs } from './passing-blobs.js'
 
@@ -36,8 +36,8 @@ export type CheckedUpstream = {
   withheld: Readonly<Record<string, number>>
   dropped: Readonly<Record<string, number>>
   hint?: string
-  /** What becomes of prices that it tells for accounts only. */
-  prices?: string
+  /** What an operator should know of it beside that. */
+  notes: readonly string[]
 }
 
 export type CheckReport = {
@@ -115,7 +115,6 @@ function reportOf(
       const status = statuses.get(id)
       const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = status ?? {}
       const { published = 0, reasons = [], hint } = given.find((each) => each.upstream === id) ?? {}
-      const prices = status && pricesNote(status)
       return {
         ...{ id, url: shownUrl(url), source: shownUrl(source), state, published, dropped },
         ...(protocol && { protocol }),
@@ -124,7 +123,7 @@ function reportOf(
         ...(problem && { problem }),
         withheld: Object.fromEntries(reasons),
         ...(hint && { hint }),
-        ...(prices && { prices }),
+        notes: status ? notesOf(status) : [],
       }
     }),
     excluded: excluded.map(({ url, reason }) => ({ url: shownUrl(url), reason })),

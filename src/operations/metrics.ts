@@ -110,6 +110,11 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   )
   perUpstream('tributary_upstream_rows', 'Rows of the slice in use', ({ listings }) => listings)
   perUpstream(
+    'tributary_upstream_token_distrusted',
+    '1 while tokens are not believed, because rows changed under an unchanged one',
+    ({ caughtAt }) => (caughtAt === undefined ? 0 : 1),
+  )
+  perUpstream(
     'tributary_upstream_age_seconds',
     'Since the slice in use was last confirmed to be current',
     ({ confirmedAt }) => confirmedAt && (now() - confirmedAt) / 1_000,

@@ -1,6 +1,6 @@
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
 import type { Contribution } from '../feed/contributions.js'
-import { pricesNote, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 import { whyNotMore } from './why-not-more.js'
 
 export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
@@ -14,7 +14,7 @@ export function upstreamTable(
   return statuses.map((status) => {
     const { id, state, problem, dropped } = status
     const { published = 0, reasons = [], hint } = given.get(id) ?? {}
-    const why = whyNotMore({ problem, withheld: reasons, hint, prices: pricesNote(status), dropped })
+    const why = whyNotMore({ problem, withheld: reasons, hint, notes: notesOf(status), dropped })
     return [id, state, rowsRead(status), String(published), why]
   })
 }

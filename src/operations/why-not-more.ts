@@ -7,8 +7,8 @@ export type Shortfall = {
   /** How many withheld rows for which reason. */
   withheld: Iterable<readonly [reason: string, count: number]>
   hint?: string | undefined
-  /** What becomes of its prices, where that is not plain. */
-  prices?: string | undefined
+  /** What an operator should know of it beside that. */
+  notes: readonly string[]
   /** Rows that were read and not kept, by reason. */
   dropped: Readonly<Record<string, number>>
 }
@@ -18,12 +18,12 @@ export function problemText({ reason, message }: Problem): string {
 }
 
 /** Empty when there is nothing to explain. */
-export function whyNotMore({ problem, withheld, hint, prices, dropped }: Shortfall): string {
+export function whyNotMore({ problem, withheld, hint, notes, dropped }: Shortfall): string {
   return [
     ...(problem ? [problemText(problem)] : []),
     ...[...withheld].map(([reason, count]) => `${count} ${reason}`),
     ...(hint ? [hint] : []),
-    ...(prices ? [prices] : []),
+    ...notes,
     ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason}`),
   ].join('; ')
 }

@@ -48,6 +48,8 @@ export type UpstreamStatus = {
   dropped: Readonly<Record<string, number>>
   /** It tells prices for accounts only, though none was named. */
   accountPrices?: 'public' | 'withheld'
+  /** When its rows were found to have changed under an unchanged token, ms: its tokens are not believed now. */
+  caughtAt?: number
   /** Parts that it could not give at the last walk. */
   outages?: Outages
   problem?: { reason: UpstreamFailure; message: string }
@@ -57,12 +59,26 @@ export type UpstreamStatus = {
   nextAttemptAt?: number
 }
 
-/** What becomes of prices that are told for accounts only, and the setting that changes it. */
-export function pricesNote({ accountPrices }: Pick<UpstreamStatus, 'accountPrices'>): string | undefined {
-  if (accountPrices === undefined) return undefined
-  return accountPrices === 'withheld'
-    ? 'it answers cache_scope account without being asked for one: its prices are shown to nobody (account_prices: public shows them to all callers)'
-    : 'it answers cache_scope account without being asked for one: its prices are shown to all callers (account_prices: public)'
+/** What was found out, what follows from it, and who can change it. */
+export const TOKEN_LIE =
+  'its rows changed under an unchanged wholesale_feed_version: its tokens are not believed for a week, and it is read in full at each refresh (whoever runs it should move the token with its rows)'
+
+const ACCOUNT_PRICES = {
+  withheld:
+    'it answers cache_scope account without being asked for one: its prices are shown to nobody (account_prices: public shows them to all callers)',
+  public:
+    'it answers cache_scope account without being asked for one: its prices are shown to all callers (account_prices: public)',
+} as const
+
+/** What an operator should know of an upstream beside its state, each with who or what can change it. */
+export function notesOf({
+  accountPrices,
+  caughtAt,
+}: Pick<UpstreamStatus, 'accountPrices' | 'caughtAt'>): string[] {
+  return [
+    ...(accountPrices ? [ACCOUNT_PRICES[accountPrices]] : []),
+    ...(caughtAt === undefined ? [] : [TOKEN_LIE]),
+  ]
 }
 
 /** How many rows were read, and whether these are probably all: a feed is whole, questions find what they ask for. */

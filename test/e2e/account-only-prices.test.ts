@@ -30,6 +30,6 @@ for (const [account_prices, count, words] of [
       if (life === 'read') await over.restart()
     }
     const explained = await over.explain('personal')
-    t.match(explained.upstreams, [{ id: 'personal', prices: words }])
+    t.match(explained.upstreams, [{ id: 'personal', notes: [words] }])
   })
 }

@@ -59,6 +59,8 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
       return (await response.json()) as Said
     },
     /** As the operator. */
+    get: (path: string) =>
+      fetch(`${federation.url}${path}`, { headers: { authorization: `Bearer ${OPERATOR}` } }),
     post: (path: string, token: string = OPERATOR) =>
       fetch(`${federation.url}${path}`, { method: 'POST', headers: { authorization: `Bearer ${token}` } }),
     get federation() {

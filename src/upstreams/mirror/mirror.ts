@@ -2,6 +2,7 @@
  * Keeps one upstream's slice for one credential scope. A slice is replaced only by a complete walk or enumeration;
  * `unchanged` moves the freshness and nothing else (specification, "Wholesale conditional-fetch rules").
  */
+import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
 import {
   type AgentError,
@@ -25,11 +26,11 @@ import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from
 import { carryParts } from './carry.js'
 import { enumerate } from './enumerate.js'
 import { doShare, shareRows } from './share.js'
-import { type Tokens, type WalkOutcome, walkFeed } from './walk.js'
+import { createSpotCheck } from './spot-check.js'
+import { isDistrusted, isSameVersion, type Tokens } from './tokens.js'
+import { type WalkOutcome, walkFeed } from './walk.js'
 
-/**
- * A token that matches proves little: one agent hashes its first 500 rows only (docs/protocol.md#how-agents-differ).
- */
+/** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 
 /** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
@@ -78,6 +79,8 @@ export type MirrorOptions = {
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
   sleep(ms: number): Promise<void>
   now(): number
+  /** From 0 to 1: which pages are looked at. */
+  random(): number
   /** What it may take of all that upstreams take together. */
   share?: Share
 }
@@ -85,6 +88,7 @@ export type MirrorOptions = {
 function conditions(held: Held | undefined, now: number): Arguments {
   const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
   if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
+  if (held && isDistrusted(held.slice, now)) return {}
   return {
     if_wholesale_feed_version: feedVersion,
     ...(pricingVersion && { if_pricing_version: pricingVersion }),
@@ -106,7 +110,9 @@ export function createMirror(options: MirrorOptions) {
   const { walkMs, dropAfterMs, refreshMs, alike, share } = options
   const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
+  const spots = createSpotCheck({ now, random: options.random })
   let takesFields = true // until it turns out that the agent refuses the question
+  let own: { digests: Slice['digests']; dialect: Dialect } | undefined // what this process read, and how it asked
 
   /** The parts that are out now, each with when it was last given; 0 where that is too long ago to stand. */
   function outagesOf(held: Held | undefined, out: readonly Part[]): Outages | undefined {
@@ -121,7 +127,12 @@ export function createMirror(options: MirrorOptions) {
    * Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. With a part that
    * is out there are no tokens: they would tell that nothing changed when the part is back.
    */
-  async function settle(held: Held | undefined, mode: SliceMode, whole: Found): Promise<MirrorOutcome> {
+  async function settle(
+    held: Held | undefined,
+    mode: SliceMode,
+    whole: Found,
+    dialect: Dialect,
+  ): Promise<MirrorOutcome> {
     const doubted = doubt.about(held?.slice.rows.count ?? 0, whole.rows.count)
     if (doubted) return doubted
     const outages = outagesOf(held, whole.out)
@@ -130,14 +141,21 @@ export function createMirror(options: MirrorOptions) {
     const { digests, dropped, refused, domains, feedVersion, pricingVersion, cacheScope } = found
     const { limitedAt } = whole
     const walkedAt = now()
+    const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
+    // What an earlier process or another question brought may differ for our own reasons.
+    const wasAskedAlike =
+      own !== undefined && own.digests === held?.slice.digests && isDeepStrictEqual(own.dialect, dialect)
+    const isLie = wasAskedAlike && !same && !outages && isSameVersion(held.slice, found)
+    const caughtAt = isLie ? walkedAt : held?.slice.caughtAt
+    own = { digests: same ? held.slice.digests : digests, dialect }
     const tokens = { ...(feedVersion && { feedVersion }), ...(pricingVersion && { pricingVersion }) }
     const about = {
       ...{ upstream, agentUrl, scope, mode, dropped, refused, walkedAt },
       ...(limitedAt !== undefined && { limitedAt }),
+      ...(caughtAt !== undefined && { caughtAt }),
       ...(outages ? { outages } : tokens),
     }
     const state = { domains, confirmedAt: walkedAt, ...(cacheScope && { cacheScope }) }
-    const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
     if (!same) {
       const base = alike?.() ?? held?.slice
       const { rows } = base ? await shareRows(found, base) : found
@@ -165,29 +183,53 @@ export function createMirror(options: MirrorOptions) {
     if (!asksFields || !isRefused) return outcome
     // Its list of fields may be a shorter one: without the question, the answer tells.
     const plain = await ask('get_signals', args, undefined)
-    if (plain.kind === 'answer') takesFields = false
+    if (plain.kind === 'answer') {
+      takesFields = false
+      own = undefined
+    }
     return plain
   }
 
-  function walk(held: Held | undefined, dialect: Dialect): Promise<WalkOutcome> {
-    const tokens = held?.slice.mode === 'wholesale' ? conditions(held, now()) : {}
+  /** One page after another by its cursor; the first one under conditions, where there are any. */
+  function pages(dialect: Dialect, tokens: Arguments = {}) {
     const common = {
       discovery_mode: 'wholesale',
       ...(dialect.pin && { adcp_version: dialect.pin }),
       ...(dialect.account && { account: dialect.account }),
       ...(account && { account }),
     }
+    return (cursor: string | undefined): Promise<AgentOutcome> => {
+      const pagination = { max_results: pageSize, ...(cursor !== undefined && { cursor }) }
+      const args = { ...common, pagination, ...(cursor === undefined && tokens) }
+      return page(fitting(dialect, 'get_signals', args), dialect)
+    }
+  }
+
+  function walk(tokens: Arguments, dialect: Dialect): Promise<WalkOutcome> {
+    const next = pages(dialect, tokens)
     return walkFeed({
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
       ...{ walkMs, now },
       ...(share && { gathers: share.gathers, maxRows: share.maxRows() }),
-      page: (cursor) => {
-        const pagination = { max_results: pageSize, ...(cursor && { cursor }) }
-        const args = { ...common, pagination, ...(cursor === undefined && tokens) }
-        return page(fitting(dialect, 'get_signals', args), dialect)
+      page: async (cursor) => {
+        const outcome = await next(cursor)
+        spots.walked(cursor, outcome)
+        return outcome
       },
     })
+  }
+
+  /** Walks where the token says that something changed, or where some page says so all the same. */
+  async function walkIfMoved(held: Held | undefined, dialect: Dialect, whole: boolean): Promise<WalkOutcome> {
+    const tokens = held?.slice.mode === 'wholesale' && !whole ? conditions(held, now()) : {}
+    const outcome = await walk(tokens, dialect)
+    if (outcome.kind !== 'unchanged' || !held || !spots.isDue()) return outcome
+    if (!(await spots.finds(held.slice, pages(dialect)))) return outcome
+    const walked = await walk({}, dialect)
+    const isSame = walked.kind === 'complete' && sameDigests(walked.digests, held.slice.digests)
+    if (isSame) spots.wasWrong()
+    return walked
   }
 
   async function question(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
@@ -204,13 +246,13 @@ export function createMirror(options: MirrorOptions) {
     if (outcome.rows.count === 0 && !held) {
       return callFailed('not_enumerable', 'none of the questions found a signal')
     }
-    return settle(held, 'enumerated', outcome)
+    return settle(held, 'enumerated', outcome, dialect)
   }
 
-  async function read(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+  async function read(held: Held | undefined, dialect: Dialect, whole: boolean): Promise<MirrorOutcome> {
     const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
-    const outcome = canBeAsked ? await walk(held, dialect) : NO_FEED
-    if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome)
+    const outcome = canBeAsked ? await walkIfMoved(held, dialect, whole) : NO_FEED
+    if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome, dialect)
     if (outcome.kind === 'failed') return outcome
     // Who restarts knows its agreements last: rows of an account do not give way to the rate card at the first word.
     if (outcome.kind === 'public') return doubt.about(held?.slice.rows.count ?? 0, 0) ?? outcome
@@ -235,10 +277,12 @@ export function createMirror(options: MirrorOptions) {
     }
   }
 
-  /** Brings the scope up to date once. `held` is what the caller has; it is never changed. */
-  async function refresh(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+  /**
+   * Brings the scope up to date once. `held` is what the caller has; it is never changed. `whole`: whatever its token says.
+   */
+  async function refresh(held: Held | undefined, dialect: Dialect, whole = false): Promise<MirrorOutcome> {
     if (held) share?.holds(held.slice)
-    const outcome = await read(held, dialect)
+    const outcome = await read(held, dialect, whole)
     if (outcome.kind === 'replaced') share?.holds(outcome.held.slice)
     share?.gathers(0, 0)
     return outcome

@@ -8,7 +8,7 @@ import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Governor } from '../governor.js'
 import type { Slice } from '../rows/slice.js'
-import type { UpstreamStatus } from '../status.js'
+import { TOKEN_LIE, type UpstreamStatus } from '../status.js'
 import { rateCard, untokened } from './held.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
@@ -23,6 +23,7 @@ import {
   takenOver,
 } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
+import { isDistrusted } from './tokens.js'
 
 /** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
 export type ScopeState = UpstreamStatus['state'] | 'empty'
@@ -54,6 +55,7 @@ export type ScopeOptions = {
   /** What is held is another thing now, or gone. */
   onChange(): void
   onTransition(transition: Transition): void
+  /** Told in words of what an operator should hear at once. */
   onTrouble(message: string): void
 }
 
@@ -91,7 +93,7 @@ export function createScope(options: ScopeOptions) {
         return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome
       },
       sleep: contact.sleep,
-      now: clock.now,
+      ...{ now: clock.now, random },
       share: governor.share(entry.agentUrl, scope.name, evict),
       ...(!isPublic && { alike: options.open }),
       ...(scope.account && { account: scope.account }),
@@ -154,7 +156,9 @@ export function createScope(options: ScopeOptions) {
 
   function accept(next: Held, isNewContent: boolean): void {
     const before = held?.slice // gone when it passed its cap while this refresh was under way
-    const { feedVersion, pricingVersion } = next.slice
+    const { feedVersion, pricingVersion, caughtAt } = next.slice
+    if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
+      onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
     const isNew = isNewContent || before === undefined
     const isRetold =
       feedVersion !== before?.feedVersion ||
@@ -205,13 +209,13 @@ export function createScope(options: ScopeOptions) {
   async function read({ scope, contact, introduction }: ScopeSetting): Promise<MirrorOutcome> {
     const speaking = await contact.dialect()
     if (speaking.kind === 'failed') return speaking
-    const from = isWholeDue && held ? untokened(held) : held
+    const whole = isWholeDue
     isWholeDue = false
-    if (scope.name !== PUBLIC) return mirror.refresh(from, speaking.value)
+    if (scope.name !== PUBLIC) return mirror.refresh(held, speaking.value, whole)
     const found = await refreshIntroduced({
       dialect: speaking.value,
       account: introduction,
-      refresh: (dialect) => mirror.refresh(from, dialect),
+      refresh: (dialect) => mirror.refresh(held, dialect, whole),
     })
     contact.correct(found.dialect)
     return found.outcome
@@ -319,6 +323,7 @@ export function createScope(options: ScopeOptions) {
         ...(accountPrices && { accountPrices }),
         ...(held?.slice.outages && { outages: held.slice.outages }),
         ...(held?.slice.limitedAt !== undefined && { limitedAt: held.slice.limitedAt }),
+        ...(held && isDistrusted(held.slice, clock.now()) && { caughtAt: held.slice.caughtAt }),
         ...(held && {
           mode: held.slice.mode,
           walkedAt: held.slice.walkedAt,

@@ -13,6 +13,7 @@ import {
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
 import { missingRows, partsOut } from './outages.js'
+import { moved, type Tokens, tokensOf } from './tokens.js'
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_ROWS = 2_000_000
@@ -20,8 +21,6 @@ const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
 const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
 const MAX_CURSOR = 4_096
-
-export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
 
 export type WalkOutcome =
   | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
@@ -57,33 +56,13 @@ export const OVER_MEMORY = callFailed(
 
 type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
 
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined
-}
-
-function tokensOf(payload: Payload): Tokens {
-  const feedVersion = text(payload.wholesale_feed_version)
-  const pricingVersion = text(payload.pricing_version)
-  const cacheScope = text(payload.cache_scope)
-  return {
-    ...(feedVersion && { feedVersion }),
-    ...(pricingVersion && { pricingVersion }),
-    ...(cacheScope && { cacheScope }),
-  }
-}
-
-/** A page without tokens says nothing about a change: agents that do not declare versioning may leave them out. */
-function moved(first: Tokens, page: Tokens): boolean {
-  const differs = (a?: string, b?: string) => a !== undefined && b !== undefined && a !== b
-  return differs(first.feedVersion, page.feedVersion) || differs(first.pricingVersion, page.pricingVersion)
-}
-
 function paginationOf(payload: Payload): Pagination {
   const { pagination } = payload
   if (!isRecord(pagination)) return { kind: 'end' }
-  const cursor = text(pagination.cursor)
-  if (pagination.has_more === false || (pagination.has_more === undefined && !cursor)) return { kind: 'end' }
-  if (!cursor) return callFailed('protocol_error', 'has_more without a cursor')
+  const cursor = typeof pagination.cursor === 'string' ? pagination.cursor : ''
+  if (pagination.has_more === false || (pagination.has_more === undefined && cursor === ''))
+    return { kind: 'end' }
+  if (cursor === '') return callFailed('protocol_error', 'has_more without a cursor')
   if (cursor.length > MAX_CURSOR) return callFailed('protocol_error', 'a cursor of more than 4096 characters')
   return { kind: 'more', cursor }
 }
