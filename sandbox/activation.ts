@@ -6,11 +6,10 @@
 import { Value } from '@sinclair/typebox/value'
 import canonicalize from 'canonicalize'
 import { LRUCache } from 'lru-cache'
-import { adcpError } from '../src/adcp/error.js'
 import { Destination } from '../src/adcp/signal.js'
 import { deploymentAt, type Stop, stopFor } from './deployments.js'
 import type { MarketSignal } from './market.js'
-import { type Args, type Body, done, invalid, notFound, type Outcome } from './outcome.js'
+import { type Args, type Body, done, errorOf, invalid, notFound, type Outcome } from './outcome.js'
 import type { Profile } from './profiles.js'
 import type { Stock } from './stock.js'
 import type { TaskBook } from './task-book.js'
@@ -51,7 +50,7 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
     const request = `${task} ${canonicalize(counted)}`
     const before = remembered.get(key)
     if (before && before.request !== request) {
-      const error = adcpError('IDEMPOTENCY_CONFLICT', 'The key was used for another request.', {
+      const error = errorOf('IDEMPOTENCY_CONFLICT', 'The key was used for another request.', {
         field: 'idempotency_key',
       })
       return { kind: 'refused', error }

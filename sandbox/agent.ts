@@ -3,13 +3,13 @@
  * answers (docs/protocol.md#envelope), and the controls that tests turn.
  */
 
-import { type AdcpError, adcpError } from '../src/adcp/error.js'
+import type { AdcpError } from '../src/adcp/error.js'
 import { isRecord } from '../src/adcp/json.js'
 import { createActivation } from './activation.js'
 import { capabilitiesOf } from './capabilities.js'
 import { createDiscovery } from './discovery.js'
 import type { Market } from './market.js'
-import { type Args, invalid, type Outcome } from './outcome.js'
+import { type Args, errorOf, invalid, type Outcome } from './outcome.js'
 import { AGENTS, type AgentId, type Party } from './parties.js'
 import { PROFILES } from './profiles.js'
 import { createStock } from './stock.js'
@@ -58,7 +58,7 @@ const isTask = (name: string): name is TaskName => Object.hasOwn(TASKS, name)
 function versionError({ adcp_version, adcp_major_version }: Args): AdcpError | undefined {
   const pinned = typeof adcp_version === 'string' && !adcp_version.startsWith('3.')
   if (!pinned && (adcp_major_version === undefined || adcp_major_version === 3)) return undefined
-  return adcpError('VERSION_UNSUPPORTED', 'This agent speaks version 3.', {
+  return errorOf('VERSION_UNSUPPORTED', 'This agent speaks version 3.', {
     details: { supported_versions: ['3.0', '3.1'] },
   })
 }

@@ -1,5 +1,5 @@
 /** What a task of a demo agent gives back, before the transport wraps it. */
-import { type AdcpError, adcpError } from '../src/adcp/error.js'
+import { type AdcpError, ERROR_CODES, type ErrorCode } from '../src/adcp/error.js'
 
 /** The flat response without its envelope; `status` only when it is not `completed`. */
 export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | 'working' }
@@ -12,12 +12,17 @@ export function done(body: Body): Outcome {
   return { kind: 'done', body }
 }
 
+/** The errors of the demo agents are as terse as those of real ones. */
+export function errorOf(code: ErrorCode, message: string, parts: Partial<AdcpError> = {}): AdcpError {
+  return { code, message, recovery: ERROR_CODES[code], ...parts }
+}
+
 /** A request that breaks a known rule; `field` names the argument. */
 export function invalid(message: string, field?: string): Outcome {
-  return { kind: 'refused', error: adcpError('INVALID_REQUEST', message, field ? { field } : {}) }
+  return { kind: 'refused', error: errorOf('INVALID_REQUEST', message, field ? { field } : {}) }
 }
 
 /** A handle or task that is missing or not the caller's: the answer is the same. */
 export function notFound(field: string): Outcome {
-  return { kind: 'refused', error: adcpError('REFERENCE_NOT_FOUND', 'No such reference.', { field }) }
+  return { kind: 'refused', error: errorOf('REFERENCE_NOT_FOUND', 'No such reference.', { field }) }
 }

@@ -82,7 +82,10 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
         ? 'Read the signal again with get_signals; use a fresh key for another request.'
         : 'Ask whoever runs the upstream, or read the signal with get_signals: what is_live says there decides. ' +
           'Then deactivate it, or activate it again with a fresh key; a fresh key may activate it a second time.'
-    return { kind: 'open', said: refuse('INVALID_REQUEST', message, { suggestion }) }
+    return {
+      kind: 'open',
+      said: refuse('INVALID_REQUEST', message, { field: 'idempotency_key', suggestion }),
+    }
   }
   const message = watched
     ? 'The upstream did not answer and would take a repetition for a second request, so it gets none. This agent reads ' +

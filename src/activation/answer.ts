@@ -1,5 +1,5 @@
 /** What the activation room says to the tasks that serve it: an answer's own fields, or an error. */
-import { type AdcpError, adcpError } from '../adcp/error.js'
+import { type AdcpError, adcpError, type ErrorCode, type ErrorParts } from '../adcp/error.js'
 
 export type ActivationAnswer =
   | {
@@ -16,8 +16,8 @@ export type Refusal = { kind: 'refused'; error: AdcpError }
 
 const STORAGE_RETRY_SECONDS = 5
 
-export function refuse(...parts: Parameters<typeof adcpError>): Refusal {
-  return { kind: 'refused', error: adcpError(...parts) }
+export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refusal {
+  return { kind: 'refused', error: adcpError(code, message, parts) }
 }
 
 /**
@@ -48,7 +48,7 @@ export function notOn(): Refusal {
 export function keyConflict(): Refusal {
   const message =
     'This idempotency_key was used for another request: repeat a request unchanged, or use a fresh key.'
-  return refuse('IDEMPOTENCY_CONFLICT', message)
+  return refuse('IDEMPOTENCY_CONFLICT', message, {})
 }
 
 /** The same request is still being worked on, by another process or an earlier connection. */

@@ -2,15 +2,21 @@
  * An account's webhook subscriptions: checked, kept and shown (schema core/notification-config). Nothing is delivered
  * yet, so an endpoint cannot prove itself and an active subscription is refused; a paused one is kept for later.
  */
+import { nearest } from '../adcp/nearest.js'
 import { createAddressPolicy } from '../net/address.js'
 
 export type NotificationConfig = Readonly<Record<string, unknown>>
 
 /** What is wrong with an account's subscriptions; `path` leads from the account to the member. */
-export type ConfigProblem = { code: 'INVALID_REQUEST' | 'UNSUPPORTED_FEATURE'; path: string; message: string }
+export type ConfigProblem = {
+  code: 'INVALID_REQUEST' | 'UNSUPPORTED_FEATURE'
+  path: string
+  message: string
+  suggestion: string
+}
 
 /** Events that are about an account; the others of the enum are about a media buy and do not belong here. */
-const ACCOUNT_EVENTS: ReadonlySet<unknown> = new Set([
+const ACCOUNT_EVENTS: ReadonlySet<string> = new Set([
   'creative.status_changed',
   'creative.purged',
   'product.created',
@@ -69,31 +75,55 @@ function problemOf(
   config: NotificationConfig,
   seen: ReadonlySet<unknown>,
 ): (Omit<ConfigProblem, 'path'> & { at: string }) | undefined {
-  const invalid = (at: string, message: string) => ({ code: 'INVALID_REQUEST' as const, at, message })
+  const invalid = (at: string, message: string, suggestion: string) => ({
+    ...{ code: 'INVALID_REQUEST' as const, at, message, suggestion },
+  })
   const { subscriber_id: subscriber, url, event_types: events, authentication, active = true } = config
   if (typeof subscriber !== 'string' || !SUBSCRIBER.test(subscriber)) {
-    return invalid('subscriber_id', 'subscriber_id must be 1 to 64 of A-Z, a-z, 0-9, _ . : -')
+    const message = 'subscriber_id must be 1 to 64 of A-Z, a-z, 0-9, _ . : -'
+    return invalid('subscriber_id', message, 'Name the subscription in such characters, "mirror" say.')
   }
-  if (seen.has(subscriber)) return invalid('subscriber_id', 'This subscriber_id stands twice in the request.')
-  if (publicUrl(url) === undefined)
-    return invalid('url', 'url must be https, to a public host, without credentials.')
+  if (seen.has(subscriber)) {
+    const suggestion = 'Give each subscription of an account a subscriber_id of its own.'
+    return invalid('subscriber_id', 'This subscriber_id stands twice in the request.', suggestion)
+  }
+  if (publicUrl(url) === undefined) {
+    const message = 'url must be https, to a public host, without credentials.'
+    return invalid('url', message, 'Send a public https url; credentials go into authentication.')
+  }
   if (!Array.isArray(events) || events.length === 0) {
     return invalid(
       'event_types',
       'event_types must name at least one event: without them nothing would be sent.',
+      `Send some of ${[...ACCOUNT_EVENTS].join(', ')}.`,
     )
   }
   const foreign = events.findIndex((event) => !ACCOUNT_EVENTS.has(event))
-  if (foreign >= 0) return invalid(`event_types[${foreign}]`, 'This event is not one of an account.')
-  if (new Set(events).size < events.length) return invalid('event_types', 'An event stands twice.')
+  if (foreign >= 0) {
+    const [near] = nearest(String(events[foreign]), ACCOUNT_EVENTS)
+    const suggestion = near ? `Did you mean "${near}"?` : `Send some of ${[...ACCOUNT_EVENTS].join(', ')}.`
+    return invalid(`event_types[${foreign}]`, 'This event is not one of an account.', suggestion)
+  }
+  if (new Set(events).size < events.length) {
+    return invalid('event_types', 'An event stands twice.', 'Name each event once.')
+  }
   const credentials = problemOfAuthentication(authentication)
-  if (credentials) return invalid('authentication', credentials)
-  if (typeof active !== 'boolean') return invalid('active', 'active must be a boolean.')
+  if (credentials) {
+    const suggestion = 'Send {schemes: ["HMAC-SHA256"], credentials}, or leave authentication out.'
+    return invalid('authentication', credentials, suggestion)
+  }
+  if (typeof active !== 'boolean')
+    return invalid('active', 'active must be true or false.', 'Send active as true or false.')
   const unknown = Object.keys(config).find((name) => !MEMBERS.has(name))
-  if (unknown !== undefined) return invalid('', 'A subscription has only the members of its schema.')
+  if (unknown !== undefined) {
+    const [near] = nearest(unknown, MEMBERS)
+    const suggestion = near ? `Did you mean "${near}"?` : `${[...MEMBERS].join(', ')} are known.`
+    return invalid('', 'A subscription has only the members of its schema.', suggestion)
+  }
   if (!active) return undefined
-  const message = 'This agent does not deliver webhooks yet: register the subscription with active false.'
-  return { code: 'UNSUPPORTED_FEATURE', at: 'active', message }
+  const message = 'This agent does not deliver webhooks yet.'
+  const suggestion = 'Register the subscription with active false.'
+  return { code: 'UNSUPPORTED_FEATURE', at: 'active', message, suggestion }
 }
 
 /** The first thing wrong with an account's subscriptions. */

@@ -4,6 +4,7 @@
  */
 import type { AccountReference } from '../adcp/account.js'
 import type { Recovery } from '../adcp/error.js'
+import { nearest } from '../adcp/nearest.js'
 import type { Accounts, StoredAccount } from '../store/accounts.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
@@ -48,7 +49,7 @@ type EntryError = {
   recovery: Recovery
   /** Its place in the row (docs/protocol.md#accounts). */
   field: string
-  suggestion?: string
+  suggestion: string
   details?: Record<string, unknown>
 }
 type Result = Record<string, unknown>
@@ -90,21 +91,26 @@ function targetOf(
   principal: Principal,
   held: readonly HeldAccount[],
 ): Target | EntryError {
-  const fail = (code: string, field: string, message: string): EntryError => ({
+  const fail = (code: string, field: string, message: string, suggestion: string): EntryError => ({
     ...{ code, message, recovery: code === 'ACCOUNT_NOT_FOUND' ? 'terminal' : 'correctable' },
-    field,
+    ...{ field, suggestion },
   })
   const { account, brand, operator, billing } = entry
   const declares = DECLARING.find((name) => entry[name] !== undefined)
   if (account && declares) {
-    return fail('INVALID_REQUEST', declares, 'An entry changes settings (account) or declares, not both.')
+    const message = 'An entry changes settings (account) or declares, not both.'
+    const suggestion = `Leave ${DECLARING.join(', ')} out to change settings, or account to declare.`
+    return fail('INVALID_REQUEST', declares, message, suggestion)
   }
   if (account) {
     const key = 'account_id' in account ? undefined : naturalKey(account)
     const found = held.find(({ id, stored }) =>
       'account_id' in account ? id === account.account_id : stored?.naturalKey === key,
     )
-    if (!found) return fail('ACCOUNT_NOT_FOUND', 'account', 'There is no such account.')
+    if (!found) {
+      const suggestion = 'Take an account of list_accounts, or declare it with brand, operator and billing.'
+      return fail('ACCOUNT_NOT_FOUND', 'account', 'There is no such account.', suggestion)
+    }
     const { id, stored } = found
     return {
       id,
@@ -113,18 +119,25 @@ function targetOf(
       declared: {},
     }
   }
+  const absent = DECLARING.find((name) => entry[name] === undefined)
   if (!brand || operator === undefined || billing === undefined) {
-    return fail('INVALID_REQUEST', 'brand', 'An entry has either account, or brand, operator and billing.')
+    const message = 'An entry has either account, or brand, operator and billing.'
+    return fail('INVALID_REQUEST', absent ?? 'brand', message, `Send ${absent} too, or account alone.`)
   }
   if (!BILLING.has(billing)) {
-    const error = fail('BILLING_NOT_SUPPORTED', 'billing', 'This agent supports operator and agent billing.')
+    const [near] = nearest(billing, BILLING)
+    const suggestion = near ? `Did you mean "${near}"?` : `Send billing as ${[...BILLING].join(' or ')}.`
+    const message = 'This agent supports operator and agent billing.'
+    const error = fail('BILLING_NOT_SUPPORTED', 'billing', message, suggestion)
     return { ...error, details: { scope: 'capability', supported_billing: [...BILLING] } }
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
   const id = accountIdOf(principal.id, key)
   const stored = held.find((one) => one.id === id)?.stored
   if (!stored && held.length >= MAX_ACCOUNTS) {
-    return fail('INVALID_REQUEST', 'brand', `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`)
+    const suggestion = 'Close accounts that you no longer use: sync_accounts with delete_missing.'
+    const message = `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`
+    return fail('INVALID_REQUEST', 'brand', message, suggestion)
   }
   const declared = { brand, operator, billing, ...(entry.sandbox === true && { sandbox: true }) }
   return { id, naturalKey: key, ...(stored && { stored }), declared }

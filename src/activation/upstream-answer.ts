@@ -54,17 +54,23 @@ function retrySeconds(ms: number | undefined): number {
   return ms === undefined ? RETRY_SECONDS : Math.min(Math.max(1, Math.ceil(ms / 1_000)), MAX_RETRY_SECONDS)
 }
 
-/** The upstream's refusal in our words. */
-function upstreamRefusal(upstream: string, code: string): AdcpError {
+/** Members that are sent on as the caller said them. */
+const SENT_ON =
+  /^(?:signal_agent_segment_id|pricing_option_id|governance_context|(?:destinations(?:\[\d{1,3}\])?|account)(?:\.[a-z_]{1,32})?)$/
+
+/** The upstream's refusal in our words. `said`: the field that it names. */
+function upstreamRefusal(upstream: string, code: string, said = ''): AdcpError {
   const details = { upstream, ...(/^[A-Z][A-Z0-9_]{0,63}$/.test(code) && { upstream_code: code }) }
   if (OURS.test(code)) {
     return adcpError('SERVICE_UNAVAILABLE', 'The upstream that offers this does not let this agent in.', {
       retry_after: RETRY_SECONDS,
+      suggestion: 'Choose another offer of the signal, or tell the operator of this agent.',
       details,
     })
   }
   const ours = PASSED_ON.has(code) ? (code as ErrorCode) : 'INVALID_REQUEST'
   return adcpError(ours, 'The upstream that offers this refused the request.', {
+    field: SENT_ON.test(said) ? said : 'signal_agent_segment_id',
     details,
     suggestion: 'See details.upstream_code; read the signal again with get_signals before another attempt.',
   })
@@ -81,17 +87,23 @@ function untold(upstream: string, field = 'action'): AdcpError {
   return adcpError('INVALID_REQUEST', message, { field, suggestion, details })
 }
 
-function firstCode(errors: unknown): string | undefined {
+type SaidError = { code: string; field?: string; recovery?: unknown; retryAfterMs?: number }
+
+function firstError(errors: unknown): SaidError | undefined {
   const [first] = Array.isArray(errors) ? errors : []
-  const { code, severity } = (first ?? {}) as Record<string, unknown>
-  return severity === 'warning' ? undefined : typeof code === 'string' ? code : first && 'UNSPECIFIED'
+  const { code, severity, field } = (first ?? {}) as Record<string, unknown>
+  if (!first || severity === 'warning') return undefined
+  return {
+    code: typeof code === 'string' ? code : 'UNSPECIFIED',
+    ...(typeof field === 'string' && { field }),
+  }
 }
 
-function fromCode(upstream: string, code: string, recovery?: unknown, retryAfterMs?: number): Understood {
+function fromError(upstream: string, { code, field, recovery, retryAfterMs }: SaidError): Understood {
   if (UNDECIDED.has(code) || recovery === 'transient') {
     return { kind: 'unknown', retryAfter: retrySeconds(retryAfterMs) }
   }
-  return { kind: 'refused', error: upstreamRefusal(upstream, code) }
+  return { kind: 'refused', error: upstreamRefusal(upstream, code, field) }
 }
 
 export type Circumstances = {
@@ -111,22 +123,26 @@ export function understand(outcome: CallOutcome, circumstances: Circumstances): 
     if (mayHaveActed || !NOT_MADE.has(outcome.reason)) return { kind: 'unknown', retryAfter }
     const message = 'The upstream that offers this cannot be reached just now.'
     const details = { upstream, reason: outcome.reason }
-    const error = adcpError('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, details })
+    const error = adcpError('SERVICE_UNAVAILABLE', message, {
+      retry_after: retryAfter,
+      suggestion: 'Nothing was done: repeat the request after retry_after seconds, or choose another offer.',
+      details,
+    })
     return { kind: 'not_made', error, retryAfter }
   }
   if (outcome.kind === 'error') {
-    const { code, recovery, retryAfterMs, field } = outcome.error
+    const { code, field } = outcome.error
     if (outcome.error.unsent) return { kind: 'refused', error: untold(upstream, field) }
     // It was carried out, or never came: the upstream has forgotten which.
     if (mayHaveActed && code === 'IDEMPOTENCY_EXPIRED') return { kind: 'unrepeatable' }
     // Only a request that was carried out holds its key: the first attempt arrived, and our repetition differs in
     // how it travelled (another release was spoken, say). Its answer is lost; what is live shows in the feed.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
-    return fromCode(upstream, code, recovery, retryAfterMs)
+    return fromError(upstream, outcome.error)
   }
   const { payload } = outcome
-  const code = errorsRefuse ? firstCode(payload.errors) : undefined
-  if (code !== undefined) return fromCode(upstream, code)
+  const refusal = errorsRefuse ? firstError(payload.errors) : undefined
+  if (refusal) return fromError(upstream, refusal)
   if (WORKING.has(payload.status) && typeof payload.task_id === 'string') {
     return { kind: 'submitted', taskId: payload.task_id }
   }

@@ -42,19 +42,20 @@ export function rowField(row: number, field?: string): string {
 }
 
 /** Why none of a part's rows counts as accepted. */
-function partError({ call, retryAfter = RETRY_SECONDS }: Delivered): AdcpError {
-  if (call.state === 'refused') return call.answer as AdcpError
+function partError({ call, retryAfter = RETRY_SECONDS }: Delivered, field: string): AdcpError {
+  if (call.state === 'refused') return { ...(call.answer as AdcpError), field }
   const details = { upstream: call.agentUrl }
   if (call.state !== 'open') {
     const message = 'The upstream never answered, and whether it counted the row is not known.'
     const suggestion =
       'Ask whoever runs the upstream; a report under a fresh key may count the row a second time.'
-    return adcpError('INVALID_REQUEST', message, { details, suggestion })
+    return adcpError('INVALID_REQUEST', message, { field, details, suggestion })
   }
   return adcpError(
     'SERVICE_UNAVAILABLE',
     'The upstream that sold this signal has not answered yet; this agent goes on telling it.',
     {
+      field,
       retry_after: retryAfter,
       suggestion:
         'Repeat the whole request with the same idempotency_key: what was counted is not counted twice.',
@@ -76,8 +77,7 @@ export function partOutcome(delivered: Delivered): PartOutcome {
   const { call } = delivered
   const rows = call.rows.length
   if (call.state !== 'answered') {
-    const error = partError(delivered)
-    const errors = call.rows.map((row) => ({ ...error, field: rowField(row) }))
+    const errors = call.rows.map((row) => partError(delivered, rowField(row)))
     const pending = call.state === 'open' ? rows : 0
     return { accepted: 0, pending, refused: rows - pending, errors }
   }

@@ -51,9 +51,22 @@ export type AdcpWarning = {
   details?: Record<string, unknown>
 }
 
-type ErrorParts = Omit<AdcpError, 'code' | 'message' | 'recovery'>
+/** Codes that blame a part of the request: which one is said. */
+type Blaming = 'INVALID_REQUEST' | 'REFERENCE_NOT_FOUND' | 'ACCOUNT_NOT_FOUND' | 'VERSION_UNSUPPORTED'
+
+type Rest = Omit<AdcpError, 'code' | 'message' | 'recovery' | 'field' | 'suggestion'>
+
+/**
+ * What an error of a code says beside its message: what to do about it, and which field is meant. IDEMPOTENCY_CONFLICT
+ * has no member beyond what it needs (docs/protocol.md#accounts).
+ */
+export type ErrorParts<C extends ErrorCode> = [C] extends ['IDEMPOTENCY_CONFLICT']
+  ? { [name in keyof Rest | 'field' | 'suggestion']?: never }
+  : Rest & { suggestion: string } & ([Extract<C, Blaming>] extends [never]
+        ? { field?: string }
+        : { field: string })
 
 /** An error answer; `recovery` follows from the code. */
-export function adcpError(code: ErrorCode, message: string, parts: ErrorParts = {}): AdcpError {
+export function adcpError<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): AdcpError {
   return { code, message, recovery: ERROR_CODES[code], ...parts }
 }

@@ -3,6 +3,7 @@
  * of the request is named: an untrusted string is never echoed. What is near to a word that a closed set knows is named.
  */
 import type { ErrorObject } from 'ajv'
+import { countriesMeant } from './country.js'
 import { nearest } from './nearest.js'
 
 type Schema = {
@@ -13,9 +14,11 @@ type Schema = {
   anyOf?: Schema[]
 }
 
+const COUNTRY = '^[A-Z]{2}$'
+
 /** What the patterns of our schemas stand for. A pattern that is not here fails a test. */
 const PATTERNS: Readonly<Record<string, string>> = {
-  '^[A-Z]{2}$': 'a country as two capital letters (ISO 3166-1), such as DE',
+  [COUNTRY]: 'a country as two capital letters (ISO 3166-1), such as DE',
   '^[A-Z]{3}$': 'a currency as three capital letters (ISO 4217), such as USD',
   '^[a-zA-Z0-9_-]+$': 'an id of letters, digits, _ and -',
   '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$':
@@ -99,10 +102,14 @@ export function issueMessage(error: ErrorObject): string {
   return `must be ${expected(error)}`
 }
 
+/** The question that names words which may have been meant; empty when there are none. */
+export function didYouMean(near: readonly string[]): string {
+  return near.length > 0 ? `Did you mean ${near.map((word) => JSON.stringify(word)).join(' or ')}?` : ''
+}
+
 /** The words of the closed set that a text of the request is near to. */
 function meant(value: unknown, words: readonly string[]): string {
-  const near = typeof value === 'string' ? nearest(value, words) : []
-  return near.length > 0 ? `Did you mean ${near.map((word) => JSON.stringify(word)).join(' or ')}?` : ''
+  return didYouMean(typeof value === 'string' ? nearest(value, words) : [])
 }
 
 /** What to send instead. `field` as errors name it. */
@@ -121,6 +128,9 @@ export function issueSuggestion(error: ErrorObject, field: string): string {
   if (keyword === 'enum') {
     const allowed = (Array.isArray(params.allowedValues) ? params.allowedValues : [schema].flat()).map(String)
     return meant(data, allowed) || `Send one of ${allowed.join(', ')}.`
+  }
+  if (keyword === 'pattern' && schema === COUNTRY) {
+    return didYouMean(countriesMeant(String(data))) || `Send ${place} as ${PATTERNS[COUNTRY]}.`
   }
   if (keyword === 'maxLength') return `Shorten ${place}.`
   if (keyword === 'maxItems') return `Send fewer entries, in several requests where that is possible.`

@@ -6,7 +6,7 @@
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { ErrorObject } from 'ajv'
 import { createChecks } from './checks.js'
-import { type AdcpError, adcpError, type Issue } from './error.js'
+import { type AdcpError, ERROR_CODES, type Issue } from './error.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
 
 const MAX_ISSUES = 16 // enough to mend a request with; a hostile one has thousands
@@ -90,14 +90,16 @@ export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => 
   }
 }
 
-/** INVALID_REQUEST for one or more violated rules; `field` and `suggestion` are the first one's. */
+/** INVALID_REQUEST for violated rules; `field` and `suggestion` are the first one's. A request as a whole is no field. */
 export function invalidRequest(violations: readonly Violation[]): AdcpError {
   const [first] = violations
-  const field = first && fieldOf(first.pointer)
-  const what = first ? `${field || 'The request'} ${first.message}.` : 'The request is not valid.'
-  return adcpError('INVALID_REQUEST', what, {
-    ...(field ? { field } : {}),
-    ...(first && { suggestion: first.suggestion }),
+  if (!first) throw new Error('No rule is broken')
+  const field = fieldOf(first.pointer)
+  return {
+    ...{ code: 'INVALID_REQUEST', recovery: ERROR_CODES.INVALID_REQUEST },
+    message: `${field || 'The request'} ${first.message}.`,
+    ...(field !== '' && { field }),
+    suggestion: first.suggestion,
     issues: violations.map(({ pointer, message, keyword }) => ({ pointer, message, keyword })),
-  })
+  }
 }

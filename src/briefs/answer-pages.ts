@@ -42,7 +42,10 @@ export type Refused = { kind: 'refused'; error: AdcpError }
 /** The feed has no snapshot yet. */
 export const NOT_READY: Refused = {
   kind: 'refused',
-  error: adcpError('SERVICE_UNAVAILABLE', 'The feed is being read for the first time.', { retry_after: 2 }),
+  error: adcpError('SERVICE_UNAVAILABLE', 'The feed is being read for the first time.', {
+    retry_after: 2,
+    suggestion: 'Repeat the request after retry_after seconds.',
+  }),
 }
 
 /** Cursors work for this caller and this question. */

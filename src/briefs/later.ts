@@ -61,7 +61,9 @@ export type LaterOptions = {
   onTrouble(message: string): void
 }
 
-const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.')
+const UNANSWERED = adcpError('SERVICE_UNAVAILABLE', 'The question could not be answered.', {
+  suggestion: 'Ask again; without push_notification_config the answer comes at once.',
+})
 
 type Answer = Extract<DiscoverAnswer, { kind: 'answer' }>
 
@@ -175,6 +177,7 @@ export function createLater(
     if (reader.visibility !== 'full') {
       return adcpError('AUTH_REQUIRED', 'Notifications are sent to authenticated callers only.', {
         field: 'push_notification_config',
+        suggestion: 'Send Authorization: Bearer with a key of this agent, or leave the configuration out.',
       })
     }
     const push = await pushOf(input)
@@ -204,7 +207,10 @@ export function createLater(
   async function submit(inquiry: Inquiry, input: GetSignalsRequest, reader: Reader, contextId: string) {
     const { caller } = reader
     if ((open.get(caller) ?? 0) >= MOST_OF_A_CALLER) {
-      return adcpError('RATE_LIMITED', 'Too many of your questions are being worked on.', { retry_after: 30 })
+      return adcpError('RATE_LIMITED', 'Too many of your questions are being worked on.', {
+        retry_after: 30,
+        suggestion: 'Wait until one of them ends: list_tasks shows them.',
+      })
     }
     const push = await pushOf(input)
     if (push && 'refused' in push) return push.refused
@@ -228,7 +234,10 @@ export function createLater(
       worker.start()
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error
-      return adcpError('SERVICE_UNAVAILABLE', 'The task could not be kept.', { retry_after: 5 })
+      return adcpError('SERVICE_UNAVAILABLE', 'The task could not be kept.', {
+        retry_after: 5,
+        suggestion: 'Repeat the request, or ask without push_notification_config for an answer at once.',
+      })
     }
     return id
   }

@@ -105,6 +105,7 @@ const NOT_READY: Refused = {
   kind: 'refused',
   error: adcpError('SERVICE_UNAVAILABLE', 'The first snapshot of the feed is still being built.', {
     retry_after: 1,
+    suggestion: 'Repeat the request after retry_after seconds.',
   }),
 }
 
@@ -260,7 +261,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       gaps: sight.gaps,
       warnings: [
         ...warnings(query, criteria, reader),
-        ...(sight.view.entries.length === 0 ? nearMisses(sight.snapshot, query) : []),
+        ...nearMisses(sight.snapshot, query),
         ...pages.partialCoverage(entries),
       ],
     }
@@ -334,10 +335,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       criteria,
       versions: versions('brief', from, criteria, reader),
       gaps: from.sight.gaps,
-      warnings: [
-        ...warnings(query, criteria, reader),
-        ...(from.sight.view.entries.length === 0 ? nearMisses(from.sight.snapshot, query) : []),
-      ],
+      warnings: [...warnings(query, criteria, reader), ...nearMisses(from.sight.snapshot, query)],
     }
   }
 

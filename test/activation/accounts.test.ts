@@ -171,7 +171,7 @@ onEmbeddedStorage('entries that cannot be are refused one by one', async (t, sto
         ...{ action: 'failed', account_id: 'acc_nobody' },
         errors: [{ code: 'ACCOUNT_NOT_FOUND', recovery: 'terminal' }],
       },
-      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'brand' }] },
+      { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'operator', suggestion: /operator/ }] },
       { action: 'failed', brand: { domain: 'acme.example' }, errors: [{ code: 'ACCOUNT_NOT_FOUND' }] },
       { action: 'failed', errors: [{ code: 'INVALID_REQUEST', field: 'billing' }] },
     ],

@@ -71,6 +71,20 @@ test("an upstream's words are not passed on, its code is", (t) => {
   t.end()
 })
 
+test('the field that an upstream names is passed on when it is one of the request', (t) => {
+  const fieldOf = (field?: string) => {
+    const understood = understand(error('INVALID_REQUEST', field === undefined ? {} : { field }), first)
+    return understood.kind === 'refused' && understood.error.field
+  }
+  t.equal(fieldOf('destinations[0].account'), 'destinations[0].account')
+  t.equal(fieldOf('pricing_option_id'), 'pricing_option_id')
+  t.equal(fieldOf('<script>'), 'signal_agent_segment_id')
+  t.equal(fieldOf(), 'signal_agent_segment_id')
+  const inAnswer = answered({ errors: [{ code: 'INVALID_REQUEST', field: 'account' }] })
+  t.match(understand(inAnswer, first), { error: { field: 'account' } })
+  t.end()
+})
+
 test('work that goes on is told by a task id; without one the answer is what it is', (t) => {
   t.same(understand(answered({ status: 'submitted', task_id: 'up-1' }), first), {
     kind: 'submitted',

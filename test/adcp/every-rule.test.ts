@@ -139,7 +139,8 @@ test('near misses are named from the closed set, and no value of the request is'
   }
   t.equal(suggestionOf({ discovery_mode: 'wholsale' }), 'Did you mean "wholesale"?')
   t.equal(suggestionOf({ fields: ['pricing_option'] }), 'Did you mean "pricing_options"?')
-  t.match(suggestionOf({ countries: ['de'] }), /two capital letters .*such as DE/)
+  t.equal(suggestionOf({ countries: ['germany'] }), 'Did you mean "DE"?')
+  t.match(suggestionOf({ countries: ['1234'] }), /two capital letters .*such as DE/)
   t.notMatch(suggestionOf({ discovery_mode: '<script>' }), /script/)
   const tasks = compileCheck(ListTasksRequest)({ filters: { status: 'complete' } })
   t.match(tasks.ok ? {} : invalidRequest(tasks.issues), {

@@ -1,4 +1,5 @@
 import { test } from 'tap'
+import { lackOf } from '../support/refusal.js'
 import { startServer } from '../support/server-fixture.js'
 
 const ref = { scope: 'data_provider', data_provider_domain: 'p.example', signal_id: 's1' }
@@ -58,6 +59,7 @@ test('each broken rule is INVALID_REQUEST, names its field, and comes back in th
     t.equal(answer.adcp_error.field, field, name)
     t.same(answer.errors, [answer.adcp_error], name)
     t.equal(answer.message, answer.adcp_error.message, name)
+    t.equal(lackOf(answer.adcp_error), undefined, name)
     t.type(answer.context_id, 'string', name)
     if (field !== 'context') t.same(answer.context, { mine: 1 }, name)
   }

@@ -6,12 +6,14 @@ import { join } from 'node:path'
 import type { ValidateFunction } from 'ajv'
 import { pino } from 'pino'
 import { type Sandbox, startSandbox } from '../../sandbox/world.js'
+import type { AdcpError } from '../../src/adcp/error.js'
 import { type Federation, startFederation } from '../../src/composition/federation.js'
 import { parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/values.js'
 import { systemClock } from '../../src/net/clock.js'
 import { adcpSchema, SCHEMAS_ABSENT } from './adcp-schema.js'
 import { callTool } from './call-tool.js'
+import { lackOf } from './refusal.js'
 
 export const BUYER = 'demo-buyer-key'
 const BUYER_SHA256 = hash('sha256', BUYER, 'hex')
@@ -71,8 +73,10 @@ const RESPONSES: Record<string, string> = {
 }
 const validators = new Map<string, ValidateFunction>()
 
-/** Every answer that a test sees is held against the protocol's schema, where the schemas are at hand. */
+/** Every answer that a test sees is held against the protocol's schema, where the schemas are at hand, and every refusal helps. */
 function assertConforms(task: string, answer: Answer): void {
+  const lack = answer.adcp_error && lackOf(answer.adcp_error as AdcpError)
+  if (lack) throw new Error(`${task}: the refusal ${lack}: ${JSON.stringify(answer.adcp_error)}`)
   const name = RESPONSES[task]
   if (SCHEMAS_ABSENT || !name) return
   const validate = validators.get(name) ?? adcpSchema(name)

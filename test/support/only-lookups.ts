@@ -14,7 +14,7 @@ export function onlyLookups(feed: Pick<Feed, 'see'>): SignalsDiscovery {
     lookup: createLookup({ feed, pages, learned, judge: () => judge }),
     discover: () => ({
       kind: 'refused',
-      error: adcpError('SERVICE_UNAVAILABLE', 'Nothing is searched here.'),
+      error: adcpError('SERVICE_UNAVAILABLE', 'Nothing is searched here.', { suggestion: 'Look up.' }),
     }),
   }
 }

@@ -12,7 +12,16 @@ const Word = Type.String({ minLength: 1, maxLength: 64 })
 export const ListAccountsRequest = Type.Object({
   ...requestEnvelope,
   account: Type.Optional(AccountReference),
-  status: Type.Optional(Word),
+  status: Type.Optional(
+    Type.Union([
+      Type.Literal('active'),
+      Type.Literal('pending_approval'),
+      Type.Literal('rejected'),
+      Type.Literal('payment_required'),
+      Type.Literal('suspended'),
+      Type.Literal('closed'),
+    ]),
+  ),
   sandbox: Type.Optional(Type.Boolean()),
   pagination: Type.Optional(
     Type.Object({

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
+import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, sendChunks, wrapped } from '../answer/chunks.js'
 import type { Call, Dispatcher } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
@@ -114,7 +115,9 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
   function unknownSkill(call: Call): Payload {
     const error = adcpError('INVALID_REQUEST', 'The message names no skill of this agent.', {
       field: 'skill',
-      suggestion: 'Send a data part {"skill": ..., "input": {...}}; the skills are in the agent card.',
+      suggestion:
+        didYouMean(dispatcher.near(call.task)) ||
+        'Send a data part {"skill": ..., "input": {...}}; the skills are in the agent card.',
     })
     return dispatcher.refuse(call, error)
   }

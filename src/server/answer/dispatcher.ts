@@ -4,8 +4,9 @@
  * exception here is a bug.
  */
 import type { TSchema } from '@sinclair/typebox'
-import { adcpError } from '../../adcp/error.js'
+import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
 import { isRecord } from '../../adcp/json.js'
+import { nearest } from '../../adcp/nearest.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
 import { negotiate, type VersionPin } from '../../adcp/version.js'
 import type { Identified } from '../door/callers.js'
@@ -66,8 +67,8 @@ function needsSignature({ who, arguments: input }: Call, isMutating: boolean): b
   return (isMutating && who.signature === 'required') || registersSecret(input)
 }
 
-function refusal(...parts: Parameters<typeof adcpError>): TaskAnswer {
-  return { kind: 'refused', error: adcpError(...parts) }
+function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): TaskAnswer {
+  return { kind: 'refused', error: adcpError(code, message, parts) }
 }
 
 export function createDispatcher(options: DispatcherOptions) {
@@ -136,7 +137,10 @@ export function createDispatcher(options: DispatcherOptions) {
   ): TaskAnswer | Promise<TaskAnswer> {
     const bug = (error: unknown): TaskAnswer => {
       onBug(error, call)
-      return refusal('SERVICE_UNAVAILABLE', 'Something went wrong on our side.', { retry_after: 5 })
+      return refusal('SERVICE_UNAVAILABLE', 'Something went wrong on our side.', {
+        retry_after: 5,
+        suggestion: 'Repeat the request; when it fails again, tell the operator of this agent.',
+      })
     }
     try {
       const answer = run()
@@ -195,7 +199,15 @@ export function createDispatcher(options: DispatcherOptions) {
     return payloadOf({ kind: 'refused', error }, envelopeOf(call))
   }
 
-  return { tasks: options.tasks, has: (name: string) => entries.has(name), run, refuse }
+  /** Names that are offered and near to one that is not ours. */
+  function near(name: string): string[] {
+    return nearest(
+      name,
+      options.tasks.map((task) => task.name),
+    )
+  }
+
+  return { tasks: options.tasks, has: (name: string) => entries.has(name), near, run, refuse }
 }
 
 export type Dispatcher = ReturnType<typeof createDispatcher>

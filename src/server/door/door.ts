@@ -50,14 +50,20 @@ function hostOf(url: string): string | undefined {
 
 /** 503 with Retry-After. */
 export function busy(message: string): TurnedAway {
-  const error = adcpError('SERVICE_UNAVAILABLE', message, { retry_after: RETRY_SECONDS })
+  const error = adcpError('SERVICE_UNAVAILABLE', message, {
+    retry_after: RETRY_SECONDS,
+    suggestion: 'Repeat the request after retry_after seconds.',
+  })
   const headers = { 'retry-after': String(RETRY_SECONDS) }
   return { ...turnedAway(503, SERVER_ERROR, message), error, headers }
 }
 
 /** 429 with Retry-After, for requests that call no task; a task answers RATE_LIMITED in its own envelope. */
 export function limited(seconds: number): TurnedAway {
-  const error = adcpError('RATE_LIMITED', 'Too many requests.', { retry_after: seconds })
+  const error = adcpError('RATE_LIMITED', 'Too many requests.', {
+    retry_after: seconds,
+    suggestion: 'Wait for retry_after seconds, then repeat the request.',
+  })
   const headers = { 'retry-after': String(seconds) }
   return { ...turnedAway(429, SERVER_ERROR, 'Too many requests'), error, headers }
 }

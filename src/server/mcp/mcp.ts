@@ -8,6 +8,7 @@ import {
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/sdk/types.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, quoted, sendChunks, wrapped } from '../answer/chunks.js'
 import type { Call, Dispatcher } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
@@ -111,7 +112,9 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   function callTool(request: RpcRequest, session: Session): Chunk[] | Promise<Chunk[]> {
     const call = callOf(request, session)
     if (!call || !dispatcher.has(call.task)) {
-      return [rpcError(request.id, INVALID_PARAMS, 'params.name is not the name of a tool of this agent')]
+      const meant = didYouMean(call ? dispatcher.near(call.task) : []) || 'tools/list has them.'
+      const message = `params.name is not the name of a tool of this agent. ${meant}`
+      return [rpcError(request.id, INVALID_PARAMS, message)]
     }
     const payload = dispatcher.run(call)
     const result = (done: Payload) => toolResult(request.id, done, session.revision)
