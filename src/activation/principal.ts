@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
-import type { Accounts } from '../store/accounts.js'
+import type { AccountStatus, Accounts } from '../store/accounts.js'
 import { type Refusal, refuse } from './answer.js'
 import { canonical } from './request-identity.js'
 
@@ -47,6 +47,20 @@ export function accountNotFound(field: string): Refusal {
   })
 }
 
+/** Why an account in this status cannot be used; undefined when it can. */
+function stoppedBy(status: AccountStatus, field: string): Refusal | undefined {
+  if (status === 'active') return undefined
+  if (status === 'suspended') {
+    const suggestion = 'Ask the operator of this agent to lift the suspension, or use another account.'
+    return refuse('ACCOUNT_SUSPENDED', 'The account is suspended.', { field, suggestion })
+  }
+  if (status === 'payment_required') {
+    const suggestion = 'Settle what is owed on the account, or use another one.'
+    return refuse('ACCOUNT_PAYMENT_REQUIRED', 'A payment for the account is due.', { field, suggestion })
+  }
+  return accountNotFound(field)
+}
+
 /** The id of the account that a natural key names for this caller: the same before and after it is declared. */
 export function accountIdOf(caller: string, key: string): string {
   return `acc_${hash('sha256', canonical([caller, key]), 'base64url').slice(0, 22)}`
@@ -77,7 +91,9 @@ export async function findOwnAccount(
       ? await accounts.get(principal.id, reference.account_id)
       : await accounts.byNaturalKey(principal.id, naturalKey(reference))
   const key = named ?? declared?.naturalKey
-  if (key === undefined || (declared && declared.status !== 'active')) return accountNotFound(field)
+  if (key === undefined) return accountNotFound(field)
+  const stopped = declared && stoppedBy(declared.status, field)
+  if (stopped) return stopped
   const natural = JSON.parse(key) as AccountReference
   return { kind: 'account', account: { id: accountIdOf(principal.id, key), key, at: () => natural } }
 }

@@ -132,8 +132,8 @@ function targetOf(
     return { ...error, details: { scope: 'capability', supported_billing: [...BILLING] } }
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
-  const id = accountIdOf(principal.id, key)
-  const stored = held.find((one) => one.id === id)?.stored
+  const stored = held.find((one) => one.stored?.naturalKey === key)?.stored
+  const id = stored?.accountId ?? accountIdOf(principal.id, key)
   if (!stored && held.length >= MAX_ACCOUNTS) {
     const suggestion = 'Close accounts that you no longer use: sync_accounts with delete_missing.'
     const message = `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`
@@ -180,7 +180,7 @@ function changed(target: Target, entry: AccountEntry, caller: string): StoredAcc
     accountId: id,
     ...(target.naturalKey !== undefined && { naturalKey: target.naturalKey }),
     settings: { ...stored?.settings, ...declared, ...settable(entry) },
-    status: (entry.account && stored?.status) ?? 'active', // declaring an account again opens it again
+    status: !entry.account && stored?.status === 'closed' ? 'active' : (stored?.status ?? 'active'), // declaring opens again
     notificationConfigs: entry.notification_configs?.map(keptConfig) ?? stored?.notificationConfigs ?? [],
   }
   return stored && canonical(stored) === canonical(next) ? stored : next

@@ -13,6 +13,8 @@ export const ERROR_CODES = {
   AUTH_REQUIRED: 'correctable',
   PERMISSION_DENIED: 'correctable',
   ACCOUNT_NOT_FOUND: 'terminal',
+  ACCOUNT_SUSPENDED: 'terminal',
+  ACCOUNT_PAYMENT_REQUIRED: 'terminal',
   IDEMPOTENCY_CONFLICT: 'correctable',
   RATE_LIMITED: 'transient',
   SERVICE_UNAVAILABLE: 'transient',

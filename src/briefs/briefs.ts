@@ -24,6 +24,7 @@ import { createAnswerPages } from './answer-pages.js'
 import { accessOf, type BriefOptions, createBrief, isAskable } from './brief.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
 import { gatherFindings, rowKeys } from './findings.js'
+import { createHeldQuestions } from './held-questions.js'
 import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createLearned } from './learned.js'
@@ -75,10 +76,14 @@ export function createBriefs(options: BriefsOptions) {
     now: clock.now,
     ...(webhookKey && { signer: createSigner(webhookKey, WEBHOOKS) }),
   })
+  const pushRules = {
+    signs: webhookKey !== undefined,
+    unreachable: createTargetCheck(options.egressPolicy),
+  }
   const later = createLater({
     ...{ brief, store, call, webhook, clock, newId, onTrouble, grantsOf: options.grantsOf },
     firstPage: (...args): DiscoverAnswer => answers.firstPage(...args),
-    pushRules: { signs: webhookKey !== undefined, unreachable: createTargetCheck(options.egressPolicy) },
+    pushRules,
   })
 
   /** Whether what was published when it was asked is searched; waits for that, but not for what is published since. */
@@ -125,6 +130,8 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `lookup`. */
     lookup: createLookup({ feed, pages, learned, judge }),
     resolve,
+    /** Questions whose answers a test brings. */
+    questions: createHeldQuestions({ store, pushRules, newId }),
     /** Indexes the public snapshot, off this thread. Call it with each that is published. */
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
     /** Takes up tasks of an earlier process; once the feed is published and the upstreams are known. */

@@ -31,6 +31,7 @@ import { listAccounts } from '../server/tasks/list-accounts.js'
 import { listTasks } from '../server/tasks/list-tasks.js'
 import { reportUsage } from '../server/tasks/report-usage.js'
 import { syncAccounts } from '../server/tasks/sync-accounts.js'
+import { createTestController, SCENARIOS } from '../server/testing/test-controller.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { openStore, type Store } from '../store/store.js'
@@ -246,9 +247,14 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const { host } = current.listen
   const port = await portOf(current.listen)
   const publicUrl = current.listen.publicUrl ?? `http://${host}:${port}`
+  const { questions: held } = discovery
+  const controller = options.config.testController
+    ? createTestController({ store, questions: held })
+    : undefined
   const app = stack.add(
     createServer({
-      ...{ publicUrl, version, feed, upstreams, discovery, log },
+      ...{ publicUrl, version, feed, upstreams, log },
+      discovery: controller?.forced(discovery) ?? discovery,
       facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,
       refresh: upstreams.refreshWhole,
@@ -256,9 +262,13 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
       ...(configuration && { configuration }),
-      tasks: [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
-        task(activation),
-      ),
+      tasks: [
+        ...[activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
+          task(activation),
+        ),
+        ...(controller ? [controller.task] : []),
+      ],
+      ...(controller && { testScenarios: SCENARIOS }),
       replayTtlSeconds: Math.floor(options.config.storage.retention.answersMs / 1_000),
       ...operations.shown,
     }),

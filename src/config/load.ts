@@ -92,7 +92,7 @@ export function parseConfig(path: string, text: string, environment: Environment
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),
   )
   if (conforms(file)) {
-    for (const { at, expected, got } of brokenRules(file)) {
+    for (const { at, expected, got } of brokenRules(file, environment.NODE_ENV === 'production')) {
       problem(at, expected, got ?? shownValue(pathText(at), valueAt(file, at)))
     }
   } else {

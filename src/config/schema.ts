@@ -191,6 +191,7 @@ export const ConfigFile = object({
     }),
   ),
   sandbox: maybe(Type.Boolean({ description: 'true or false' })),
+  test_controller: maybe(Type.Boolean({ description: 'true or false' })),
 })
 export type ConfigFile = Static<typeof ConfigFile>
 export type AuthEntry = Static<typeof Auth>

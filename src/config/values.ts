@@ -68,6 +68,8 @@ export type Config = {
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
   sandbox: boolean
+  /** Whether tests may force what they have to see (comply_test_controller). */
+  testController: boolean
 }
 
 /** The key of `events`, or of `webhooks`, which held it in earlier releases. */
@@ -148,5 +150,6 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
     events: toEvents(file),
     storage: toStorage(file.storage),
     sandbox: file.sandbox ?? false,
+    testController: file.test_controller ?? false,
   }
 }

@@ -47,6 +47,8 @@ export type ServerOptions = GetSignalsOptions & {
   facts: () => AgentFacts
   /** Tasks beside get_signals and get_adcp_capabilities. */
   tasks?: readonly Task[]
+  /** What tests may force (comply_test_controller). */
+  testScenarios?: readonly string[]
   /** How long an idempotency key replays; given when `tasks` change state. */
   replayTtlSeconds?: number
   log: Logger
@@ -102,6 +104,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const tasks: Task[] = [
     getAdcpCapabilities({
       facts,
+      ...(options.testScenarios && { testScenarios: options.testScenarios }),
       ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
       changing: (options.tasks ?? []).flatMap(({ name, mutating }) => (mutating ? [name] : [])),
     }),

@@ -6,6 +6,17 @@ import type { Selectable } from 'kysely'
 import type { AccountTable, Db } from './schema.js'
 import type { Seal } from './seal.js'
 
+/** enums/account-status */
+export const ACCOUNT_STATUSES = [
+  'active',
+  'pending_approval',
+  'rejected',
+  'payment_required',
+  'suspended',
+  'closed',
+] as const
+export type AccountStatus = (typeof ACCOUNT_STATUSES)[number]
+
 export type StoredAccount = {
   caller: string
   accountId: string
@@ -13,7 +24,7 @@ export type StoredAccount = {
   naturalKey?: string
   /** Fields of the account as declared: brand, operator, billing and so on. */
   settings: Readonly<Record<string, unknown>>
-  status: 'active' | 'closed'
+  status: AccountStatus
   /** As sent, credentials included: they are for delivery and are never shown. */
   notificationConfigs: readonly Readonly<Record<string, unknown>>[]
 }

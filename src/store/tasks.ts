@@ -67,6 +67,8 @@ export type Tasks = {
   list(caller: string, filter: TaskFilter, order: TaskOrder, limit: number, offset: number): Promise<TaskPage>
   /** False when the task had ended before: the first end stands. */
   progress(id: string, progress: TaskProgress): Promise<boolean>
+  /** Forgets a task of the caller's that has ended; whether the id is anybody's to use now. */
+  free(caller: string, id: string): Promise<boolean>
   /** Forgets up to so many tasks that ended before. Gives how many. */
   forgetFinished(before: number, limit: number): Promise<number>
 }
@@ -196,6 +198,16 @@ export function createTasks(db: Db, now: () => number, seal: Seal): Tasks {
     return updated.numUpdatedRows === 1n
   }
 
+  async function free(caller: string, id: string): Promise<boolean> {
+    await db
+      .deleteFrom('tasks')
+      .where('caller', '=', caller)
+      .where('id', '=', id)
+      .where('completed_at', 'is not', null)
+      .execute()
+    return (await db.selectFrom('tasks').select('id').where('id', '=', id).executeTakeFirst()) === undefined
+  }
+
   async function forgetFinished(before: number, limit: number): Promise<number> {
     const past = db
       .selectFrom('tasks')
@@ -207,5 +219,5 @@ export function createTasks(db: Db, now: () => number, seal: Seal): Tasks {
     return Number(numDeletedRows)
   }
 
-  return { create, get, list, progress, forgetFinished }
+  return { create, get, list, progress, free, forgetFinished }
 }

@@ -124,6 +124,7 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
   const chunk = Buffer.from(`${' '.repeat(1_000)}{"name":"one"}`)
   const payload = {
     ...{ status: 'completed', message: 'm', contextId: 'c', head: '{"signals":[', tail: ']}' },
+    isError: false,
     text: () => 'm',
     rows: [chunk.subarray(1_000)],
   }

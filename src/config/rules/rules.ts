@@ -28,8 +28,15 @@ function* eventRules({ events, webhooks }: ConfigFile): Rule {
   }
 }
 
+/** Whoever can force statuses and results has no business where anything is real. */
+function* testRules({ sandbox, test_controller }: ConfigFile, production: boolean): Rule {
+  if (!test_controller) return
+  if (!sandbox) yield { at: ['test_controller'], expected: 'false, or sandbox: true beside it' }
+  if (production) yield { at: ['test_controller'], expected: 'false where NODE_ENV is production' }
+}
+
 /** What is wrong: the way to each setting and what was expected there. */
-export function* brokenRules(file: ConfigFile): Rule {
+export function* brokenRules(file: ConfigFile, production: boolean): Rule {
   yield* baseUrlRule(file.listen?.public_url, ['listen', 'public_url'])
   yield* registryRules(file)
   yield* upstreamRules(file)
@@ -40,4 +47,5 @@ export function* brokenRules(file: ConfigFile): Rule {
   yield* egressRules(file)
   yield* callerRules(file)
   yield* eventRules(file)
+  yield* testRules(file, production)
 }

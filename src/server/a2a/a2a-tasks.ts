@@ -48,14 +48,14 @@ function bytesOf({ payload }: KeptTask): number {
 /** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
 export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
   // An AdCP task that was submitted is an A2A task that is completed (docs/protocol.md#a2a).
-  if (dialect === '1.0') return payload.error ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
-  return payload.error ? 'failed' : 'completed'
+  if (dialect === '1.0') return payload.isError ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
+  return payload.isError ? 'failed' : 'completed'
 }
 
 function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
   const status = { state: stateOf(payload, '1.0'), timestamp }
-  const parts = [{ data }, { text: payload.error ? payload.message : payload.text() }]
+  const parts = [{ data }, { text: payload.isError ? payload.message : payload.text() }]
   const metadata = payload.taskId === undefined ? {} : { metadata: { adcp_task_id: payload.taskId } }
   const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...metadata }
   return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })

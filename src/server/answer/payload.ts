@@ -16,7 +16,9 @@ export type Envelope = {
 }
 
 export type Payload = {
-  /** Present when the task failed. */
+  /** The task failed. */
+  isError: boolean
+  /** Why, in the words that all tasks have. */
   error?: AdcpError
   status: string
   message: string
@@ -59,9 +61,8 @@ function answered(answer: Answer, envelope: Envelope): Payload {
   const { contextId } = envelope
   const open = PENDING.has(status) ? answer.fields.task_id : undefined
   const said = {
-    status,
-    message,
-    contextId,
+    isError: false,
+    ...{ status, message, contextId },
     text: () => answerText(answer),
     ...(typeof open === 'string' && { taskId: open }),
   }
@@ -79,10 +80,19 @@ function refused(error: AdcpError, envelope: Envelope): Payload {
   const errors = `,"adcp_error":${json},"errors":[${json}]`
   const head = opening('failed', message, envelope) + errors + closing(envelope)
   const text = () => `{"adcp_error":${json}}`
-  return { error, status: 'failed', message, text, contextId: envelope.contextId, head, rows: [], tail: '' }
+  const { contextId } = envelope
+  return { isError: true, error, status: 'failed', message, text, contextId, head, rows: [], tail: '' }
+}
+
+function failed({ message, fields }: Extract<TaskAnswer, { kind: 'failed' }>, envelope: Envelope): Payload {
+  const head = opening('failed', message, envelope) + members(fields) + closing(envelope)
+  const text = () => JSON.stringify({ message, ...fields })
+  const { contextId } = envelope
+  return { isError: true, status: 'failed', message, text, contextId, head, rows: [], tail: '' }
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */
 export function payloadOf(answer: TaskAnswer, envelope: Envelope): Payload {
-  return answer.kind === 'answer' ? answered(answer, envelope) : refused(answer.error, envelope)
+  if (answer.kind === 'answer') return answered(answer, envelope)
+  return answer.kind === 'failed' ? failed(answer, envelope) : refused(answer.error, envelope)
 }

@@ -43,6 +43,8 @@ export type TaskAnswer =
       replayed?: boolean
     }
   | { kind: 'refused'; error: AdcpError }
+  /** A failure of a task that has words of its own for it. */
+  | { kind: 'failed'; message: string; fields: Readonly<Record<string, unknown>> }
 
 export type Task<S extends TSchema = TSchema> = {
   readonly name: string

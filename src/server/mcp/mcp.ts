@@ -78,8 +78,7 @@ function httpFault(
 
 /** A tool result. Older clients read the text, so theirs holds the payload as JSON (docs/protocol.md#mcp). */
 function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
-  const { error } = payload
-  const before = `{"jsonrpc":"2.0","id":${id},"result":{${error ? '"isError":true,' : ''}"content":[{"type":"text","text":`
+  const before = `{"jsonrpc":"2.0","id":${id},"result":{${payload.isError ? '"isError":true,' : ''}"content":[{"type":"text","text":`
   const between = '}],"structuredContent":'
   if (revision < STRUCTURED_SINCE) {
     return [before, ...quoted(payload), ...wrapped(between, payload, '}}')]

@@ -36,6 +36,8 @@ export type CapabilitiesOptions = {
   replayTtlSeconds?: number
   /** Names of the tasks that change something. */
   changing?: readonly string[]
+  /** What tests may force; absent when there is no comply_test_controller. */
+  testScenarios?: readonly string[]
 }
 
 /** The blocks about signatures, as far as they are true. */
@@ -64,7 +66,7 @@ function signingFields({ brandJsonUrl, algorithm, requests }: SigningFacts, chan
 }
 
 export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof CapabilitiesRequest> {
-  const { facts, replayTtlSeconds, changing = [] } = options
+  const { facts, replayTtlSeconds, changing = [], testScenarios } = options
   return {
     name: 'get_adcp_capabilities',
     aliases: ['get_protocol_capabilities'],
@@ -103,6 +105,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
             cache_scope_account: accountOverlays,
           },
           ...(signing && signingFields(signing, changing)),
+          ...(testScenarios && { compliance_testing: { scenarios: testScenarios } }),
         },
       }
     },

@@ -1,0 +1,95 @@
+/** Accounts of test callers: which are sandbox accounts, what their status is forced to, and fixtures that make new ones. */
+import { isDeepStrictEqual } from 'node:util'
+import { naturalKey } from '../../activation/principal.js'
+import { AccountReference } from '../../adcp/account.js'
+import { isRecord } from '../../adcp/json.js'
+import { compileCheck } from '../../adcp/validation.js'
+import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/accounts.js'
+import type { Store } from '../../store/store.js'
+import type { TaskAnswer } from '../answer/task.js'
+import type { Caller } from '../door/caller.js'
+import { refusedTest, succeeded } from './answers.js'
+
+/** Nothing leads out of these. */
+const ENDS: ReadonlySet<AccountStatus> = new Set(['closed', 'rejected'])
+
+const check = compileCheck(AccountReference)
+const isSandbox = ({ settings }: StoredAccount) => settings.sandbox === true
+
+function isStatus(value: unknown): value is AccountStatus {
+  return ACCOUNT_STATUSES.some((status) => status === value)
+}
+
+/** The natural key that a fixture has; undefined when it names no account. */
+function keyOf({ brand, operator }: Readonly<Record<string, unknown>>): string | undefined {
+  const checked = check({ brand, operator, sandbox: true })
+  return checked.ok && 'operator' in checked.value ? naturalKey(checked.value) : undefined
+}
+
+export function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 'write'> }) {
+  /**
+   * The natural key of the sandbox account that a request names; undefined when it names none, or one that is real. Of an
+   * account with an id our own record decides; `sandbox` is a part of a natural key, so it names another account than
+   * the same brand and operator without it.
+   */
+  async function sandboxKey({ id }: Pick<Caller, 'id'>, account: unknown): Promise<string | undefined> {
+    if (!isRecord(account)) return undefined
+    if (typeof account.account_id !== 'string') return account.sandbox === true ? keyOf(account) : undefined
+    const stored = await store.accounts.get(id, account.account_id)
+    return stored && isSandbox(stored) ? stored.naturalKey : undefined
+  }
+
+  async function forceStatus(
+    { id }: Caller,
+    { account_id: accountId, status }: Readonly<Record<string, unknown>>,
+  ): Promise<TaskAnswer> {
+    if (typeof accountId !== 'string' || !isStatus(status)) {
+      const statuses = ACCOUNT_STATUSES.join(', ')
+      return refusedTest('INVALID_PARAMS', `Send params.account_id, and params.status as one of ${statuses}.`)
+    }
+    const stored = await store.accounts.get(id, accountId)
+    if (!stored) return refusedTest('NOT_FOUND', 'There is no such account.')
+    if (!isSandbox(stored)) return refusedTest('FORBIDDEN', 'The account is not a sandbox account.')
+    const before = stored.status
+    if (ENDS.has(before) && status !== before) {
+      return refusedTest('INVALID_TRANSITION', 'The account has ended.', before)
+    }
+    await store.write(({ accounts }) => accounts.put({ ...stored, status }))
+    return succeeded(`The account is ${status}.`, { previous_state: before, current_state: status })
+  }
+
+  /** Makes an account; the same fixture again changes nothing. */
+  async function seed(
+    { id: caller }: Caller,
+    { account_id: accountId, fixture = {} }: Readonly<Record<string, unknown>>,
+    named: string,
+  ): Promise<TaskAnswer> {
+    if (typeof accountId !== 'string' || !/^[\x21-\x7e]{1,256}$/.test(accountId) || !isRecord(fixture)) {
+      return refusedTest('INVALID_PARAMS', 'Send params.account_id, and params.fixture as an object.')
+    }
+    const key = fixture.brand === undefined ? named : keyOf(fixture)
+    if (key === undefined) {
+      return refusedTest('INVALID_PARAMS', 'Send params.fixture with brand and operator, or with neither.')
+    }
+    const { status = 'active', billing = 'operator', payment_terms } = fixture
+    if (!isStatus(status)) return refusedTest('INVALID_PARAMS', 'params.fixture.status is no status.')
+    const terms = typeof payment_terms === 'string' ? { payment_terms } : {}
+    const settings = { ...(JSON.parse(key) as object), billing, sandbox: true, ...terms }
+    const account: StoredAccount = {
+      ...{ caller, accountId, naturalKey: key, settings, status },
+      notificationConfigs: [],
+    }
+    const known = await store.accounts.get(caller, accountId)
+    if (known) {
+      return isDeepStrictEqual(known.settings, settings) && known.status === status
+        ? succeeded('The account was there already.')
+        : refusedTest('INVALID_PARAMS', 'Another account has this id.')
+    }
+    const taken = await store.accounts.byNaturalKey(caller, key)
+    if (taken) return refusedTest('INVALID_STATE', 'This brand and operator have an account already.')
+    await store.write(({ accounts }) => accounts.put(account))
+    return succeeded('The account was made.')
+  }
+
+  return { sandboxKey, forceStatus, seed }
+}

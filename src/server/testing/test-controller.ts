@@ -1,0 +1,139 @@
+/**
+ * comply_test_controller: brings about what a test of callers has to see and no request can bring about by itself
+ * (comply_test_controller reference). Only a sandbox offers it, for sandbox accounts alone; the configuration refuses it
+ * anywhere else.
+ */
+import { type Static, Type } from '@sinclair/typebox'
+import { LRUCache } from 'lru-cache'
+import { requestEnvelope } from '../../adcp/envelope.js'
+import { isRecord } from '../../adcp/json.js'
+import type { HeldQuestions } from '../../briefs/held-questions.js'
+import type { Store } from '../../store/store.js'
+import { isFinal } from '../../store/tasks.js'
+import type { Task, TaskAnswer } from '../answer/task.js'
+import type { Caller } from '../door/caller.js'
+import type { SignalsDiscovery } from '../tasks/get-signals.js'
+import { refusedTest, succeeded } from './answers.js'
+import { createTestAccounts } from './test-accounts.js'
+
+const MOST_ARMED = 1_000
+const RESULT_BYTES = 256 * 1024
+
+/** As get_adcp_capabilities declares them (`compliance_testing.scenarios`). */
+export const SCENARIOS = [
+  'force_account_status',
+  'force_get_signals_arm',
+  'force_task_completion',
+  'seed_account',
+] as const
+
+const Request = Type.Object({
+  ...requestEnvelope,
+  scenario: Type.String({
+    minLength: 1,
+    maxLength: 64,
+    description: 'list_scenarios, or one that it lists.',
+  }),
+  account: Type.Optional(Type.Object({}, { description: 'A sandbox account of yours.' })),
+  params: Type.Optional(Type.Object({})),
+})
+type Request = Static<typeof Request>
+
+type Params = Readonly<Record<string, unknown>>
+type Armed = { id: string; message: string }
+
+const isText = (value: unknown, most: number): value is string =>
+  typeof value === 'string' && value.length > 0 && value.length <= most
+
+/** Rows of a result are shown with what the caller may see of them, so they have to be rows. */
+function isResult(result: unknown): result is object {
+  if (!isRecord(result) || JSON.stringify(result).length > RESULT_BYTES) return false
+  const { signals = [] } = result
+  if (!Array.isArray(signals)) return false
+  return signals.every((row: unknown) => {
+    if (!isRecord(row)) return false
+    const { deployments = [] } = row
+    return Array.isArray(deployments) && deployments.every(isRecord)
+  })
+}
+
+export type TestControllerOptions = {
+  store: Pick<Store, 'accounts' | 'tasks' | 'write'>
+  questions: HeldQuestions
+}
+
+export function createTestController({ store, questions }: TestControllerOptions) {
+  const accounts = createTestAccounts({ store })
+  /** What the next brief of a caller for an account is answered with. */
+  const armed = new LRUCache<string, Armed>({ max: MOST_ARMED })
+  const armOf = (caller: string, account: string) => JSON.stringify([caller, account])
+
+  async function arm({ id: caller }: Caller, account: string, params: Params): Promise<TaskAnswer> {
+    const { arm: wanted, task_id: id, message = 'Signal discovery is queued.' } = params
+    if (wanted !== 'submitted' || !isText(id, 128) || !isText(message, 2_000)) {
+      return refusedTest('INVALID_PARAMS', 'Send params.arm as submitted, and params.task_id.')
+    }
+    if (!(await store.write(({ tasks }) => tasks.free(caller, id)))) {
+      return refusedTest('INVALID_STATE', 'A task of this id goes on, or it cannot be had: name another.')
+    }
+    armed.set(armOf(caller, account), { id, message })
+    return succeeded('The next brief of this account is answered so.', {
+      forced: { arm: wanted, task_id: id },
+    })
+  }
+
+  async function complete({ id: caller }: Caller, account: string, params: Params): Promise<TaskAnswer> {
+    const { task_id: id, result } = params
+    if (!isText(id, 128) || !isResult(result)) {
+      return refusedTest('INVALID_PARAMS', 'Send params.task_id, and params.result as an answer of the task.')
+    }
+    const task = await store.tasks.get(caller, id)
+    if (task?.account !== account) return refusedTest('NOT_FOUND', 'There is no such task.')
+    const ended = refusedTest('INVALID_TRANSITION', 'The task has ended.', task.status)
+    if (isFinal(task.status) || !(await questions.finish(caller, id, result))) return ended
+    return succeeded('The task is completed.', { previous_state: task.status, current_state: 'completed' })
+  }
+
+  async function handle(request: Request, { caller }: { caller: Caller }): Promise<TaskAnswer> {
+    const { scenario, params = {} } = request
+    const account = await accounts.sandboxKey(caller, request.account)
+    if (account === undefined) {
+      return refusedTest('FORBIDDEN', 'Name a sandbox account: account.sandbox must be true.')
+    }
+    if (scenario === 'list_scenarios') return succeeded('These can be forced.', { scenarios: SCENARIOS })
+    if (scenario === 'force_get_signals_arm') return arm(caller, account, params)
+    if (scenario === 'force_task_completion') return complete(caller, account, params)
+    if (scenario === 'force_account_status') return accounts.forceStatus(caller, params)
+    if (scenario === 'seed_account') return accounts.seed(caller, params, account)
+    return refusedTest('UNKNOWN_SCENARIO', `This agent knows ${SCENARIOS.join(', ')}.`)
+  }
+
+  const task: Task<typeof Request> = {
+    name: 'comply_test_controller',
+    title: 'Force what a test has to see',
+    description:
+      'For tests of clients against this sandbox: forces the next brief of a sandbox account to be answered later, ' +
+      'completes a task with a given result, sets the status of an account, makes an account.',
+    request: Request,
+    destructive: true,
+    mutating: true,
+    handle,
+  }
+
+  /** Discovery that does what was armed, once. */
+  function forced(discovery: SignalsDiscovery): SignalsDiscovery {
+    return {
+      lookup: discovery.lookup,
+      async discover(input, reader, context) {
+        const account = input.account && (await accounts.sandboxKey({ id: reader.caller }, input.account))
+        const key = account && armOf(reader.caller, account)
+        const directive = key && armed.get(key)
+        if (!account || !key || !directive) return discovery.discover(input, reader, context)
+        armed.delete(key)
+        return questions.hold({ ...directive, account }, input, reader, context.contextId)
+      },
+    }
+  }
+
+  return { task, forced }
+}
