@@ -85,7 +85,7 @@ feed.publish(snapshot, Date.now())
 const file = await readSynonyms('config/synonyms.yaml')
 const search = createSearchHost(file)
 const synonyms = compileSynonyms(file)
-const ranking = createRanking({ feed, local: createLocal({ search, synonyms }), synonyms })
+const ranking = createRanking({ local: createLocal({ search, synonyms }), synonyms })
 await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */

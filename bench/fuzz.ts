@@ -8,6 +8,7 @@
 import { parseArgs } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { corpusOf, OTHER, type Told, VICTIM } from '../test/hostile/support/corpus.js'
+import type { Stop } from '../test/hostile/support/loop-watch.js'
 import { type Among, startAmong } from '../test/hostile/support/process.js'
 import { startStrangers } from '../test/hostile/support/stranger.js'
 
@@ -19,6 +20,8 @@ const { values } = parseArgs({
 })
 const SEED = Number(values.seed)
 const BOMB_BYTES = 31 * 1024 ** 2
+const MOST_MS = 250 // a stop beyond it is a finding
+const TOLD_MS = 50 // one beyond it is told, with what the thread was doing
 const LOOK_MS = 2_000
 const SEARCH_EVERY = 10 // looks between two searches for secrets
 const BIG_BYTES = 256 * 1024 // what is larger is not mutated byte by byte
@@ -179,19 +182,39 @@ function find(what: string): void {
   console.log(`FOUND after ${counts.answers} answers, ${counts.calls} calls (seed ${SEED}): ${what}`)
 }
 
-const strangers = await startStrangers(corpus, (told) => {
+const answered: string[] = [] // the newest answers, by name
+
+const strangers = await startStrangers(corpus, (told, name) => {
   counts.answers += 1
+  answered.push(name)
+  if (answered.length > 8) answered.shift()
   return mutated(told, random)
 })
+
+/** The longest stop that was the process's own doing, and the longest of all, ms. */
+let [longestOwnMs, longestMs] = [0, 0]
+let isUp = false
+
+function tell({ wallMs, ownMs, cpuMs, stacks }: Stop): void {
+  if (!isUp) return
+  longestOwnMs = Math.max(longestOwnMs, ownMs)
+  longestMs = Math.max(longestMs, wallMs)
+  if (ownMs > MOST_MS) find(`a stop of ${Math.round(ownMs)} ms`)
+  if (ownMs < TOLD_MS) return
+  const [wall, own, cpu] = [wallMs, ownMs, cpuMs].map(Math.round)
+  console.log(`stop of ${wall} ms, its own ${own}, computed ${cpu}; last answers: ${answered.join(', ')}`)
+  for (const stack of stacks) console.log(`  ${stack}`)
+}
 
 /** One life of the process: until it dies, or the time is up. */
 async function live(): Promise<void> {
   counts.starts += 1
-  const among = await startAmong(strangers.origin, corpus)
+  isUp = false
+  const among = await startAmong(strangers.origin, corpus, tell)
   const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
   while ((await among.lies().catch(() => ['not there yet'])).length > 0 && Date.now() < until)
     await pause(200)
-  let before = await among.stops() // what the start takes is measured elsewhere
+  isUp = true // what the start takes is measured elsewhere
   let calling = true
   const callers = Promise.all(
     Array.from({ length: 4 }, async () => {
@@ -205,20 +228,12 @@ async function live(): Promise<void> {
     await pause(LOOK_MS)
     if (!(await among.healthy().catch(() => false)) && among.alive()) find('/healthz did not answer')
     for (const lie of await among.lies().catch(() => [])) find(lie)
-    const now = await among.stops().catch(() => before)
-    // On a busy machine the thread waits for others: only what is left without that is a stop of its own.
-    const ownMs = now.sumMs - before.sumMs - (now.delayedMs - before.delayedMs)
-    if (now.long > before.long && ownMs > 250)
-      find(`${Math.round(ownMs)} ms in stops, one of more than 250 ms`)
-    before = now
     if (looks % SEARCH_EVERY === 0) for (const leak of await among.leaks().catch(() => [])) find(leak)
   }
   calling = false
   await callers
   if (!among.alive()) find(`it died: ${among.printed().slice(-2_000)}`)
   else for (const leak of await among.leaks()) find(leak)
-  const { longestMs } = among.alive() ? await among.stops() : { longestMs: Number.NaN }
-  console.log(`longest stop since the start: ${Math.round(longestMs)} ms`)
   await among.close()
 }
 
@@ -227,6 +242,7 @@ while (Date.now() < until)
 await strangers.close()
 console.log(
   `seed ${SEED}: ${counts.answers} answers and ${counts.calls} calls in ${values.minutes} minutes, ` +
-    `${counts.starts} start(s), ${findings.length} finding(s)`,
+    `${counts.starts} start(s), ${findings.length} finding(s); longest stop ${Math.round(longestOwnMs)} ms of its ` +
+    `own, ${Math.round(longestMs)} ms with what other processes took`,
 )
 process.exitCode = findings.length > 0 ? 1 : 0

@@ -3,19 +3,36 @@
 const SHOWN = 3
 const LONGEST = 80 // of a word that is compared; longer ones are no slip of the pen
 
-/** Insertions, deletions, replacements and swaps of neighbours that turn one word into the other. */
-function distance(a: string, b: string): number {
-  let [before, last]: [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, at) => at)]
+const rows = [0, 1, 2].map(() => new Uint8Array(LONGEST + 1)) // one comparison at a time: they are written anew for each
+
+/**
+ * Insertions, deletions, replacements and swaps of neighbours that turn one word into the other; some number beyond
+ * `most` when there are more. Neither is longer than `LONGEST`.
+ */
+function distance(a: string, b: string, most: number): number {
+  if (Math.abs(a.length - b.length) > most) return most + 1
+  let [before, last, row] = rows as [Uint8Array, Uint8Array, Uint8Array]
+  for (let j = 0; j <= b.length; j += 1) last[j] = j
   for (let i = 1; i <= a.length; i += 1) {
-    const row = [i]
+    row[0] = i
+    let least = i
     for (let j = 1; j <= b.length; j += 1) {
-      const change = a[i - 1] === b[j - 1] ? 0 : 1
+      const change = a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1
       let best = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + change)
-      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1]
+      const swapped =
+        i > 1 &&
+        j > 1 &&
+        a.charCodeAt(i - 1) === b.charCodeAt(j - 2) &&
+        a.charCodeAt(i - 2) === b.charCodeAt(j - 1)
       if (swapped) best = Math.min(best, (before[j - 2] ?? 0) + 1)
-      row.push(best)
+      row[j] = best
+      least = Math.min(least, best)
     }
-    ;[before, last] = [last, row]
+    if (least > most + 1)
+      return (
+        most + 1 // a swap may win one back, no more
+      )
+    ;[before, last, row] = [last, row, before]
   }
   return last[b.length] ?? 0
 }
@@ -29,8 +46,9 @@ function remoteness(asked: string, word: string): number | undefined {
   const other = plain(word)
   if (other === asked) return 0
   if (asked.length >= 3 && (other.includes(asked) || (other.length >= 3 && asked.includes(other)))) return 1
-  const steps = distance(asked, other)
-  return steps <= Math.max(1, Math.floor(Math.max(asked.length, other.length) / 3)) ? steps : undefined
+  const most = Math.max(1, Math.floor(Math.max(asked.length, other.length) / 3))
+  const steps = distance(asked, other, most)
+  return steps <= most ? steps : undefined
 }
 
 /** At most three of `known`, nearest first; none when nothing is near. Case and punctuation do not count. */

@@ -6,11 +6,12 @@ import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Feed } from '../feed/feed.js'
 import type { Gap } from '../feed/gap.js'
+import { PAGE_BYTES } from '../feed/page.js'
 import type { Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { questionKey } from './brief.js'
-import { type Ground, handleOf, hitOf, keyOf } from './hits.js'
+import { type Ground, handleOf, hitOf, keyOf, sizeOf } from './hits.js'
 import type { Kept, KeptAnswer } from './kept.js'
 import { createGate, createRowPieces } from './page.js'
 import { keepRelevance, type Relevance, type ShownRelevance, shownRelevance } from './relevance.js'
@@ -83,9 +84,12 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     const places: number[] = []
     // What shares nothing with the question stands on a page of its own, however short the one before is.
     const end = relevance && from < relevance.first ? relevance.first : total
+    let bytes = 0
     for (; next < end && hits.length < size; next += 1) {
       const hit = hitOf(ground, keys.subarray(next * WORDS, (next + 1) * WORDS))
       if (hit < 0 || !passes(hit)) continue
+      bytes += sizeOf(ground, hit)
+      if (bytes > PAGE_BYTES && hits.length > 0) break
       hits.push(hit)
       places.push(next)
     }

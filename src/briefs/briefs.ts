@@ -58,7 +58,7 @@ export function createBriefs(options: BriefsOptions) {
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const search = createSearchHost(synonyms)
   const words = compileSynonyms(synonyms)
-  const ranking = createRanking({ feed, local: createLocal({ search, synonyms: words }), synonyms: words })
+  const ranking = createRanking({ local: createLocal({ search, synonyms: words }), synonyms: words })
   const fanout = createFanout({ call, clock, prepare: rowKeys })
   const kept = createKept(clock.now)
   const learned = createLearned({

@@ -4,7 +4,7 @@
  */
 import type { SignalRef } from '../adcp/reference.js'
 import { entryOfRef } from '../feed/lookup.js'
-import { findKey, WORDS } from '../snapshot/keys.js'
+import { compareKeys, findKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 
 export type Ground = {
@@ -18,6 +18,12 @@ export type Ground = {
 export function placeOf({ feed, beside }: Ground, hit: number): { snapshot: Snapshot; entry: number } {
   if (hit < feed.count || !beside) return { snapshot: feed, entry: hit }
   return { snapshot: beside, entry: hit - feed.count }
+}
+
+/** Bytes of its row. */
+export function sizeOf(ground: Ground, hit: number): number {
+  const { snapshot, entry } = placeOf(ground, hit)
+  return snapshot.rows.length[entry] as number
 }
 
 /** What the signal is called in answers. */
@@ -56,10 +62,16 @@ export function anchorsOf({ feed, beside }: Ground, refs: readonly SignalRef[]):
 export function createTranslations() {
   const known = new WeakMap<Snapshot, WeakMap<Snapshot, Int32Array>>()
 
+  /** Both stand in the order of their keys: one walk through the two. */
   function translated(from: Snapshot, to: Snapshot): Int32Array {
-    return Int32Array.from({ length: from.count }, (_, entry) =>
-      shownEntry(to, from.keys.subarray(entry * WORDS, (entry + 1) * WORDS)),
-    )
+    const entries = new Int32Array(from.count).fill(-1)
+    let other = 0
+    for (let entry = 0; entry < from.count; entry += 1) {
+      while (other < to.count && compareKeys(to.keys, other, from.keys, entry) < 0) other += 1
+      const isThere = other < to.count && compareKeys(to.keys, other, from.keys, entry) === 0
+      if (isThere && to.rows.length[other] !== 0) entries[entry] = other
+    }
+    return entries
   }
 
   return (from: Snapshot, to: Snapshot): Int32Array | undefined => {

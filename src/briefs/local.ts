@@ -34,6 +34,8 @@ export type LocalOptions = {
   synonyms: Synonyms
 }
 
+const NONE: readonly string[] = []
+
 type Scored = { hit: number; score: number; match: number }
 
 /** The bits of one search's labels as bits of all labels; these grow by the new ones. */
@@ -81,7 +83,12 @@ export function createLocal({ search, synonyms }: LocalOptions) {
   }
 
   /** At most `limit` hits that pass. A signal that was also found beside the feed stands there, with all its offers. */
-  return (question: Question, ground: Ground, limit: number, passes: (hit: number) => boolean): LocalHits => {
+  function find(
+    question: Question,
+    ground: Ground,
+    limit: number,
+    passes: (hit: number) => boolean,
+  ): LocalHits {
     const { feed, beside } = ground
     const labels: string[] = []
     const searched = [
@@ -115,6 +122,11 @@ export function createLocal({ search, synonyms }: LocalOptions) {
       isCut: searched.some(({ found }) => found.isCut),
     }
   }
+
+  /** Ids of the platforms that a question may name. */
+  const platforms = () => search.current()?.platforms ?? NONE
+
+  return { find, platforms }
 }
 
 export type Local = ReturnType<typeof createLocal>

@@ -3,14 +3,15 @@
  * weight, and what the words say beside the subject (docs/discovery.md). What shares nothing with the question comes last.
  */
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
-import type { Feed, Seen } from '../feed/feed.js'
+import type { Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
+import { anyDeployment } from '../feed/view.js'
+import { destinationKey } from '../merge/deployments.js'
 import { fuse } from '../search/fusion.js'
 import { type ReadAs, type ReadPrice, readBrief } from '../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/refinement.js'
 import type { Synonyms } from '../search/synonyms.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
-import { anchorsOf, type Ground } from './hits.js'
+import { anchorsOf, type Ground, sizeOf } from './hits.js'
 import type { Local } from './local.js'
 import { createGate, createRowPieces } from './page.js'
 import type { Relevance } from './relevance.js'
@@ -19,6 +20,7 @@ import type { Relevance } from './relevance.js'
 const MOST_HITS = 1_000
 /** Rows whose wishes are measured: they must be taken apart for it. */
 const MOST_MEASURED = 400
+const MEASURED_BYTES = 1024 * 1024 // in all; rows may be as large as a stranger's limit allows
 /**
  * Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not
  * known.
@@ -32,7 +34,7 @@ const SIMILAR = 0.25
 /** What is left of a score when a platform that the words name is missed. */
 const MISSED = 0.5
 
-export type RankOptions = { feed: Pick<Feed, 'see'>; local: Local; synonyms: Synonyms }
+export type RankOptions = { local: Local; synonyms: Synonyms }
 
 /** Everything that an answer may be made of. */
 export type Candidates = {
@@ -50,33 +52,6 @@ export type Order = {
   read?: ReadAs & { isCut: boolean }
 }
 
-const PLATFORM = /^platform:([^#]+)/
-/** Places that are known by their words. Upstreams name them as they like: a question must not be held against all. */
-const MOST_PLACES = 1_000
-
-/** Ids of the platforms where most of the feed can be activated; read once a snapshot. */
-const platformsOf = new WeakMap<Snapshot, readonly string[]>()
-
-/** The destinations that most deployments name. */
-function commonest({ destination, destinations }: Snapshot['deployments']): readonly string[] {
-  if (destinations.length <= MOST_PLACES) return destinations
-  const uses = new Uint32Array(destinations.length)
-  for (const one of destination) uses[one] = (uses[one] as number) + 1
-  const least = uses.slice().sort().at(-MOST_PLACES) as number
-  const more = destinations.filter((_, at) => (uses[at] as number) > least)
-  const alike = destinations.filter((_, at) => uses[at] === least)
-  return [...more, ...alike.slice(0, MOST_PLACES - more.length)]
-}
-
-function platforms(snapshot: Snapshot): readonly string[] {
-  const known = platformsOf.get(snapshot)
-  if (known) return known
-  const ids = commonest(snapshot.deployments).flatMap((key) => PLATFORM.exec(key)?.[1] ?? [])
-  const found = [...new Set(ids)]
-  platformsOf.set(snapshot, found)
-  return found
-}
-
 /** Every CPM price in the currency that is named is above the amount. Other currencies do not compare. */
 function isTooDear(
   { pricing_options: options = [] }: RefinableRow,
@@ -88,16 +63,27 @@ function isTooDear(
   return cpms.length > 0 && cpms.every((cpm) => cpm > amount)
 }
 
-export function createRanking({ feed, local, synonyms }: RankOptions) {
+/** The first hits, as many as may be measured. */
+function measurable(ground: Ground, hits: readonly number[]): readonly number[] {
+  let bytes = 0
+  const first = hits.slice(0, MOST_MEASURED)
+  const end = first.findIndex((hit) => {
+    bytes += sizeOf(ground, hit)
+    return bytes > MEASURED_BYTES
+  })
+  return end < 0 ? first : first.slice(0, Math.max(1, end))
+}
+
+export function createRanking({ local, synonyms }: RankOptions) {
   /** How far a hit fulfils what the words ask beside the subject and the request itself does not decide. */
-  function wishesOf(read: ReadAs, input: GetSignalsRequest, reader: Reader, ground: Ground) {
-    const selection = selectionOf(input)
-    if (read.platforms.length === 0 || selection.destinations) return () => 1
-    const wanted = read.platforms.map((platform) => ({ type: 'platform' as const, platform }))
-    const seen = feed.see({ ...selection, destinations: wanted }, reader)
-    if (!seen) return () => 1
-    const passes = createGate(ground, seen.entries, { criteria: seen.criteria, reader })
-    return (hit: number) => (passes(hit) ? 1 : MISSED)
+  function wishesOf(read: ReadAs, input: GetSignalsRequest, ground: Ground) {
+    if (read.platforms.length === 0 || selectionOf(input).destinations) return () => 1
+    const { feed, beside } = ground
+    const wanted = read.platforms.flatMap((platform) => destinationKey({ type: 'platform', platform }) ?? [])
+    const inFeed = anyDeployment(feed, wanted)
+    const inBeside = beside && anyDeployment(beside, wanted)
+    const serves = (hit: number) => (hit < feed.count ? inFeed(hit) : inBeside?.(hit - feed.count) === true)
+    return (hit: number) => (serves(hit) ? 1 : MISSED)
   }
 
   return (input: GetSignalsRequest, reader: Reader, { ground, seen, lists }: Candidates): Order => {
@@ -110,13 +96,13 @@ export function createRanking({ feed, local, synonyms }: RankOptions) {
     // Wishes measure what the reader is shown: prices and offers that it is not must not show in the choice.
     const shown = createRowPieces(ground, { criteria, reader })
     const rowOf = (hit: number) => shown.row(hit) as RefinableRow
-    const named = anchors.map(rowOf)
-    const read = readBrief(synonyms, spec, platforms(ground.feed))
+    const named = measurable(ground, anchors).map(rowOf)
+    const read = readBrief(synonyms, spec, local.platforms())
     const refinement = readWishes(read.rest)
     const wishes = named.length > 0 ? refinement.wishes : []
     const text = named.length > 0 ? refinedQuestion(refinement, named) : read.rest
-    const weigh = wishesOf(read, input, reader, ground)
-    const own = local({ text, countries: read.countries, weigh }, ground, MOST_HITS, passes)
+    const weigh = wishesOf(read, input, ground)
+    const own = local.find({ text, countries: read.countries, weigh }, ground, MOST_HITS, passes)
 
     const place = new Map(own.hits.map((hit, at) => [hit, at]))
     const fitOf = (hit: number) => own.fits[place.get(hit) ?? -1] ?? 0
@@ -130,17 +116,17 @@ export function createRanking({ feed, local, synonyms }: RankOptions) {
     const found = fused.filter((hit) => place.has(hit))
     const { maxCpm } = read
     const dear = new Set(
-      maxCpm ? found.slice(0, MOST_MEASURED).filter((hit) => isTooDear(rowOf(hit), maxCpm)) : [],
+      maxCpm ? measurable(ground, found).filter((hit) => isTooDear(rowOf(hit), maxCpm)) : [],
     )
     const sharing = [...found.filter((hit) => !dear.has(hit)), ...dear]
     const vouched = fused.filter((hit) => !place.has(hit))
     const ordered =
       wishes.length === 0
         ? [...sharing, ...vouched]
-        : sharing
-            .filter((hit) => fitOf(hit) >= SIMILAR) // "cheaper" alone asks for the same thing, cheaper
-            .slice(0, MOST_MEASURED)
-            .filter((hit) => fulfils(wishes, rowOf(hit), named))
+        : measurable(
+            ground,
+            sharing.filter((hit) => fitOf(hit) >= SIMILAR), // "cheaper" alone asks for the same thing, cheaper
+          ).filter((hit) => fulfils(wishes, rowOf(hit), named))
     const hits = [...anchors, ...ordered].slice(0, MOST_HITS)
     return {
       hits,

@@ -15,7 +15,7 @@ import { type Gap, isUnconfirmed } from './gap.js'
 import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { nearMisses } from './near.js'
-import { createPages } from './page.js'
+import { createPages, pageful } from './page.js'
 import type {
   CacheScope,
   LookupQuery,
@@ -297,7 +297,8 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
       : latest
     const { snapshot, view } = from.sight
     const first = walk ? firstBeyond(snapshot, view.entries, walk.place.after) : 0
-    const entries = view.entries.subarray(first, first + query.maxResults)
+    const asked = view.entries.subarray(first, first + query.maxResults)
+    const entries = asked.subarray(0, pageful(snapshot, asked))
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
     // Spreads stand last: with properties after them each answer would get a hidden class of its own.

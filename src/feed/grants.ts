@@ -3,15 +3,15 @@
  * Keys are read from the private slices, row by row, for the reader who is answered; shared rows never hold one.
  */
 import type { ActivationKey } from '../adcp/signal.js'
-import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import { destinationKey, destinationMatcher } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
 import { digestText } from '../snapshot/digest.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { PORTION, type Steps } from './steps.js'
-import { destinationFlags, shownDeployments } from './view.js'
+import { createMeter, type Steps } from './steps.js'
+import { destinationTest, shownDeployments } from './view.js'
 
 export type Grants = {
   /** Equal for equal grants; empty when there are none. */
@@ -50,14 +50,15 @@ export function createGrants(
 ): Grants {
   const granted = grantedKeys(reader)
   if (granted.length === 0 || reader.visibility === 'metadata') return NONE
-  const flags = destinationFlags(snapshot, granted)
-  const wanted = destinations && destinationFlags(snapshot, destinations)
-  const narrowing = createNarrowing(snapshot, countries)
+  const meter = createMeter()
+  const isGrantedNumber = destinationTest(snapshot, granted)
+  const isWanted = destinations && destinationTest(snapshot, destinations)
+  const narrowing = createNarrowing(snapshot, countries, meter)
   const { at, destination, key } = snapshot.deployments
 
-  const isGranted = (deployed: string) => granted.some((one) => matchesDestination(deployed, one))
+  const isGranted = destinationMatcher(granted)
   const isVisible = (one: number) =>
-    flags[destination[one] as number] === 1 && (key[one * 2] !== 0 || key[one * 2 + 1] !== 0)
+    (key[one * 2] !== 0 || key[one * 2 + 1] !== 0) && isGrantedNumber(destination[one] as number, meter)
 
   function holds(entry: number): boolean {
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
@@ -80,7 +81,7 @@ export function createGrants(
     }
     const words: number[] = []
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-      if (wanted && !wanted[destination[one] as number]) continue
+      if (isWanted && !isWanted(destination[one] as number, meter)) continue
       words.push(...(isVisible(one) ? [key[one * 2] as number, key[one * 2 + 1] as number] : [0, 0]))
     }
     return words
@@ -92,7 +93,8 @@ export function createGrants(
       wordsOf(entry).forEach((word, place) => {
         if (word !== 0) found.push(order, place, word)
       })
-      if (order % PORTION === PORTION - 1 || narrowing.isDue()) yield
+      meter.did(1 + ((at[entry + 1] as number) - (at[entry] as number)))
+      if (meter.isDue()) yield
     }
     return found.length === 0 ? '' : digestText(Uint32Array.from(found))
   }

@@ -3,10 +3,12 @@ import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 
 export type Inventory = {
-  /** Sorted. */
+  /** Sorted, as far as they are few. */
   providerDomains: readonly string[]
   types: ReadonlySet<SignalType>
 }
+
+const MOST_SORTED = 10_000 // more domains than an answer could name: sorting them would take longer than telling
 
 const counted = new WeakMap<Snapshot, Inventory>()
 
@@ -15,14 +17,15 @@ export function inventoryOf(snapshot: Snapshot): Inventory {
   const known = counted.get(snapshot)
   if (known) return known
   const { domain, domains, type } = snapshot.facts
-  const seen = { domains: new Set<number>(), types: new Set<number>() }
+  const seen = { domains: new Uint8Array(domains.length), types: new Uint8Array(SIGNAL_TYPES.length) }
   for (const entry of snapshot.shown) {
-    seen.domains.add(domain[entry] as number)
-    seen.types.add(type[entry] as number)
+    seen.domains[domain[entry] as number] = 1
+    seen.types[type[entry] as number] = 1
   }
+  const shown = domains.filter((name, at) => name !== '' && seen.domains[at])
   const inventory = {
-    providerDomains: domains.filter((name, at) => name !== '' && seen.domains.has(at)).sort(),
-    types: new Set(SIGNAL_TYPES.filter((_, at) => seen.types.has(at))),
+    providerDomains: shown.length > MOST_SORTED ? shown : shown.sort(),
+    types: new Set(SIGNAL_TYPES.filter((_, at) => seen.types[at])),
   }
   counted.set(snapshot, inventory)
   return inventory

@@ -9,6 +9,8 @@ import type { Row } from '../merge/row.js'
 import { WORDS } from '../snapshot/keys.js'
 import { keyWords, rowWords, type Words } from '../snapshot/row-words.js'
 import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { type Meter, PORTION } from './steps.js'
+import { type WordTest, wordTest } from './word-test.js'
 
 /** Of a narrowed row what columns keep of the others: all that filters and versions ask. */
 export type NarrowedFacts = Pick<
@@ -26,11 +28,9 @@ export type Narrowing = {
   /** The row of such a signal; undefined for what is shown as it stands. */
   rowOf(entry: number): Row | undefined
   factsOf(entry: number): NarrowedFacts | undefined
-  /** After a portion of work that others may have waited for; then a new portion begins. */
-  isDue(): boolean
 }
 
-const PORTION = 32 // rows merged: some three milliseconds
+const MERGED_UNITS = PORTION / 32 // what merging a row again costs, in signals looked at: some 100 microseconds
 
 /**
  * By what a narrowed row is made from: merging it takes twenty times as long as finding it, many sets of countries leave
@@ -42,7 +42,6 @@ const NOTHING: Narrowing = {
   narrows: () => false,
   rowOf: () => undefined,
   factsOf: () => undefined,
-  isDue: () => false,
 }
 
 function factsIn(row: Row): NarrowedFacts {
@@ -56,31 +55,26 @@ function factsIn(row: Row): NarrowedFacts {
   return { coverage, lowestCpm, lowestPercent, cpmCurrency, anywhere, core, pricing, deployments }
 }
 
-/** Each request asks several times, and the same countries are asked for again and again. */
-const flagsOf = new WeakMap<Snapshot, LRUCache<string, Uint8Array>>()
-
-/** One flag for each set of countries: whether it allows one of the asked. No set: no bound. */
-export function countryFlags(snapshot: Snapshot, asked: readonly string[]): Uint8Array {
-  const made = flagsOf.get(snapshot) ?? new LRUCache<string, Uint8Array>({ max: 256 })
-  flagsOf.set(snapshot, made)
-  const key = asked.join()
-  const flags =
-    made.get(key) ??
-    Uint8Array.from(snapshot.facts.countrySets, (set) =>
-      set === '' || set.split(',').some((country) => asked.includes(country)) ? 1 : 0,
-    )
-  made.set(key, flags)
-  return flags
+/** Whether a set of countries allows one of the asked. No set: no bound. */
+export function countryTest({ facts }: Snapshot, asked: readonly string[]): WordTest {
+  return wordTest(facts.countrySets, asked, () => {
+    const wanted = new Set(asked)
+    return (set) => set === '' || set.split(',').some((country) => wanted.has(country))
+  })
 }
 
-export function createNarrowing(snapshot: Snapshot, countries: readonly string[] | undefined): Narrowing {
+/** `meter`: told what is done, where it is done in portions. */
+export function createNarrowing(
+  snapshot: Snapshot,
+  countries: readonly string[] | undefined,
+  meter?: Meter,
+): Narrowing {
   if (!countries) return NOTHING
   const { facts, offers, slices, digests } = snapshot
   const { at, stands, countries: bound } = offers
-  const allowed = countryFlags(snapshot, countries)
-  let merged = 0
+  const allows = countryTest(snapshot, countries)
 
-  const isLeft = (offer: number) => allowed[bound[offer] as number] === 1
+  const isLeft = (offer: number) => allows(bound[offer] as number, meter)
 
   function narrows(entry: number): boolean {
     if (!facts.mixed[entry]) return false
@@ -110,20 +104,15 @@ export function createNarrowing(snapshot: Snapshot, countries: readonly string[]
   function factsOf(entry: number): NarrowedFacts | undefined {
     if (!narrows(entry)) return undefined
     const origin = originOf(entry)
+    meter?.did((at[entry + 1] as number) - (at[entry] as number))
     const found = known.get(origin)
     if (found) return found
-    merged += 1
+    meter?.did(MERGED_UNITS)
     const row = rowOf(entry)
     const made = row && factsIn(row)
     if (made) known.set(origin, made)
     return made
   }
 
-  function isDue(): boolean {
-    if (merged < PORTION) return false
-    merged = 0
-    return true
-  }
-
-  return { narrows, rowOf, factsOf, isDue }
+  return { narrows, rowOf, factsOf }
 }

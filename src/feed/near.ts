@@ -7,14 +7,18 @@ import { countriesMeant, isCountry } from '../adcp/country.js'
 import type { AdcpWarning } from '../adcp/error.js'
 import { didYouMean } from '../adcp/issue-words.js'
 import { nearest } from '../adcp/nearest.js'
-import { matchesDestination } from '../merge/deployments.js'
+import type { Destination } from '../adcp/signal.js'
+import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Selection } from './query.js'
 
 const NONE: readonly AdcpWarning[] = []
 const MOST_ASKED = 3
 const MOST_TOLD = 9
-const MOST_COMPARED = 3_000 // a comparison takes microseconds, and a feed may hold a hundred thousand domains
+const MOST_COMPARED = 1_000 // comparing takes five microseconds a word
+/** Upstreams may invent any number of names: whether one is among more than so many is not looked up for a hint. */
+const MOST_NAMES = 100_000
+const PLATFORM = 'platform:'
 const PLAIN = /^[\p{L}\p{N}][\p{L}\p{N} ._&'-]{0,39}$/u
 
 function warning(field: string, message: string, near: readonly string[], otherwise: string): AdcpWarning {
@@ -22,37 +26,63 @@ function warning(field: string, message: string, near: readonly string[], otherw
   return { code: 'REFERENCE_NOT_FOUND', severity: 'warning', message, field, suggestion }
 }
 
-function nearWords(asked: string, words: readonly string[]): string[] {
-  return nearest(asked, words.filter((word) => PLAIN.test(word)).slice(0, MOST_COMPARED))
+function* platformsOf(destinations: readonly string[]): Iterable<string> {
+  for (const key of destinations) {
+    if (key.startsWith(PLATFORM)) yield key.slice(PLATFORM.length).split('#', 1)[0] as string
+  }
+}
+
+function* both(one: readonly string[], other: readonly string[]): Iterable<string> {
+  yield* one
+  yield* other
+}
+
+/** Near names among the first that may be told. */
+function nearWords(asked: string, names: Iterable<string>): string[] {
+  const plain = new Set<string>()
+  let looked = 0
+  for (const name of names) {
+    looked += 1
+    if (plain.size >= MOST_COMPARED || looked > 2 * MOST_COMPARED) break
+    if (PLAIN.test(name)) plain.add(name)
+  }
+  return nearest(asked, plain)
+}
+
+function providerMisses({ facts }: Snapshot, asked: readonly unknown[]): AdcpWarning[] {
+  const { domains, providers } = facts
+  if (domains.length > MOST_NAMES || providers.length > MOST_NAMES) return []
+  return asked.slice(0, MOST_ASKED).flatMap((provider, at): AdcpWarning[] => {
+    const name = String(provider).trim().toLowerCase()
+    if (providers.includes(name) || domains.includes(name)) return []
+    const message = 'No signal of the feed has this provider.'
+    const otherwise = 'Take data_providers from rows of get_signals or from get_adcp_capabilities.'
+    const near = nearWords(name, both(domains, providers))
+    return [warning(`filters.data_providers[${at}]`, message, near, otherwise)]
+  })
+}
+
+function platformMisses({ deployments }: Snapshot, asked: readonly Destination[]): AdcpWarning[] {
+  const { destinations } = deployments
+  if (destinations.length > MOST_NAMES) return []
+  return asked.slice(0, MOST_ASKED).flatMap((destination, at): AdcpWarning[] => {
+    if (destination.type !== 'platform') return []
+    const { platform } = destination
+    const key = destinationKey({ type: 'platform', platform }) as string
+    if (destinations.some((deployed) => matchesDestination(deployed, key))) return []
+    const message = 'No signal of the feed has this platform.'
+    const otherwise = 'Take platforms from deployments of get_signals.'
+    const near = nearWords(platform, platformsOf(destinations))
+    return [warning(`destinations[${at}].platform`, message, near, otherwise)]
+  })
 }
 
 function missesOf(
   snapshot: Snapshot,
   { filters = {}, destinations = [], countries = [] }: Selection,
 ): AdcpWarning[] {
-  const { facts, deployments } = snapshot
-  const found: AdcpWarning[] = []
-  const asked = Array.isArray(filters.data_providers) ? filters.data_providers.slice(0, MOST_ASKED) : []
-  for (const [at, provider] of asked.entries()) {
-    const name = String(provider).trim().toLowerCase()
-    if (facts.providers.includes(name) || facts.domains.includes(name)) continue
-    const near = nearWords(name, [...facts.domains, ...facts.providers])
-    const message = 'No signal of the feed has this provider.'
-    const otherwise = 'Take data_providers from rows of get_signals or from get_adcp_capabilities.'
-    found.push(warning(`filters.data_providers[${at}]`, message, near, otherwise))
-  }
-  const platforms = deployments.destinations.flatMap((key) =>
-    key.startsWith('platform:') ? [key.slice('platform:'.length).split('#', 1)[0] as string] : [],
-  )
-  for (const [at, destination] of destinations.slice(0, MOST_ASKED).entries()) {
-    if (destination.type !== 'platform') continue
-    const { platform } = destination
-    if (deployments.destinations.some((key) => matchesDestination(key, `platform:${platform}`))) continue
-    const near = nearWords(platform, [...new Set(platforms)])
-    const message = 'No signal of the feed has this platform.'
-    const otherwise = 'Take platforms from deployments of get_signals.'
-    found.push(warning(`destinations[${at}].platform`, message, near, otherwise))
-  }
+  const asked = Array.isArray(filters.data_providers) ? filters.data_providers : []
+  const found = [...providerMisses(snapshot, asked), ...platformMisses(snapshot, destinations)]
   for (const [at, country] of countries.entries()) {
     if (isCountry(country)) continue
     const message = 'No country has this code.'

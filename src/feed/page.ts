@@ -5,7 +5,7 @@
  */
 import type { AdcpWarning } from '../adcp/error.js'
 import type { ActivationKey, Destination } from '../adcp/signal.js'
-import { destinationKey, matchesDestination, mergeDeployments } from '../merge/deployments.js'
+import { destinationKey, destinationMatcher, mergeDeployments } from '../merge/deployments.js'
 import type { Provenance } from '../merge/provenance.js'
 import { published } from '../merge/published.js'
 import type { Row } from '../merge/row.js'
@@ -13,7 +13,7 @@ import { handleAt, headBytes, rowAt, type Snapshot, standingListings } from '../
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
-import { destinationFlags } from './view.js'
+import { destinationTest } from './view.js'
 
 type PublishedRow = {
   signal_agent_segment_id: string
@@ -33,6 +33,8 @@ const encoder = new TextEncoder()
 const COMMA = encoder.encode(',')
 const END_OF_HEAD = encoder.encode('}')
 const END_OF_HEAD_AND_NEXT = encoder.encode('},')
+/** Rows of one page: a row may be as large as a stranger's limit allows, and one that is taken apart costs by the byte. */
+export const PAGE_BYTES = 2 * 1024 * 1024
 const PROJECTED = new Set(Object.keys(published))
 
 /** `fields` chooses among the optional descriptive fields; what identifies, activates and prices stays. */
@@ -43,24 +45,34 @@ function withoutUnasked(row: PublishedRow, fields: readonly string[]): void {
 }
 
 function onlyDestinations(row: PublishedRow, asked: readonly string[]): void {
-  const isAsked = (key: string) => asked.some((one) => matchesDestination(key, one))
+  const isAsked = destinationMatcher(asked)
   row.deployments = row.deployments.filter((one) => isAsked(destinationKey(one) ?? ''))
   for (const offer of row.ext.tributary.offers) offer.deployments = offer.deployments.filter(isAsked)
+}
+
+/** How many of these rows make a page: at least one, else no more than are worth `PAGE_BYTES`. */
+export function pageful({ rows: { length } }: Snapshot, entries: Uint32Array): number {
+  let bytes = 0
+  const end = entries.findIndex((entry) => {
+    bytes += length[entry] as number
+    return bytes > PAGE_BYTES
+  })
+  return end < 0 ? entries.length : Math.max(1, end)
 }
 
 /** The rows of one page as pieces to be written in order, commas included. */
 export function createPages(snapshot: Snapshot, shape: Shape) {
   const { criteria, fields, seesPrices, grants } = shape
-  const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
+  const isWanted = criteria.destinations && destinationTest(snapshot, criteria.destinations)
   const narrowing = createNarrowing(snapshot, criteria.countries)
   const { facts } = snapshot
   const { at, destination } = snapshot.deployments
   const { chunkOf, start, length } = snapshot.rows
 
   function deploysElsewhere(entry: number): boolean {
-    if (!wanted) return false
+    if (!isWanted) return false
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-      if (!wanted[destination[one] as number]) return true
+      if (!isWanted(destination[one] as number)) return true
     }
     return false
   }
@@ -134,10 +146,9 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   function partialCoverage(entries: Uint32Array): AdcpWarning[] {
     const asked = criteria.destinations
     if (!asked) return []
-    const lacking = [...entries].filter((entry) => {
-      const deployed = targetsOf(entry)
-      return !asked.every((one) => deployed.some((key) => matchesDestination(key, one)))
-    })
+    const lacking = [...entries].filter(
+      (entry) => !asked.every(destinationMatcher(targetsOf(entry))), // a match is one either way round
+    )
     const untold = lacking.filter(
       (entry) => narrowing.factsOf(entry)?.anywhere ?? facts.anywhere[entry] === 1,
     )

@@ -2,10 +2,31 @@
  * Work in portions. Most answers take microseconds; one that takes long stops now and then, so that whoever drives it can
  * let others be served in between.
  */
+export type Steps<T> = Generator<undefined, T>
+
 /** Signals looked at between two stops: about a millisecond. */
 export const PORTION = 8_192
 
-export type Steps<T> = Generator<undefined, T>
+/** How much was done since the last stop; the unit is a signal looked at. */
+export type Meter = {
+  did(units: number): void
+  /** After a portion: it is time to stop. Then a new portion begins. */
+  isDue(): boolean
+}
+
+export function createMeter(): Meter {
+  let done = 0
+  return {
+    did(units) {
+      done += units
+    },
+    isDue() {
+      if (done < PORTION) return false
+      done = 0
+      return true
+    },
+  }
+}
 
 /** Runs to the end at once. */
 export function drained<T>(steps: Steps<T>): T {

@@ -4,16 +4,17 @@
  * Prices that a reader may not see never decide which signals it gets, as the choice would tell them.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
-import { destinationMatcher, matchesDestination } from '../merge/deployments.js'
+import { destinationMatcher } from '../merge/deployments.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
-import { createDigest, digestText } from '../snapshot/digest.js'
+import { createDigest } from '../snapshot/digest.js'
 import { WORDS } from '../snapshot/keys.js'
-import { NO_PRICES, pushWords } from '../snapshot/row-words.js'
+import { NO_PRICES } from '../snapshot/row-words.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
-import { countryFlags, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
+import { countryTest, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { PORTION, type Steps } from './steps.js'
+import { createMeter, type Meter, PORTION, type Steps } from './steps.js'
+import { type WordTest, wordTest } from './word-test.js'
 
 export type View = {
   /** Entries, in key order. */
@@ -28,64 +29,62 @@ type Test = (entry: number) => boolean
 /** What depends on who sells the signal: asked of the columns, or of the row that countries have narrowed. */
 type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
-/** Numbers of the words that pass, as flags. */
-function flags(words: readonly string[], passes: (word: string) => boolean): Uint8Array {
-  return Uint8Array.from(words, (word) => (passes(word) ? 1 : 0))
-}
+const DEPLOYMENTS_A_UNIT = 8 // as many are looked at in the time of a signal
 
-/** One flag for each destination of the snapshot: whether it is one of the asked. */
-export function destinationFlags({ deployments }: Snapshot, asked: readonly string[]): Uint8Array {
-  return flags(deployments.destinations, destinationMatcher(asked))
+/** Whether a destination of the snapshot is one of the asked. */
+export function destinationTest({ deployments }: Snapshot, asked: readonly string[]): WordTest {
+  return wordTest(deployments.destinations, asked, () => destinationMatcher(asked))
 }
 
 /** The deployments of a narrowed row that are shown to whoever asked for destinations. */
 export function shownDeployments({ deployments }: NarrowedFacts, asked: readonly string[] | undefined) {
-  return asked
-    ? deployments.filter(({ key }) => asked.some((one) => matchesDestination(key, one)))
-    : deployments
+  if (!asked) return deployments
+  const isAsked = destinationMatcher(asked)
+  return deployments.filter(({ key }) => isAsked(key))
 }
 
-/** What is deployed on one of the destinations, or sold by an agent that says of none whether it serves it. */
-function anyDeployment(snapshot: Snapshot, asked: readonly string[]): OfferTest {
+/**
+ * What is deployed on one of the destinations (keys, merge/deployments.ts), or sold by an agent that says of none whether
+ * it serves it; whatever countries are asked for.
+ */
+export function anyDeployment(snapshot: Snapshot, asked: readonly string[], meter?: Meter): Test {
   const { at, destination } = snapshot.deployments
-  const wanted = destinationFlags(snapshot, asked)
-  const ofEntry = (entry: number) => {
+  const isWanted = destinationTest(snapshot, asked)
+  return (entry) => {
     if (snapshot.facts.anywhere[entry]) return true
-    for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-      if (wanted[destination[one] as number]) return true
+    const end = at[entry + 1] as number
+    meter?.did((end - (at[entry] as number)) / DEPLOYMENTS_A_UNIT)
+    for (let one = at[entry] as number; one < end; one += 1) {
+      if (isWanted(destination[one] as number, meter)) return true
     }
     return false
   }
-  return {
-    ofEntry,
-    ofNarrowed: (narrowed) => narrowed.anywhere || shownDeployments(narrowed, asked).length > 0,
-  }
 }
 
-function tests(snapshot: Snapshot, { types, providers, countries }: Criteria): Test[] {
+function tests(snapshot: Snapshot, { types, providers, countries }: Criteria, meter: Meter): Test[] {
   const { facts } = snapshot
   const found: Test[] = []
   if (types) {
-    const wanted = flags(SIGNAL_TYPES, (type) => types.includes(type))
-    found.push((entry) => wanted[facts.type[entry] as number] === 1)
+    const wanted = SIGNAL_TYPES.map((type) => types.includes(type))
+    found.push((entry) => wanted[facts.type[entry] as number] === true)
   }
   if (providers) {
     const asked = new Set(providers)
-    const byName = flags(facts.providers, (name) => asked.has(name))
-    const byDomain = flags(facts.domains, (domain) => asked.has(domain))
+    const among = (names: readonly string[]) => wordTest(names, providers, () => (name) => asked.has(name))
+    const [byName, byDomain] = [among(facts.providers), among(facts.domains)]
     found.push(
       (entry) =>
-        byName[facts.provider[entry] as number] === 1 || byDomain[facts.domain[entry] as number] === 1,
+        byName(facts.provider[entry] as number, meter) || byDomain(facts.domain[entry] as number, meter),
     )
   }
   if (countries) {
-    const allowed = countryFlags(snapshot, countries)
-    found.push((entry) => allowed[facts.countries[entry] as number] === 1)
+    const allows = countryTest(snapshot, countries)
+    found.push((entry) => allows(facts.countries[entry] as number, meter))
   }
   return found
 }
 
-function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean): OfferTest[] {
+function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean, meter: Meter): OfferTest[] {
   const { facts } = snapshot
   const { maxCpm, maxPercent, minCoverage, destinations } = criteria
   const found: OfferTest[] = []
@@ -122,18 +121,44 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean)
       (coverage) => coverage >= minCoverage,
     )
   }
-  if (destinations) found.push(anyDeployment(snapshot, destinations))
+  if (destinations) {
+    found.push({
+      ofEntry: anyDeployment(snapshot, destinations, meter),
+      ofNarrowed: (narrowed) => narrowed.anywhere || shownDeployments(narrowed, destinations).length > 0,
+    })
+  }
   return found
 }
 
-function* digestOf(column: Uint32Array, entries: Uint32Array): Steps<string> {
-  const words = createColumn(u32, Math.min(entries.length, PORTION) * WORDS)
+/** What words of columns hash to, one behind the other; of so many signals, as a guess. */
+function createWordDigest(signals: number) {
+  const gathered = new Uint32Array(Math.min(signals, PORTION) * WORDS)
   const digest = createDigest()
-  for (let first = 0; first < entries.length; first += PORTION) {
-    for (const entry of entries.subarray(first, first + PORTION)) pushWords(words, column, entry)
-    digest.update(words.finish())
-    words.clear()
-    yield
+  let length = 0
+  const hashGathered = () => {
+    digest.update(gathered.subarray(0, length))
+    length = 0
+  }
+  return {
+    push(column: ArrayLike<number>, at = 0): void {
+      for (let word = 0; word < WORDS; word += 1)
+        gathered[length + word] = column[at * WORDS + word] as number
+      length += WORDS
+      if (length === gathered.length) hashGathered()
+    },
+    text(): string {
+      hashGathered()
+      return digest.text()
+    },
+  }
+}
+
+function* digestOf(column: Uint32Array, entries: Uint32Array, meter: Meter): Steps<string> {
+  const digest = createWordDigest(entries.length)
+  for (const entry of entries) {
+    digest.push(column, entry)
+    meter.did(1)
+    if (meter.isDue()) yield
   }
   return digest.text()
 }
@@ -144,28 +169,31 @@ function* partDigests(
   entries: Uint32Array,
   criteria: Criteria,
   narrowing: Narrowing,
+  meter: Meter,
 ): Steps<Omit<View, 'entries'>> {
   const { digests, deployments } = snapshot
   const { at, destination, words } = deployments
-  const wanted = criteria.destinations && destinationFlags(snapshot, criteria.destinations)
-  const structure = createColumn(u32, entries.length * WORDS * 2)
-  const pricing = createColumn(u32, entries.length * WORDS)
-  for (const [order, entry] of entries.entries()) {
+  const isWanted = criteria.destinations && destinationTest(snapshot, criteria.destinations)
+  const structure = createWordDigest(entries.length)
+  const pricing = createWordDigest(entries.length)
+  for (const entry of entries) {
     const narrowed = narrowing.factsOf(entry)
-    if (order % PORTION === PORTION - 1 || narrowing.isDue()) yield
+    const end = at[entry + 1] as number
+    meter.did(1 + (end - (at[entry] as number)) / DEPLOYMENTS_A_UNIT)
+    if (meter.isDue()) yield
     if (narrowed) {
-      pushWords(structure, narrowed.core)
-      for (const one of shownDeployments(narrowed, criteria.destinations)) pushWords(structure, one.words)
-      pushWords(pricing, narrowed.pricing)
+      structure.push(narrowed.core)
+      for (const one of shownDeployments(narrowed, criteria.destinations)) structure.push(one.words)
+      pricing.push(narrowed.pricing)
       continue
     }
-    pushWords(structure, digests.core, entry)
-    for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-      if (!wanted || wanted[destination[one] as number]) pushWords(structure, words, one)
+    structure.push(digests.core, entry)
+    for (let one = at[entry] as number; one < end; one += 1) {
+      if (!isWanted || isWanted(destination[one] as number, meter)) structure.push(words, one)
     }
-    pushWords(pricing, digests.pricing, entry)
+    pricing.push(digests.pricing, entry)
   }
-  return { structure: digestText(structure.finish()), pricing: digestText(pricing.finish()) }
+  return { structure: structure.text(), pricing: pricing.text() }
 }
 
 /** What of a reader decides which signals it is shown. */
@@ -186,18 +214,19 @@ export function* viewOf(
   criteria: Criteria,
   { visibility, pricedOnly = false }: ViewReader,
 ): Steps<View> {
-  const all = tests(snapshot, criteria)
-  const offered = offerTests(snapshot, criteria, visibility === 'full')
+  const meter = createMeter()
+  const all = tests(snapshot, criteria, meter)
+  const offered = offerTests(snapshot, criteria, visibility === 'full', meter)
   if (pricedOnly) offered.push(hasPrice(snapshot))
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
-  const narrowing = createNarrowing(snapshot, criteria.countries)
+  const narrowing = createNarrowing(snapshot, criteria.countries, meter)
   const found = createColumn(u32, 0)
-  for (const [order, entry] of shown.entries()) {
-    if (order % PORTION === PORTION - 1) yield
+  for (const entry of shown) {
+    meter.did(1)
+    if (meter.isDue()) yield
     if (!all.every((passes) => passes(entry))) continue
     const narrowed = offered.length > 0 ? narrowing.factsOf(entry) : undefined
-    if (narrowing.isDue()) yield
     const passes = narrowed
       ? offered.every(({ ofNarrowed }) => ofNarrowed(narrowed))
       : offered.every(({ ofEntry }) => ofEntry(entry))
@@ -205,11 +234,11 @@ export function* viewOf(
   }
   const entries = found.finish()
   if (criteria.countries || criteria.destinations) {
-    return { entries, ...(yield* partDigests(snapshot, entries, criteria, narrowing)) }
+    return { entries, ...(yield* partDigests(snapshot, entries, criteria, narrowing, meter)) }
   }
   return {
     entries,
-    structure: yield* digestOf(digests.structure, entries),
-    pricing: yield* digestOf(digests.pricing, entries),
+    structure: yield* digestOf(digests.structure, entries, meter),
+    pricing: yield* digestOf(digests.pricing, entries, meter),
   }
 }

@@ -3,12 +3,11 @@ import type { Worker } from 'node:worker_threads'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { startThread } from '../threads/start-thread.js'
 import { createSearcher, type Searcher } from './search.js'
-import type { SearchIndex } from './search-index.js'
-import type { SearchBuild } from './search-worker.js'
+import type { SearchBuild, SearchBuilt } from './search-worker.js'
 import { compileSynonyms, type SynonymFile } from './synonyms.js'
 
-/** An index and the snapshot whose entries its rows are. */
-export type Searchable = { snapshot: Snapshot; searcher: Searcher }
+/** An index, the snapshot whose entries its rows are, and the platforms that a question may name. */
+export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: readonly string[] }
 
 const HEAP_MB = 4_096 // words of a million signals while they are gathered
 
@@ -22,7 +21,7 @@ export function createSearchHost(file: SynonymFile) {
   let indexed = 0
   const waiting: (() => void)[] = []
 
-  function build({ count, rows }: Snapshot): Promise<SearchIndex> {
+  function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
     const thread =
       worker ??
       startThread(new URL('./search-worker.js', import.meta.url), {
@@ -33,11 +32,11 @@ export function createSearchHost(file: SynonymFile) {
       const onExit = () => reject(new Error('the search worker ended'))
       thread.once('exit', onExit)
       thread.once('error', reject)
-      thread.once('message', (index: SearchIndex) => {
+      thread.once('message', (built: SearchBuilt) => {
         thread.unref() // an idle thread keeps no process alive
         thread.off('exit', onExit)
         thread.off('error', reject)
-        resolve(index)
+        resolve(built)
       })
       thread.ref()
       thread.postMessage({ synonyms: file, snapshot: { count, rows } } satisfies SearchBuild)
@@ -54,7 +53,8 @@ export function createSearchHost(file: SynonymFile) {
       next = undefined
       try {
         if (snapshot.id !== current?.snapshot.id) {
-          current = { snapshot, searcher: createSearcher(await build(snapshot), synonyms) }
+          const { index, platforms } = await build(snapshot)
+          current = { snapshot, searcher: createSearcher(index, synonyms), platforms }
         }
         indexed = number
         failure = undefined

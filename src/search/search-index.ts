@@ -16,7 +16,7 @@ export type SearchableRow = {
   tags?: readonly string[]
   taxonomy?: { values: readonly object[] }
   segmentation_criteria?: string
-  deployments?: readonly { is_live: boolean }[]
+  deployments?: readonly { is_live: boolean; platform?: string }[]
   coverage_percentage?: number
   countries?: readonly string[]
 }

@@ -4,10 +4,16 @@
  */
 import { parentPort } from 'node:worker_threads'
 import type { Rows, Snapshot } from '../snapshot/snapshot.js'
+import { createPlatformTally } from './platforms.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'
 import { compileSynonyms, type SynonymFile } from './synonyms.js'
 
 export type SearchBuild = { synonyms: SynonymFile; snapshot: Pick<Snapshot, 'count' | 'rows'> }
+export type SearchBuilt = {
+  index: SearchIndex
+  /** Ids of the platforms that a question may name. */
+  platforms: readonly string[]
+}
 
 const decoder = new TextDecoder()
 
@@ -18,13 +24,19 @@ function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): Searcha
 }
 
 /** Row `i` of the index is entry `i` of the snapshot; what the feed withholds has no words. */
-export function indexSnapshot({ synonyms, snapshot }: SearchBuild): SearchIndex {
+function indexSnapshot({ synonyms, snapshot }: SearchBuild): SearchBuilt {
   const builder = createSearchIndexBuilder(compileSynonyms(synonyms))
+  const platforms = createPlatformTally()
   for (let entry = 0; entry < snapshot.count; entry += 1) {
-    if (snapshot.rows.length[entry] === 0) builder.skip()
-    else builder.add(rowOf(snapshot.rows, entry))
+    if (snapshot.rows.length[entry] === 0) {
+      builder.skip()
+      continue
+    }
+    const row = rowOf(snapshot.rows, entry)
+    builder.add(row)
+    platforms.add(row)
   }
-  return builder.finish()
+  return { index: builder.finish(), platforms: platforms.commonest() }
 }
 
 parentPort?.on('message', (build: SearchBuild) => parentPort?.postMessage(indexSnapshot(build)))

@@ -1,7 +1,8 @@
 /**
  * The digest of the whole feed, kept current in the number of changes: signals fall into buckets by the first bits of
  * their key, each bucket has a digest, the root is the digest of those (docs/decisions.md#snapshots-and-versions,
- * "content-addressed"). Withheld signals take no part: what nobody sees moves no version.
+ * "content-addressed"). Withheld signals move no version, as nobody sees them; but they are entries, and where two
+ * snapshots have one id, an entry of the one must be the same signal in the other.
  */
 import { hash } from 'node:crypto'
 import { u8 } from './columns.js'
@@ -40,15 +41,20 @@ function gathered(column: Uint32Array, entries: readonly number[]): Uint32Array 
 }
 
 /**
- * The activation keys of the entries: private, so they move no public token, but they are part of what a snapshot is.
+ * What nobody sees and a snapshot yet consists of: the activation keys of what is shown, and the keys of what is withheld.
  */
-function secrets({ deployments }: Hashed, entries: readonly number[]): Uint32Array {
-  const words: number[] = []
-  for (const entry of entries) {
+function unseen(
+  { deployments, keys }: Hashed,
+  shown: readonly number[],
+  withheld: readonly number[],
+): Uint32Array {
+  const words: number[] = withheld.length > 0 ? [withheld.length] : []
+  for (const entry of shown) {
     for (let one = deployments.at[entry] as number; one < (deployments.at[entry + 1] as number); one += 1) {
       words.push(deployments.key[one * 2] as number, deployments.key[one * 2 + 1] as number)
     }
   }
+  for (const entry of withheld) words.push(...keys.subarray(entry * WORDS, (entry + 1) * WORDS))
   return Uint32Array.from(words)
 }
 
@@ -73,23 +79,25 @@ export function hashTree(
   const tree = {
     structure: copied(before?.structure),
     pricing: copied(before?.pricing),
-    keys: copied(before?.keys),
+    unseen: copied(before?.unseen),
   }
   const { count, keys, rows } = snapshot
   for (const bucket of before ? touched : everyBucket(snapshot)) {
-    const entries: number[] = []
+    const shown: number[] = []
+    const withheld: number[] = []
     for (
       let entry = firstIn(bucket, keys, count);
       entry < count && bucketOf(keys, entry) === bucket;
       entry += 1
     ) {
-      if (rows.length[entry] !== 0) entries.push(entry)
+      if (rows.length[entry] === 0) withheld.push(entry)
+      else shown.push(entry)
     }
-    put(tree.structure, bucket, gathered(snapshot.digests.structure, entries))
-    put(tree.pricing, bucket, gathered(snapshot.digests.pricing, entries))
-    put(tree.keys, bucket, secrets(snapshot, entries))
+    put(tree.structure, bucket, gathered(snapshot.digests.structure, shown))
+    put(tree.pricing, bucket, gathered(snapshot.digests.pricing, shown))
+    put(tree.unseen, bucket, unseen(snapshot, shown, withheld))
   }
   const structure = digestText(tree.structure)
   const pricing = digestText(tree.pricing)
-  return { tree, structure, pricing, id: digestText(`${structure} ${pricing} ${digestText(tree.keys)}`) }
+  return { tree, structure, pricing, id: digestText(`${structure} ${pricing} ${digestText(tree.unseen)}`) }
 }

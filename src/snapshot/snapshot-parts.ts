@@ -39,7 +39,7 @@ export function snapshotParts(snapshot: Snapshot, maker: string): Uint8Array[] {
     ...[facts.coverage, facts.cpm, facts.percent, facts.currency],
     ...[deployments.at, deployments.destination, deployments.words, deployments.key],
     ...[offers.at, offers.slice, offers.row, offers.stands, offers.countries],
-    ...[digests.structure, digests.core, digests.pricing, tree.structure, tree.pricing, tree.keys],
+    ...[digests.structure, digests.core, digests.pricing, tree.structure, tree.pricing, tree.unseen],
     ...snapshot.slices.flatMap(({ slice, keys }) => [slice.digests, keys]),
   ]
   return [Buffer.from(JSON.stringify(header)), ...columns.map(bytesOf), ...rows.chunks]
@@ -89,7 +89,7 @@ export function snapshotFrom(parts: readonly Uint8Array[], maker: string): Snaps
   const deployments = { at: u32(), destination: u32(), words: u32(), key: u32(), destinations }
   const offers = { at: u32(), slice: u16(), row: u32(), stands: u8(), countries: u32() }
   const digests = { structure: u32(), core: u32(), pricing: u32() }
-  const tree = { structure: u8(), pricing: u8(), keys: u8() }
+  const tree = { structure: u8(), pricing: u8(), unseen: u8() }
   const slices = header.slices.map((slice) => remembered(slice, u64(), u32()))
   return {
     ...{ id, count, keys, shown, structure, pricing, deployments, offers, digests, tree, slices },

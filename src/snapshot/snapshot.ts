@@ -89,7 +89,7 @@ export type Digests = {
 export type HashTree = {
   readonly structure: Uint8Array
   readonly pricing: Uint8Array
-  readonly keys: Uint8Array
+  readonly unseen: Uint8Array
 }
 
 export type Snapshot = {

@@ -33,7 +33,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
   const file = await readSynonyms('config/synonyms.yaml')
   const search = createSearchHost(file)
   const synonyms = compileSynonyms(file)
-  const ranking = createRanking({ feed, local: createLocal({ search, synonyms }), synonyms })
+  const ranking = createRanking({ local: createLocal({ search, synonyms }), synonyms })
   t.teardown(search.close)
   await search.publish(snapshot)
 

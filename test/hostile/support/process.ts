@@ -9,9 +9,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type Hostile, OTHER, VICTIM } from './corpus.js'
+import type { Stop } from './loop-watch.js'
 import { GOOD_IDS } from './stranger.js'
 
 const MAIN = resolve(dirname(fileURLToPath(import.meta.url)), '../../../src/main.js')
+const WATCH = new URL('./loop-watch.js', import.meta.url).href
 const OPERATOR = 'operator-of-the-hostile-world'
 
 export const secretOf = (name: string, kind: 'token' | 'url' | 'registry') =>
@@ -61,17 +63,18 @@ async function filesIn(folder: string): Promise<string[]> {
   return found.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name))
 }
 
-export async function startAmong(origin: string, corpus: readonly Hostile[]) {
+/** `onStop`: told of each long stop of its serving thread, with what it was doing. */
+export async function startAmong(origin: string, corpus: readonly Hostile[], onStop?: (stop: Stop) => void) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-hostile-'))
   const file = join(folder, 'tributary.json')
   await writeFile(file, JSON.stringify(configuration(origin, corpus, folder)))
-  const child: ChildProcess = spawn(process.execPath, [
-    '--max-old-space-size=1024',
-    MAIN,
-    'serve',
-    '--config',
-    file,
-  ])
+  const watch = onStop ? [`--import=${WATCH}`] : []
+  const child: ChildProcess = spawn(
+    process.execPath,
+    ['--max-old-space-size=1024', ...watch, MAIN, 'serve', '--config', file],
+    { stdio: ['ignore', 'pipe', 'pipe', ...(onStop ? (['ipc'] as const) : [])] },
+  )
+  child.on('message', (stop) => onStop?.(stop as Stop))
   let printed = ''
   const hear = (chunk: Buffer) => {
     printed += chunk.toString()

@@ -1,0 +1,62 @@
+import { test } from 'tap'
+import { inventoryOf } from '../../src/feed/inventory.js'
+import type { Selection } from '../../src/feed/query.js'
+import { ask, emptyFeed, publish } from './feed-of.js'
+import { rowsOf, walk } from './reader.js'
+import { anonymous, buyer, judgeThat, listing, sliceOf } from './world.js'
+
+const MANY = 6_000
+const LETTERS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+const country = (at: number) => `${LETTERS[at % 26]}${LETTERS[Math.floor(at / 26) % 26]}`
+
+/** Every row names a platform, a provider and a set of countries of its own. */
+const inventing = sliceOf(
+  'north',
+  Array.from({ length: MANY }, (_, at) =>
+    listing(`s${at}`, {
+      data_provider: `Provider ${at}`,
+      deployments: [{ type: 'platform', platform: `platform-${at}`, is_live: false }],
+      countries: [country(at), country(300 + Math.floor(at / 676))],
+    }),
+  ),
+)
+
+test('words that upstreams invent are looked at in portions', (t) => {
+  const feed = emptyFeed()
+  publish(feed, [inventing], { judge: judgeThat() })
+  const asked: Selection[] = [
+    { destinations: [{ type: 'platform', platform: 'platform-7' }] },
+    { countries: ['QQ'] },
+    { filters: { data_providers: ['provider 7'] } },
+  ]
+  for (const query of asked) {
+    const work = feed.preparing(query, buyer, 0)
+    const portions = work ? [...work].length : 0
+    t.ok(portions >= 3, `${JSON.stringify(query)}: others are answered ${portions} times meanwhile`)
+    t.equal(feed.preparing(query, buyer, 0), undefined, 'once')
+  }
+  t.equal(ask(feed, asked[0] ?? {}).count, 1)
+  t.equal(ask(feed, asked[2] ?? {}).count, 1)
+  t.end()
+})
+
+test('what nobody has is answered with what is near, whatever was invented', (t) => {
+  const feed = emptyFeed()
+  publish(feed, [inventing], { judge: judgeThat() })
+  const { warnings } = ask(feed, { filters: { data_providers: ['provider 5999 x'] } }, anonymous)
+  t.match(warnings, [{ code: 'REFERENCE_NOT_FOUND', field: 'filters.data_providers[0]' }])
+  t.same(inventoryOf(publish(feed, [inventing], { judge: judgeThat() })).providerDomains, [
+    'provider.example',
+  ])
+  t.end()
+})
+
+test('a page of rows as large as a stranger may send ends before its size is reached, and the walk does not', (t) => {
+  const feed = emptyFeed()
+  const large = Array.from({ length: 40 }, (_, at) => listing(`s${at}`, { description: 'x'.repeat(100_000) }))
+  publish(feed, [sliceOf('north', large)], { judge: judgeThat() })
+  const pages = walk(feed, { maxResults: 40, fields: ['description'] }, buyer)
+  t.ok((pages[0]?.count ?? 0) < 40, `${pages[0]?.count} of 40 rows on the first page`)
+  t.equal(pages.flatMap(rowsOf).length, 40)
+  t.end()
+})
