@@ -5,14 +5,8 @@
  */
 import { hash } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import {
-  type Agent,
-  DEAL,
-  lacks,
-  ownRow,
-  type Settings,
-  startScripted,
-} from '../test/composition/support/scripted.js'
+import { DEAL, lacks, type Settings, startScripted } from '../test/composition/support/scripted.js'
+import { type Agent, ownRow } from '../test/composition/support/scripted-agents.js'
 import type { Answer } from '../test/support/federation.js'
 
 const EVENTS = Number(process.argv[2] ?? 200)

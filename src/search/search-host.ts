@@ -21,12 +21,19 @@ export function createSearchHost(file: SynonymFile) {
   let indexed = 0
   const waiting: (() => void)[] = []
 
+  /** One that dies, at work or idle, is replaced by the next build. */
+  function start(): Worker {
+    const thread = startThread(new URL('./search-worker.js', import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+    })
+    const lost = () => {
+      if (worker === thread) worker = undefined
+    }
+    return thread.on('error', lost).on('exit', lost)
+  }
+
   function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
-    const thread =
-      worker ??
-      startThread(new URL('./search-worker.js', import.meta.url), {
-        resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
-      })
+    const thread = worker ?? start()
     worker = thread
     return new Promise((resolve, reject) => {
       const onExit = () => reject(new Error('the search worker ended'))
@@ -59,7 +66,6 @@ export function createSearchHost(file: SynonymFile) {
         indexed = number
         failure = undefined
       } catch (error) {
-        worker = undefined // a thread that died is replaced with the next snapshot
         failure = error
       }
       for (const proceed of waiting.splice(0)) proceed()

@@ -80,29 +80,35 @@ function createBook() {
 
 export function createBuilderHost() {
   type Desk = { worker: Worker; book: ReturnType<typeof createBook> }
-  const open = (): Desk => ({
-    worker: startThread(new URL('./build-worker.js', import.meta.url)),
-    book: createBook(),
-  })
   let desk: Desk | undefined = open() // loads its code while slices are read back
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
 
-  /** The worker's next message; rejects when it dies first, and the next build starts another. */
-  function reply(from: Desk): Promise<BuildReply> {
+  /** A worker that dies, at work or idle, is replaced by the next build. */
+  function open(): Desk {
+    const opened: Desk = {
+      worker: startThread(new URL('./build-worker.js', import.meta.url)),
+      book: createBook(),
+    }
+    const lost = () => {
+      if (desk === opened) desk = undefined
+    }
+    opened.worker.on('error', lost).on('exit', lost)
+    return opened
+  }
+
+  /** The worker's next message; rejects when it dies first. */
+  function reply({ worker }: Desk): Promise<BuildReply> {
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
-        from.worker.off('message', onMessage).off('error', onError).off('exit', onExit)
+        worker.off('message', onMessage).off('error', onError).off('exit', onExit)
         act()
       }
-      const lost = (error: Error) => {
-        if (desk === from) desk = undefined
-        settle(() => reject(error))
-      }
       const onMessage = (message: BuildReply) => settle(() => resolve(message))
-      const onError = (error: Error) => lost(error)
-      const onExit = (code: number) => lost(new Error(`the build worker ended with code ${code}`))
-      from.worker.on('message', onMessage).on('error', onError).on('exit', onExit)
+      const onError = (error: Error) => settle(() => reject(error))
+      const onExit = (code: number) =>
+        settle(() => reject(new Error(`the build worker ended with code ${code}`)))
+      worker.on('message', onMessage).on('error', onError).on('exit', onExit)
     })
   }
 

@@ -1,5 +1,6 @@
 import { test } from 'tap'
-import { type Agent, DEAL, lacks, ownRow, startScripted, until } from './support/scripted.js'
+import { DEAL, lacks, startScripted, until } from './support/scripted.js'
+import { type Agent, ownRow } from './support/scripted-agents.js'
 
 const rows = (agent: Agent, cpm: number) => Array.from({ length: 30 }, (_, at) => ownRow(agent.url, at, cpm))
 

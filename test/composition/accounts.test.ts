@@ -1,17 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import {
-  type Agent,
-  DEAL,
-  lacks,
-  ownRow,
-  providerRow,
-  type Row,
-  shiftableClock,
-  startScripted,
-  total,
-  until,
-} from './support/scripted.js'
+import { DEAL, lacks, startScripted, total, until } from './support/scripted.js'
+import { type Agent, ownRow, providerRow, type Row } from './support/scripted-agents.js'
+import { shiftableClock } from './support/shiftable-clock.js'
 
 const rows = (agent: Agent, cpm: number, count = 5): Row[] =>
   Array.from({ length: count }, (_, at) => ownRow(agent.url, at, cpm))

@@ -1,14 +1,10 @@
 import { test } from 'tap'
-import {
-  type Agent,
-  lacks,
-  ownRow,
-  type Scripted,
-  shiftableClock,
-  startScripted,
-  total,
-  until,
-} from './support/scripted.js'
+import { lacks, type Scripted, startScripted, total, until } from './support/scripted.js'
+import { type Agent, ownRow } from './support/scripted-agents.js'
+import { shiftableClock } from './support/shiftable-clock.js'
+import { watchThreads } from './support/threads.js'
+
+const threads = watchThreads()
 
 const rowsOf = (agent: Agent, count: number, cpm = 2) =>
   Array.from({ length: count }, (_, at) => ownRow(agent.url, at, cpm))
@@ -35,16 +31,20 @@ test('what is read while the first snapshot is built is in the feed', async (t) 
     agent.offer(rowsOf(agent, 50))
     agent.behave('hangs')
   }
+  const sent = threads.holdNext('build-worker')
   await world.start({ statics: asStatics(world.agents), pace: { refreshMs: 3_600_000 } }, false)
   await until(
     async () => world.agents,
     (all) => all.every((agent) => agent.calls() > 0),
   )
-  shift(5_000) // it opens without them, and they answer one by one while it does
-  for (const agent of world.agents) {
-    agent.behave('answers')
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
+  shift(5_000) // it opens without them
+  const build = await sent
+  for (const agent of world.agents) agent.behave('answers')
+  await until(
+    async () => world.federation().statuses(),
+    (all) => all.every(({ state }) => state === 'fresh'),
+  )
+  build()
   await world.federation().ready
   const whole = await until(world.page, (answer) => total(answer) === 400)
   t.equal(lacks(whole), '')

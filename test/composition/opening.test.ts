@@ -1,14 +1,7 @@
 import { test } from 'tap'
-import {
-  type Agent,
-  lacks,
-  ownRow,
-  providerRow,
-  shiftableClock,
-  startScripted,
-  total,
-  until,
-} from './support/scripted.js'
+import { lacks, startScripted, total, until } from './support/scripted.js'
+import { type Agent, ownRow, providerRow } from './support/scripted-agents.js'
+import { shiftableClock } from './support/shiftable-clock.js'
 
 const names = (agents: readonly Agent[]) => agents.map((agent) => ({ id: agent.name, agent }))
 
@@ -21,7 +14,7 @@ test('a feed that opens with less than there is says what it waits for', async (
   quick.offer([...own, ...provided])
   slow.offer([ownRow(slow.url, 0, 2)])
   slow.behave('hangs')
-  world.providers.hold('alpha.example')
+  world.providers.behave('alpha.example', 'hangs')
   await world.start({ statics: names(world.agents), pace: { timeoutMs: 20_000 } }, false)
   await until(
     async () => world.federation().statuses(),
@@ -38,7 +31,7 @@ test('a feed that opens with less than there is says what it waits for', async (
   )
   t.match(lacks(first), /a1 has not been read yet; its signals are missing/)
 
-  world.providers.release('alpha.example')
+  world.providers.behave('alpha.example', 'serves')
   const more = await until(world.page, (answer) => total(answer) === 25)
   t.notMatch(lacks(more), /alpha/)
   slow.behave('answers')
@@ -69,13 +62,13 @@ test('rows that wait for the file of a new provider are named, in answers to bri
   agent.offer(own)
   await world.start({ statics: names(world.agents) })
   t.equal(lacks(await world.page()), '')
-  world.providers.hold('alpha.example')
+  world.providers.behave('alpha.example', 'hangs')
   agent.offer([...own, providerRow('alpha.example', 1, 2)])
   const waiting = await until(world.page, (answer) => lacks(answer) !== '')
   t.match(lacks(waiting), /alpha\.example/)
   t.equal(total(waiting), 12)
   const question = { signal_spec: 'somebody who did something' }
   t.match(lacks(await world.call('get_signals', question)), /alpha\.example/)
-  world.providers.release('alpha.example')
+  world.providers.behave('alpha.example', 'serves')
   await until(world.page, (answer) => total(answer) === 13 && lacks(answer) === '')
 })
