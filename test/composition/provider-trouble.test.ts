@@ -20,7 +20,6 @@ test('a provider that answers 403, an error or a page in the place of its file l
     await until(
       async () => shift(MINUTE_MS / 4),
       () => world.providers.asked(PROVIDER) >= asked + 2,
-      30_000,
     )
   }
 
@@ -34,5 +33,5 @@ test('a provider that answers 403, an error or a page in the place of its file l
   }
   world.providers.behave(PROVIDER, 'gone')
   await lookedAtTwice()
-  await until(world.page, (answer) => total(answer) === 0, 30_000)
+  await until(world.page, (answer) => total(answer) === 0)
 })

@@ -37,7 +37,7 @@ test('a build that failed is tried again although nothing else moves', async (t)
   await sent
   t.equal(total(await world.page()), 5, 'the last feed stays')
   await threads.end('build-worker')
-  const whole = await until(world.page, (answer) => total(answer) === 7, 30_000)
+  const whole = await until(world.page, (answer) => total(answer) === 7)
   t.equal(lacks(whole), '')
   const told = world.lines.filter(({ msg }) => String(msg).includes('a snapshot could not be built'))
   t.equal(told.length, 1)
@@ -70,14 +70,12 @@ test('threads that die while nobody needs them are replaced', async (t) => {
   await until(
     () => found(world, 'somebody'),
     (names) => names.length > 0,
-    30_000,
   )
   await Promise.all([threads.end('build-worker'), threads.end('search-worker')])
   agent.offer(rows(agent, 6, 'Gardeners'))
-  await until(world.page, (answer) => total(answer) === 6, 30_000)
+  await until(world.page, (answer) => total(answer) === 6)
   await until(
     () => found(world, 'gardeners'),
     (names) => names.some((name) => String(name).startsWith('Gardeners')),
-    30_000,
   )
 })

@@ -64,7 +64,7 @@ async function scripted(t: Test, initial: readonly Row[]) {
 }
 
 async function eventually(world: World, holds: (answer: Answer) => boolean): Promise<Answer> {
-  for (const end = Date.now() + 15_000; ; ) {
+  for (const end = Date.now() + 60_000; ; ) {
     const answer = await world.wholesale()
     if (holds(answer)) return answer
     if (Date.now() > end) throw new Error(`never happened; the last answer: ${JSON.stringify(answer)}`)

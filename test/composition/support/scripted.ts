@@ -158,7 +158,11 @@ export type Scripted = Awaited<ReturnType<typeof startScripted>>
 export const DEAL = { account: { account_id: 'deal' } }
 
 /** Reads until it holds; throws with what was read last. */
-export async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean, ms = 8_000): Promise<T> {
+export async function until<T>(
+  read: () => Promise<T>,
+  holds: (value: T) => boolean,
+  ms = 30_000,
+): Promise<T> {
   const end = Date.now() + ms
   for (;;) {
     const value = await read()
@@ -178,7 +182,7 @@ export function passing<T>(
     shift(40)
     return read()
   }
-  return until(next, holds, 30_000)
+  return until(next, holds)
 }
 
 /** Starts, moving time on so that nobody waits for who hangs or fails. */
