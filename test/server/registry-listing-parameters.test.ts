@@ -18,6 +18,12 @@ const RECORDS = [
     description: 'the same url, spelled otherwise',
   }),
   agent('wizardry', 'newtype'),
+  agent('unknown', 'again', { url: 'https://signals.example/mcp' }),
+  agent('unknown', 'brand again', { url: 'https://brand.example/mcp' }),
+  agent('creative', 'maker', {
+    capabilities: { creative_capabilities: { can_generate: true, can_preview: true } },
+  }),
+  agent('creative', 'shower', { capabilities: { tools: [{ name: 'preview_creative' }] } }),
   measuring('alpha', [accredited('attention_100%', 'MRC'), accredited('reach', 'JICWEBS')]),
   measuring('beta', [accredited('attention_units', 'JICWEBS')], { compliance: { verified: true } }),
   measuring('gamma', [accredited('Reach', 'MRC')], { compliance: { verified: true } }),
@@ -43,7 +49,8 @@ test('the registry listing', async (t) => {
   }
 
   await t.test('type: one of the closed list; without it, every type', async (t) => {
-    for (const type of TYPES.filter((type) => type !== 'unknown' && type !== 'sales')) {
+    const several = ['unknown', 'sales', 'creative']
+    for (const type of TYPES.filter((type) => !several.includes(type))) {
       t.same(await names(`type=${type}`), [type], type)
     }
     t.same(await names('type=sales'), ['both', 'sales'], 'one canonical url is one agent of a type')
@@ -51,13 +58,11 @@ test('the registry listing', async (t) => {
     t.same(await names('type=measurement'), ['alpha', 'beta', 'delta', 'gamma'])
     t.same(await names('type=signals'), ['own'], 'signals agents are our upstreams')
     const all = await list('')
-    t.equal(all.count, 14)
+    t.equal(all.count, 16)
     t.equal(all.agents.length, all.count)
-    const refused = await problem('type=wizardry')
-    t.match(refused, { parameter: 'type', error: /^Invalid type: expected brand, rights/ })
-    t.equal(refused.valid_values?.length, 9)
+    t.same(await list('type=wizardry'), { agents: [], count: 0 }, 'a word that is no type lists nobody')
+    t.equal((await list('type=')).count, all.count, 'an empty value says nothing')
     t.match(await problem('type=sales&type=brand'), { parameter: 'type', error: /more than once/ })
-    t.match(await problem('type='), { parameter: 'type' })
     t.equal((await get('limit=1&offset=2')).status, 200, 'parameters of nobody are ignored')
   })
 
@@ -79,12 +84,13 @@ test('the registry listing', async (t) => {
     for (const [flag, added] of Object.entries(parts)) {
       t.same(await shown(`${flag}=true`), added, flag)
       for (const value of ['false', '1', 'TRUE', '']) {
-        t.match(await problem(`${flag}=${value}`), { parameter: flag, valid_values: ['true'] })
+        t.same(await shown(`${flag}=${value}`), [], `${flag}=${value} is as if it were absent`)
       }
     }
     t.same(await shown('health=true&compliance=true'), ['compliance', 'health', 'stats'])
     const [own] = (await list('type=signals&health=true')).agents
-    t.match(own, { health: { online: false, error: 'it cannot be reached' }, stats: {} }, 'measured by us')
+    const dead = { health: { online: false, error: 'it cannot be reached' }, stats: {}, protocol: 'mcp' }
+    t.match(own, dead, 'measured by us; nobody knows what it speaks')
   })
 
   await t.test('metric_id: exact, OR within, implies measurement', async (t) => {
@@ -93,7 +99,7 @@ test('the registry listing', async (t) => {
     t.same(await names('metric_id=rea'), [])
     t.same(await names('metric_id=reach&type=measurement'), ['alpha'])
     t.same(await names('metric_id=reach&type=sales'), [], 'no agent is of two types')
-    t.match(await problem('metric_id='), { parameter: 'metric_id' })
+    t.equal((await list('metric_id=')).count, (await list('')).count, 'an empty value says nothing')
     const [first] = (await list('metric_id=reach')).agents
     t.notOk(first?.capabilities, 'what was fetched for the filter is not shown')
     t.match((await list('metric_id=reach&capabilities=true')).agents[0], {
@@ -145,7 +151,29 @@ test('the registry listing', async (t) => {
     t.match(await problem('verification_mode=spec&verification_mode=SPEC'), {
       parameter: 'verification_mode',
     })
-    t.match(await problem('verified=yes'), { parameter: 'verified', valid_values: ['true'] })
+    const { count } = await list('')
+    for (const nothing of ['verified=yes', 'verified=false', 'verified=', 'verification_mode=']) {
+      t.equal((await list(nothing)).count, count, nothing)
+    }
+  })
+
+  await t.test('creative_operation: what an agent can do with creatives', async (t) => {
+    t.same(await names('creative_operation=build'), ['maker'])
+    t.same(await names('creative_operation=preview'), ['maker', 'shower'])
+    t.same(await names('creative_operation=preview&type=sales'), [])
+    t.equal((await list('creative_operation=')).count, (await list('')).count)
+    t.match(await problem('creative_operation=paint'), {
+      parameter: 'creative_operation',
+      valid_values: ['build', 'preview', 'validate'],
+    })
+    const [first] = (await list('creative_operation=build')).agents
+    t.notOk(first?.capabilities, 'what was fetched for the filter is not shown')
+  })
+
+  await t.test('an agent is listed once a type, and never as unknown beside a type', async (t) => {
+    const urls = (await list('')).agents.flatMap(({ url, type }) => (type === 'unknown' ? [url] : []))
+    t.notOk(urls.includes('https://signals.example/mcp'), 'an upstream of ours')
+    t.notOk(urls.includes('https://brand.example/mcp'), 'whom a registry lists with its type')
   })
 
   await t.test('conditional: the same listing is not sent twice', async (t) => {

@@ -1,7 +1,7 @@
 /**
- * The query of the registry listing (specification, "Registry listing"): every parameter with its rule. A parameter
- * we do not know is ignored, as the real registry does with paging (docs/protocol.md#registry); a bad value is a 400
- * that says what is allowed.
+ * The query of the registry listing (specification, "Registry listing"): every parameter with its rule. The specification says
+ * nothing of values beside the listed ones: there we are as liberal as the public registry (docs/protocol.md#registry), so that
+ * a client of that one is a client of this one.
  */
 export const AGENT_TYPES = [
   'brand',
@@ -19,16 +19,20 @@ export type AgentType = (typeof AGENT_TYPES)[number]
 export const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
 export type Flag = (typeof FLAGS)[number]
 
-const TRUE = ['true'] as const
 const AXES = ['spec', 'live'] as const
 export type Axis = (typeof AXES)[number]
+
+const OPERATIONS = ['build', 'preview', 'validate'] as const
+/** What an agent can do with a creative. */
+export type Operation = (typeof OPERATIONS)[number]
 
 const MAX_Q = 64
 const MAX_VALUES = 50 // of one repeated parameter
 const MAX_VALUE = 200
 
 export type ListingQuery = {
-  type?: AgentType
+  /** At most one; none for a word that is no type. Undefined: every type. */
+  types?: readonly AgentType[]
   flags: ReadonlySet<Flag>
   /** OR within each list; the parameters are AND'd. */
   metricIds: readonly string[]
@@ -37,6 +41,7 @@ export type ListingQuery = {
   /** All of them must be covered. */
   axes: readonly Axis[]
   verified: boolean
+  operation?: Operation
 }
 
 export type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
@@ -58,29 +63,26 @@ function createReader(params: URLSearchParams) {
     return value
   }
 
-  function words<W extends string>(name: string, values: readonly string[], allowed: readonly W[]): W[] {
-    const known = allowed.filter((word) => values.includes(word))
-    if (known.length < new Set(values).size) note(name, `expected ${allowed.join(', ')}`, allowed)
-    return known
-  }
+  const given = (name: string) => params.getAll(name).filter((value) => value !== '')
 
   return {
     problems,
-    /** A word of a closed list. */
-    word<W extends string>(name: string, allowed: readonly W[]): W | undefined {
-      const value = one(name)
-      return value === undefined ? undefined : words(name, [value], allowed)[0]
+    one,
+    /** Only the literal `true` counts; every other value is as if the parameter were absent. */
+    flag: (name: string) => params.getAll(name).includes('true'),
+    /** Words of a closed list; the parameter may be repeated, and an empty value says nothing. */
+    words<W extends string>(name: string, allowed: readonly W[]): W[] {
+      const values = given(name)
+      const known = allowed.filter((word) => values.includes(word))
+      if (known.length < new Set(values).size) note(name, `expected ${allowed.join(', ')}`, allowed)
+      return known
     },
-    /** Words of a closed list; the parameter may be repeated. */
-    words: <W extends string>(name: string, allowed: readonly W[]) =>
-      words(name, params.getAll(name), allowed),
-    /** Texts; the parameter may be repeated. */
+    /** Texts; the parameter may be repeated, and an empty value says nothing. */
     texts(name: string): string[] {
-      const values = [...new Set(params.getAll(name))]
+      const values = [...new Set(given(name))]
       if (values.length > MAX_VALUES) note(name, `it is given more than ${MAX_VALUES} times`)
-      if (values.some((value) => value === '' || value.length > MAX_VALUE)) {
-        note(name, `expected 1 to ${MAX_VALUE} characters`)
-      }
+      if (values.some((value) => value.length > MAX_VALUE))
+        note(name, `expected at most ${MAX_VALUE} characters`)
       return values
     },
     /** One text of at most `longest` characters. */
@@ -95,17 +97,19 @@ function createReader(params: URLSearchParams) {
 
 /** The query, or the first parameter that breaks its rule. */
 export function readListingQuery(params: URLSearchParams): ReadQuery {
-  const { word, words, texts, text, problems } = createReader(params)
-  const type = word('type', AGENT_TYPES)
+  const { one, flag, words, texts, text, problems } = createReader(params)
+  const type = one('type')
   const q = text('q', MAX_Q)
+  const [operation] = words('creative_operation', OPERATIONS)
   const query: ListingQuery = {
-    ...(type !== undefined && { type }),
-    flags: new Set(FLAGS.filter((flag) => word(flag, TRUE))),
+    ...(type && { types: AGENT_TYPES.filter((each) => each === type) }),
+    flags: new Set(FLAGS.filter(flag)),
     metricIds: texts('metric_id'),
     accreditations: texts('accreditation'),
     ...(q !== undefined && { q }),
     axes: words('verification_mode', AXES),
-    verified: word('verified', TRUE) !== undefined,
+    verified: flag('verified'),
+    ...(operation && { operation }),
   }
   const [problem] = problems
   return problem ? { kind: 'bad', problem } : { kind: 'query', query }
@@ -123,6 +127,6 @@ export function isBadgeQuery({ axes, verified }: ListingQuery): boolean {
 
 /** The types that can be in the answer; undefined: every type. Two that contradict each other leave none. */
 export function typesOf(query: ListingQuery): readonly AgentType[] | undefined {
-  if (!isMeasurementQuery(query)) return query.type && [query.type]
-  return query.type === undefined || query.type === 'measurement' ? ['measurement'] : []
+  if (!isMeasurementQuery(query)) return query.types
+  return query.types === undefined || query.types.includes('measurement') ? ['measurement'] : []
 }

@@ -16,6 +16,7 @@ import {
   type Flag,
   isBadgeQuery,
   type ListingQuery,
+  type Operation,
 } from './registry-listing-query.js'
 
 const TEXTS = ['name', 'protocol', 'description', 'mcp_endpoint', 'added_date'] as const
@@ -93,6 +94,20 @@ export function measures(record: AgentRecord, { metricIds, accreditations, q }: 
   )
 }
 
+const CAN: Readonly<Record<Operation, string>> = {
+  build: 'can_generate',
+  preview: 'can_preview',
+  validate: 'can_validate',
+}
+
+/** Whether it can do with creatives what is asked for: as its record says, or by the name of one of its tools. */
+export function operates({ capabilities }: AgentRecord, operation: Operation): boolean {
+  if (!isRecord(capabilities)) return false
+  const creative = capabilities.creative_capabilities
+  const says = isRecord(creative) && creative[CAN[operation]] === true
+  return says || objects(capabilities.tools).some(({ name }) => name === `${operation}_creative`)
+}
+
 /**
  * A registry was asked for the axes, which no record spells out; one that ignored the question lists agents without any
  * badge, and those are told apart here.
@@ -145,14 +160,15 @@ export function upstreamRecord(
   measured: Measured,
   listed: AgentRecord | undefined,
 ): AgentRecord {
-  const protocol = measured.status?.protocol ?? entry.protocol
+  // Of an agent that never answered nobody knows more than the registry's word.
+  const protocol = measured.status?.protocol ?? entry.protocol ?? listed?.protocol ?? 'mcp'
   const endpoint = shownUrl(entry.url)
   const member = listed?.member ?? (entry.member && { slug: entry.member })
   return {
     name: entry.name,
     url: entry.agentUrl,
     type: 'signals',
-    ...(protocol && { protocol }),
+    protocol,
     ...(listed && pick(listed, ['description'])),
     // Whoever reads us as its registry calls this one: it must lead where we call.
     ...((protocol !== 'a2a' || canonicalUrl(endpoint) !== entry.agentUrl) && { mcp_endpoint: endpoint }),

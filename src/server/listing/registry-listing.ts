@@ -23,6 +23,7 @@ import {
   holdsBadge,
   type Listed,
   measures,
+  operates,
   shownRecord,
   upstreamRecord,
 } from './registry-listing-record.js'
@@ -49,19 +50,29 @@ function questionOf(query: ListingQuery): URLSearchParams {
   // What is unknown to us may have a name of its own there.
   if (type && type !== 'unknown') question.set('type', type)
   const flags = new Set(query.flags)
-  if (isMeasurementQuery(query)) flags.add('capabilities')
+  if (isMeasurementQuery(query) || query.operation) flags.add('capabilities')
   if (isBadgeQuery(query)) flags.add('compliance')
   for (const flag of [...flags].sort()) question.set(flag, 'true')
   for (const axis of [...query.axes].sort()) question.append('verification_mode', axis)
   if (query.verified) question.set('verified', 'true')
+  if (query.operation) question.set('creative_operation', query.operation)
   return question
 }
 
-/** The first registry to list an agent describes it; one agent may stand there once a type. */
-function deduplicated(listed: readonly Listed[]): Map<string, Listed> {
+/**
+ * The first registry to list an agent describes it; one agent may stand there once a type. `unknown` is no type of an agent that
+ * somebody knows.
+ */
+function deduplicated(
+  listed: readonly Listed[],
+  isUpstream: (agentUrl: string) => boolean,
+): Map<string, Listed> {
+  const known = new Set(listed.flatMap(({ record, agentUrl }) => (record.type === 'unknown' ? [] : agentUrl)))
   const byAgent = new Map<string, Listed>()
   for (const each of listed) {
-    const key = `${each.record.type} ${each.agentUrl}`
+    const { agentUrl, record } = each
+    if (record.type === 'unknown' && (known.has(agentUrl) || isUpstream(agentUrl))) continue
+    const key = `${record.type} ${agentUrl}`
     if (!byAgent.has(key)) byAgent.set(key, each)
   }
   return byAgent
@@ -94,18 +105,22 @@ export function createRegistryListing(options: RegistryListingOptions) {
   return async function list(query: ListingQuery, via: string): Promise<Body> {
     const types = typesOf(query)
     const wantsSignals = !types || types.includes('signals')
-    const needsTools = query.flags.has('health') || query.flags.has('capabilities')
+    const needsTools = query.flags.has('health') || query.flags.has('capabilities') || query.operation
     const [{ listed, silent }] = await Promise.all([
       types?.length === 0 ? { listed: [], silent: 0 } : source.find(questionOf(query), via),
       wantsSignals && needsTools ? surveyed() : undefined,
     ])
-    const found = deduplicated(listed)
+    const ours = new Set(roster().entries.map(({ agentUrl }) => agentUrl))
+    const found = deduplicated(listed, (agentUrl) => ours.has(agentUrl))
     const others = [...found.values()]
       .map(({ record }) => record)
       .filter(({ type }) => type !== 'signals' && (!types || types.includes(type)))
     const agents = [...(wantsSignals ? upstreams(found) : []), ...others]
       .filter(
-        (record) => (!isMeasurementQuery(query) || measures(record, query)) && holdsBadge(record, query),
+        (record) =>
+          (!isMeasurementQuery(query) || measures(record, query)) &&
+          (!query.operation || operates(record, query.operation)) &&
+          holdsBadge(record, query),
       )
       .map((record) => shownRecord(record, query.flags))
     // How many, not which: their addresses are the operator's business.
