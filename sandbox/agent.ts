@@ -18,7 +18,7 @@ import { createTaskBook } from './task-book.js'
 export const TASKS = {
   get_adcp_capabilities: 'What this agent supports.',
   get_signals: 'Find signals, or read the whole feed.',
-  activate_signal: 'Make a signal live on a destination, or end that.',
+  activate_signal: 'Make a signal live on a destination, or deactivate it.',
   get_task_status: 'How far a submitted task is.',
   report_usage: 'Report what was delivered, for billing.',
 } as const

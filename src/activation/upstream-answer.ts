@@ -76,13 +76,17 @@ function upstreamRefusal(upstream: string, code: string, said = ''): AdcpError {
   })
 }
 
+/** What a caller can do instead, by the argument that cannot be said. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  action: 'Ask whoever runs the upstream to switch it off.',
+  destinations: 'Send one request for each platform.',
+}
+
 /** What the request asks for cannot be said in the upstream's dialect, so it was not sent. */
 function untold(upstream: string, field = 'action'): AdcpError {
-  const message = `The upstream that offers this speaks a release in which ${field} cannot be said; it was not asked.`
+  const message = `The upstream that offers this has no way to be told ${field} as it stands in the request; it was not asked.`
   const suggestion =
-    field === 'action'
-      ? 'Ask whoever runs the upstream to switch it off.'
-      : `Send the request without ${field}, if that is what you want, or choose another offer.`
+    INSTEAD[field] ?? `Send the request without ${field}, if that is what you want, or choose another offer.`
   const details = { upstream, upstream_code: 'UNSUPPORTED_FEATURE' }
   return adcpError('INVALID_REQUEST', message, { field, suggestion, details })
 }

@@ -10,11 +10,13 @@ import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
 import { withSignals } from './agent/answer.js'
+import type { Dialect } from './agent/dialect.js'
 import { createSlots } from './agent/slots.js'
 import type { Blobs } from './blobs.js'
 import { createGovernor, READ_LIMITS, type ReadLimits } from './governor.js'
 import { createGuests } from './guests.js'
 import type { UpstreamCall } from './mirror/contact.js'
+import { createLearntStore } from './mirror/learnt-store.js'
 import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
 import type { ScopeStatus, Transition } from './mirror/scope.js'
 import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
@@ -109,6 +111,8 @@ export type Upstreams = {
   refreshSoon(id: string, caller?: string): void
   /** Reads an upstream now from its first row to its last, whatever its tokens say; false when nobody has this id. */
   refreshWhole(id: string): boolean
+  /** How an upstream is spoken to, as far as that is known; undefined for an id that nobody has. */
+  dialectOf(id: string): Dialect | undefined
   /** What all rows take together, and how often somebody's gave way for it. */
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
   /** Provider domains by the upstream (canonical agent url) that names them, or that declares them without having a feed. */
@@ -123,6 +127,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const { send, sign, blobs, clock, random, referencesFor, onTrouble } = options
   const onTransition = options.onTransition ?? (() => {})
   const store = createSliceStore({ blobs, clock, onTrouble })
+  const learnt = createLearntStore({ blobs, onTrouble })
   const registered = createRegistries({
     ...{ send, blobs, clock, random, onTransition, onTrouble },
     grace: () => config.defaults,
@@ -162,7 +167,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   function runnerOf(entry: RosterEntry): Runner {
     return createRunner({
       ...(sign && { sign }),
-      ...{ send, store, governor, clock, random, referencesFor, onTransition, onTrouble },
+      ...{ send, store, learnt, governor, clock, random, referencesFor, onTransition, onTrouble },
       setting: settingOf(entry),
       slotsFor: (concurrency) => createSlots(total, concurrency),
       onChange: changed,
@@ -177,11 +182,12 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   }
 
   /** Slices of whoever is in no roster and of accounts that nobody has are forgotten, once all registries have spoken. */
-  function sweep(): Promise<void> {
-    if (swept || !started || !registered.isComplete()) return Promise.resolve()
+  async function sweep(): Promise<void> {
+    if (swept || !started || !registered.isComplete()) return
     swept = true
     const entries = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
-    return store.sweep(({ agentUrl, scope }) => {
+    await learnt.sweep((agentUrl) => entries.has(agentUrl))
+    await store.sweep(({ agentUrl, scope }) => {
       const entry = entries.get(agentUrl)
       return entry !== undefined && (scope === PUBLIC || scopesOf(entry).some(({ name }) => name === scope))
     })
@@ -268,6 +274,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       runner?.refreshWhole()
       return runner !== undefined
     },
+    dialectOf: (id) => byId(id)?.dialect(),
     providerDomains() {
       domains ??= new Map(byUrl().map((runner) => [runner.entry().agentUrl, runner.providerDomains()]))
       return domains
@@ -286,6 +293,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       guests.clear()
       await Promise.all(stopping)
       await store.close()
+      await learnt.close()
     },
   }
 }

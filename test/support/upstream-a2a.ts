@@ -14,7 +14,9 @@ import { type RunningAgent, readJson, startHttp, type TaskHandler } from './upst
 
 export type A2aVersions = readonly ('1.0' | '0.3')[]
 
-function cardOf(url: string, versions: A2aVersions): AgentCard {
+export type Skill = { id: string; description: string }
+
+function cardOf(url: string, versions: A2aVersions, skills: readonly Skill[]): AgentCard {
   return {
     name: 'test agent',
     description: 'answers',
@@ -31,7 +33,17 @@ function cardOf(url: string, versions: A2aVersions): AgentCard {
     securityRequirements: [],
     defaultInputModes: ['application/json'],
     defaultOutputModes: ['application/json'],
-    skills: [],
+    skills: skills.map((skill) => ({
+      ...{
+        name: skill.id,
+        tags: [],
+        examples: [],
+        inputModes: [],
+        outputModes: [],
+        securityRequirements: [],
+      },
+      ...skill,
+    })),
     signatures: [],
   }
 }
@@ -82,7 +94,11 @@ function executor(handler: TaskHandler): AgentExecutor {
   }
 }
 
-export async function startA2aAgent(handler: TaskHandler, versions: A2aVersions): Promise<RunningAgent> {
+export async function startA2aAgent(
+  handler: TaskHandler,
+  versions: A2aVersions,
+  skills: readonly Skill[] = [],
+): Promise<RunningAgent> {
   let answer: (version: string, body: unknown) => Promise<unknown> = async () => ({})
   let card: unknown
   const running = await startHttp(async (request, response) => {
@@ -93,7 +109,7 @@ export async function startA2aAgent(handler: TaskHandler, versions: A2aVersions)
     const version = request.headers['a2a-version']
     send(200, await answer(typeof version === 'string' ? version : '0.3', await readJson(request)))
   }, '/a2a')
-  const plain = cardOf(running.url, versions)
+  const plain = cardOf(running.url, versions, skills)
   const legacyOnly = !versions.includes('1.0')
   card = legacyOnly
     ? { ...plain, supportedInterfaces: undefined, url: running.url, protocolVersion: '0.3.0' }

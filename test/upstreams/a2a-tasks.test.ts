@@ -45,10 +45,14 @@ async function workingAgent(t: Test, polls: Poll[]) {
     send: loopbackEgress(t).send,
     url: server.url,
     auth: { type: 'none' },
-    endpoints: [
-      { url: server.url, version: '1.0' },
-      { url: server.url, version: '0.3' },
-    ],
+    card: {
+      kind: 'card',
+      skills: undefined,
+      endpoints: [
+        { url: server.url, version: '1.0' },
+        { url: server.url, version: '0.3' },
+      ],
+    },
   })
   return {
     call: (timeoutMs: number, signal?: AbortSignal) =>

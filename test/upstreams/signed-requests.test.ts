@@ -3,12 +3,14 @@ import { Type } from '@sinclair/typebox'
 import { type Test, test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
+import { createPassingBlobs } from '../../src/operations/passing-blobs.js'
 import type { Task } from '../../src/server/answer/task.js'
 import { REQUESTS } from '../../src/signing/profile.js'
 import { createSigner, publicJwk } from '../../src/signing/sign.js'
 import type { Auth } from '../../src/upstreams/agent/agent.js'
 import { READ_LIMITS } from '../../src/upstreams/governor.js'
 import { createContact } from '../../src/upstreams/mirror/contact.js'
+import { createLearntStore } from '../../src/upstreams/mirror/learnt-store.js'
 import { BUYER_TOKEN, OTHER_TOKEN, sha256, startServer } from '../support/server-fixture.js'
 
 const HOST = 'tributary.example'
@@ -51,6 +53,7 @@ async function start(t: Test, transport: 'mcp' | 'a2a', sign: boolean, auth: Aut
     slots: (budget, run) => run(budget),
     limits: () => READ_LIMITS,
     ...{ timeoutMs: () => 5_000, clock: systemClock, random: Math.random },
+    learnt: createLearntStore({ blobs: createPassingBlobs(), onTrouble: () => {} }),
     ...{ onDialect: () => {}, onBroken: () => {}, nextProbeAt: () => undefined },
   })
   t.teardown(async () => {

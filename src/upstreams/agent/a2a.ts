@@ -17,7 +17,7 @@ import {
   isRead,
   remaining,
 } from './agent.js'
-import { type A2aVersion, type CardEndpoints, findCard } from './card.js'
+import { type A2aVersion, type Card, type CardEndpoints, findCard } from './card.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 
 const POLL_MS = 500 // an agent that works on a task is asked twice a second
@@ -79,27 +79,18 @@ function isMiss(outcome: RpcOutcome): boolean {
   return outcome.kind === 'failed' && (outcome.reason === 'unreachable' || outcome.reason === 'server_error')
 }
 
-/** `endpoints`: as found by a probe; without them the card is looked for at the first call. */
-export function createA2aAgent({
-  send,
-  url,
-  auth,
-  bounds,
-  endpoints,
-}: AgentOptions & { endpoints?: CardEndpoints }): Agent {
+/** `card`: as found by a probe; without it the card is looked for at the first call. */
+export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions & { card?: Card }): Agent {
   const rpc = createRpc(send)
   const credentials = authHeaders(auth)
-  let known = endpoints
+  let known = card
 
-  async function discover(
-    budget: Budget,
-  ): Promise<{ kind: 'known'; endpoints: CardEndpoints } | CallFailure> {
-    if (known) return { kind: 'known', endpoints: known }
-    const card = await findCard(send, url, budget)
-    if (card.kind === 'failed') return card
-    if (card.kind === 'none') return callFailed('not_an_agent', 'no agent card was found')
-    known = card.endpoints
-    return { kind: 'known', endpoints: known }
+  async function discover(budget: Budget): Promise<Card | CallFailure> {
+    if (known) return known
+    const found = await findCard(send, url, budget)
+    if (found.kind === 'none') return callFailed('not_an_agent', 'no agent card was found')
+    if (found.kind === 'card') known = found
+    return found
   }
 
   async function finished(
@@ -153,7 +144,8 @@ export function createA2aAgent({
       })
       outcome = first
       if (isWrongVersion(first)) continue
-      known = [endpoint, ...discovered.endpoints.filter((each) => each !== endpoint)]
+      const others = discovered.endpoints.filter((each) => each !== endpoint)
+      known = { ...discovered, endpoints: [endpoint, ...others] }
       outcome = await finished(first, endpoint, budget, startedAt)
       break
     }
@@ -166,5 +158,12 @@ export function createA2aAgent({
       : callFailed('protocol_error', 'a value where an answer was asked')
   }
 
-  return { protocol: 'a2a', call }
+  return {
+    protocol: 'a2a',
+    call,
+    async tools(budget) {
+      const discovered = await discover(budget)
+      return discovered.kind === 'card' ? discovered.skills : undefined
+    },
+  }
 }

@@ -51,8 +51,8 @@ export type AgentOutcome =
 export type Agent = {
   readonly protocol: Protocol
   call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome>
-  /** The list of its tools as it came; undefined when it gives none now. Absent where the transport has no such list. */
-  tools?(budget: Budget): Promise<unknown>
+  /** The list of its tools, or of its skills, as it came; undefined when it gives none now. */
+  tools(budget: Budget): Promise<unknown>
 }
 
 export type AgentOptions = {
@@ -65,9 +65,11 @@ export type AgentOptions = {
 
 const READS: ReadonlySet<string> = new Set([
   'get_adcp_capabilities',
+  'get_protocol_capabilities',
   'get_signals',
   'get_task_status',
   'tasks/get',
+  'tasks_get',
   'list_tasks',
   'list_accounts',
 ])

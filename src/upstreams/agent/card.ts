@@ -17,10 +17,10 @@ export type A2aVersion = '1.0' | '0.3'
 /** Where to post, best version first; never empty. */
 export type CardEndpoints = readonly { url: string; version: A2aVersion }[]
 
-export type CardOutcome =
-  | { kind: 'card'; endpoints: CardEndpoints; skills: unknown }
-  | { kind: 'none' }
-  | CallFailure
+/** `skills`: as they came. */
+export type Card = { kind: 'card'; endpoints: CardEndpoints; skills: unknown }
+
+export type CardOutcome = Card | { kind: 'none' } | CallFailure
 
 /** Beside the agent url first, at the root of its host last. */
 function cardUrls(url: string): string[] {

@@ -7,19 +7,22 @@ import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import { PROJECTABLE } from '../../adcp/requests/get-signals.js'
 import type { SigningWish } from '../../signing/signed-send.js'
+import type { Protocol } from '../status.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
 import {
+  asksForTooMany,
   DELIVER_TO,
   inputOf,
   legacyIds,
+  nameOf,
   type Release,
   spelled,
   type ToolInputs,
-  unsayable,
 } from './signatures.js'
 
 export type Dialect = {
   readonly release: Release
+  readonly protocol?: Protocol
   /**
    * Declared, not guessed: many answer wholesale requests without declaring it (docs/protocol.md#how-agents-differ).
    */
@@ -141,21 +144,42 @@ export function argumentsFor(dialect: Dialect, task: string, given: Arguments): 
 
 /** Whether a task takes an argument, as far as is known. */
 export function takes({ tools }: Dialect, task: string, argument: string): boolean {
-  const own = tools?.get(task)
+  const own = tools?.get(nameOf(task, tools))
   return !own?.isClosed || own.names.has(argument)
 }
 
-/** What changes a request's meaning when it is left out: an activation for its opposite, for another account, ungoverned. */
-const MEANT = ['action', 'account', 'governance_context'] as const
+/**
+ * Whether the agent is known to take `action`: one that does not know the word activates instead. A list of tools says; an A2A card
+ * without a word of it says nothing, whatever release the agent claims.
+ */
+export function switchesOff({ release, protocol, tools }: Dialect): boolean {
+  const own = tools?.get('activate_signal')
+  if (own && (own.names.size > 0 || own.switchesOff)) return own.switchesOff
+  if (protocol === 'a2a') return false
+  return inputOf(release, tools, 'activate_signal')?.switchesOff ?? true
+}
 
-/** What of a request that changes something cannot be said in this dialect; undefined when all of it can. */
-export function untold(dialect: Dialect, task: string, args: Arguments): string | undefined {
+/** What changes a request's meaning when it is left out: an activation for another account, ungoverned. */
+const MEANT = ['account', 'governance_context'] as const
+
+/** Why a request would ask for something else in this dialect, and the argument it is about; undefined when it would not. */
+export function unsaid(
+  dialect: Dialect,
+  task: string,
+  args: Arguments,
+): { field: string; message: string } | undefined {
   if (task !== 'activate_signal') return undefined
-  const own = dialect.tools?.get(task)
-  // An open schema takes it all the same, and an agent that does not know the word activates.
-  if (args.action !== undefined && own && own.names.size > 0 && !own.names.has('action')) return 'action'
+  if (args.action === 'deactivate' && !switchesOff(dialect)) {
+    return { field: 'action', message: 'this agent is not known to have a way to switch a signal off' }
+  }
+  const input = inputOf(dialect.release, dialect.tools, task)
+  if (input && asksForTooMany(input, args)) {
+    const message = 'this agent activates for one platform at a time, and for no other kind of destination'
+    return { field: 'destinations', message }
+  }
   const said = argumentsFor(dialect, task, args)
-  return MEANT.find((name) => args[name] !== undefined && !(name in said))
+  const field = MEANT.find((name) => args[name] !== undefined && said[name] !== args[name])
+  return field && { field, message: `this agent cannot be told ${field}` }
 }
 
 /** Whether a request that was first sent `ageMs` ago would be recognised, and so not be carried out twice. */
@@ -167,12 +191,6 @@ export function recognises(dialect: Dialect, task: string, args: Arguments, ageM
 /** The arguments without those that the tool's closed schema does not name: for what no release has a table of. */
 export function fitting(dialect: Dialect, task: string, args: Arguments): Arguments {
   return Object.fromEntries(Object.entries(args).filter(([name]) => takes(dialect, task, name)))
-}
-
-/** Why leaving out what the dialect does not know would ask for something else; undefined when it would not. */
-export function cannotSay(dialect: Dialect, task: string, args: Arguments): string | undefined {
-  const input = inputOf(dialect.release, dialect.tools, task)
-  return input && unsayable(task, input, args)
 }
 
 /**

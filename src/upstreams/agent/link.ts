@@ -37,21 +37,25 @@ const ATTEMPTS: { readonly [reason in UpstreamFailure]?: number } = {
   protocol_error: 2,
 }
 
-export type LinkOptions = {
+/** What calling an upstream takes, whoever calls. */
+export type LineOptions = {
   entry: RosterEntry
   send: Send
-  /** With our signature, where the upstream asks for it: what is sent under the configured credential. */
-  signedSend?: Send
   slots: Slots
   /** The value of this moment. */
   timeoutMs(): number
   random(): number
-  sleep(ms: number): Promise<void>
   limits(): ReadLimits
-  /** Ends reads under way. */
-  signal: AbortSignal
   /** Calls have become pointless: somebody should probe soon. */
   onBroken(): void
+}
+
+export type LinkOptions = LineOptions & {
+  /** With our signature, where the upstream asks for it: what is sent under the configured credential. */
+  signedSend?: Send
+  sleep(ms: number): Promise<void>
+  /** Ends reads under way. */
+  signal: AbortSignal
 }
 
 /** Names a credential without telling it. */
@@ -74,9 +78,16 @@ export function createLink(options: LinkOptions) {
   } = options
   const agents = new LRUCache<string, Agent>({ max: MAX_AGENTS })
   let troubles = 0
+  let spoken: Protocol | undefined // by what an earlier process found
 
   function protocol(): Protocol | undefined {
-    return entry.protocol ?? agents.peek(credentialName(entry.auth))?.protocol
+    return entry.protocol ?? agents.peek(credentialName(entry.auth))?.protocol ?? spoken
+  }
+
+  /** Probes the transport again at the next call. */
+  function forget(auth: Auth): void {
+    agents.delete(credentialName(auth))
+    spoken = undefined
   }
 
   async function agentFor(
@@ -118,7 +129,7 @@ export function createLink(options: LinkOptions) {
       return found.agent.call(task, args, { ...left, timeoutMs: left.timeoutMs - (Date.now() - startedAt) })
     })
     // What answers there may speak something else now: the next call probes again.
-    if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') agents.delete(credentialName(auth))
+    if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)
     return withoutSecrets(outcome, secretsOf(auth, entry.url))
   }
 
@@ -128,13 +139,14 @@ export function createLink(options: LinkOptions) {
     async tools(auth: Auth): Promise<ToolInputs | undefined> {
       const budget = { timeoutMs: timeoutMs(), signal }
       const found = await agentFor(auth, budget)
-      return found.kind === 'found' ? readToolInputs(await found.agent.tools?.(budget)) : undefined
+      return found.kind === 'found' ? readToolInputs(await found.agent.tools(budget)) : undefined
     },
     /** Failures in a row, when they are so many that calling is pointless. */
     broken: (): number | undefined => (troubles >= BROKEN_AFTER ? troubles : undefined),
-    /** Probes the transport again at the next call. */
-    forget(): void {
-      agents.delete(credentialName(entry.auth))
+    forget: () => forget(entry.auth),
+    /** Until a call finds otherwise. */
+    expect(protocol: Protocol | undefined): void {
+      spoken = protocol
     },
     /** A call, sent once. */
     async call(task: string, args: Arguments, auth: Auth, budget: Budget): Promise<AgentOutcome> {

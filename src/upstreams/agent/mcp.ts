@@ -40,8 +40,6 @@ type Opened = { kind: 'open'; session: Session } | { kind: 'refused'; message: s
 export type McpAgent = Agent & {
   /** Only shakes hands: `refused` when what answers does not speak MCP. */
   open(budget: Budget): Promise<{ kind: 'open' } | { kind: 'refused'; message: string } | CallFailure>
-  /** The list of its tools as it came; undefined when it gives none now. */
-  tools(budget: Budget): Promise<unknown>
 }
 
 /** The handshake was understood as a request and turned down, so a different revision may be spoken. */
@@ -232,7 +230,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     return second.kind === 'lost' ? second.outcome : second
   }
 
-  /** Pages of the list beyond the first are nobody's practice. */
+  /** No known agent has more than one page of tools. */
   async function tools(budget: Budget): Promise<unknown> {
     const opened = await ready(budget)
     if (opened.kind !== 'open') return undefined

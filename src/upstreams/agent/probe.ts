@@ -31,7 +31,7 @@ async function tryA2a(options: AgentOptions, budget: Budget): Promise<Attempt> {
   const card = await findCard(options.send, options.url, budget)
   if (card.kind === 'none') return { kind: 'refused', message: 'no agent card was found' }
   if (card.kind === 'failed') return card
-  return { kind: 'found', agent: createA2aAgent({ ...options, endpoints: card.endpoints }) }
+  return { kind: 'found', agent: createA2aAgent({ ...options, card }) }
 }
 
 function looksLikeA2a(url: string): boolean {

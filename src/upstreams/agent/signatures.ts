@@ -19,6 +19,8 @@ export type ToolInput = {
   readonly texts: ReadonlySet<string>
   /** The largest `max_results` that the schema allows. */
   readonly maxResults?: number
+  /** It takes `action: deactivate`: its schema names `action`, or, where it names nothing, its words speak of deactivating. */
+  readonly switchesOff: boolean
 }
 
 /** By the tool's name. */
@@ -27,6 +29,7 @@ export type ToolInputs = ReadonlyMap<string, ToolInput>
 const MAX_TOOLS = 200
 const MAX_ARGUMENTS = 200
 const MAX_NAME = 100
+const MAX_WORDS = 10_000 // of a description and examples
 
 /** Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the protocol has. */
 const KNOWN: Readonly<Record<Release, Readonly<Record<string, readonly string[]>>>> = {
@@ -135,7 +138,10 @@ const SPELLINGS: Readonly<Record<string, readonly Spelling[]>> = {
   ],
 }
 
-function readInput(schema: unknown): ToolInput | undefined {
+/** Skills of an A2A card have no schema: what they take stands in their words. */
+function readInput(tool: Record<string, unknown>): ToolInput | undefined {
+  const { description, tags, examples } = tool
+  const schema = tool.inputSchema ?? tool.input_schema ?? {}
   if (!isRecord(schema)) return undefined
   const properties = isRecord(schema.properties) ? schema.properties : {}
   const names = Object.keys(properties)
@@ -143,21 +149,24 @@ function readInput(schema: unknown): ToolInput | undefined {
   const isText = (name: string) => isRecord(properties[name]) && properties[name].type === 'string'
   const size = properties.max_results
   const maximum = isRecord(size) ? size.maximum : undefined
+  const words = JSON.stringify([description, tags, examples]).slice(0, MAX_WORDS)
   return {
     names: new Set(names),
     isClosed: schema.additionalProperties === false,
     texts: new Set(names.filter(isText)),
     ...(typeof maximum === 'number' && maximum >= 1 && { maxResults: Math.floor(maximum) }),
+    switchesOff: names.length > 0 ? names.includes('action') : /deactivat/i.test(words),
   }
 }
 
-/** The inputs in a list of tools as MCP gives it; undefined when there is no list. */
+/** The inputs in a list of tools as MCP gives it, or of skills as an A2A card does; undefined when there is no list. */
 export function readToolInputs(list: unknown): ToolInputs | undefined {
   if (!Array.isArray(list)) return undefined
   const inputs = new Map<string, ToolInput>()
   for (const tool of list.slice(0, MAX_TOOLS)) {
-    const input = isRecord(tool) ? readInput(tool.inputSchema) : undefined
-    if (input && typeof tool.name === 'string') inputs.set(tool.name, input)
+    const input = isRecord(tool) ? readInput(tool) : undefined
+    const name = input && (tool.id ?? tool.name) // a skill's name is for people
+    if (input && typeof name === 'string' && name.length <= MAX_NAME) inputs.set(name, input)
   }
   return inputs
 }
@@ -171,10 +180,17 @@ export function inputOf(
   tools: ToolInputs | undefined,
   task: string,
 ): ToolInput | undefined {
-  const own = tools?.get(task)
+  const own = tools?.get(nameOf(task, tools))
   if (own && (own.isClosed || (release !== 'current' && own.names.size > 0))) return own
   const known = KNOWN[release][task]
-  return known && { names: new Set(known), isClosed: true, texts: new Set() }
+  return (
+    known && {
+      names: new Set(known),
+      isClosed: true,
+      texts: new Set(),
+      switchesOff: known.includes('action'),
+    }
+  )
 }
 
 /** The arguments in the words of a tool, without those that it has no word for. */
@@ -193,16 +209,20 @@ export function spelled(task: string, input: ToolInput, args: Arguments): Argume
   return { ...Object.fromEntries(kept), ...said }
 }
 
-/** Whether an activation can be said in the tool's words; else why not. */
-export function unsayable(task: string, input: ToolInput, args: Arguments): string | undefined {
-  if (task !== 'activate_signal') return undefined
-  const { names } = input
-  if (args.action === 'deactivate' && !names.has('action')) {
-    return 'this agent has no way to switch a signal off'
-  }
+/** Whether an activation asks for more destinations than can be said: the tool takes one platform, by its name. */
+export function asksForTooMany({ names }: ToolInput, args: Arguments): boolean {
   const takesLists = names.has('destinations') || names.has('deployments')
-  if (!takesLists && names.has('platform') && !onlyPlatform(args)) {
-    return 'this agent activates for one platform at a time, and for no other kind of destination'
-  }
-  return undefined
+  return !takesLists && names.has('platform') && !onlyPlatform(args)
+}
+
+/** Other names that a task goes by, in the specification and in older releases. */
+const NAMES: Readonly<Record<string, readonly string[]>> = {
+  get_task_status: ['tasks/get', 'tasks_get'],
+  get_adcp_capabilities: ['get_protocol_capabilities'],
+}
+
+/** What a task is called at an agent: its list has the one name or the other. */
+export function nameOf(task: string, tools: ToolInputs | undefined): string {
+  if (!tools || tools.has(task)) return task
+  return NAMES[task]?.find((name) => tools.has(name)) ?? task
 }

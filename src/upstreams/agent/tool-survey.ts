@@ -10,7 +10,7 @@ import type { Send } from '../../net/send.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { boundedText } from '../rows/json.js'
 import type { Protocol } from '../status.js'
-import { findCard } from './card.js'
+import { createA2aAgent } from './a2a.js'
 import { createMcpAgent } from './mcp.js'
 
 const FRESH_MS = 60 * 60_000
@@ -41,10 +41,8 @@ export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
   const limit = pLimit(CONCURRENCY)
 
   async function ask({ url, auth }: RosterEntry, protocol: Protocol): Promise<Tool[] | undefined> {
-    const budget = { timeoutMs: TIMEOUT_MS }
-    if (protocol === 'mcp') return readTools(await createMcpAgent({ send, url, auth }).tools(budget))
-    const card = await findCard(send, url, budget)
-    return card.kind === 'card' ? readTools(card.skills) : undefined
+    const agent = (protocol === 'mcp' ? createMcpAgent : createA2aAgent)({ send, url, auth })
+    return readTools(await agent.tools({ timeoutMs: TIMEOUT_MS }))
   }
 
   async function refresh(entry: RosterEntry, protocol: Protocol): Promise<void> {

@@ -5,26 +5,24 @@
 
 import type { Clock } from '../../net/clock.js'
 import { pause } from '../../net/pause.js'
-import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/sign.js'
 import { createSignedSend } from '../../signing/signed-send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'
 import {
   argumentsFor,
-  cannotSay,
   type Dialect,
   dialectOf,
   isCredentialError,
   recognises,
-  untold,
+  unsaid,
 } from '../agent/dialect.js'
-import { createLink } from '../agent/link.js'
-import type { Slots } from '../agent/slots.js'
-import type { ReadLimits } from '../governor.js'
-import type { RosterEntry } from '../roster/roster.js'
+import { createLink, credentialName, type LineOptions } from '../agent/link.js'
+import { nameOf } from '../agent/signatures.js'
 import { unpriced } from '../rows/unpriced.js'
+import type { LearntStore } from './learnt-store.js'
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
+const CAPABILITIES = 'get_adcp_capabilities'
 
 export type UpstreamCall = {
   /** Ms since the epoch. */
@@ -36,46 +34,34 @@ export type UpstreamCall = {
   sentAt?: number
 }
 
-export type ContactOptions = {
-  entry: RosterEntry
-  send: Send
+export type ContactOptions = LineOptions & {
   /** Signs requests of agents that ask for it. */
   sign?: Signer
-  slots: Slots
-  timeoutMs(): number
-  limits(): ReadLimits
   clock: Clock
-  random(): number
+  learnt: LearntStore
   /** What the agent says of itself is known, or is another thing than before. */
   onDialect(): void
-  /** Calls have become pointless: somebody should probe soon. */
-  onBroken(): void
   /** When the next probe is due, ms since the epoch. */
   nextProbeAt(): number | undefined
 }
 
+function messageOf(outcome: AgentOutcome): string {
+  if (outcome.kind === 'answer') return 'its answer is not read'
+  return outcome.kind === 'failed' ? outcome.message : `${outcome.error.code}: ${outcome.error.message}`
+}
+
 export function createContact(options: ContactOptions) {
-  const { entry, send, sign, slots, timeoutMs, limits, clock, random, onDialect, onBroken, nextProbeAt } =
-    options
+  const { entry, send, sign, timeoutMs, clock, learnt, onDialect, nextProbeAt } = options
+  const credential = credentialName(entry.auth)
   const lifetime = new AbortController()
   const { signal } = lifetime
   const sleep = (ms: number) => pause(clock, ms, signal)
   const wish = () => known?.value.signing
   const signedSend = sign && createSignedSend({ send, sign, wish, now: clock.now })
-  const link = createLink({
-    entry,
-    send,
-    ...(signedSend && { signedSend }),
-    slots,
-    timeoutMs,
-    limits,
-    random,
-    sleep,
-    signal,
-    onBroken,
-  })
+  const link = createLink({ ...options, ...(signedSend && { signedSend }), sleep, signal })
   let known: { value: Dialect; readAt: number } | undefined
   let isPersonal: boolean | undefined
+  let restored: Promise<void> | undefined
 
   /**
    * Where nobody's account was named, prices that the agent calls an account's are those of our credential: they are for
@@ -94,25 +80,44 @@ export function createContact(options: ContactOptions) {
   /** Declared by the agent itself. */
   const providerDomains = (): readonly string[] => known?.value.providerDomains ?? []
 
-  function keep(value: Dialect, readAt: number): void {
+  function take(value: Dialect, readAt: number): void {
     const before = providerDomains().join()
     known = { value, readAt }
     if (providerDomains().join() !== before) onDialect()
   }
 
+  function keep(value: Dialect, readAt: number): void {
+    take(value, readAt)
+    const protocol = link.protocol()
+    learnt.save(entry.agentUrl, { dialect: value, ...(protocol && { protocol }), credential, readAt })
+  }
+
+  /** Takes up what an earlier process learnt with the same credential. */
+  async function restore(): Promise<void> {
+    const saved = await learnt.load(entry.agentUrl)
+    if (!saved || saved.credential !== credential) return
+    link.expect(saved.protocol)
+    take(saved.dialect, saved.readAt)
+  }
+
   async function dialect(): Promise<{ kind: 'dialect'; value: Dialect } | CallFailure> {
+    restored ??= restore()
+    await restored
     if (known && clock.now() - known.readAt < DIALECT_MS) return { kind: 'dialect', value: known.value }
-    const outcome = await link.read('get_adcp_capabilities', {}, entry.auth)
+    let outcome = await link.read(CAPABILITIES, {}, entry.auth)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
-      return callFailed('unauthorized', outcome.error.code)
+      return callFailed('unauthorized', `${outcome.error.code}: ${outcome.error.message}`)
     }
-    const value = dialectOf(outcome)
-    if (!value) return callFailed('agent_error', 'its capabilities cannot be read at the moment')
     const tools = await link.tools(entry.auth)
-    const learnt = { ...value, ...(tools && { tools }) }
-    keep(learnt, clock.now())
-    return { kind: 'dialect', value: learnt }
+    const name = nameOf(CAPABILITIES, tools)
+    if (outcome.kind === 'error' && name !== CAPABILITIES) outcome = await link.read(name, {}, entry.auth)
+    const told = dialectOf(outcome)
+    if (!told) return callFailed('agent_error', `${CAPABILITIES}: ${messageOf(outcome)}`)
+    const protocol = link.protocol()
+    const value = { ...told, ...(protocol && { protocol }), ...(tools && { tools }) }
+    keep(value, clock.now())
+    return { kind: 'dialect', value }
   }
 
   /** What is sent depends on who is spoken to, so it is asked first; the answer is kept for a day. */
@@ -144,22 +149,21 @@ export function createContact(options: ContactOptions) {
     if (speaking.kind === 'failed') return speaking
     const left = Math.min(timeoutMs(), deadline - clock.now())
     if (left <= 0) return callFailed('timeout', 'the deadline has passed')
-    const field = untold(speaking.value, task, args)
-    const message = cannotSay(speaking.value, task, args) ?? (field && `this agent cannot be told ${field}`)
-    if (message) {
-      const error = { code: 'UNSUPPORTED_FEATURE', message, unsent: true } as const
-      return { kind: 'error', error: { ...error, ...(field && { field }) } }
-    }
+    const refusal = unsaid(speaking.value, task, args)
+    if (refusal) return { kind: 'error', error: { code: 'UNSUPPORTED_FEATURE', unsent: true, ...refusal } }
     if (sentAt !== undefined && !recognises(speaking.value, task, args, clock.now() - sentAt)) {
       return callFailed('unrepeatable', 'it would take the repetition for a second request')
     }
     const sent = argumentsFor(speaking.value, task, args)
     const budget = { timeoutMs: left, ...(given && { signal: given }) }
-    return shared(task, await link.call(task, sent, auth, budget), sent, auth)
+    const name = nameOf(task, speaking.value.tools)
+    return shared(task, await link.call(name, sent, auth, budget), sent, auth)
   }
 
   return {
     dialect,
+    /** What is known of how it speaks, without asking. */
+    knownDialect: (): Dialect | undefined => known?.value,
     sleep,
     /** One safe-to-repeat call, in the dialect given or raw. */
     async read(
@@ -169,7 +173,8 @@ export function createContact(options: ContactOptions) {
       auth: Auth,
     ): Promise<AgentOutcome> {
       const sent = speaking ? argumentsFor(speaking, task, args) : args
-      return shared(task, await link.read(task, sent, auth), sent, auth)
+      const name = nameOf(task, (speaking ?? known?.value)?.tools)
+      return shared(task, await link.read(name, sent, auth), sent, auth)
     },
     call,
     /** The dialect turned out to be another one. */

@@ -12,6 +12,7 @@ import type { Slots } from '../agent/slots.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
 import { type Contact, createContact, type UpstreamCall } from './contact.js'
+import type { LearntStore } from './learnt-store.js'
 import { createScope, type KeptScope, type ScopeOptions, type ScopeStatus } from './scope.js'
 import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
 
@@ -32,6 +33,7 @@ export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange'> 
   send: Send
   sign?: Signer
   slotsFor(concurrency: number): Slots
+  learnt: LearntStore
   clock: Clock
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** What one of its scopes holds is another thing now, or gone. */
@@ -59,7 +61,7 @@ function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }
 const EVERYBODY: Scope = { name: PUBLIC }
 
 export function createRunner(options: RunnerOptions) {
-  const { send, sign, slotsFor, clock, random, governor, onChange } = options
+  const { send, sign, slotsFor, learnt, clock, random, governor, onChange } = options
   let setting = options.setting
   let slots = slotsFor(setting.concurrency)
   let contact = contactFor(setting)
@@ -76,8 +78,7 @@ export function createRunner(options: RunnerOptions) {
       slots: (budget, run) => slots(budget, run),
       timeoutMs: () => setting.pace.timeoutMs,
       limits: governor.limits,
-      clock,
-      random,
+      ...{ clock, random, learnt },
       onDialect: onChange,
       onBroken: () => open.probeSoon(),
       nextProbeAt: () => open.nextAttemptAt(),
@@ -160,6 +161,8 @@ export function createRunner(options: RunnerOptions) {
     },
     call: (task: string, args: Arguments, call: UpstreamCall): Promise<AgentOutcome> =>
       contact.call(task, args, call),
+    /** What is known of how it speaks, without asking. */
+    dialect: () => contact.knownDialect(),
     status: (): ScopeStatus => open.status(),
     /** Of the accounts that are read from it. */
     accountStatuses: (): ScopeStatus[] =>

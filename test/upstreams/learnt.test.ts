@@ -1,0 +1,145 @@
+import { type Test, test } from 'tap'
+import { startA2aAgent } from '../support/upstream-a2a.js'
+import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
+import { CAPABILITIES, wholesaleAgent } from '../support/upstream-feed.js'
+import { configOf, openUpstreams, row, tempFolder, until } from '../support/upstream-world.js'
+
+type Sent = [task: string, args: Record<string, unknown>]
+
+const closed = (...names: string[]) => ({
+  type: 'object' as const,
+  properties: Object.fromEntries(names.map((name) => [name, {}])),
+  additionalProperties: false,
+})
+
+function recorded(handle: TaskHandler): { handle: TaskHandler; sent: Sent[]; tasks(): string[] } {
+  const sent: Sent[] = []
+  return {
+    sent,
+    tasks: () => sent.map(([task]) => task),
+    handle: (task, args) => {
+      sent.push([task, args])
+      return handle(task, args)
+    },
+  }
+}
+
+async function openedAt(t: Test, url: string, more: { folder?: string } = {}) {
+  const opened = await openUpstreams(t, configOf([{ id: 'a', url }]), more)
+  await opened.upstreams.start()
+  await until('an answer', () => opened.upstreams.statuses()[0]?.state !== 'starting', 30_000)
+  await until('the end of the refresh', () => opened.upstreams.statuses()[0]?.nextAttemptAt !== undefined)
+  const call = (task: string, args: Record<string, unknown>) =>
+    opened.upstreams.call('a', task, args, { deadline: Date.now() + 30_000 })
+  return { ...opened, call }
+}
+
+const TOOLS: ToolList = [
+  { name: 'get_adcp_capabilities', inputSchema: closed() },
+  { name: 'get_signals', inputSchema: closed('signal_spec', 'discovery_mode', 'pagination') },
+  { name: 'activate_signal', inputSchema: closed('signal_agent_segment_id', 'destinations', 'action') },
+  { name: 'tasks_get', inputSchema: closed('task_id') },
+  { name: 'report_usage', inputSchema: closed('usage', 'idempotency_key') },
+]
+
+test('what was learnt of an agent is used for every task, and outlives the process', async (t) => {
+  const { handle, sent, tasks } = recorded((task, args) => {
+    if (task === 'tasks_get') return { status: 'completed', task_id: args.task_id }
+    if (task === 'activate_signal' || task === 'report_usage') return { status: 'completed' }
+    return feed.handle(task, args)
+  })
+  const feed = wholesaleAgent([row(1)], 'v1')
+  const agent = await startMcpAgent(handle, { sessions: false, json: true }, TOOLS)
+  t.teardown(agent.close)
+  const folder = await tempFolder(t)
+  const first = await openedAt(t, agent.url, { folder })
+  await first.close()
+  sent.length = 0
+
+  const second = await openedAt(t, agent.url, { folder })
+  const at = second.upstreams.statuses()[0]?.confirmedAt
+  t.ok(at, 'it was polled')
+  sent.length = 0
+  const destinations = [{ type: 'platform', platform: 'dv360' }]
+  const activation = { signal_agent_segment_id: 's', destinations, idempotency_key: 'k'.repeat(16) }
+  t.match(await second.call('activate_signal', { ...activation, action: 'deactivate' }), { kind: 'answer' })
+  t.match(await second.call('get_task_status', { task_id: 't', include_result: true }), { kind: 'answer' })
+  const usage = { usage: [], idempotency_key: 'k'.repeat(16), reporting_period: {} }
+  t.match(await second.call('report_usage', usage), { kind: 'answer' })
+  t.same(sent, [
+    ['activate_signal', { signal_agent_segment_id: 's', destinations, action: 'deactivate' }],
+    ['tasks_get', { task_id: 't' }],
+    ['report_usage', { usage: [], idempotency_key: 'k'.repeat(16) }],
+  ])
+  t.notOk(tasks().includes('get_adcp_capabilities'), 'nothing was asked again')
+})
+
+test('what was learnt with another credential is not believed', async (t) => {
+  const { handle, tasks, sent } = recorded(wholesaleAgent([row(1)], 'v1').handle)
+  const agent = await startMcpAgent(handle, { sessions: false, json: true }, TOOLS)
+  t.teardown(agent.close)
+  const folder = await tempFolder(t)
+  const reading = async (token: string) => {
+    const config = configOf([{ id: 'a', url: agent.url, auth: { type: 'bearer', token } }])
+    const { upstreams, close } = await openUpstreams(t, config, { folder })
+    await upstreams.start()
+    await until('a refresh', () => upstreams.statuses()[0]?.nextAttemptAt !== undefined)
+    await close()
+    const asked = tasks().filter((task) => task === 'get_adcp_capabilities').length
+    sent.length = 0
+    return asked
+  }
+  t.equal(await reading('one-token'), 1)
+  t.equal(await reading('one-token'), 0)
+  t.equal(await reading('another-token'), 1)
+})
+
+test("the capabilities may go by the specification's name", async (t) => {
+  const feed = wholesaleAgent([row(1)], 'v1')
+  const agent = await startMcpAgent(
+    (task, args) => {
+      if (task === 'get_adcp_capabilities') return undefined
+      return task === 'get_protocol_capabilities' ? CAPABILITIES : feed.handle(task, args)
+    },
+    { sessions: false, json: true },
+    [{ name: 'get_protocol_capabilities', inputSchema: closed() }, ...TOOLS.slice(1)],
+  )
+  t.teardown(agent.close)
+  const { upstreams } = await openedAt(t, agent.url)
+  t.match(upstreams.statuses(), [{ state: 'fresh', mode: 'wholesale', listings: 1 }])
+  t.match(upstreams.dialectOf('a'), { release: 'current', declaresWholesale: true })
+})
+
+test('an A2A agent is told to deactivate only where its card speaks of it', async (t) => {
+  const skills = [
+    { id: 'get_signals', description: 'AdCP tool: get_signals.' },
+    { id: 'activate_signal', description: 'AdCP tool: activate_signal.' },
+  ]
+  const telling = [
+    skills[0] as (typeof skills)[0],
+    { id: 'activate_signal', description: 'Activates, or with action "deactivate" ends that.' },
+  ]
+  for (const [card, isTold] of [
+    [[], false],
+    [skills, false],
+    [telling, true],
+  ] as const) {
+    const feed = wholesaleAgent([row(1)], 'v1')
+    const { handle, tasks } = recorded((task, args) =>
+      task === 'activate_signal' ? { status: 'completed', deployments: [] } : feed.handle(task, args),
+    )
+    const agent = await startA2aAgent(handle, ['1.0'], card)
+    t.teardown(agent.close)
+    const { call } = await openedAt(t, agent.url)
+    const request = {
+      signal_agent_segment_id: 's',
+      destinations: [{ type: 'platform', platform: 'dv360' }],
+      idempotency_key: 'k'.repeat(16),
+    }
+    t.match(await call('activate_signal', request), { kind: 'answer' })
+    const off = await call('activate_signal', { ...request, action: 'deactivate' })
+    if (isTold) t.match(off, { kind: 'answer' })
+    else t.match(off, { kind: 'error', error: { unsent: true, field: 'action' } })
+    t.equal(tasks().filter((task) => task === 'activate_signal').length, isTold ? 2 : 1)
+  }
+})
