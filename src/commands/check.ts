@@ -3,7 +3,8 @@
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../operations/check.js'
-import { problemText, whyNotMore } from '../operations/why-not-more.js'
+import { fileProblemText, problemText } from '../operations/remedies.js'
+import { whyNotMore } from '../operations/why-not-more.js'
 import { CommandFailure, EXIT } from './failure.js'
 import { createProgress } from './progress.js'
 import { renderTable, tableWidth } from './table.js'
@@ -48,7 +49,7 @@ function render(report: CheckReport, width: number): string {
     },
     {
       header: ['provider', 'file', 'state'],
-      rows: providers.map((p) => [p.domain, p.url ?? '-', said(p.problem)]),
+      rows: providers.map((p) => [p.domain, p.url ?? '-', p.problem ? fileProblemText(p.problem) : 'ok']),
     },
   ]
   return [

@@ -4,6 +4,7 @@ import { createProviders } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
+import { FAILURES } from '../operations/remedies.js'
 import { REQUESTS } from '../signing/profile.js'
 import { createSigner } from '../signing/sign.js'
 import type { Blobs } from '../upstreams/blobs.js'
@@ -37,12 +38,16 @@ function logged(log: Logger): OnTransition {
     if ('registry' in transition) {
       const { registry, to, message } = transition
       if (to === 'answers') log.info({ registry }, `registry answers again: ${message}`)
-      else log.warn({ registry, reason: to }, `registry: ${message}`)
+      else log.warn({ registry, reason: to, remedy: FAILURES[to] }, `registry: ${message}`)
       return
     }
-    const { from, to } = transition
+    const { from, to, reason } = transition
     const level = to === 'fresh' ? 'info' : 'warn'
-    log[level](transition, `upstream: ${from === 'starting' ? to : `${from}, now ${to}`}`)
+    const remedy = reason && FAILURES[reason]
+    log[level](
+      { ...transition, ...(remedy && { remedy }) },
+      `upstream: ${from === 'starting' ? to : `${from}, now ${to}`}`,
+    )
   }
 }
 

@@ -6,9 +6,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { compareKeys } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
+import { sliceListing } from '../upstreams/rows/slice.js'
 
 const MAX_DEPARTED = 100_000
 const PORTION = 20_000 // entries between two turns of the loop: under a millisecond
+const PARSED = 100 // rows that are parsed between two turns
 
 export type Departure = {
   /** Agent urls (canonical) of the offers that stood last. */
@@ -16,30 +18,58 @@ export type Departure = {
   at: number
 }
 
-function agentsOf(snapshot: Snapshot, entry: number): string[] {
-  const { at, slice, stands } = snapshot.offers
-  const urls = new Set<string>()
+type Offered = { agentUrl: string; segment: string }
+
+/** Offers that stood, of those slices, each by the upstream's own segment id. */
+function offersOf(snapshot: Snapshot, entry: number, of: (slice: number) => boolean): Offered[] {
+  const { at, slice, row, stands } = snapshot.offers
+  const offered: Offered[] = []
   for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
-    const url = stands[offer] ? snapshot.slices[slice[offer] as number]?.slice.agentUrl : undefined
-    if (url !== undefined) urls.add(url)
+    const place = slice[offer] as number
+    const from = stands[offer] && of(place) ? snapshot.slices[place]?.slice : undefined
+    if (!from) continue
+    const { signal_agent_segment_id: segment } = sliceListing(from, row[offer] as number)
+    offered.push({ agentUrl: from.agentUrl, segment })
   }
-  return [...urls]
+  return offered
 }
+
+/** The places of slices that nothing took the place of: their upstreams left. */
+function goneSlices(before: Snapshot, after: Snapshot): ReadonlySet<number> {
+  const there = new Set(after.slices.map(({ slice }) => slice.agentUrl))
+  return new Set(before.slices.flatMap(({ slice }, at) => (there.has(slice.agentUrl) ? [] : at)))
+}
+
+const any = () => true
 
 export function createDepartures() {
   const departed = new LRUCache<string, Departure>({ max: MAX_DEPARTED })
+  const handles = new LRUCache<string, string>({ max: MAX_DEPARTED }) // by the upstream's segment id, of offers that left
   let comparing = Promise.resolve()
 
-  /** One walk in key order over both: shown before, not shown now. */
+  /** One walk in key order over both: shown before, and not shown now or offered by somebody who left. */
   async function compare(before: Snapshot, after: Snapshot, at: number): Promise<void> {
     let place = 0
+    let parsed = 0
+    const gone = goneSlices(before, after)
+    const isGone = (slice: number) => gone.has(slice)
     for (let one = 0; one < before.shown.length; one += 1) {
       if (one % PORTION === PORTION - 1) await nextTurn()
       const entry = before.shown[one] as number
       const order = () => compareKeys(after.keys, after.shown[place] as number, before.keys, entry)
       while (place < after.shown.length && order() < 0) place += 1
-      if (place < after.shown.length && order() === 0) continue
-      departed.set(handleAt(before, entry), { agentUrls: agentsOf(before, entry), at })
+      const isThere = place < after.shown.length && order() === 0
+      if (isThere && gone.size === 0) continue
+      const offered = offersOf(before, entry, isThere ? isGone : any)
+      const handle = handleAt(before, entry)
+      if (!isThere) {
+        departed.set(handle, { agentUrls: [...new Set(offered.map(({ agentUrl }) => agentUrl))], at })
+      }
+      for (const { segment } of offered) handles.set(segment, handle)
+      parsed += offered.length
+      if (parsed < PARSED) continue
+      parsed = 0
+      await nextTurn()
     }
   }
 
@@ -53,6 +83,8 @@ export function createDepartures() {
     },
     /** When the signal was last seen to leave; it may have come back since. */
     of: (handle: string) => departed.get(handle),
+    /** The handle of a signal that left, or whose upstream did, by what that upstream called it. */
+    handleOfSegment: (segment: string) => handles.get(segment),
   }
 }
 

@@ -14,6 +14,7 @@ import type { Judge } from '../snapshot/judge.js'
 import { putKey, WORDS } from '../snapshot/keys.js'
 import { explainAbsence } from './absence.js'
 import type { Departures } from './departures.js'
+import type { FormerUpstream, FormerUpstreams } from './former.js'
 import { explainSignal, type OfferExplanation, type SignalExplanation } from './offers-of-signal.js'
 import { WHY, type Why } from './reasons.js'
 import { isPinnedTo, type Meaning, meaningOf } from './ref.js'
@@ -34,8 +35,10 @@ export type Explanation = {
   upstreams: UpstreamExplanation[]
   /** The provider of the signal, as it is held now. */
   provider?: ProviderEvidence
-  /** When the signal left the feed. */
+  /** When the signal left the feed, or the upstream the roster. */
   left_at?: string
+  /** Of an upstream that left: who it was, and who listed it. */
+  former?: { id: string; agent_url: string; name: string; source: string }
   snapshot?: { published_at: string; signals: number }
   view?: ViewExplanation
 }
@@ -54,6 +57,7 @@ export type ExplainSources = UpstreamSources & {
   provider(domain: string): CompiledProvider
   providerState(domain: string): ProviderState | undefined
   departures: Departures
+  former: FormerUpstreams
   callers(): ViewCallers
   now(): number
 }
@@ -76,6 +80,18 @@ function verdictOf({ offers }: SignalExplanation): { detail?: string; hint?: str
   return { ...(detail && { detail }), ...(hint && { hint }) }
 }
 
+function formerly(
+  { id, agentUrl, name, source, leftAt }: FormerUpstream,
+  leftAtOfSignal: string | undefined,
+) {
+  const listed = source === 'static' ? 'the configuration' : source
+  return {
+    former: { id, agent_url: agentUrl, name, source },
+    left_at: leftAtOfSignal ?? iso(leftAt),
+    hint: `${id} was listed by ${listed} until ${iso(leftAt)}; an entry under upstreams keeps an agent, whoever lists it`,
+  }
+}
+
 export function createExplainer(sources: ExplainSources) {
   const { feed, departures, now } = sources
 
@@ -95,9 +111,9 @@ export function createExplainer(sources: ExplainSources) {
     const agentUrls = [agentUrl]
     if (!found) {
       const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
-      return out
-        ? { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
-        : { kind: 'unknown', reason: 'unknown', agentUrls }
+      if (out) return { kind: 'upstream', reason: 'upstream_excluded', detail: out.reason, agentUrls }
+      const reason = sources.former.at(agentUrl) ? 'upstream_left' : 'unknown'
+      return { kind: reason === 'unknown' ? reason : 'upstream', reason, agentUrls }
     }
     const { state, problem, rows, published, hint } = found
     const detail = problem && { detail: problem.reason }
@@ -124,9 +140,8 @@ export function createExplainer(sources: ExplainSources) {
     return { ...told, reason: reason ?? 'not_authorized', ...(!reason && verdictOf({ ...signal, offers })) }
   }
 
-  function aboutAbsent(ref: string, meaning: Meaning): Told {
-    const { handle, identity } =
-      meaning.kind === 'signal' ? meaning : { handle: undefined, identity: undefined }
+  function aboutAbsent(ref: string, meaning: Meaning, handle: string | undefined): Told {
+    const identity = meaning.kind === 'signal' ? meaning.identity : undefined
     const departure = handle === undefined ? undefined : departures.of(handle)
     const provider = identity?.kind === 'provider' ? sources.provider(identity.domain) : undefined
     const { why, detail, agentUrls } = explainAbsence({
@@ -154,11 +169,15 @@ export function createExplainer(sources: ExplainSources) {
   async function tell(question: Question): Promise<Told> {
     const { ref } = question
     const meaning = meaningOf(ref, sources.roster())
+    sources.former.note(sources.roster(), now())
     if (meaning.kind === 'upstream') return aboutUpstream(meaning.agentUrl)
+    const gone = meaning.kind === 'text' ? sources.former.find(ref) : undefined
+    if (gone) return aboutUpstream(gone.agentUrl)
     if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
-    const handle = meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(), ref)
+    const held = meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(), ref)
+    const handle = held ?? departures.handleOfSegment(ref)
     const signal = handle === undefined ? undefined : signalAt(handle)
-    if (!signal) return aboutAbsent(ref, meaning)
+    if (!signal) return aboutAbsent(ref, meaning, handle)
     return aboutOffers(signal, question, meaning)
   }
 
@@ -180,6 +199,7 @@ export function createExplainer(sources: ExplainSources) {
       const told = await seen(await tell(question), question)
       if (!told) return { kind: 'no_caller', caller: question.caller ?? '' }
       const { agentUrls, ...rest } = told
+      const [former] = agentUrls.flatMap((agentUrl) => sources.former.at(agentUrl) ?? [])
       const snapshot = feed.current()
       const at = sources.publishedAt()
       return {
@@ -188,6 +208,7 @@ export function createExplainer(sources: ExplainSources) {
           ref: question.ref,
           ...rest,
           explanation: WHY[told.reason],
+          ...(former && formerly(former, told.left_at)),
           upstreams: agentUrls.flatMap((agentUrl) => explainUpstream(agentUrl, sources) ?? []),
           ...(snapshot && at && { snapshot: { published_at: iso(at), signals: snapshot.shown.length } }),
         },

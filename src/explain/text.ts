@@ -1,16 +1,11 @@
 /** An explanation as lines for a terminal: the reason first, then what it rests on. */
 
 import { renderTable } from '../commands/table.js'
-import { problemText } from '../operations/why-not-more.js'
+import { fileProblemText } from '../operations/remedies.js'
+import { whyNotMore } from '../operations/why-not-more.js'
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
 import type { UpstreamExplanation } from './upstream.js'
-
-function counted(of: Readonly<Record<string, number>>): string {
-  return Object.entries(of)
-    .map(([reason, count]) => `${count} ${reason}`)
-    .join(', ')
-}
 
 function verdict({ verdict: outcome, evidence }: OfferExplanation): string {
   const grants = evidence?.grants.map(({ at }) => at).join(', ')
@@ -43,10 +38,9 @@ function signalLines(signal: SignalExplanation, width: number): string[] {
 }
 
 function upstreamRow(upstream: UpstreamExplanation): string[] {
-  const { id, state, problem, read, published, reasons, dropped, hint, notes, confirmed_at: fresh } = upstream
-  const why = [problem && problemText(problem), counted(reasons), hint, ...notes]
-  const refused = Object.keys(dropped).length > 0 ? `dropped: ${counted(dropped)}` : undefined
-  return [id, state, read, String(published), fresh ?? '-', [...why, refused].filter(Boolean).join('; ')]
+  const { id, state, read, published, reasons, confirmed_at: fresh } = upstream
+  const why = whyNotMore({ ...upstream, withheld: Object.entries(reasons) })
+  return [id, state, read, String(published), fresh ?? '-', why]
 }
 
 function providerLines({ provider, signal }: Explanation): string[] {
@@ -56,7 +50,7 @@ function providerLines({ provider, signal }: Explanation): string[] {
   const { document, problem, heldPointer } = file
   return [
     `provider ${file.provider}${document ? `: ${document.url}, confirmed ${document.confirmedAt}, good until ${document.expiresAt}` : ': no file'}`,
-    ...(problem ? [`  problem since ${problem.since}: ${problem.reason}, ${problem.message}`] : []),
+    ...(problem ? [`  problem since ${problem.since}: ${fileProblemText(problem)}`] : []),
     ...(heldPointer
       ? [`  a changed pointer to ${heldPointer.url} is on hold until ${heldPointer.adoptAt}`]
       : []),
@@ -81,7 +75,7 @@ export function explanationText(told: Explanation, width: number): string {
   const header = ['upstream', 'state', 'rows', 'published', 'confirmed', 'why not more']
   const blocks = [
     [`${ref}: ${reason}${detail ? ` (${detail})` : ''}`, explanation, ...(hint ? [hint] : [])],
-    left_at ? [`it left the feed at ${left_at}`] : [],
+    left_at ? [`it left ${told.kind === 'upstream' ? 'the roster' : 'the feed'} at ${left_at}`] : [],
     signal ? signalLines(signal, width) : [],
     viewLines(told),
     providerLines(told),

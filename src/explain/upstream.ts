@@ -1,5 +1,7 @@
 /** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
+
 import type { Contribution } from '../feed/contributions.js'
+import { FAILURES } from '../operations/remedies.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
@@ -17,7 +19,8 @@ export type UpstreamExplanation = {
   protocol?: string
   mode?: string
   state: UpstreamStatus['state']
-  problem?: { reason: string; message: string }
+  /** `remedy`: the setting or the person that can change it. */
+  problem?: { reason: string; message: string; remedy?: string }
   walked_at?: string
   confirmed_at?: string
   next_attempt_at?: string
@@ -60,7 +63,7 @@ function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplana
     ...(protocol && { protocol }),
     ...(mode && { mode }),
     state: status?.state ?? 'starting',
-    ...(problem && { problem }),
+    ...(problem && { problem: { ...problem, remedy: FAILURES[problem.reason] } }),
     ...(walkedAt && { walked_at: iso(walkedAt) }),
     ...(confirmedAt && { confirmed_at: iso(confirmedAt) }),
     ...(nextAttemptAt && { next_attempt_at: iso(nextAttemptAt) }),

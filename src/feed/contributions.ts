@@ -1,5 +1,6 @@
 /** What each upstream gave to a snapshot and what of it is not shown, with the reason: for the start table and explain. */
-import type { Verdict } from '../authz/verdict.js'
+import { publishable } from '../authz/rules/policy.js'
+import type { Policy, Verdict } from '../authz/verdict.js'
 import { identityOf } from '../merge/identity.js'
 import type { Judge } from '../snapshot/judge.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -18,38 +19,59 @@ export type Contribution = {
   hint?: string
 }
 
-/** A withheld listing that is authorized has no country left: merging takes nothing else away (merge/signal.ts). */
-function wordOf(verdict: Verdict): string {
-  return 'reason' in verdict ? verdict.reason : 'no_country_left'
+/**
+ * What the policy admits and does not stand gives way to an authorized offer, or has no country left: merging takes nothing else
+ * away (merge/signal.ts).
+ */
+function wordOf(verdict: Verdict, policy: Policy, isBesideOther: boolean): string {
+  const isEntitled = publishable(verdict, 'strict')
+  if ('reason' in verdict && !publishable(verdict, policy)) return verdict.reason
+  return !isEntitled && isBesideOther ? 'outranked' : 'no_country_left'
+}
+
+type WithheldRow = {
+  row: number
+  /** Another offer of the same signal stands. */
+  isBesideOther: boolean
 }
 
 /** One entry for each slice of the snapshot, in its order. */
 export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] {
   const published = snapshot.slices.map(() => 0)
-  const withheld: number[][] = snapshot.slices.map(() => [])
-  const { slice, row, stands } = snapshot.offers
-  for (let offer = 0; offer < slice.length; offer += 1) {
-    const at = slice[offer] as number
-    if (stands[offer]) published[at] = (published[at] as number) + 1
-    else (withheld[at] as number[]).push(row[offer] as number)
+  const counts = snapshot.slices.map(() => 0)
+  const withheld: WithheldRow[][] = snapshot.slices.map(() => [])
+  const { at: entries, slice, row, stands } = snapshot.offers
+  for (let entry = 0; entry < snapshot.count; entry += 1) {
+    const [first, end] = [entries[entry] as number, entries[entry + 1] as number]
+    let isBesideOther = false
+    for (let offer = first; offer < end; offer += 1) if (stands[offer]) isBesideOther = true
+    for (let offer = first; offer < end; offer += 1) {
+      const at = slice[offer] as number
+      if (stands[offer]) published[at] = (published[at] as number) + 1
+      else {
+        counts[at] = (counts[at] as number) + 1
+        const looked = withheld[at] as WithheldRow[]
+        if (looked.length < LOOKED_AT) looked.push({ row: row[offer] as number, isBesideOther })
+      }
+    }
   }
   return snapshot.slices.map(({ slice: from }, at) => {
-    const rows = withheld[at] as number[]
     const reasons = new Map<string, number>()
     let hint: string | undefined
-    for (const each of rows.slice(0, LOOKED_AT)) {
+    for (const { row: each, isBesideOther } of withheld[at] as WithheldRow[]) {
       const listing = sliceListing(from, each)
       const identity = identityOf(listing, from.agentUrl)
       if (identity?.kind !== 'provider') continue
-      const verdict = judge(identity.domain).decide(identity.id, from.agentUrl)
+      const { decide, policy } = judge(identity.domain)
+      const verdict = decide(identity.id, from.agentUrl)
       if (verdict.outcome === 'unauthorized') hint ??= verdict.hint
-      const word = wordOf(verdict)
+      const word = wordOf(verdict, policy, isBesideOther)
       reasons.set(word, (reasons.get(word) ?? 0) + 1)
     }
     const told = {
       upstream: from.upstream,
       published: published[at] as number,
-      withheld: rows.length,
+      withheld: counts[at] as number,
       reasons,
     }
     return hint ? { ...told, hint } : told

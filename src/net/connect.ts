@@ -21,6 +21,15 @@ function literal(hostname: string): string | undefined {
   return isIP(bare) ? bare : undefined
 }
 
+/** Why not, and the setting that opens it; https and a public address need none. */
+function refusal(what: string, scheme: 'http:' | 'https:', isPublic: boolean): EgressRefused {
+  return isPublic
+    ? new EgressRefused(`${what} may be reached over https only (egress.allow_http, egress.hosts)`)
+    : new EgressRefused(
+        `${what} is not public and may not be reached over ${scheme.slice(0, -1)} (egress.allow_networks, egress.hosts)`,
+      )
+}
+
 function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' | 'https:'): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname).then(
@@ -28,7 +37,8 @@ function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' 
         const allowed = found.filter(({ address }) => policy.permits(address, scheme))
         const [first] = allowed
         if (!first) {
-          callback(new EgressRefused(`${hostname} has no address that may be reached over ${scheme}`), '')
+          const isPublic = found.some(({ address }) => policy.permits(address, 'https:'))
+          callback(refusal(hostname, scheme, isPublic), '')
         } else if (options.all) callback(null, allowed)
         else callback(null, first.address, first.family)
       },
@@ -61,7 +71,7 @@ export function createGuardedConnector(
     const scheme = options.protocol === 'https:' ? 'https:' : 'http:'
     const address = literal(options.hostname)
     if (address && !policy.permits(address, scheme)) {
-      callback(new EgressRefused(`${address} may not be reached over ${scheme}`), null)
+      callback(refusal(address, scheme, policy.permits(address, 'https:')), null)
       return
     }
     connectors[scheme](options, callback)

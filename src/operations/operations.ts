@@ -9,6 +9,7 @@ import type { Verdicts } from '../composition/verdicts.js'
 import type { Config } from '../config/values.js'
 import { createDepartures } from '../explain/departures.js'
 import { createExplainer } from '../explain/explain.js'
+import { createFormerUpstreams } from '../explain/former.js'
 import { type Contribution, contributions } from '../feed/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Clock } from '../net/clock.js'
@@ -89,6 +90,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
   const watchdog = createWatchdog(metrics.registry)
   const sendToUpstreams = tracedSend(metrics.metered(send))
   const departures = createDepartures()
+  const former = createFormerUpstreams()
   const { explain } = createExplainer({
     feed: {
       current: () => parts().feed.current(),
@@ -103,7 +105,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
     roster,
     statuses,
     contributions: currentContributions,
-    departures,
+    ...{ departures, former },
     callers: () => config().callers,
     now,
   })
@@ -139,6 +141,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       publishedAt = now()
       metrics.built(after, seconds)
       void departures.note(before, after, publishedAt)
+      former.note(roster(), publishedAt)
     },
     buildFailed: metrics.buildFailed,
     shown: { operatorRegistry: metrics.registry, registryListing, explain, overview },

@@ -7,8 +7,8 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
+import { fileProblemText, problemText } from './remedies.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
-import { problemText } from './why-not-more.js'
 
 const MOST_ROWS = 500 // of one table: a page that people read
 
@@ -48,7 +48,10 @@ function providerRows(providers: readonly ProviderState[]): string[][] {
       domain,
       document ? 'held' : 'none',
       moment(confirmedAt),
-      [words(problem), heldPointer ? `its new pointer is held until ${moment(heldPointer.adoptAt)}` : '']
+      [
+        problem ? fileProblemText(problem) : '',
+        heldPointer ? `its new pointer is held until ${moment(heldPointer.adoptAt)}` : '',
+      ]
         .filter((each) => each !== '')
         .join('; '),
     ])

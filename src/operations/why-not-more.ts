@@ -1,9 +1,8 @@
-/** Why an upstream gives no more than it gives, in one line: for the start table, the console and `check`. */
-
-type Problem = { readonly reason: string; readonly message: string }
+/** Why an upstream gives no more than it gives, in one line: for the start table, the console, explain and `check`. */
+import { problemText, withheldText } from './remedies.js'
 
 export type Shortfall = {
-  problem?: Problem | undefined
+  problem?: { readonly reason: string; readonly message: string } | undefined
   /** How many withheld rows for which reason. */
   withheld: Iterable<readonly [reason: string, count: number]>
   hint?: string | undefined
@@ -13,17 +12,13 @@ export type Shortfall = {
   dropped: Readonly<Record<string, number>>
 }
 
-export function problemText({ reason, message }: Problem): string {
-  return `${reason}: ${message}`
-}
-
 /** Empty when there is nothing to explain. */
 export function whyNotMore({ problem, withheld, hint, notes, dropped }: Shortfall): string {
   return [
     ...(problem ? [problemText(problem)] : []),
-    ...[...withheld].map(([reason, count]) => `${count} ${reason}`),
+    ...[...withheld].map(([reason, count]) => withheldText(reason, count)),
     ...(hint ? [hint] : []),
     ...notes,
-    ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason}`),
+    ...Object.entries(dropped).map(([reason, count]) => `${count} dropped: ${reason} [whoever runs it]`),
   ].join('; ')
 }

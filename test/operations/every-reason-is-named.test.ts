@@ -204,6 +204,17 @@ test('for every way a signal can be missing, explain names the true reason', asy
     t.match(told, { reason, ...(detail && { detail }) }, `${ref}: ${reason} ${detail ?? ''}`)
   }
 
+  const leaverId = federation.statuses().find(({ url }) => url === leaver.url)?.id ?? ''
+  const { reasons } = federation.contributions().find(({ upstream }) => upstream === 'rival') ?? {}
+  t.same(
+    reasons,
+    new Map([
+      ['outranked', 1],
+      ['agent_not_listed', 1],
+    ]),
+    'what gives way under a policy that would let it in has its own word',
+  )
+
   await t.test('one offer can be asked for by its handle', async (t) => {
     const contested = await about('watched.example/contested')
     const main = offerOf(contested, 'main')?.handle ?? ''
@@ -251,6 +262,13 @@ test('for every way a signal can be missing, explain names the true reason', asy
     })
     t.match((await about('p.example/goes')).left_at, /^20/)
     t.match(await eventually('p.example/of_leaver', 'upstream_left'), { reason: 'upstream_left' })
+    const left = {
+      reason: 'upstream_left',
+      left_at: /^20/,
+      former: { id: leaverId, agent_url: leaver.url, source: registry.url },
+      hint: /was listed by http:.* until 20.*an entry under upstreams/,
+    }
+    for (const ref of [leaverId, leaver.url, 'segment_of_leaver']) t.match(await about(ref), left, ref)
     t.match(await eventually('p.example/of_mortal', 'upstream_absent'), {
       reason: 'upstream_absent',
       detail: 'unreachable',

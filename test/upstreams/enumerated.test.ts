@@ -51,6 +51,24 @@ test('a brief-only agent is enumerated through what providers published for it, 
   )
 })
 
+test('what two questions find is found once, and nothing is lost by it', async (t) => {
+  let price = 2
+  const agent = await startMcpAgent((task, args) => {
+    if (task !== 'get_signals') return { adcp: { major_versions: [3] }, supported_protocols: ['signals'] }
+    if (!args.signal_spec) return refused('a question is required')
+    const option = { pricing_option_id: 'po', model: 'cpm', cpm: price, currency: 'USD' }
+    price += 1
+    return { signals: [row(1), row(2, { pricing_options: [option] })] }
+  })
+  t.teardown(agent.close)
+  const seeds = ['cars', 'motors']
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, seeds }]))
+  await upstreams.start()
+  await until('a slice', () => upstreams.slices().length === 1)
+  t.match(upstreams.statuses(), [{ listings: 2 }])
+  t.same(upstreams.statuses()[0]?.dropped, { repeated: 1 }, 'only the one that came in two versions')
+})
+
 test('seed questions find what no provider published', async (t) => {
   const agent = await startMcpAgent(agent30([]))
   t.teardown(agent.close)

@@ -153,22 +153,23 @@ test('upstreams that hang take no time and no place from those that answer', asy
   const agent = await startMcpAgent(wholesaleAgent(rows(500), 'v1').handle)
   for (const each of [...hung, agent]) t.teardown(each.close)
   const statics = [...hung.map(({ url }, at) => ({ id: `hung-${at}`, url })), { id: 'good', url: agent.url }]
-  const { upstreams } = await openUpstreams(t, configOf(statics))
-  const calls = () =>
-    Promise.all(
-      hung.flatMap((_, at) =>
-        Array.from({ length: 20 }, () =>
-          upstreams.call(`hung-${at}`, 'get_signals', {}, { deadline: Date.now() + 1_500 }),
-        ),
-      ),
-    )
+  const { upstreams } = await openUpstreams(t, configOf(statics, { timeoutMs: 60_000 }))
+  let ended = 0
   await upstreams.start()
-  const waiting = calls()
-  await until('the good one', () => upstreams.slices().length === 1, 1_400)
-  t.match(await upstreams.call('good', 'get_adcp_capabilities', {}, { deadline: Date.now() + 1_000 }), {
+  const waiting = hung.flatMap((_, at) =>
+    Array.from({ length: 20 }, () =>
+      upstreams.call(`hung-${at}`, 'get_signals', {}, { deadline: Date.now() + 60_000 }).finally(() => {
+        ended += 1
+      }),
+    ),
+  )
+  await until('the good one', () => upstreams.slices().length === 1, 50_000)
+  t.match(await upstreams.call('good', 'get_adcp_capabilities', {}, { deadline: Date.now() + 30_000 }), {
     kind: 'answer',
   })
-  t.ok((await waiting).every(({ kind }) => kind === 'failed'))
+  t.equal(ended, 0, 'all of them still hang')
+  await Promise.all(hung.map((each) => each.close()))
+  t.ok((await Promise.all(waiting)).every(({ kind }) => kind === 'failed'))
 })
 
 test('a call to nobody, and one whose deadline has passed, say so', async (t) => {

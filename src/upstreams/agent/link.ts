@@ -130,7 +130,8 @@ export function createLink(options: LinkOptions) {
     })
     // What answers there may speak something else now: the next call probes again.
     if (outcome.kind === 'failed' && outcome.reason === 'not_an_agent') forget(auth)
-    return withoutSecrets(outcome, secretsOf(auth, entry.url))
+    const said = outcome.kind === 'failed' ? { ...outcome, message: `${task}: ${outcome.message}` } : outcome
+    return withoutSecrets(said, secretsOf(auth, entry.url))
   }
 
   return {

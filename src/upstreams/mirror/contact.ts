@@ -107,7 +107,7 @@ export function createContact(options: ContactOptions) {
     let outcome = await link.read(CAPABILITIES, {}, entry.auth)
     if (outcome.kind === 'failed') return outcome
     if (outcome.kind === 'error' && isCredentialError(outcome.error)) {
-      return callFailed('unauthorized', `${outcome.error.code}: ${outcome.error.message}`)
+      return callFailed('unauthorized', `${CAPABILITIES}: ${messageOf(outcome)}`)
     }
     const tools = await link.tools(entry.auth)
     const name = nameOf(CAPABILITIES, tools)

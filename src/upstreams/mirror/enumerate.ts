@@ -90,7 +90,11 @@ function cursorOf(payload: Payload): string | undefined {
 function failureOf(outcome: Exclude<AgentOutcome, { kind: 'answer' }>): CallFailure {
   if (outcome.kind === 'failed') return outcome
   const reason = isCredentialError(outcome.error) ? 'unauthorized' : 'agent_error'
-  return callFailed(reason, `${outcome.error.code}: ${outcome.error.message}`, outcome.error.retryAfterMs)
+  return callFailed(
+    reason,
+    `get_signals: ${outcome.error.code}: ${outcome.error.message}`,
+    outcome.error.retryAfterMs,
+  )
 }
 
 /** An agent may work on a brief question: its task is polled a bounded number of times. */
@@ -211,7 +215,7 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
   if (questions.length === 0) {
     return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
   }
-  const collector = createCollector()
+  const collector = createCollector({ overlapping: true })
   const learnt: Learnt = {
     understood: { lookup: 0, brief: 0 },
     out: new Set(),

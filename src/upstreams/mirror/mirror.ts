@@ -96,7 +96,7 @@ function conditions(held: Held | undefined, now: number): Arguments {
 }
 
 function errorFailure(error: AgentError): CallFailure {
-  const message = `${error.code}: ${error.message}`
+  const message = `get_signals: ${error.code}: ${error.message}`
   if (isCredentialError(error)) return callFailed('unauthorized', message)
   const reason = error.code === 'RATE_LIMITED' ? 'rate_limited' : 'agent_error'
   return callFailed(reason, message, error.retryAfterMs)

@@ -8,7 +8,7 @@ import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Governor } from '../governor.js'
 import type { Slice } from '../rows/slice.js'
-import { TOKEN_LIE, type UpstreamStatus } from '../status.js'
+import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../status.js'
 import { rateCard, untokened } from './held.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
@@ -34,7 +34,9 @@ export type Transition = {
   from: ScopeState
   to: ScopeState
   rows: number
-  reason?: string
+  reason?: UpstreamFailure
+  /** What was tried, and what came back. */
+  message?: string
 }
 
 export type ScopeStatus = UpstreamStatus & {
@@ -113,8 +115,7 @@ export function createScope(options: ScopeOptions) {
     const to = now === 'fresh' && rows === 0 && !isRateCard(held, setting) ? 'empty' : now
     if (to === told) return
     const { id: upstream } = setting.entry
-    const reason = problem?.reason
-    onTransition({ upstream, scope: setting.scope.name, from: told, to, rows, ...(reason && { reason }) })
+    onTransition({ upstream, scope: setting.scope.name, from: told, to, rows, ...problem })
     told = to
   }
 

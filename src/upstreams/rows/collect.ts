@@ -35,9 +35,15 @@ function grownDigests(from: BigUint64Array, rows: number): BigUint64Array {
   return to
 }
 
-export function createCollector() {
+export type CollectorOptions = {
+  /** Answers to several questions: a row that comes again as it was is one of both, and nothing is lost. */
+  overlapping?: boolean
+}
+
+export function createCollector({ overlapping = false }: CollectorOptions = {}) {
   const writer = createSlabWriter()
   const seen = createDigestSet()
+  const kept = overlapping ? createDigestSet() : undefined // whole rows
   const dropped = new Map<string, number>()
   const refused: RefusedRow[] = []
   const domains = new Set<string>()
@@ -60,12 +66,15 @@ export function createCollector() {
 
   async function take(rows: ReadRows): Promise<Taken> {
     const segments = wordsOf(rows.segments)
+    const words = wordsOf(rows.digests)
     let repeated = 0
     let at = 0
     for (const row of listingBytes(rows)) {
       if (at > 0 && at % PORTION === 0) await nextTurn()
-      if (seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number))
-        keep(row, rows.digests[at] as bigint)
+      const isNew = seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number)
+      const isAlike = kept ? !kept.add(words[at * 2] as number, words[at * 2 + 1] as number) : false
+      if (isNew) keep(row, rows.digests[at] as bigint)
+      else if (isAlike) repeated += 1
       else {
         // One handle, one signal: activation could not tell two rows apart.
         const isNamed = refused.length < MAX_REFUSED

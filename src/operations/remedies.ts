@@ -1,0 +1,99 @@
+/**
+ * Every reason in words for people: what it means, and the setting or the person that can change it. The same in the start table, the
+ * console, explain, check and the log (docs/upstreams.md and docs/authorization.md have them in full).
+ */
+import type { Unauthorized, Unverifiable } from '../authz/verdict.js'
+import type { UpstreamFailure } from '../upstreams/status.js'
+
+const ITS_OPERATOR = 'whoever runs it'
+
+/** What can be done about a failure of an upstream, or of a registry. */
+export const FAILURES: Readonly<Record<UpstreamFailure, string>> = {
+  refused: 'egress.allow_networks, egress.hosts, or https at a public address',
+  unresolvable: `its DNS, or the url where it is listed`,
+  unreachable: `${ITS_OPERATOR}; for a private certificate authority NODE_EXTRA_CA_CERTS`,
+  timeout: `defaults.timeout, limits.walk_time for a whole feed, or ${ITS_OPERATOR}`,
+  too_large: `limits.page_bytes, defaults.page_size, or ${ITS_OPERATOR}`,
+  unauthorized: 'auth of its entry under upstreams, or headers under registries; an account under callers',
+  rate_limited: `${ITS_OPERATOR}; it is asked again when it says`,
+  server_error: ITS_OPERATOR,
+  not_an_agent: 'its url: an entry under upstreams with the right one stands above a registry',
+  protocol_error: ITS_OPERATOR,
+  agent_error: ITS_OPERATOR,
+  incomplete_feed: ITS_OPERATOR,
+  cursor_loop: ITS_OPERATOR,
+  endless_feed: `limits.rows_per_upstream, or ${ITS_OPERATOR}`,
+  over_memory: 'limits.memory',
+  unstable_feed: ITS_OPERATOR,
+  shrunken_feed: 'nobody has to: a second answer that says the same is believed',
+  not_enumerable:
+    'seeds of its entry under upstreams, providers that authorize it, or a wholesale feed at the agent',
+  backing_off: 'time: its next probe is due soon',
+  unrepeatable: `${ITS_OPERATOR}: idempotency keys`,
+  aborted: 'nobody: who asked gave up',
+  unknown_upstream: 'an entry under upstreams',
+}
+
+const PROVIDER = 'the provider'
+
+/** Of a provider's file, or of one offer: what it means, and who can change it. */
+const VERDICTS: Readonly<
+  Record<Unverifiable | Unauthorized | 'outranked' | 'no_country_left', readonly [means: string, who: string]>
+> = {
+  no_file: ['the provider publishes no adagents.json', PROVIDER],
+  unreachable: ["the provider's file could not be had", `${PROVIDER}, or egress`],
+  bad_redirect: ["the provider's file redirects too often or elsewhere", PROVIDER],
+  invalid_file: ["the provider's file cannot be read", PROVIDER],
+  too_large: ["the provider's file is too large", PROVIDER],
+  bad_pointer: ["the provider's file points where it may not", PROVIDER],
+  held_pointer: ["the provider's file points elsewhere since less than a day", 'time, or tributary authz'],
+  rollback: ["the provider's file is older than the last one", PROVIDER],
+  bad_domain: ['the row names no domain of a provider', 'the agent'],
+  expired: ["the provider's last good file is too old", PROVIDER],
+  too_many_domains: [
+    'the agent names too many providers',
+    'the agent, or limits.provider_domains_per_upstream',
+  ],
+  over_budget: ["the provider's file takes more than its share", `${PROVIDER}, or limits.provider_bytes`],
+  pending: ["the provider's file has not been fetched yet", 'time'],
+  signal_not_published: ["the provider's file has no such signal", `${PROVIDER}, or the agent`],
+  agent_not_listed: ["the provider's file does not name the agent", PROVIDER],
+  agent_not_listed_for_signal: ["the provider's file does not name the agent for this signal", PROVIDER],
+  outside_window: ["the provider's grant does not hold now", PROVIDER],
+  outranked: ['it gives way to an authorized offer of the same signal', 'nobody has to'],
+  no_country_left: ['provider, grant and row together allow no country', `${PROVIDER}, or the agent`],
+}
+
+/** A failure of an upstream or a registry in one line: the word, what came back, and what can change it. */
+export function problemText({
+  reason,
+  message,
+}: {
+  readonly reason: string
+  readonly message: string
+}): string {
+  const remedy = Object.hasOwn(FAILURES, reason) ? ` [${FAILURES[reason as UpstreamFailure]}]` : ''
+  return `${reason}: ${message}${remedy}`
+}
+
+function verdictWords(reason: string): readonly [means: string, who: string] | undefined {
+  return Object.hasOwn(VERDICTS, reason) ? VERDICTS[reason as keyof typeof VERDICTS] : undefined
+}
+
+/** The same of a provider's file. */
+export function fileProblemText({
+  reason,
+  message,
+}: {
+  readonly reason: string
+  readonly message: string
+}): string {
+  const who = verdictWords(reason)?.[1]
+  return `${reason}: ${message}${who ? ` [${who}]` : ''}`
+}
+
+/** Offers that are not published, counted by their reason. */
+export function withheldText(reason: string, count: number): string {
+  const [means, who] = verdictWords(reason) ?? []
+  return `${count} withheld, ${reason}${means ? `: ${means} [${who}]` : ''}`
+}
