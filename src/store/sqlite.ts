@@ -1,43 +1,142 @@
 /**
  * The embedded database: SQLite (libsql) in one file, write-ahead log, synced at every commit, so that what was
- * answered survives a power cut. One connection a process; other processes (`tributary ledger`) may read beside it.
+ * answered survives a power cut. It has a thread of its own, so that nothing which is served waits for the disk; one
+ * connection a process, on which statements and transactions take turns. Other processes (`tributary ledger`) may read beside it.
  */
-import { accessSync, constants, statSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { Kysely, SqliteAdapter, type SqliteDatabase, SqliteDialect } from 'kysely'
-import Database from 'libsql'
+import { once } from 'node:events'
+import {
+  type CompiledQuery,
+  type DatabaseConnection,
+  type Driver,
+  Kysely,
+  type QueryResult,
+  SqliteAdapter,
+  SqliteDialect,
+} from 'kysely'
+import { startThread } from '../threads/start-thread.js'
 import type { Tables } from './schema.js'
+import type { Opening, Reply, Statement } from './sqlite-thread.js'
 
-// Waiting for another process stops everything here: libsql is synchronous. Others hold the lock for milliseconds.
-const BUSY_MS = 1_000
+const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 
-const NOTHING_TO_ROLL_BACK = {
-  reader: false,
-  run: () => ({ changes: 0, lastInsertRowid: 0 }),
-  all: () => [],
-  iterate: () => [][Symbol.iterator](),
+export type SqliteOptions = {
+  /** Looks for damage first. Default: only what opening a file shows. */
+  check: boolean
 }
 
-/**
- * kysely opens transactions with a plain `begin`, which fails without waiting when another process wrote between the
- * first read and the first write: take the write lock at once. And a failed commit (disk full) has rolled back
- * already: a second rollback must not hide the first error.
- */
-function adapted(db: Database.Database): SqliteDatabase {
+type Waiting = { resolve(reply: Extract<Reply, { kind: 'done' }>): void; reject(error: Error): void }
+
+/** The thread, as somebody to whom statements are sent. Rejects when the database cannot be opened. */
+async function startDatabase(opening: Opening) {
+  const thread = startThread(THREAD, { workerData: opening })
+  const waiting: Waiting[] = [] // for a reply, in the order of what was sent
+  let gone: Error | undefined
+
+  function end(reason: Error): void {
+    gone ??= reason
+    for (const { reject } of waiting.splice(0)) reject(gone)
+  }
+
+  const replied = () =>
+    new Promise<Extract<Reply, { kind: 'done' }>>((resolve, reject) => {
+      if (gone) return reject(gone)
+      if (waiting.length === 0) thread.ref() // a process does not end over a statement
+      waiting.push({ resolve, reject })
+    })
+
+  thread.on('message', (reply: Reply) => {
+    const first = waiting.shift()
+    if (waiting.length === 0) thread.unref()
+    if (reply.kind === 'done') return first?.resolve(reply)
+    if (reply.kind === 'damaged') {
+      const advice = 'restore it from a backup (docs/storage.md)'
+      return first?.reject(new Error(`${opening.file} is damaged (${reply.found}); ${advice}`))
+    }
+    const { message, code } = reply
+    first?.reject(Object.assign(new Error(message), code !== undefined && { code }))
+  })
+  thread.on('error', end)
+  thread.on('exit', () => end(new Error('the database was closed')))
+
+  async function close(): Promise<void> {
+    if (gone) return
+    thread.ref()
+    thread.postMessage('close')
+    await once(thread, 'exit')
+  }
+
+  try {
+    await replied()
+  } catch (error) {
+    await thread.terminate()
+    throw error
+  }
   return {
-    close() {
-      try {
-        db.exec('PRAGMA wal_checkpoint(TRUNCATE)') // libsql leaves it to us: one file is easier to back up than two
-      } catch {
-        // A full disk: the log keeps what was committed, and the next start reads it.
-      }
-      db.close()
+    async execute(statement: Statement): Promise<Extract<Reply, { kind: 'done' }>> {
+      const reply = replied()
+      thread.postMessage(statement)
+      return await reply
     },
-    prepare(sql) {
-      if (sql === 'rollback' && !db.inTransaction) return NOTHING_TO_ROLL_BACK as never
-      return db.prepare(sql === 'begin' ? 'begin immediate' : sql) as never
+    close,
+  }
+}
+type SqliteThread = Awaited<ReturnType<typeof startDatabase>>
+
+/** One at a time, in the order of asking. */
+function createTurns() {
+  const waiting: (() => void)[] = []
+  let isTaken = false
+  return {
+    async take(): Promise<void> {
+      if (isTaken) await new Promise<void>((resolve) => waiting.push(resolve))
+      isTaken = true
     },
+    give(): void {
+      const next = waiting.shift()
+      if (next) next()
+      else isTaken = false
+    },
+  }
+}
+
+function driverOn(database: SqliteThread): Driver {
+  const turns = createTurns()
+  let begins = false // the transaction that the next statement begins, which spares a message
+
+  async function execute(sql: string, parameters: readonly unknown[] = []) {
+    const statement = { begins, sql, parameters }
+    begins = false
+    return await database.execute(statement)
+  }
+
+  async function endTransaction(sql: 'commit' | 'rollback'): Promise<void> {
+    if (begins) begins = false
+    else await execute(sql)
+  }
+
+  const connection: DatabaseConnection = {
+    async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+      const { rows, changes } = await execute(sql, parameters)
+      return { rows: rows as R[], ...(changes !== undefined && { numAffectedRows: BigInt(changes) }) }
+    },
+    streamQuery() {
+      throw new Error('Rows are read a page at a time')
+    },
+  }
+
+  return {
+    init: async () => {},
+    async acquireConnection() {
+      await turns.take()
+      return connection
+    },
+    releaseConnection: async () => turns.give(),
+    async beginTransaction() {
+      begins = true
+    },
+    commitTransaction: () => endTransaction('commit'),
+    rollbackTransaction: () => endTransaction('rollback'),
+    destroy: database.close,
   }
 }
 
@@ -48,47 +147,19 @@ class Adapter extends SqliteAdapter {
   }
 }
 
-class Dialect extends SqliteDialect {
-  override createAdapter() {
-    return new Adapter()
-  }
-}
-
-/** A folder that nobody can write to, and in it a database that was closed: all it holds is in its one file. */
-function isAtRest(file: string): boolean {
-  try {
-    accessSync(dirname(file), constants.W_OK)
-    return false
-  } catch {
-    return (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) === 0
-  }
-}
-
-/** A database at rest is opened as such: SQLite would want to write its log beside it before it reads. */
-function connected(file: string): Database.Database {
-  const name = isAtRest(file) ? `${pathToFileURL(file).href}?immutable=1` : file
-  const db = new Database(name, { timeout: BUSY_MS })
-  db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
-  return db
-}
-
-export type SqliteOptions = {
-  /** Looks for damage first. Default: only what opening a file shows. */
-  check: boolean
-}
-
 /**
- * Throws when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. After an
- * orderly end the file is as it was checked when it was opened then, so only what follows a crash is read through.
+ * Rejects when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. After an
+ * orderly end the file is as it was checked when it was opened then, so only what follows a crash is looked at.
  */
-export function openSqlite(file: string, { check }: SqliteOptions): Kysely<Tables> {
-  const db = connected(file)
-  const found = (check ? db.prepare('PRAGMA quick_check(1)').get() : { quick_check: 'ok' }) as
-    | { quick_check?: string }
-    | undefined
-  if (found?.quick_check !== 'ok') {
-    db.close()
-    throw new Error(`${file} is damaged (${found?.quick_check}); restore it from a backup (docs/storage.md)`)
-  }
-  return new Kysely<Tables>({ dialect: new Dialect({ database: adapted(db) }) })
+export async function openSqlite(file: string, { check }: SqliteOptions): Promise<Kysely<Tables>> {
+  const database = await startDatabase({ file, check })
+  const usual = new SqliteDialect({ database: () => Promise.reject(new Error('it is in its thread')) })
+  return new Kysely<Tables>({
+    dialect: {
+      createAdapter: () => new Adapter(),
+      createDriver: () => driverOn(database),
+      createIntrospector: (db) => usual.createIntrospector(db),
+      createQueryCompiler: () => usual.createQueryCompiler(),
+    },
+  })
 }

@@ -124,7 +124,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
       onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
     })
     const file = join(folder, 'tributary.db')
-    const opened = openSqlite(file, { check: !beside && !(await wasClosed(file)) })
+    const opened = await openSqlite(file, { check: !beside && !(await wasClosed(file)) })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
     const means = { now, timing: embeddedTiming(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
