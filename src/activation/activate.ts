@@ -6,7 +6,8 @@ import type { AccountReference } from '../adcp/account.js'
 import type { AdcpError } from '../adcp/error.js'
 import type { Destination } from '../adcp/signal.js'
 import type { NewCall } from '../store/calls.js'
-import type { Action, NewEntry } from '../store/ledger.js'
+import type { Action } from '../store/ledger.js'
+import type { EntryOfJob } from '../store/steps.js'
 import type { Store } from '../store/store.js'
 import type { TaskStatus } from '../store/tasks.js'
 import type { Activated } from './activation-calls.js'
@@ -179,7 +180,7 @@ export function createActivate(options: ActivateOptions) {
         ...(context !== undefined && { context }),
       },
     }
-    const entry: Omit<NewEntry, 'seq'> = {
+    const entry: EntryOfJob = {
       id: call.id,
       caller: principal.id,
       ...(account && { account: account.key }),
@@ -193,8 +194,7 @@ export function createActivate(options: ActivateOptions) {
       ...(upstreamAccount !== undefined && { upstreamAccount }),
       ...{ destinations, seenAs },
     }
-    const record: Plan['record'] = ({ ledger }, [seq = 0]) => ledger.record({ ...entry, seq })
-    return { kind: 'plan', calls: [call], record }
+    return { kind: 'plan', calls: [call], entries: [entry] }
   }
 
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */

@@ -6,6 +6,7 @@ import type { Deployment, Destination } from '../adcp/signal.js'
 import type { Call } from '../store/calls.js'
 import type { Action } from '../store/ledger.js'
 import type { Repositories } from '../store/store.js'
+import type { NewTask } from '../store/tasks.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind } from './delivery.js'
 import { overlap, readDeployments, visibleDeployments } from './destination.js'
@@ -113,27 +114,23 @@ export function activationCalls(newTaskId: () => string): CallKind {
       const { deployments, unknown } = readTold(done.payload, destinationsOf(call))
       return { action, deployments: [...deployments, ...kept], unknown }
     },
-    async settled({ ledger, tasks, jobs, idempotency }, call) {
+    async follows({ ledger }, call) {
       if (call.state === 'refused') {
-        await ledger.settle(call.id, { outcome: 'failed', error: call.answer })
-        await idempotency.release(call.caller, call.key) // nothing was done under it
-        return
+        const settlement = { outcome: 'failed', error: call.answer } as const
+        return { settlement, frees: true } // nothing was done under its key
       }
       if (call.state !== 'answered') {
-        await ledger.settle(call.id, { outcome: call.state === 'superseded' ? 'superseded' : 'unknown' })
-        return
+        return { settlement: { outcome: call.state === 'superseded' ? 'superseded' : 'unknown' } }
       }
-      // With the outcome, not after it: one commit less, and no moment at which a replay would have to work it out.
-      await idempotency.answer(call.caller, call.key, call.answer)
       const { deployments, taskId, upstreamTaskId } = call.answer as Activated
       const told = { deployments: withoutKeys(deployments) }
+      // With the outcome, not after it: one commit less, and no moment at which a replay would have to work it out.
+      const kept = call.answer
       if (taskId === undefined || upstreamTaskId === undefined) {
-        await ledger.settle(call.id, { outcome: 'completed', ...told })
-        return
+        return { kept, settlement: { outcome: 'completed', ...told } }
       }
       const entry = await ledger.get(call.id)
-      await ledger.settle(call.id, { outcome: 'submitted', ...told, taskId })
-      await tasks.create({
+      const task: NewTask = {
         id: taskId,
         caller: call.caller,
         ...(entry?.account !== undefined && { account: entry.account }),
@@ -149,8 +146,9 @@ export function activationCalls(newTaskId: () => string): CallKind {
           ...(entry?.pricingOptionId !== undefined && { pricing_option_id: entry.pricingOptionId }),
           ...(entry?.account !== undefined && { account: JSON.parse(entry.account) as unknown }),
         },
-      })
-      await jobs.add(upstreamTaskJob({ ...call, taskId, upstreamTaskId }))
+      }
+      const asking = upstreamTaskJob({ ...call, taskId, upstreamTaskId })
+      return { kept, settlement: { outcome: 'submitted', ...told, taskId }, tasks: [task], jobs: [asking] }
     },
   }
 }

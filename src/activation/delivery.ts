@@ -7,7 +7,8 @@ import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
 import type { Clock } from '../net/clock.js'
 import { type Call, callJob, readCall, targetOf } from '../store/calls.js'
-import type { Held } from '../store/jobs.js'
+import type { Held, JobEnd } from '../store/jobs.js'
+import type { Ending } from '../store/steps.js'
 import type { Repositories, Store } from '../store/store.js'
 import { pauseAfter, type Worker } from '../store/worker.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
@@ -64,8 +65,8 @@ export type CallKind = {
   }
   /** What is kept of the upstream's answer; without one, of a call that was not needed. */
   digest(call: Call, done?: Done): unknown
-  /** Records what follows from the outcome, with the outcome itself. */
-  settled(repositories: Repositories, call: Call): Promise<void>
+  /** What follows from the outcome, to be written with the outcome itself. */
+  follows(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Omit<Ending, keyof JobEnd>>
 }
 
 export type DeliveryOptions = {
@@ -95,11 +96,8 @@ export function createDelivery(options: DeliveryOptions) {
 
   async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
     const ended: Call = { ...call, state, ...(answer !== undefined && { answer }) }
-    const first = await store.write(async (repositories) => {
-      const settled = await repositories.jobs.end(call.held, state, answer)
-      if (settled) await kinds[call.task].settled(repositories, ended)
-      return settled
-    })
+    const follows = await kinds[call.task].follows(store, ended)
+    const first = await store.conclude({ ...follows, held: call.held, state, answer })
     await reached('settled')
     if (first) return ended
     const job = await store.jobs.get(call.id) // somebody else took it over: what it learns counts

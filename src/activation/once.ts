@@ -4,9 +4,9 @@
  */
 import type { Clock } from '../net/clock.js'
 import { callJob, type NewCall, readCall } from '../store/calls.js'
-import type { KeyedRequest } from '../store/idempotency.js'
-import type { Held } from '../store/jobs.js'
-import type { Repositories, Store } from '../store/store.js'
+import type { Binding, KeyedRequest } from '../store/idempotency.js'
+import type { EntryOfJob } from '../store/steps.js'
+import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
 import type { Delivered, Delivery, Reached } from './delivery.js'
@@ -16,8 +16,8 @@ const WATCH_MS = 100 // how often the outcome of another process's call is looke
 export type Plan = {
   kind: 'plan'
   calls: readonly NewCall[]
-  /** Written in the transaction that binds the key; `seqs` are the calls' numbers in the database's sequence. */
-  record(repositories: Repositories, seqs: readonly number[]): Promise<void>
+  /** What the ledger says of them. */
+  entries: readonly EntryOfJob[]
 }
 
 export type Conclusion =
@@ -91,41 +91,40 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     }
   }
 
+  /** What a request is answered with whose key was used before. */
+  async function again(
+    request: KeyedRequest,
+    bound: Exclude<Binding, { kind: 'fresh' }>,
+    work: Work,
+    deadline: number,
+  ): Promise<ActivationAnswer> {
+    if (bound.kind === 'conflict') return keyConflict()
+    if (bound.kind === 'answered') return work.render(bound.answer, true)
+    return await resume(request, bound.since, work, deadline)
+  }
+
   async function start(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
     const plan = await work.plan()
-    if (plan.kind !== 'plan') return plan
+    if (plan.kind !== 'plan') {
+      // What it names may be gone since its first time, whose answer stands.
+      const bound = await store.idempotency.find(request)
+      return bound ? await again(request, bound, work, deadline) : plan
+    }
     await reached('planned')
-    const held: Held[] = []
-    let since = 0
-    const binding = await store.write(async (repositories) => {
-      const bound = await repositories.idempotency.bind(request)
-      if (bound.kind !== 'fresh') return { ...bound, seqs: [] }
-      held.length = 0
-      const seqs: number[] = []
-      for (const call of plan.calls) {
-        const added = await repositories.jobs.add(callJob(call), delivery.hold)
-        if (added.isHeld) held.push(added.job)
-        seqs.push(added.job.seq)
-        since = added.job.createdAt
-      }
-      await plan.record(repositories, seqs)
-      return bound
-    })
-    if (binding.kind === 'conflict') return keyConflict()
-    if (binding.kind === 'answered') return work.render(binding.answer, true)
-    if (binding.kind === 'open') return await resume(request, binding.since, work, deadline)
+    const { calls, entries } = plan
+    const { hold } = delivery
+    const undertaken = await store.undertake({ request, jobs: calls.map(callJob), hold, entries })
+    if (undertaken.kind !== 'fresh') return await again(request, undertaken, work, deadline)
     await reached('intended')
+    const held = undertaken.jobs.flatMap((added) => (added.isHeld ? [added.job] : []))
     const delivered = await Promise.all(held.map((one) => delivery.deliver(one, deadline)))
-    if (delivered.length === plan.calls.length) return await conclude(request, work, delivered, false)
+    if (delivered.length === calls.length) return await conclude(request, work, delivered, false)
+    const since = Math.min(...undertaken.jobs.map(({ job }) => job.createdAt))
     return await resume(request, since, work, deadline, false) // another call for the same segment is under way
   }
 
   async function answer(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
     try {
-      const found = await store.idempotency.find(request)
-      if (found?.kind === 'conflict') return keyConflict()
-      if (found?.kind === 'answered') return work.render(found.answer, true)
-      if (found?.kind === 'open') return await resume(request, found.since, work, deadline)
       return await start(request, work, deadline)
     } catch (error) {
       // What was written before stands; what was not is repeated under the same derived keys.

@@ -145,7 +145,7 @@ export function createReportUsage(options: ReportUsageOptions) {
       }
       const { rows, errors } = await placed(new Set())
       if (rows.length === 0) return said({ accepted: 0, pending: 0, refused: count, errors })
-      return { kind: 'plan', calls: partsOf(rows, request, principal, print), record: async () => {} }
+      return { kind: 'plan', calls: partsOf(rows, request, principal, print), entries: [] }
     }
 
     async function conclude(delivered: readonly Delivered[]): Promise<Conclusion> {

@@ -33,7 +33,7 @@ export const usageCalls: CallKind = {
     const told = typeof accepted === 'number' && Number.isInteger(accepted) && accepted >= 0 ? accepted : most
     return { accepted: Math.min(told, call.rows.length), errors: refused }
   },
-  settled: async () => {}, // the call itself is the record
+  follows: async () => ({}), // the call itself is the record
 }
 
 /** A row, or a member of it, as `error.field` names it. */

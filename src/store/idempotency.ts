@@ -2,6 +2,7 @@
  * What a caller's idempotency key stands for: one request and, once there is one, its answer
  * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
+import { sql } from 'kysely'
 import type { Db } from './schema.js'
 import type { Seal } from './seal.js'
 
@@ -16,6 +17,8 @@ export type KeyedRequest = {
   fingerprint: string
 }
 
+export type KeyedAnswer = Pick<KeyedRequest, 'caller' | 'key'> & { answer: unknown }
+
 export type Binding =
   | { kind: 'fresh' } // this call bound the key
   | { kind: 'open'; since: number } // bound to this very request, which has no final answer yet
@@ -27,13 +30,18 @@ export type Idempotency = {
   find(request: KeyedRequest): Promise<Exclude<Binding, { kind: 'fresh' }> | undefined>
   /** Binds the key to the request, or tells what it is bound to. One of two racing callers gets `fresh`. */
   bind(request: KeyedRequest): Promise<Binding>
+  /** The same for many, in their order. */
+  bindAll(requests: readonly KeyedRequest[]): Promise<Binding[]>
   /** Keeps the final answer for replays. */
   answer(caller: string, key: string, answer: unknown): Promise<void>
+  answerAll(answers: readonly KeyedAnswer[]): Promise<void>
   /** Frees a key whose request was refused before anything was done. */
   release(caller: string, key: string): Promise<void>
   /** Forgets up to so many keys that are past their time; a request with an open job keeps its key. Gives how many. */
   forgetExpired(limit: number): Promise<number>
 }
+
+const nameOf = ({ caller, key }: Pick<KeyedRequest, 'caller' | 'key'>) => JSON.stringify([caller, key])
 
 export function createIdempotency(
   db: Db,
@@ -54,41 +62,56 @@ export function createIdempotency(
     return { kind: 'answered', answer: seal.read(held.answer) } as const
   }
 
-  async function bind(request: KeyedRequest): Promise<Binding> {
-    const { caller, key, task, fingerprint } = request
+  /** Which of the requests found their keys free. */
+  async function bindFree(requests: readonly KeyedRequest[]): Promise<ReadonlySet<string>> {
     const at = now()
+    const rows = requests.map(({ caller, key, task, fingerprint }) => ({
+      ...{ caller, key, task, fingerprint, answer: null, created_at: at, expires_at: at + answersMs },
+    }))
+    const bound = await db
+      .insertInto('idempotency')
+      .values(rows)
+      .onConflict((conflict) => conflict.columns(['caller', 'key']).doNothing())
+      .returning(['caller', 'key'])
+      .execute()
+    return new Set(bound.map(nameOf))
+  }
+
+  /** A key that is not free: what it is bound to, or, when that is past its time, the request. */
+  async function rebind(request: KeyedRequest): Promise<Binding> {
+    const { caller, key } = request
     await db
       .deleteFrom('idempotency')
       .where('caller', '=', caller)
       .where('key', '=', key)
-      .where('expires_at', '<=', at)
+      .where('expires_at', '<=', now())
       .where('answer', 'is not', null)
       .execute()
-    const inserted = await db
-      .insertInto('idempotency')
-      .values({
-        caller,
-        key,
-        task,
-        fingerprint,
-        answer: null,
-        created_at: at,
-        expires_at: at + answersMs,
-      })
-      .onConflict((conflict) => conflict.columns(['caller', 'key']).doNothing())
-      .executeTakeFirst()
-    if (inserted.numInsertedOrUpdatedRows === 1n) return { kind: 'fresh' }
-    // Released between the two statements by the request that held it: nothing was done under it.
+    // Released meanwhile by the request that held it: nothing was done under it.
     return (await find(request)) ?? (await bind(request))
   }
 
-  async function answer(caller: string, key: string, value: unknown): Promise<void> {
-    await db
-      .updateTable('idempotency')
-      .set({ answer: seal.write(value) })
-      .where('caller', '=', caller)
-      .where('key', '=', key)
-      .execute()
+  async function bindAll(requests: readonly KeyedRequest[]): Promise<Binding[]> {
+    if (requests.length === 0) return []
+    const free = await bindFree(requests)
+    const bindings: Binding[] = []
+    for (const request of requests) {
+      bindings.push(free.has(nameOf(request)) ? { kind: 'fresh' } : await rebind(request))
+    }
+    return bindings
+  }
+
+  async function bind(request: KeyedRequest): Promise<Binding> {
+    const [binding] = await bindAll([request])
+    return binding as Binding
+  }
+
+  async function answerAll(answers: readonly KeyedAnswer[]): Promise<void> {
+    if (answers.length === 0) return
+    const values = answers.map((one) => sql`(${one.caller}, ${one.key}, ${seal.write(one.answer)})`)
+    await sql`with answered (caller, key, answer) as (values ${sql.join(values)})
+      update idempotency set answer = answered.answer
+      from answered where idempotency.caller = answered.caller and idempotency.key = answered.key`.execute(db)
   }
 
   async function release(caller: string, key: string): Promise<void> {
@@ -126,5 +149,8 @@ export function createIdempotency(
     return Number(numDeletedRows)
   }
 
-  return { find, bind, answer, release, forgetExpired }
+  return {
+    ...{ find, bind, bindAll, answerAll, release, forgetExpired },
+    answer: (caller, key, value) => answerAll([{ caller, key, answer: value }]),
+  }
 }

@@ -50,9 +50,17 @@ export type Job = {
 /** A job and the right to write to it. */
 export type Held = Job & { owner: string }
 
+/** A job that was written down; one that is not held waits for its turn. */
+export type Added = { isHeld: true; job: Held } | { isHeld: false; job: Job }
+
+/** How a job ends. */
+export type JobEnd = { held: Held; state: string; answer?: unknown }
+
 export type Jobs = {
   /** With `hold`, it is held at once, unless a job that goes the other way is held: then it waits its turn. */
-  add(job: NewJob, hold?: Hold): Promise<{ isHeld: true; job: Held } | { isHeld: false; job: Job }>
+  add(job: NewJob, hold?: Hold): Promise<Added>
+  /** The same for many, in their order. */
+  addAll(jobs: readonly { job: NewJob; hold?: Hold }[]): Promise<Added[]>
   get(id: string): Promise<Job | undefined>
   /** The jobs of one request, in their order; `since` is when its key was bound to it. */
   ofKey(caller: string, key: string, since: number): Promise<Job[]>
@@ -75,6 +83,8 @@ export type Jobs = {
   release(held: Held, afterMs: number): Promise<boolean>
   /** False when it had ended, or somebody else holds it: then nothing of the unit of work may be kept. */
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
+  /** The same for many: the ids of those that ended by it. */
+  endAll(ends: readonly JobEnd[]): Promise<ReadonlySet<string>>
   /** The jobs on the same target that were asked for after this one, open or not. */
   later(job: Pick<Job, 'target' | 'seq'>): Promise<Job[]>
   /** Frees what an earlier process held: for a storage that only one process uses, at its start. */
@@ -85,16 +95,19 @@ export type Jobs = {
   backlog(): Promise<{ kind: string; lane: string; open: number }[]>
 }
 
-/** How the database tells the time, ms since the epoch, and lets one transaction at a time decide about a target. */
+/** How the database tells the time, ms since the epoch, and lets one transaction at a time decide about targets. */
 export type Timing = {
   now: () => RawBuilder<number>
-  inTurn?: (db: Db, target: string) => Promise<unknown>
+  inTurn?: (db: Db, targets: readonly string[]) => Promise<unknown>
 }
 
 /** The server's clock: processes whose own clocks differ agree on who holds what. */
 export const POSTGRES_TIMING: Timing = {
   now: () => sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
-  inTurn: (db, target) => sql`select pg_advisory_xact_lock(hashtextextended(${target}, 0))`.execute(db),
+  // In one order everywhere: transactions that decide about the same targets wait for each other instead of blocking each other.
+  inTurn: (db, targets) =>
+    sql`select pg_advisory_xact_lock(place) from (select distinct hashtextextended(target, 0) as place
+      from unnest(${targets}::text[]) as target order by place) as places`.execute(db),
 }
 
 /** One process, so its clock is the database's; and its writes come one after the other. */
@@ -121,43 +134,66 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
       and other.due > ${timing.now()} and other.owner is not null)`
   }
 
-  async function inTurn(target: string | undefined): Promise<void> {
-    if (target !== undefined) await timing.inTurn?.(db, target)
+  /** Which way jobs that are held go with each of the targets. */
+  async function sidesOf(targets: readonly string[]): Promise<Map<string, string[]>> {
+    const sides = new Map<string, string[]>()
+    if (targets.length === 0) return sides
+    await timing.inTurn?.(db, targets)
+    const rows = await db
+      .selectFrom('jobs')
+      .select(['target', 'side'])
+      .distinct()
+      .where('target', 'in', targets)
+      .where('owner', 'is not', null)
+      .where('due', '>', timing.now())
+      .execute()
+    for (const { target, side } of rows) {
+      if (target !== null) sides.set(target, [...(sides.get(target) ?? []), side ?? ''])
+    }
+    return sides
   }
 
-  async function add(job: NewJob, hold?: Hold): ReturnType<Jobs['add']> {
-    const { id, kind, lane, target, side = '', caller, key = '', data, afterMs = 0, createdAt = now() } = job
-    if (hold) await inTurn(target)
-    const later = from(hold?.ms ?? afterMs)
-    const taken = hold && target !== undefined ? isTaken(target, side) : undefined
-    const row = await db
-      .insertInto('jobs')
-      .values({
-        ...{ id, kind, lane, target: target ?? null, side, caller, key, state: OPEN, data: seal.write(data) },
-        owner: hold
-          ? taken
-            ? sql<string>`case when ${taken} then null else ${hold.owner} end`
-            : hold.owner
-          : null,
-        due: taken ? sql<number>`case when ${taken} then ${timing.now()} else ${later} end` : later,
-        ...{
-          epoch: 1,
-          attempts: taken ? sql<number>`case when ${taken} then 0 else 1 end` : hold ? 1 : 0,
-          answer: null,
-          created_at: createdAt,
-          ended_at: null,
-        },
-      })
-      .returning(['seq', 'owner', 'created_at'])
-      .executeTakeFirstOrThrow()
-    const added: Job = {
-      ...{ id, kind, lane, caller, key, data, seq: row.seq, createdAt: row.created_at },
-      ...(target !== undefined && { target }),
-      ...{ epoch: 1, attempts: row.owner === null ? 0 : 1, state: OPEN },
+  async function addAll(jobs: readonly { job: NewJob; hold?: Hold }[]): Promise<Added[]> {
+    if (jobs.length === 0) return []
+    const targets = jobs.flatMap(({ job, hold }) => (hold && job.target !== undefined ? [job.target] : []))
+    const sides = await sidesOf([...new Set(targets)])
+    const at = now()
+
+    /** Its owner, unless one that goes the other way is held, by now or by an earlier one of these. */
+    function ownerOf({ target, side = '' }: NewJob, hold: Hold | undefined): string | undefined {
+      if (!hold || target === undefined) return hold?.owner
+      const taken = sides.get(target) ?? []
+      if (taken.some((other) => other !== side)) return undefined
+      sides.set(target, [side])
+      return hold.owner
     }
-    return row.owner === null
-      ? { isHeld: false, job: added }
-      : { isHeld: true, job: { ...added, owner: row.owner } }
+
+    const planned = jobs.map(({ job, hold }) => ({ job, hold, owner: ownerOf(job, hold) }))
+    const rows = planned.map(({ job, hold, owner }) => {
+      const { id, kind, lane, target, side = '', caller, key = '', data, afterMs = 0, createdAt = at } = job
+      const afterwards = owner === undefined ? (hold ? 0 : afterMs) : (hold?.ms ?? 0)
+      return {
+        ...{ id, kind, lane, target: target ?? null, side, caller, key, state: OPEN, data: seal.write(data) },
+        ...{ owner: owner ?? null, due: from(afterwards), epoch: 1, attempts: owner === undefined ? 0 : 1 },
+        ...{ answer: null, created_at: createdAt, ended_at: null },
+      }
+    })
+    const written = await db.insertInto('jobs').values(rows).returning(['id', 'seq']).execute()
+    const seqs = new Map(written.map(({ id, seq }) => [id, seq]))
+    return planned.map(({ job, owner }): Added => {
+      const { id, kind, lane, target, caller, key = '', data, createdAt = at } = job
+      const added: Job = {
+        ...{ id, kind, lane, caller, key, data, seq: seqs.get(id) ?? 0, createdAt },
+        ...(target !== undefined && { target }),
+        ...{ epoch: 1, attempts: owner === undefined ? 0 : 1, state: OPEN },
+      }
+      return owner === undefined ? { isHeld: false, job: added } : { isHeld: true, job: { ...added, owner } }
+    })
+  }
+
+  async function add(job: NewJob, hold?: Hold): Promise<Added> {
+    const [added] = await addAll([{ job, ...(hold && { hold }) }])
+    return added as Added
   }
 
   async function get(id: string): Promise<Job | undefined> {
@@ -184,7 +220,7 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
     hold: Hold,
     { early = false, ownToo = false }: { early?: boolean; ownToo?: boolean },
   ): Promise<Held | undefined> {
-    if (target !== null) await timing.inTurn?.(on, target)
+    if (target !== null) await timing.inTurn?.(on, [target])
     const row = await on
       .updateTable('jobs')
       .set((eb) => ({
@@ -262,16 +298,20 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
     return numUpdatedRows === 1n
   }
 
-  async function end(held: Held, state: string, answer?: unknown): Promise<boolean> {
-    const { numUpdatedRows } = await db
-      .updateTable('jobs')
-      .set({
-        ...{ state, owner: null, due: null, ended_at: now() },
-        answer: answer === undefined ? null : seal.write(answer),
-      })
-      .where(holds(held))
-      .executeTakeFirst()
-    return numUpdatedRows === 1n
+  async function endAll(ends: readonly JobEnd[]): Promise<ReadonlySet<string>> {
+    if (ends.length === 0) return new Set()
+    const values = ends.map(({ held: { id, owner, epoch }, state, answer }) => {
+      const kept = answer === undefined ? null : seal.write(answer)
+      return sql`(${id}, ${owner}, ${epoch}, ${state}, ${kept})`
+    })
+    const { rows } = await sql<{
+      id: string
+    }>`with ended (id, owner, epoch, state, answer) as (values ${sql.join(values)})
+      update jobs set state = ended.state, answer = ended.answer, owner = null, due = null, ended_at = ${now()}
+      from ended where jobs.id = ended.id and jobs.owner = ended.owner and jobs.epoch = cast(ended.epoch as integer)
+        and jobs.due is not null
+      returning jobs.id`.execute(db)
+    return new Set(rows.map(({ id }) => id))
   }
 
   async function later({ target, seq }: Pick<Job, 'target' | 'seq'>): Promise<Job[]> {
@@ -308,7 +348,8 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
   }
 
   return {
-    ...{ add, get, ofKey, claim, due, extend, end, later, forgetEnded, backlog },
+    ...{ add, addAll, get, ofKey, claim, due, extend, endAll, later, forgetEnded, backlog },
+    end: async (held, state, answer) => (await endAll([{ held, state, answer }])).size === 1,
     note: (held, data) => changed(held, { data: seal.write(data) }),
     release: (held, afterMs) => changed(held, { owner: null, due: from(afterMs) }),
     endLeases: async () =>

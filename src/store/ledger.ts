@@ -76,7 +76,10 @@ export type LedgerPosition = Pick<Entry, 'createdAt' | 'id'>
 
 export type Ledger = {
   record(entry: NewEntry): Promise<void>
+  recordAll(entries: readonly NewEntry[]): Promise<void>
+  /** What came of an entry. */
   settle(id: string, settlement: Settlement): Promise<void>
+  settleAll(settlements: ReadonlyMap<string, Settlement>): Promise<void>
   get(id: string): Promise<Entry | undefined>
   /** Newest first; at most `limit`, itself at most 1,000. */
   query(filter: LedgerFilter, limit: number, after?: LedgerPosition): Promise<Entry[]>
@@ -123,48 +126,45 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
 const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
 
 export function createLedger(db: Db, now: () => number): Ledger {
-  async function record(entry: NewEntry): Promise<void> {
+  async function recordAll(entries: readonly NewEntry[]): Promise<void> {
+    if (entries.length === 0) return
     const at = now()
-    await db
-      .insertInto('activations')
-      .values({
-        id: entry.id,
-        caller: entry.caller,
-        account: entry.account ?? null,
-        action: entry.action,
-        handle: entry.handle,
-        signal_handle: entry.signalHandle,
-        offer_handle: entry.offerHandle,
-        pricing_option_id: entry.pricingOptionId ?? null,
-        upstream_option_id: entry.upstreamOptionId ?? null,
-        upstream: entry.upstream,
-        agent_url: entry.agentUrl,
-        segment_id: entry.segmentId,
-        upstream_account: json(entry.upstreamAccount),
-        destinations: JSON.stringify(entry.destinations),
-        ...{ seen_as: entry.seenAs, seq: entry.seq },
-        outcome: 'pending',
-        deployments: null,
-        error: null,
-        task_id: null,
-        created_at: at,
-        updated_at: at,
-      })
-      .execute()
+    const rows = entries.map((entry) => ({
+      id: entry.id,
+      caller: entry.caller,
+      account: entry.account ?? null,
+      action: entry.action,
+      handle: entry.handle,
+      signal_handle: entry.signalHandle,
+      offer_handle: entry.offerHandle,
+      pricing_option_id: entry.pricingOptionId ?? null,
+      upstream_option_id: entry.upstreamOptionId ?? null,
+      upstream: entry.upstream,
+      agent_url: entry.agentUrl,
+      segment_id: entry.segmentId,
+      upstream_account: json(entry.upstreamAccount),
+      destinations: JSON.stringify(entry.destinations),
+      ...{ seen_as: entry.seenAs, seq: entry.seq },
+      outcome: 'pending',
+      deployments: null,
+      error: null,
+      task_id: null,
+      created_at: at,
+      updated_at: at,
+    }))
+    await db.insertInto('activations').values(rows).execute()
   }
 
-  async function settle(id: string, { outcome, deployments, error, taskId }: Settlement): Promise<void> {
-    await db
-      .updateTable('activations')
-      .set({
-        outcome,
-        deployments: json(deployments),
-        error: json(error),
-        ...(taskId !== undefined && { task_id: taskId }),
-        updated_at: now(),
-      })
-      .where('id', '=', id)
-      .execute()
+  async function settleAll(settlements: ReadonlyMap<string, Settlement>): Promise<void> {
+    if (settlements.size === 0) return
+    const values = [...settlements].map(
+      ([id, { outcome, deployments, error, taskId }]) =>
+        sql`(${id}, ${outcome}, ${json(deployments)}, ${json(error)}, ${taskId ?? null})`,
+    )
+    await sql`with settled (id, outcome, deployments, error, task_id) as (values ${sql.join(values)})
+      update activations set outcome = settled.outcome, deployments = settled.deployments, error = settled.error,
+        task_id = coalesce(settled.task_id, activations.task_id), updated_at = ${now()}
+      from settled where activations.id = settled.id`.execute(db)
   }
 
   async function get(id: string): Promise<Entry | undefined> {
@@ -256,7 +256,11 @@ export function createLedger(db: Db, now: () => number): Ledger {
     return page.length === limit ? { createdAt: last.created_at, id: last.id } : undefined
   }
 
-  return { record, settle, get, query, history, ofSegment, forget }
+  return {
+    ...{ recordAll, settleAll, get, query, history, ofSegment, forget },
+    record: (entry) => recordAll([entry]),
+    settle: (id, settlement) => settleAll(new Map([[id, settlement]])),
+  }
 }
 
 /** Every entry that matches, newest first, read page by page. */

@@ -101,13 +101,15 @@ function open({ file, check }: Opening): void {
     const found = check ? whatIsDamaged(db) : undefined
     if (found !== undefined) {
       db.close()
-      return answer({ kind: 'damaged', found })
+      answer({ kind: 'damaged', found })
+      return
     }
     const execute = executor(db)
     parentPort?.on('message', (statement: Statement | 'close') => {
-      if (statement !== 'close') return answer(execute(statement))
-      close(db)
-      parentPort?.close()
+      if (statement === 'close') {
+        close(db)
+        parentPort?.close()
+      } else answer(execute(statement))
     })
     answer({ kind: 'done', rows: [] })
   } catch (error) {

@@ -13,7 +13,6 @@ import { createBlobRows } from './blob-rows.js'
 import { carryOver } from './carry-over.js'
 import { makeFolder } from './folder.js'
 import { createFound, type Found } from './found.js'
-import { createGroupCommit } from './group-commit.js'
 import { createIdempotency, type Idempotency } from './idempotency.js'
 import { createJobs, embeddedTiming, type Jobs, POSTGRES_TIMING, type Timing } from './jobs.js'
 import { createLedger, type Ledger } from './ledger.js'
@@ -23,6 +22,7 @@ import { openPostgres } from './postgres.js'
 import type { Db, Tables } from './schema.js'
 import { createSeal, type Seal } from './seal.js'
 import { openSqlite } from './sqlite.js'
+import { createSteps, type Steps } from './steps.js'
 import { createTasks, type Tasks } from './tasks.js'
 import { storageMethods, storageWork } from './unavailable.js'
 
@@ -52,16 +52,17 @@ export type Repositories = {
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */
-export type Store = Repositories & {
-  /** True when other processes work on the same state: their leases are respected. */
-  shared: boolean
-  blobs: Blobs
-  /** All of `work` or nothing of it. */
-  write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
-  /** For moving the state to another storage; repositories are the way for everything else. */
-  db: Kysely<Tables>
-  close(): Promise<void>
-}
+export type Store = Repositories &
+  Steps & {
+    /** True when other processes work on the same state: their leases are respected. */
+    shared: boolean
+    blobs: Blobs
+    /** All of `work` or nothing of it. */
+    write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
+    /** For moving the state to another storage; repositories are the way for everything else. */
+    db: Kysely<Tables>
+    close(): Promise<void>
+  }
 
 const STATEMENT_MS = 30_000
 const STATE_CONNECTIONS = 10
@@ -84,9 +85,9 @@ function repositories(db: Db, { now, timing, seal, answersMs }: Means): Reposito
 
 function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, means: Means): Store {
   const direct = repositories(db, means)
-  const transact: ReturnType<typeof createGroupCommit> = shared
-    ? (work) => db.transaction().execute(work)
-    : createGroupCommit(db)
+  const transact = <T>(work: (repositories: Repositories, tx: Db) => Promise<T>) =>
+    db.transaction().execute((tx) => work(repositories(tx, means), tx))
+  const { undertake, conclude } = createSteps(transact)
   return {
     shared,
     blobs,
@@ -96,7 +97,9 @@ function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, means: Means
     tasks: storageMethods(direct.tasks),
     accounts: storageMethods(direct.accounts),
     found: storageMethods(direct.found),
-    write: (work) => storageWork(() => transact((tx) => work(repositories(tx, means), tx))),
+    write: (work) => storageWork(() => transact(work)),
+    undertake: (undertaking) => storageWork(() => undertake(undertaking)),
+    conclude: (ending) => storageWork(() => conclude(ending)),
     db,
     close: () => db.destroy(),
   }

@@ -86,6 +86,8 @@ export function openMortalRoom({ store, clock, upstreams, agentUrlOf }: RoomOpti
     ledger: mortal(ledger),
     tasks: mortal(tasks),
     write: (work) => operation(() => store.write(work)),
+    undertake: (undertaking) => operation(() => store.undertake(undertaking)),
+    conclude: (ending) => operation(() => store.conclude(ending)),
   }
 
   const activation: Activation = createActivation({
