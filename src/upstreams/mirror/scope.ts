@@ -45,6 +45,8 @@ export type ScopeStatus = UpstreamStatus & {
   rateCard: boolean
 }
 
+const SOON_EVERY_MS = 1_000
+
 export type ScopeOptions = {
   setting: ScopeSetting
   store: SliceStore
@@ -75,6 +77,7 @@ export function createScope(options: ScopeOptions) {
   let cancelDrop = () => {}
   let refreshing: Promise<void> | undefined
   let againSoon = false
+  let soonAt = Number.NEGATIVE_INFINITY // when the latest refresh that somebody asked for is to begin
   let isWholeDue = false
   let isOpen = false // what was saved is taken up
   let isClosed = false
@@ -201,7 +204,7 @@ export function createScope(options: ScopeOptions) {
 
   function scheduleNext(retryAfterMs: number | undefined): void {
     const { refreshMs } = setting.pace
-    if (againSoon) schedule(0)
+    if (againSoon) schedule(Math.max(0, soonAt - clock.now()))
     else if (failures > 0) schedule(backoffMs({ failures, refreshMs, random, retryAfterMs }))
     else schedule(jittered(refreshMs, random))
     againSoon = false
@@ -247,11 +250,24 @@ export function createScope(options: ScopeOptions) {
       })
   }
 
-  /** Refreshes now, or once more when a refresh is under way. Before the first one there is nothing to hurry. */
-  function refreshSoon(): void {
+  /** Once more when a refresh is under way. Before the first one there is nothing to hurry. */
+  function refreshAt(at: number): void {
     if (!isOpen) return
+    soonAt = at
     if (refreshing) againSoon = true
-    else schedule(0)
+    else schedule(at - clock.now())
+  }
+
+  const refreshNow = () => refreshAt(clock.now())
+
+  /**
+   * Refreshes now, or within a second when it did so just before: where much is activated, a reading of all rows after
+   * each of them would cost more than they do.
+   */
+  function refreshSoon(): void {
+    const now = clock.now()
+    const isComing = soonAt > now && soonAt <= now + SOON_EVERY_MS
+    if (!isComing) refreshAt(Math.max(now, Math.min(soonAt, now) + SOON_EVERY_MS))
   }
 
   /** Takes up new settings and goes on with what is held, unless it was read for another account. */
@@ -265,7 +281,7 @@ export function createScope(options: ScopeOptions) {
     held = kept && named(kept)
     if (isNews) onChange()
     arm()
-    if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
+    if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshNow()
     else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
       schedule(Math.min((nextAttemptAt ?? 0) - clock.now(), jittered(next.pace.refreshMs, random)))
     }
@@ -297,7 +313,7 @@ export function createScope(options: ScopeOptions) {
     /** The next reading is a whole one, and begins now. */
     refreshWhole(): void {
       isWholeDue = true
-      refreshSoon()
+      refreshNow()
     },
     /** A probe sooner than the schedule says: calls began to fail. */
     probeSoon(): void {
