@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { inspect } from '../../src/authz/inspect.js'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
+import { proven } from '../support/proven.js'
 import { AGENT, createWorld, DAY, granting, HOUR, named, WELL_KNOWN } from './world.js'
 
 const P = `p.example${WELL_KNOWN}`
@@ -98,8 +99,6 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 )
 
 test('no sequence of versions, failures, pointers and restarts authorizes what is not granted', async (t) => {
-  const seed = Date.now() % 2 ** 31
-  t.comment(`seed ${seed}`)
   let authorizations = 0
   const story = async (steps: Step[]) => {
     const world = await createWorld()
@@ -164,16 +163,11 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
       await world.close()
     }
   }
-  await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story), {
-    seed,
-    numRuns: 50,
-  })
+  await proven(t, 50, fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story))
   t.ok(authorizations > 0, `${authorizations} authorizations, each of them granted`)
 })
 
 test('no document, however odd, grants what no entry of it names', async (t) => {
-  const seed = Date.now() % 2 ** 31
-  t.comment(`seed ${seed}`)
   const odd = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom('s1', 'auto', AGENT, '__proto__'))
   /** Mostly in order, so that a good part of the files grants something. */
   const mostly = <T>(right: fc.Arbitrary<T>) =>
@@ -199,7 +193,9 @@ test('no document, however odd, grants what no entry of it names', async (t) => 
   const isStringList = (value: unknown): value is string[] => Array.isArray(value)
   const now = Date.parse('2026-03-01T00:00:00Z')
   let authorized = 0
-  fc.assert(
+  proven(
+    t,
+    4_000,
     fc.property(file, (value) => {
       const bytes = new TextEncoder().encode(JSON.stringify(value))
       const inspection = inspect(bytes)
@@ -231,7 +227,6 @@ test('no document, however odd, grants what no entry of it names', async (t) => 
         }
       }
     }),
-    { seed, numRuns: 4_000 },
   )
   t.ok(authorized > 0, `${authorized} authorizations`)
 })

@@ -2,10 +2,9 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { elementSpans } from '../../src/authz/elements.js'
 import { createNames, findName, nameAt } from '../../src/authz/rules/name-table.js'
+import { proven } from '../support/proven.js'
 import { compiled } from './compiled.js'
 import { AGENT } from './world.js'
-
-const seed = Date.now() % 2 ** 31
 
 /** JSON with what `JSON.stringify` never writes: members twice, escaped names, space everywhere. */
 function written(members: readonly [string, unknown][], escaped: boolean, space: string): string {
@@ -21,12 +20,13 @@ function written(members: readonly [string, unknown][], escaped: boolean, space:
 }
 
 test('the elements of a list stand where the parser found them', async (t) => {
-  t.comment(`seed ${seed}`)
   const value = fc.oneof(fc.array(fc.jsonValue(), { maxLength: 5 }), fc.jsonValue())
   const members = fc.array(fc.tuple(fc.constantFrom('signals', 'other', 'signa"ls', ''), value), {
     maxLength: 5,
   })
-  fc.assert(
+  proven(
+    t,
+    300,
     fc.property(
       members,
       fc.boolean(),
@@ -42,14 +42,14 @@ test('the elements of a list stand where the parser found them', async (t) => {
         t.same(found, Array.isArray(signals) ? JSON.parse(JSON.stringify(signals)) : [])
       },
     ),
-    { seed, numRuns: 300 },
   )
 })
 
 test('every name has its number, and nothing else has one', async (t) => {
-  t.comment(`seed ${seed}`)
   const names = fc.uniqueArray(fc.oneof(fc.string({ unit: 'binary' }), fc.string()), { maxLength: 60 })
-  fc.assert(
+  proven(
+    t,
+    200,
     fc.property(names, fc.string(), (list, other) => {
       const wellFormed = list.filter((name) => !/\p{Surrogate}/u.test(name))
       const building = createNames()
@@ -61,7 +61,6 @@ test('every name has its number, and nothing else has one', async (t) => {
       }
       t.equal(findName(table, other), wellFormed.indexOf(other))
     }),
-    { seed, numRuns: 200 },
   )
 })
 

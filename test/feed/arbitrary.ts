@@ -132,15 +132,3 @@ export const anySlices: fc.Arbitrary<Slice[]> = fc
   .map((all) => all.flatMap((rows, at) => (rows ? [sliceOf(UPSTREAMS[at] as string, rows)] : [])))
 
 export const anyWorld: fc.Arbitrary<World> = fc.record({ slices: anySlices, judge: anyJudge })
-
-/** Runs a property with a printed seed: SEED=n repeats a run, SOAK=n runs n times as many. */
-export function proven<T>(
-  t: { comment(text: string): void },
-  runs: number,
-  property: fc.IProperty<T> | fc.IAsyncProperty<T>,
-) {
-  const seed = Number(process.env.SEED ?? Date.now() % 2 ** 31)
-  const numRuns = runs * Number(process.env.SOAK ?? 1)
-  t.comment(`seed ${seed}, ${numRuns} runs (SEED=${seed} repeats them)`)
-  return fc.assert(property as fc.IProperty<T>, { seed, numRuns })
-}

@@ -3,7 +3,8 @@ import { test } from 'tap'
 import { changesBetween } from '../../src/feed/changes.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
-import { anyWorld, proven } from './arbitrary.js'
+import { proven } from '../support/proven.js'
+import { anyWorld } from './arbitrary.js'
 import { judgeThat, listing, sliceOf } from './world.js'
 
 const snapshotOf = (...rows: ReturnType<typeof listing>[]) =>

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { u16, u32 } from '../../src/snapshot/columns.js'
 import { childWeave, type Run, weaveOf, woven, wovenAt } from '../../src/snapshot/weave.js'
-import { proven } from './arbitrary.js'
+import { proven } from '../support/proven.js'
 import { judgeThat, listing, sliceOf } from './world.js'
 
 test('a new snapshot has the very columns that a change of one price leaves as they were', (t) => {

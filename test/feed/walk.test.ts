@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { anySlices, proven } from './arbitrary.js'
+import { proven } from '../support/proven.js'
+import { anySlices } from './arbitrary.js'
 import { emptyFeed, publish } from './feed-of.js'
 import { pageOf, rowsOf, walk } from './reader.js'
 import { buyer, listing, sliceOf } from './world.js'

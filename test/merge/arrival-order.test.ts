@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { mergeSignal } from '../../src/merge/signal.js'
-import { anyListing, proven } from '../feed/arbitrary.js'
+import { anyListing } from '../feed/arbitrary.js'
 import { AUTHORIZED, UNAUTHORIZED, UNVERIFIABLE } from '../feed/world.js'
+import { proven } from '../support/proven.js'
 import { IDENTITY, offer } from './offers.js'
 
 const anyOffers = fc.array(

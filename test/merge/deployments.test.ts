@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import type { Deployment } from '../../src/adcp/signal.js'
 import { matchesDestination } from '../../src/merge/deployments.js'
-import { proven } from '../feed/arbitrary.js'
+import { proven } from '../support/proven.js'
 import { merge, offer, rowOf } from './offers.js'
 
 const platform = (more: Partial<Deployment> = {}): Deployment =>

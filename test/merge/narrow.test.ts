@@ -2,8 +2,9 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { narrowRow, type PublishedRow } from '../../src/merge/narrow.js'
 import { type MergedSignal, mergeSignal } from '../../src/merge/signal.js'
-import { anyListing, proven } from '../feed/arbitrary.js'
+import { anyListing } from '../feed/arbitrary.js'
 import type { Row } from '../feed/reader.js'
+import { proven } from '../support/proven.js'
 import { IDENTITY, offer } from './offers.js'
 
 const anyOffers = fc

@@ -1,8 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { createFairQueue } from '../../src/net/fair-queue.js'
-
-const seed = Date.now() % 2 ** 31
+import { proven } from '../support/proven.js'
 
 /** Tasks that end when they are told, in the order in which they were started. */
 function scene(options = { total: 4, perOwner: 2, perGroup: 1 }) {
@@ -60,7 +59,6 @@ test('what two owners asked for is done once, at the turn of the first', async (
 })
 
 test('whatever is asked in whatever order: bounds hold, nothing is lost, the least served is next', async (t) => {
-  t.comment(`seed ${seed}`)
   const owner = fc.constantFrom('o1', 'o2', 'o3')
   const step = fc.oneof(
     fc.record({
@@ -69,7 +67,9 @@ test('whatever is asked in whatever order: bounds hold, nothing is lost, the lea
     }),
     fc.nat({ max: 20 }),
   )
-  await fc.assert(
+  await proven(
+    t,
+    60,
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
       const { add, end, running, started, turns, waiting } = scene()
       let count = 0
@@ -89,6 +89,5 @@ test('whatever is asked in whatever order: bounds hold, nothing is lost, the lea
       t.equal(started.length, count)
       t.equal(waiting(), 0)
     }),
-    { seed, numRuns: 60 },
   )
 })
