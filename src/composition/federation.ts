@@ -3,8 +3,6 @@
  * `listings -> verdicts -> offers -> signals -> snapshot`, again whenever an upstream or a provider changes.
  */
 import { randomBytes, randomUUID } from 'node:crypto'
-import { once } from 'node:events'
-import { type AddressInfo, createServer as createNetServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
@@ -39,6 +37,7 @@ import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { accessOf, credentialOf } from './accounts.js'
 import { openDemoWorld } from './demo-world.js'
+import { listening } from './listening.js'
 import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
 import type { ReloadState } from './reload.js'
@@ -91,17 +90,6 @@ async function cursorSecret(blobs: Blobs): Promise<Uint8Array> {
   const fresh = randomBytes(32)
   await blobs.write(SECRET_NAME, [fresh])
   return (await blobs.read(SECRET_NAME))?.[0] ?? fresh
-}
-
-/** The agent card names our port before the server listens: a free one is looked up when the configuration says 0. */
-async function portOf({ host, port }: Config['listen']): Promise<number> {
-  if (port !== 0) return port
-  const probe = createNetServer().listen(0, host)
-  await once(probe, 'listening')
-  const { port: free } = probe.address() as AddressInfo
-  probe.close()
-  await once(probe, 'close')
-  return free
 }
 
 /** `events`: as they were at the start, which is when they are taken up. */
@@ -244,15 +232,12 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))
   const admission = createAdmission(admissionSettings(current, send, clock))
-  const { host } = current.listen
-  const port = await portOf(current.listen)
-  const publicUrl = current.listen.publicUrl ?? `http://${host}:${port}`
   const { questions: held } = discovery
   const controller = options.config.testController
     ? createTestController({ store, questions: held })
     : undefined
-  const app = stack.add(
-    createServer({
+  const { app, url } = await listening(current.listen, (publicUrl) => {
+    const server = createServer({
       ...{ publicUrl, version, feed, upstreams, log },
       discovery: controller?.forced(discovery) ?? discovery,
       facts: () => factsOf(current, options.config.events, feed),
@@ -271,10 +256,11 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...(controller && { testScenarios: SCENARIOS }),
       replayTtlSeconds: Math.floor(options.config.storage.retention.answersMs / 1_000),
       ...operations.shown,
-    }),
-  )
-  traceRequests(app)
-  const url = await app.listen({ host, port })
+    })
+    traceRequests(server)
+    return server
+  })
+  stack.add(app)
   const [lastFeed] = await Promise.all([savedFeed.load(), upstreams.start()])
   if (lastFeed) builder.restore(lastFeed)
   void questions.open(upstreams, providers)

@@ -4,7 +4,7 @@
  */
 import { unwatchFile, watchFile } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
@@ -22,6 +22,8 @@ export type ReloadOptions = {
   /** Nothing is applied before it resolves. */
   started: Promise<void>
   log: Logger
+  /** Waits so long, ms. */
+  pause?: (ms: number) => Promise<unknown>
 }
 
 export type ReloadState = {
@@ -32,7 +34,7 @@ export type ReloadState = {
 }
 
 /** Resolves when nobody is writing the file any more. One that is written in place is empty first, then half. */
-async function written(file: string): Promise<void> {
+async function written(file: string, pause: (ms: number) => Promise<unknown>): Promise<void> {
   const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
   let seen = await look()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
@@ -43,7 +45,7 @@ async function written(file: string): Promise<void> {
   }
 }
 
-export function createReload({ config, environment, apply, started, log }: ReloadOptions) {
+export function createReload({ config, environment, apply, started, log, pause = wait }: ReloadOptions) {
   const { file } = config
   let state: ReloadState = { revision: config.revision }
   let turn = started
@@ -51,7 +53,7 @@ export function createReload({ config, environment, apply, started, log }: Reloa
 
   async function read(): Promise<void> {
     try {
-      await written(file)
+      await written(file, pause)
       const next = await loadConfig(file, environment)
       if (isClosed) return // whoever would apply it is ending
       if (next.revision === state.revision) {

@@ -1,3 +1,4 @@
+import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { createWorld, granting, named, WELL_KNOWN } from './world.js'
 
@@ -31,23 +32,34 @@ test('hundreds of providers that share one file cost one request for it, and hol
   t.equal(new Set(again.states().map(({ document }) => document?.bytes)).size, 1, 'after a restart too')
 })
 
-test('no more providers are fetched at a time than configured', async (t) => {
-  const world = await createWorld({ hosts: HOSTS, concurrency: 4 })
+test('no more providers are fetched at a time than configured, and no fewer', async (t) => {
+  const atOnce = 4
+  const world = await createWorld({ hosts: HOSTS, concurrency: atOnce })
   t.teardown(world.close)
-  let under = 0
-  let most = 0
+  const waiting: ServerResponse[] = []
+  const most: number[] = []
+  const answer = () => {
+    most.push(waiting.length)
+    for (const each of waiting.splice(0)) each.writeHead(404).end()
+  }
   for (const host of HOSTS.slice(0, 60)) {
     world.web.page(`${host}${WELL_KNOWN}`, (_, response) => {
-      under += 1
-      most = Math.max(most, under)
-      setImmediate(() => {
-        under -= 1
-        response.writeHead(404).end()
-      })
+      if (waiting.push(response) === atOnce) setTimeout(answer, 10) // by then one too many would have come
     })
   }
-  world.providers().want(named(HOSTS.slice(0, 60)))
+  // Of each upstream's providers no more than half as many.
+  world
+    .providers()
+    .want(
+      new Map([
+        ...named(HOSTS.slice(0, 30), 'https://one.example/mcp'),
+        ...named(HOSTS.slice(30, 60), 'https://two.example/mcp'),
+      ]),
+    )
   await world.providers().settled()
   t.equal(world.web.requests.length, 60)
-  t.ok(most > 1 && most <= 4, `${most} at a time`)
+  t.same(
+    most,
+    Array.from({ length: 60 / atOnce }, () => atOnce),
+  )
 })

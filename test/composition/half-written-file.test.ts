@@ -1,7 +1,6 @@
 import { appendFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { pino } from 'pino'
 import { test } from 'tap'
 import { createReload } from '../../src/composition/reload.js'
@@ -15,6 +14,7 @@ test('a configuration that is being written is not read by halves', async (t) =>
   const file = join(folder, 'config.yaml')
   await writeFile(file, `upstreams:\n${entry('a')}${entry('b')}`)
   const applied: Config[] = []
+  const parts = [`upstreams:\n${entry('a')}`, entry('c')]
   const reload = createReload({
     config: await loadConfig(file, {}),
     environment: {},
@@ -24,6 +24,7 @@ test('a configuration that is being written is not read by halves', async (t) =>
     },
     started: Promise.resolve(),
     log: pino({ level: 'silent' }),
+    pause: () => appendFile(file, parts.shift() ?? ''),
   })
   t.teardown(() => {
     reload.close()
@@ -32,12 +33,7 @@ test('a configuration that is being written is not read by halves', async (t) =>
 
   // Written in place: the file is empty, then half, then whole.
   await writeFile(file, '')
-  const reading = reload.reload()
-  for (const part of [`upstreams:\n${entry('a')}`, entry('c')]) {
-    await pause(30)
-    await appendFile(file, part)
-  }
-  await reading
+  await reload.reload()
   t.same(
     applied.map((config) => config.upstreams.map(({ id }) => id)),
     [['a', 'c']],

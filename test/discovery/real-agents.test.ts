@@ -40,7 +40,7 @@ else {
       t.teardown(fanout.close)
       const args = { discovery_mode: 'brief', signal_spec: 'luxury', pagination: { max_results: 50 } }
       const asked = [{ id: 'a', agentUrl: agent.url, args, scope: 'public', briefOnly: true }]
-      const { answers, settled } = fanout.ask({ key: folder, asked, deadline: Date.now() + 5_000 })
+      const { answers, settled } = fanout.ask({ key: folder, asked, deadline: Date.now() + 60_000 })
       await settled()
       const answer = answers().get('a')
       t.comment(JSON.stringify(answer, (name, value) => (name === 'slice' ? value.rows.count : value)))

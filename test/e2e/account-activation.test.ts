@@ -30,7 +30,7 @@ test('an account sees live what it activated, with its key, without waiting for 
     config: () => ({
       registries: [],
       upstreams: [{ id: NORTHWIND, url: 'https://signals.northwind.example/mcp' }],
-      defaults: { refresh: '1h', timeout: '5s' }, // no cycle comes in this test
+      defaults: { refresh: '1h', timeout: '60s' }, // no cycle comes in this test
       callers: {
         keys: [
           {
@@ -42,7 +42,7 @@ test('an account sees live what it activated, with its key, without waiting for 
     }),
   })
   t.teardown(() => world.close())
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   async function reads(holds: (page: Answer) => boolean): Promise<Answer> {
     for (;;) {
       const page = await world.wholesale({

@@ -44,7 +44,7 @@ test('an account sees its own prices, and only where they differ from the rate c
   const as = (account_id: string, input: object = {}, token?: string) =>
     world.wholesale({ account: { account_id }, ...input }, token)
   const open = await world.wholesale()
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + 60_000
   let gold = await as('gold')
   while (gold.cache_scope === 'public' && Date.now() < deadline) gold = await as('gold')
 

@@ -9,7 +9,7 @@ test('a brief-only agent is enumerated through the providers that it declares, a
     }),
   })
   t.teardown(() => world.close())
-  const deadline = Date.now() + 20_000
+  const deadline = Date.now() + 60_000
   let page = await world.wholesale()
   while (!page.signals?.length && Date.now() < deadline) page = await world.wholesale()
   t.ok(page.signals?.length, `${page.pagination?.total_count} signals`)

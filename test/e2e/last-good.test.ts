@@ -53,7 +53,7 @@ async function scripted(t: Test, initial: readonly Row[]) {
       registries: [],
       upstreams: [{ id: 'scripted', url: agent.url }],
       egress: { allow_networks: ['127.0.0.0/8'] },
-      defaults: { refresh: '1s', timeout: '5s' },
+      defaults: { refresh: '1s', timeout: '60s' },
       callers: {
         keys: [{ id: 'demo-buyer', token_sha256: BUYER_SHA256, destinations: [DV360] }],
       },

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
@@ -18,7 +18,12 @@ test('a changed configuration file is applied while serving, a bad one is not', 
     storage: { url: `file:${folder}/data` },
     sandbox: true,
   }
-  await writeFile(file, JSON.stringify(settings))
+  /** At once, so that no half of it can be read however slowly it is written. */
+  async function write(text: string): Promise<void> {
+    await writeFile(`${file}.new`, text)
+    await rename(`${file}.new`, file)
+  }
+  await write(JSON.stringify(settings))
   const server = startCommand(['serve', '--config', file, '--sandbox-signals', '240'])
   t.teardown(() => server.process.kill('SIGKILL'))
   const [, url] = await server.printed(/in one feed at (http:\S+)\/mcp\. A page/)
@@ -51,7 +56,7 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   type Ready = { status: string; configuration: { revision: string; problem?: string } }
   const ready = async () => (await (await fetch(`${url}/readyz`)).json()) as Ready
   async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
-    const deadline = Date.now() + 20_000
+    const deadline = Date.now() + 60_000
     let value = await read()
     while (!holds(value) && Date.now() < deadline) value = await read()
     return value
@@ -67,7 +72,7 @@ test('a changed configuration file is applied while serving, a bad one is not', 
     authorization: { providers: { 'quietfield.example': { policy: 'lenient' } } },
     callers: { keys: [{ id: 'second', token_sha256: sha256('second-key') }] },
   }
-  await writeFile(file, JSON.stringify(changed))
+  await write(JSON.stringify(changed))
   server.process.kill('SIGHUP')
   await until(ready, ({ configuration }) => configuration.revision !== revision)
   t.equal((await ask('first-key')).status, 401, 'a removed key opens nothing')
@@ -81,7 +86,7 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   )
 
   const applied = (await ready()).configuration.revision
-  await writeFile(file, '{ "registries": [ { "url": "nowhere" } ] }')
+  await write('{ "registries": [ { "url": "nowhere" } ] }')
   const troubled = await until(ready, ({ configuration }) => configuration.problem !== undefined)
   t.match(troubled.configuration.problem, /registries\[0\]\.url: expected an http or https url/)
   t.equal(
@@ -91,7 +96,7 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   )
   t.equal((await ask('second-key')).status, 200)
 
-  await writeFile(file, JSON.stringify(changed))
+  await write(JSON.stringify(changed))
   const mended = await until(ready, ({ configuration }) => configuration.problem === undefined)
   t.same(mended.configuration, { revision: applied })
 })

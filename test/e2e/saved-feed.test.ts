@@ -37,7 +37,7 @@ test('what changed since the feed was saved is merged', async (t) => {
   const [before] = await world.walk()
   await world.restart(async () => world.sandbox.agents.northwind.reprice())
   const pricing = async () => (await world.walk())[0]?.pricing_version
-  for (const end = Date.now() + 10_000; (await pricing()) === before?.pricing_version; ) {
+  for (const end = Date.now() + 60_000; (await pricing()) === before?.pricing_version; ) {
     if (Date.now() > end) return t.fail('the new prices never arrived')
   }
   const [after] = await world.walk()

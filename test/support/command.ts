@@ -4,7 +4,7 @@ import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const MAIN = resolve(dirname(fileURLToPath(import.meta.url)), '../../src/main.js')
-const LONGEST_MS = 30_000
+const LONGEST_MS = 120_000
 
 export type Finished = { code: number | null; out: string; err: string }
 

@@ -90,7 +90,7 @@ function configFor(sandbox: Sandbox, folder: string, extra: object): Config {
   const base = {
     listen: { port: 0 },
     registries: [{ url: sandbox.registryUrl, refresh: '1m' }],
-    defaults: { refresh: '1m', timeout: '5s' },
+    defaults: { refresh: '1m', timeout: '60s' },
     egress: { hosts: sandbox.hosts },
     callers: { anonymous: 'metadata', keys: [{ id: 'demo-buyer', token_sha256: BUYER_SHA256 }] },
     storage: { url: `file:${folder}` },

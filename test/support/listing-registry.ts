@@ -97,7 +97,7 @@ export async function openTributary(t: Test, extra: object, clock: Clock = syste
   const folder = await mkdtemp(join(tmpdir(), 'tributary-operations-'))
   const base = {
     listen: { port: 0 },
-    defaults: { refresh: '1m', timeout: '5s' },
+    defaults: { refresh: '1m', timeout: '60s' },
     egress: { allow_networks: ['127.0.0.0/8'] },
     callers: { anonymous: 'metadata', keys: [] },
     storage: { url: `file:${folder}` },

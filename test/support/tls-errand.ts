@@ -24,7 +24,7 @@ const egress = createEgress({
 })
 const outcomes: object[] = []
 for (const request of requests) {
-  const outcome = await egress.send({ timeoutMs: 3_000, maxBytes: 100_000, ...request })
+  const outcome = await egress.send({ timeoutMs: 30_000, maxBytes: 100_000, ...request })
   outcomes.push(
     outcome.kind === 'reply' ? { ...outcome, body: [], text: Buffer.from(outcome.body).toString() } : outcome,
   )

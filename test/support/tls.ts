@@ -16,7 +16,7 @@ import type { RunningAgent } from './upstream-agent.js'
 
 const HERE = dirname(fileURLToPath(import.meta.url))
 const FOLDER = resolve(HERE, '../../../test/support/tls')
-const LONGEST_MS = 20_000
+const LONGEST_MS = 120_000
 
 export type Certificate = 'good' | 'other-name' | 'expired' | 'not-yet-valid' | 'untrusted'
 

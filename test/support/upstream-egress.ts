@@ -12,7 +12,7 @@ export function openEgress(t: Test, policy: Partial<EgressPolicy> = {}, resolve?
   })
   t.teardown(() => egress.close())
   const get = (url: string, more: Partial<Outbound> = {}) =>
-    egress.send({ url, timeoutMs: 2_000, maxBytes: 100_000, ...more })
+    egress.send({ url, timeoutMs: 30_000, maxBytes: 100_000, ...more })
   return { egress, get }
 }
 

@@ -13,7 +13,7 @@ import {
 } from '../../src/upstreams/upstreams.js'
 
 export const defaults: UpstreamsConfig['defaults'] = {
-  timeoutMs: 2_000,
+  timeoutMs: 30_000,
   refreshMs: 60_000,
   staleAfterMs: 3_600_000,
   dropAfterMs: 86_400_000,
@@ -50,7 +50,7 @@ export function row(at: number, more: Record<string, unknown> = {}): Record<stri
 
 export const rows = (count: number) => Array.from({ length: count }, (_, at) => row(at))
 
-export async function until(what: string, holds: () => boolean, ms = 8_000): Promise<void> {
+export async function until(what: string, holds: () => boolean, ms = 60_000): Promise<void> {
   const end = Date.now() + ms
   while (!holds()) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`)

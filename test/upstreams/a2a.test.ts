@@ -25,6 +25,6 @@ test('an AdCP error comes out of a failed task as an error, with its code', asyn
   t.teardown(agent.close)
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, protocol: 'a2a' }]))
   await upstreams.start()
-  const outcome = await upstreams.call('a', 'activate_signal', {}, { deadline: Date.now() + 5_000 })
+  const outcome = await upstreams.call('a', 'activate_signal', {}, { deadline: Date.now() + 60_000 })
   t.match(outcome, { kind: 'error', error: { code: 'REFERENCE_NOT_FOUND', recovery: 'correctable' } })
 })

@@ -7,26 +7,13 @@ import { configOf, loopbackEgress, openUpstreams, until } from '../support/upstr
 type Test = { teardown(task: () => unknown): void }
 
 const none = { type: 'none' } as const
-const SOON = 1_500
+/** No wait in this file is so long; what ends sooner was ended by what the test says. */
+const LONG = 60_000
+const STEP_MS = 50
 
 async function timed<T>(task: () => Promise<T>): Promise<{ outcome: T; ms: number }> {
   const start = Date.now()
   return { outcome: await task(), ms: Date.now() - start }
-}
-
-/** Turns everything down, each time after a while. */
-async function slowRefusals(t: Test, everyMs: number) {
-  let requests = 0
-  let hungUp = 0
-  const server = await startHttp((_, response) => {
-    requests += 1
-    setTimeout(() => response.writeHead(404).end(), everyMs).unref()
-    response.on('close', () => {
-      if (!response.writableEnded) hungUp += 1
-    })
-  })
-  t.teardown(server.close)
-  return { url: server.url, requests: () => requests, hungUp: () => hungUp }
 }
 
 /** An MCP agent whose first handshakes hang, and whose others do not. */
@@ -56,44 +43,56 @@ async function hangingAtFirst(t: Test, hanging: number) {
 }
 
 test('all steps of opening an agent share one budget', async (t) => {
+  const server = await startHttp((_, response) => {
+    setTimeout(() => response.writeHead(404).end(), STEP_MS)
+  })
+  t.teardown(server.close)
   for (const create of [createMcpAgent, createA2aAgent]) {
-    const { url, requests, hungUp } = await slowRefusals(t, 400)
-    const agent = create({ send: loopbackEgress(t).send, url, auth: none })
-    const { outcome, ms } = await timed(() => agent.call('get_signals', {}, { timeoutMs: 600 }))
-    t.match(outcome, { kind: 'failed', reason: 'timeout' }, agent.protocol)
-    t.ok(ms < 1_100, `${ms} ms`)
-    await until('the end of the second step', () => hungUp() === 1)
-    t.equal(requests(), 2)
+    const { send } = loopbackEgress(t)
+    const left: number[] = []
+    const agent = create({
+      send(outbound) {
+        left.push(outbound.timeoutMs)
+        return send(outbound)
+      },
+      url: server.url,
+      auth: none,
+    })
+    t.match(await agent.call('get_signals', {}, { timeoutMs: LONG }), { kind: 'failed' }, agent.protocol)
+    t.ok(left.length > 1, `${left.length} steps`)
+    const early = 2 // a timer may fire that much before the wall clock says so, ms
+    for (const [step, ms] of left.entries()) t.ok(ms <= LONG - step * (STEP_MS - early), `${ms} ms are left`)
   }
 })
 
 test('who joins a handshake waits no longer than its own budget', async (t) => {
-  const { call, handshakes } = await hangingAtFirst(t, 1)
-  const first = call(600)
+  const { call, handshakes } = await hangingAtFirst(t, 1_000)
+  const hangUp = new AbortController()
+  const first = call(LONG, hangUp.signal)
+  await until('the handshake', () => handshakes() === 1)
   const { outcome, ms } = await timed(() => call(100))
   t.match(outcome, { kind: 'failed', reason: 'timeout' })
-  t.ok(ms < 1_000, `${ms} ms`)
+  t.ok(ms < LONG / 2, `${ms} ms`)
+  t.match(await call(LONG, AbortSignal.timeout(50)), { kind: 'failed', reason: 'aborted' })
   t.equal(handshakes(), 1)
-  const gone = await timed(() => call(5_000, AbortSignal.timeout(50)))
-  t.match(gone.outcome, { kind: 'failed', reason: 'aborted' })
-  t.ok(gone.ms < 1_000, `${gone.ms} ms`)
-  t.match(await first, { kind: 'failed', reason: 'timeout' })
+  hangUp.abort()
+  t.match(await first, { kind: 'failed', reason: 'aborted' })
 })
 
 test("another's short budget does not end the handshake of those who have time", async (t) => {
   const { call, handshakes } = await hangingAtFirst(t, 1)
   const hasty = call(100)
-  const patient = call(5_000)
+  const patient = call(LONG)
   t.match(await hasty, { kind: 'failed', reason: 'timeout' })
   t.match(await patient, { kind: 'answer' })
-  t.equal(handshakes(), 2)
+  t.ok(handshakes() <= 2, 'at most one more')
 })
 
 test('closing does not wait for a handshake that hangs', async (t) => {
   const { url, handshakes } = await hangingAtFirst(t, 1_000)
-  const { upstreams, close } = await openUpstreams(t, configOf([{ id: 'a', url }], { timeoutMs: 10_000 }))
+  const { upstreams, close } = await openUpstreams(t, configOf([{ id: 'a', url }], { timeoutMs: LONG }))
   await upstreams.start()
   await until('the handshake', () => handshakes() > 0)
   const { ms } = await timed(close)
-  t.ok(ms < SOON, `${ms} ms`)
+  t.ok(ms < 10_000, `${ms} ms`) // the handshake itself is given fifteen seconds
 })

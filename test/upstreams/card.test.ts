@@ -72,7 +72,7 @@ test('a card is looked for beside the url, then at the root; only when every pla
       )
     }, '/agents/a')
     t.teardown(server.close)
-    const found = await findCard(send, server.url, { timeoutMs: 2_000 })
+    const found = await findCard(send, server.url, { timeoutMs: 60_000 })
     t.same(asked, at < 0 ? places : places.slice(0, at + 1))
     if (at >= 0) t.match(found, { kind: 'card', endpoints: [{ url: server.url, version: '0.3' }] })
     else if (status === 404) t.same(found, { kind: 'none' })

@@ -23,7 +23,7 @@ function agent(modes: string[], seen: Args[], answer: (args: Args) => Args): Tas
 }
 
 const own = { brand: { domain: 'tributary.example' }, operator: 'tributary.example' }
-const soon = () => ({ deadline: Date.now() + 5_000 })
+const soon = () => ({ deadline: Date.now() + 60_000 })
 
 test('an agent that answers nobody without an account is read with our own', async (t) => {
   for (const modes of [['wholesale'], ['brief']]) {

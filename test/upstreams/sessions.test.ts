@@ -32,8 +32,8 @@ async function scripted(t: Test, answer: (message: Message, headers: Record<stri
   return {
     seen,
     methods: () => seen.map(({ method }) => method),
-    call: () => agent.call('get_signals', {}, { timeoutMs: 2_000 }),
-    change: () => agent.call('activate_signal', {}, { timeoutMs: 2_000 }),
+    call: () => agent.call('get_signals', {}, { timeoutMs: 60_000 }),
+    change: () => agent.call('activate_signal', {}, { timeoutMs: 60_000 }),
   }
 }
 
@@ -49,7 +49,7 @@ test('a lost session is opened once more and the call repeated, and the feed doe
   await until('a slice', () => upstreams.slices().length === 1)
   t.equal(agent.sessionsOpened(), 1)
   agent.forget()
-  t.match(await upstreams.call('a', 'get_adcp_capabilities', {}, { deadline: Date.now() + 5_000 }), {
+  t.match(await upstreams.call('a', 'get_adcp_capabilities', {}, { deadline: Date.now() + 60_000 }), {
     kind: 'answer',
   })
   t.equal(agent.sessionsOpened(), 2)
@@ -77,7 +77,7 @@ test('calls that lose their session together open one new session together, and 
   const agent = await startMcpAgent(wholesaleAgent(rows(10), 'v1').handle, { sessions: true, json: false })
   t.teardown(agent.close)
   const mcp = createMcpAgent({ send: loopbackEgress(t).send, url: agent.url, auth: { type: 'none' } })
-  const call = () => mcp.call('get_adcp_capabilities', {}, { timeoutMs: 5_000 })
+  const call = () => mcp.call('get_adcp_capabilities', {}, { timeoutMs: 60_000 })
   const together = () => Promise.all(Array.from({ length: 20 }, call))
   for (const opened of [1, 2]) {
     for (const outcome of await together()) t.match(outcome, { kind: 'answer' })

@@ -204,7 +204,7 @@ test('an old agent of 575 signals whose pages were dropped is read whole, and is
   )
 
   const { account: _, ...forNobody } = activation
-  const outcome = await upstreams.call('a', 'activate_signal', forNobody, { deadline: Date.now() + 2_000 })
+  const outcome = await upstreams.call('a', 'activate_signal', forNobody, { deadline: Date.now() + 60_000 })
   t.equal(outcome.kind, 'answer')
   t.same(calls.at(-1)?.args, {
     signals_agent_segment_id: 's1',
@@ -214,7 +214,7 @@ test('an old agent of 575 signals whose pages were dropped is read whole, and is
   t.same(refused, [])
   const off = { ...activation, action: 'deactivate' }
   const before = calls.length
-  t.match(await upstreams.call('a', 'activate_signal', off, { deadline: Date.now() + 2_000 }), {
+  t.match(await upstreams.call('a', 'activate_signal', off, { deadline: Date.now() + 60_000 }), {
     error: { code: 'UNSUPPORTED_FEATURE' },
   })
   t.equal(calls.length, before, 'an agent that knows no action is never sent a deactivation')

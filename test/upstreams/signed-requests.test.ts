@@ -61,7 +61,7 @@ async function start(t: Test, transport: 'mcp' | 'a2a', sign: boolean, auth: Aut
     await egress.close()
   })
   return (own?: Auth) =>
-    contact.call('activate_signal', {}, { deadline: Date.now() + 5_000, ...(own && { auth: own }) })
+    contact.call('activate_signal', {}, { deadline: Date.now() + 60_000, ...(own && { auth: own }) })
 }
 
 function never(): never {

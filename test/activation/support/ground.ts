@@ -76,7 +76,7 @@ export async function startGround(t: Test, storage: Storage, starts: number) {
         const [call] = await store.jobs.ofKey('buyer', used, 0)
         return call && (await store.ledger.get(call.id))
       }
-      for (const end = Date.now() + 25_000; ; await wait(10)) {
+      for (const end = Date.now() + 60_000; ; await wait(10)) {
         const entries = (await Promise.all(requests.map(read))).filter((entry) => entry !== undefined)
         if (entries.every(({ outcome }) => outcome !== 'pending') || Date.now() > end) return entries
       }

@@ -27,7 +27,7 @@ export const rosterOf = (statics: UpstreamsConfig['statics']): UpstreamsConfig =
   account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
   defaults: {
     ...{
-      timeoutMs: 5_000,
+      timeoutMs: 60_000,
       refreshMs: 3_600_000,
       staleAfterMs: 7_200_000,
       dropAfterMs: 86_400_000,

@@ -161,7 +161,7 @@ export const DEAL = { account: { account_id: 'deal' } }
 export async function until<T>(
   read: () => Promise<T>,
   holds: (value: T) => boolean,
-  ms = 30_000,
+  ms = 60_000,
 ): Promise<T> {
   const end = Date.now() + ms
   for (;;) {

@@ -29,7 +29,7 @@ export const anonymous: Reader = { caller: 'anonymous', visibility: 'metadata', 
 export async function until(
   what: string,
   holds: () => boolean | Promise<boolean>,
-  ms = 15_000,
+  ms = 60_000,
 ): Promise<void> {
   const end = Date.now() + ms
   while (!(await holds())) {
@@ -83,7 +83,7 @@ export async function openWorld(
       policy: {},
       account: { brand: { domain: 'tributary.example' }, operator: 'tributary.example' },
       defaults: {
-        timeoutMs: 5_000,
+        timeoutMs: 60_000,
         refreshMs: 60_000,
         staleAfterMs: 3_600_000,
         dropAfterMs: 86_400_000,

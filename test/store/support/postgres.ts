@@ -36,14 +36,31 @@ export function postgresBinaries(): string | undefined {
   }
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
+/**
+ * Ports that the system gives to nobody on its own, so that a server finds its port again when it was stopped; other
+ * ones in every process.
+ */
+const FIRST_PORT = 20_000
+const PORTS = 12_000
+let nextPort = FIRST_PORT + (process.pid % PORTS)
+
+async function isFree(port: number): Promise<boolean> {
+  const server = createServer().listen(port, '127.0.0.1')
+  try {
+    await once(server, 'listening')
+  } catch {
+    return false
+  }
   server.close()
   await once(server, 'close')
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  return address.port
+  return true
+}
+
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = nextPort++
+    if (await isFree(port)) return port
+  }
 }
 
 /**
@@ -93,7 +110,7 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
       try {
         return await ask('select 1')
       } catch (error) {
-        if (attempt === 200) throw error
+        if (attempt === 2_400) throw error // a minute: a busy machine starts slowly
         await wait(25)
       }
     }

@@ -1,0 +1,28 @@
+import { createServer } from 'node:net'
+import Fastify from 'fastify'
+import { test } from 'tap'
+import { listening } from '../../src/composition/listening.js'
+
+test('a free port that another process takes first is given up for the next one', async (t) => {
+  const thief = createServer()
+  t.teardown(() => thief.close())
+  const asked: string[] = []
+  const { app, url } = await listening({ host: '127.0.0.1', port: 0, publicUrl: undefined }, (publicUrl) => {
+    asked.push(publicUrl)
+    if (asked.length === 1) thief.listen(Number(new URL(publicUrl).port), '127.0.0.1')
+    return Fastify()
+  })
+  t.teardown(() => app.close())
+  t.equal(asked.length, 2)
+  t.equal(url, asked[1], 'it listens where its card says')
+})
+
+test('a port that was configured and is taken is an error', async (t) => {
+  const first = await listening({ host: '127.0.0.1', port: 0, publicUrl: undefined }, () => Fastify())
+  t.teardown(() => first.app.close())
+  const port = Number(new URL(first.url).port)
+  await t.rejects(
+    listening({ host: '127.0.0.1', port, publicUrl: undefined }, () => Fastify()),
+    { code: 'EADDRINUSE' },
+  )
+})
