@@ -14,11 +14,14 @@ import { createA2aTasks } from '../src/server/a2a/a2a-tasks.js'
 import { agentCard } from '../src/server/a2a/agent-card.js'
 import { createDispatcher } from '../src/server/answer/dispatcher.js'
 import { createGzipPages } from '../src/server/answer/gzip-pages.js'
+import { createRequestIds } from '../src/server/answer/ids.js'
+import { createBodyReader } from '../src/server/answer/json-rpc.js'
 import { createServer, type ServerOptions } from '../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../src/server/door/admission.js'
 import { createDoor } from '../src/server/door/door.js'
 import { createOverload } from '../src/server/door/overload.js'
 import { createRateLimiter } from '../src/server/door/rate-limit.js'
+import { createFastLane } from '../src/server/fast-lane.js'
 import { addMcp } from '../src/server/mcp/mcp.js'
 import { createMcpCold } from '../src/server/mcp/mcp-cold.js'
 import { getSignals } from '../src/server/tasks/get-signals.js'
@@ -90,7 +93,12 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
 
 /** Ours without metrics and limits: the same parts, composed by hand. */
 function lean(given: ServerOptions): FastifyInstance {
-  const app = Fastify({ logger: false })
+  const lane = createFastLane({
+    idOf: createRequestIds(),
+    timeouts: { requestTimeout: 0, timeout: 0, keepAliveTimeout: 72_000 },
+    onBug: console.error,
+  })
+  const app = Fastify({ logger: false, serverFactory: lane.serverOf })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
     done(null, body),
@@ -111,7 +119,16 @@ function lean(given: ServerOptions): FastifyInstance {
   })
   const card = agentCard({ publicUrl: given.publicUrl, version: '0', tasks })
   const kept = createA2aTasks(Date.now)
-  const shared = { door, dispatcher, limiter, overload, gzip: createGzipPages(), now: Date.now }
+  const shared = {
+    lane,
+    readBody: createBodyReader(),
+    door,
+    dispatcher,
+    limiter,
+    overload,
+    gzip: createGzipPages(),
+    now: Date.now,
+  }
   addMcp(app, { ...shared, cold: createMcpCold({ tasks, version: '0' }) })
   const cold = createA2aCold({ card, tasks: kept })
   addA2a(app, { ...shared, cold, tasks: kept, card, newTaskId: () => `a2a_${++ids}` })

@@ -82,8 +82,11 @@ function findItem(text: string, array: number, index: number): number {
   return -1
 }
 
-/** The text of the value at `path`, or undefined when there is none. */
-export function rawValue(text: string, path: readonly (string | number)[]): string | undefined {
+/** Where the text of the value at `path` stands; `end` is the index after it. Undefined when there is none. */
+export function valueSpan(
+  text: string,
+  path: readonly (string | number)[],
+): { start: number; end: number } | undefined {
   let at = skipSpace(text, 0)
   for (const step of path) {
     const code = text.charCodeAt(at)
@@ -91,7 +94,13 @@ export function rawValue(text: string, path: readonly (string | number)[]): stri
     else at = code === OPEN_ARRAY ? findItem(text, at, step) : -1
     if (at < 0) return undefined
   }
-  return text.slice(at, skipValue(text, at))
+  return { start: at, end: skipValue(text, at) }
+}
+
+/** The text of the value at `path`, or undefined when there is none. */
+export function rawValue(text: string, path: readonly (string | number)[]): string | undefined {
+  const span = valueSpan(text, path)
+  return span && text.slice(span.start, span.end)
 }
 
 /** Whether objects and arrays are nested in one another more than `limit` deep. */

@@ -13,7 +13,7 @@ import { agentCard } from './a2a/agent-card.js'
 import { createDispatcher, type Observed } from './answer/dispatcher.js'
 import { createGzipPages } from './answer/gzip-pages.js'
 import { createContextIds, createRequestIds, newTaskId } from './answer/ids.js'
-import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
+import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Task } from './answer/task.js'
 import { addConsole, type ConsoleOptions } from './console.js'
 import type { Admission } from './door/admission.js'
@@ -21,6 +21,7 @@ import { createDoor } from './door/door.js'
 import { createOverload } from './door/overload.js'
 import { dropSilentConnections } from './door/silent-connections.js'
 import { addExplain, type ExplainOptions } from './explain.js'
+import { createFastLane } from './fast-lane.js'
 import { addIdentity } from './identity.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
@@ -127,15 +128,20 @@ export function createServer(options: ServerOptions): FastifyInstance {
     onBug: (err, { task, requestId }) => log.error({ err, task, requestId }, 'a task failed'),
   })
 
+  const genReqId = createRequestIds()
+  const lane = createFastLane({
+    idOf: genReqId,
+    timeouts: { requestTimeout: REQUEST_MS, timeout: IDLE_MS, keepAliveTimeout: KEEP_ALIVE_MS },
+    onBug: (err, requestId) => log.error({ err, requestId }, 'a request failed'),
+  })
   const app = Fastify({
     logger: false,
     bodyLimit: BODY_BYTES,
-    requestTimeout: REQUEST_MS,
-    connectionTimeout: IDLE_MS,
-    keepAliveTimeout: KEEP_ALIVE_MS,
     forceCloseConnections: 'idle',
-    genReqId: createRequestIds(),
+    genReqId,
+    serverFactory: lane.serverOf,
   })
+  app.addHook('preClose', async () => lane.close())
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
     const { 'content-encoding': encoding = 'identity', 'content-type': type = '' } = request.headers
@@ -146,7 +152,16 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   answerFaults(app, log)
   dropSilentConnections(app)
-  const shared = { door, dispatcher, limiter: admission, overload, gzip: createGzipPages(), now }
+  const shared = {
+    lane,
+    readBody: createBodyReader(),
+    door,
+    dispatcher,
+    limiter: admission,
+    overload,
+    gzip: createGzipPages(),
+    now,
+  }
   const { publicUrl, version } = options
   addMcp(app, { cold: createMcpCold({ tasks, version }), ...shared })
   const card = agentCard({ publicUrl, version, tasks })

@@ -24,6 +24,7 @@ test('a principal without access is told so in the envelope of failures, before 
     contextId: undefined,
     who: { kind: 'denied', bucket: 'jwt stranger' },
     transport: 'mcp',
+    comesAgain: false,
     requestId: '1',
     signal: () => AbortSignal.abort(),
   })

@@ -2,6 +2,7 @@ import Fastify from 'fastify'
 import { test } from 'tap'
 import { createAdmission } from '../../src/server/door/admission.js'
 import { createDoor, turnAway } from '../../src/server/door/door.js'
+import { exchangeOf } from '../../src/server/door/exchange.js'
 import { createOverload } from '../../src/server/door/overload.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
@@ -13,7 +14,7 @@ test('too many slow calls are 503 with Retry-After, until one of them ends', asy
   t.teardown(() => app.close())
   app.get('/', async (request, reply) => {
     const who = await door.enter(request)
-    return who.kind === 'turned_away' ? turnAway(reply, who) : { ok: true }
+    return who.kind === 'turned_away' ? turnAway(exchangeOf(reply), who) : { ok: true }
   })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   let end = () => {}

@@ -12,6 +12,7 @@ export type SkillCall = {
   /** The JSON text of `input.context`. */
   rawContext: () => string | undefined
   contextId?: string
+  comesAgain: boolean
 }
 
 export type MessageRead =
@@ -54,7 +55,7 @@ function wantsPush(params: Record<string, unknown>): boolean {
 }
 
 /** What a message asks of us. Plain text is a brief. */
-export function readSkill({ params, raw }: RpcRequest): MessageRead {
+export function readSkill({ params, raw, comesAgain }: RpcRequest): MessageRead {
   const message = isRecord(params) ? params.message : undefined
   if (!isRecord(message)) return { kind: 'malformed', reason: 'params.message must be an object' }
   const { messageId, parts, contextId, taskId } = message
@@ -72,11 +73,17 @@ export function readSkill({ params, raw }: RpcRequest): MessageRead {
       text === undefined
         ? { skill: '', input: {} }
         : { skill: 'get_signals', input: { discovery_mode: 'brief', signal_spec: text } }
-    return { kind: 'skill', call: { ...asked, rawContext: () => undefined, ...conversation } }
+    return { kind: 'skill', call: { ...asked, rawContext: () => undefined, comesAgain, ...conversation } }
   }
   const { at, data } = found
   const name = data.input === undefined ? 'parameters' : 'input'
   const path = ['params', 'message', 'parts', at, 'data', name, 'context']
-  const call = { skill: data.skill, input: data[name], rawContext: () => raw(path), ...conversation }
+  const call = {
+    skill: data.skill,
+    input: data[name],
+    rawContext: () => raw(path),
+    comesAgain,
+    ...conversation,
+  }
   return { kind: 'skill', call }
 }

@@ -2,34 +2,36 @@
  * A2A over JSON-RPC at POST /a2a, 1.0 and 0.3 on one route (docs/protocol.md#a2a). A message that names a skill is
  * answered here from the same payload as over MCP; the rest goes to the official handlers.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, sendChunks, wrapped } from '../answer/chunks.js'
 import type { Call, Dispatcher } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
+  type BodyReader,
   INVALID_MESSAGE,
   INVALID_PARAMS,
   METHOD_NOT_FOUND,
   type RpcRequest,
-  readBody,
   rpcError,
 } from '../answer/json-rpc.js'
 import type { Payload } from '../answer/payload.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
+import type { Exchange } from '../door/exchange.js'
 import { hangUpSignal } from '../door/hang-up.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
+import type { FastLane } from '../fast-lane.js'
 import type { A2aCold } from './a2a-cold.js'
 import { readSkill, type SkillCall } from './a2a-message.js'
 import { type Dialect, METHOD_NAMES, methodOf } from './a2a-methods.js'
 import { type A2aTasks, type KeptTask, stateOf } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
-const JSON_HEADERS = { 'content-type': 'application/json', vary: 'A2A-Version, Accept-Encoding' }
-const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
-const SSE_HEADERS = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache', vary: 'A2A-Version' }
+const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'A2A-Version, Accept-Encoding']
+const GZIP_HEADERS = ['content-encoding', 'gzip', ...JSON_HEADERS]
+const SSE_HEADERS = ['content-type', 'text/event-stream', 'cache-control', 'no-cache', 'vary', 'A2A-Version']
 const VERSION_NOT_SUPPORTED = -32_009
 const TASK_NOT_FOUND = -32_001
 const PUSH_NOT_SUPPORTED = -32_003
@@ -39,6 +41,7 @@ const NO_PUSH =
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
 export type A2aOptions = {
+  lane: FastLane
   door: Door
   dispatcher: Dispatcher
   cold: A2aCold
@@ -47,6 +50,7 @@ export type A2aOptions = {
   limiter: RateLimiter
   overload: Overload
   gzip: GzipPages
+  readBody: BodyReader
   now: () => number
   newTaskId: () => string
 }
@@ -55,8 +59,8 @@ export type A2aOptions = {
  * Whether we speak the version that the header names. Whose words an answer is in follows from the method: a client
  * that leaves the header out on one call and not on the next is answered alike.
  */
-function isSpoken({ headers }: FastifyRequest): boolean {
-  const version = headers['a2a-version']
+function isSpoken({ raw }: Exchange): boolean {
+  const version = raw.headers['a2a-version']
   return version === undefined || version === '' || version === '0.3' || version === '1.0'
 }
 
@@ -93,12 +97,12 @@ function asEvent(chunks: readonly Chunk[]): Chunk[] {
 }
 
 export function addA2a(app: FastifyInstance, options: A2aOptions): void {
-  const { door, dispatcher, cold, tasks, limiter, overload, gzip, now, newTaskId } = options
+  const { door, dispatcher, cold, tasks, limiter, overload, gzip, readBody, now, newTaskId } = options
 
   function callOf(
-    { skill, input, rawContext, contextId }: SkillCall,
+    { skill, input, rawContext, contextId, comesAgain }: SkillCall,
     who: Entered,
-    reply: FastifyReply,
+    exchange: Exchange,
   ): Call {
     return {
       task: skill,
@@ -107,8 +111,9 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       contextId,
       who,
       transport: 'a2a',
-      requestId: reply.request.id,
-      signal: () => hangUpSignal(reply),
+      comesAgain,
+      requestId: exchange.id,
+      signal: () => hangUpSignal(exchange),
     }
   }
 
@@ -132,11 +137,11 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     request: RpcRequest,
     how: { dialect: Dialect; isStream: boolean },
     who: Entered,
-    reply: FastifyReply,
+    exchange: Exchange,
   ): void | Promise<void> {
     const read = readSkill(request)
     const fault = (code: number, reason: string) =>
-      sendChunks(reply, 200, JSON_HEADERS, [rpcError(request.id, code, reason)])
+      sendChunks(exchange, 200, JSON_HEADERS, [rpcError(request.id, code, reason)])
     if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
     if (read.kind === 'continues') {
       return tasks.has(ownerOf(who), read.taskId)
@@ -155,36 +160,36 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       }
       tasks.keep(ownerOf(who), task)
       const chunks = taskResponse(request.id, task, how.dialect)
-      if (how.isStream) return sendChunks(reply, 200, SSE_HEADERS, asEvent(chunks))
-      const packed = takesGzip(reply.request.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
-      if (packed) return sendChunks(reply, 200, GZIP_HEADERS, packed)
-      return sendChunks(reply, 200, JSON_HEADERS, chunks)
+      if (how.isStream) return sendChunks(exchange, 200, SSE_HEADERS, asEvent(chunks))
+      const packed = takesGzip(exchange.raw.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+      if (packed) return sendChunks(exchange, 200, GZIP_HEADERS, packed)
+      return sendChunks(exchange, 200, JSON_HEADERS, chunks)
     }
-    const payload = run(callOf(read.call, who, reply))
+    const payload = run(callOf(read.call, who, exchange))
     return payload instanceof Promise ? payload.then(finish) : finish(payload)
   }
 
-  async function callCold({ id, message }: RpcRequest, dialect: Dialect, who: Entered, reply: FastifyReply) {
+  async function callCold({ id, message }: RpcRequest, dialect: Dialect, who: Entered, exchange: Exchange) {
     const answer = await cold.answer(message, dialect, ownerOf(who))
     const withId = (response: object) => {
       const { id: _, ...rest } = response as Record<string, unknown>
       return `{"id":${id},${JSON.stringify(rest).slice(1)}`
     }
-    if (answer.kind === 'one') return sendChunks(reply, 200, JSON_HEADERS, [withId(answer.response)])
+    if (answer.kind === 'one') return sendChunks(exchange, 200, JSON_HEADERS, [withId(answer.response)])
     const events = answer.responses.flatMap((response) => asEvent([withId(response)]))
-    sendChunks(reply, 200, SSE_HEADERS, events)
+    sendChunks(exchange, 200, SSE_HEADERS, events)
   }
 
-  function serve(who: Entered, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
-    const body = readBody(request.body)
+  function serve(who: Entered, exchange: Exchange): void | Promise<void> {
+    const body = readBody(exchange.body)
     const fault = (status: number, id: string, code: number, reason: string) =>
-      sendChunks(reply, status, JSON_HEADERS, [rpcError(id, code, reason)])
+      sendChunks(exchange, status, JSON_HEADERS, [rpcError(id, code, reason)])
     if (body.kind === 'broken') return fault(400, 'null', body.code, body.reason)
     if (body.kind === 'batch') return fault(400, 'null', INVALID_MESSAGE, 'A2A has no batches')
     const { message } = body
     if (message.kind === 'invalid') return fault(400, message.id, INVALID_MESSAGE, message.reason)
     if (message.kind !== 'request') return fault(400, 'null', INVALID_MESSAGE, 'A message must be a request')
-    if (!isSpoken(request)) {
+    if (!isSpoken(exchange)) {
       return fault(
         200,
         message.id,
@@ -193,21 +198,23 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       )
     }
     const method = methodOf(message.method)
-    if (method?.kind === 'send') return sendMessage(message, method, who, reply)
+    if (method?.kind === 'send') return sendMessage(message, method, who, exchange)
     const wait = limiter.take(who.bucket, now())
-    if (wait > 0) return turnAway(reply, limited(wait))
+    if (wait > 0) return turnAway(exchange, limited(wait))
     if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
-    if (method) return callCold(message, method.dialect, who, reply)
+    if (method) return callCold(message, method.dialect, who, exchange)
     const known = `A2A has no such method; it has ${METHOD_NAMES.join(', ')}`
     return fault(200, message.id, METHOD_NOT_FOUND, known)
   }
 
-  app.post('/a2a', (request, reply) => {
+  function take(exchange: Exchange): void | Promise<void> {
     const enter = (who: Entered | TurnedAway) =>
-      who.kind === 'turned_away' ? turnAway(reply, who) : serve(who, request, reply)
-    const who = door.enter(request)
+      who.kind === 'turned_away' ? turnAway(exchange, who) : serve(who, exchange)
+    const who = door.enter(exchange)
     return who instanceof Promise ? who.then(enter) : enter(who)
-  })
+  }
+
+  options.lane.post(app, '/a2a', take)
 
   app.route({
     method: ['GET', 'DELETE'],

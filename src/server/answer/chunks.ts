@@ -1,10 +1,9 @@
 /**
- * Writes an answer that is made of text and prepared bytes. The reply is hijacked and the pieces are handed to the
- * socket as they are: joining them first costs two thirds of the throughput of a page
- * (docs/decisions.md#serving-from-bytes).
+ * Writes an answer that is made of text and prepared bytes. The pieces are handed to the socket as they are: joining
+ * them first costs two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes).
  */
-import type { FastifyReply } from 'fastify'
 import { bufferOf } from '../../upstreams/rows/json.js'
+import type { Exchange } from '../door/exchange.js'
 import type { Payload } from './payload.js'
 
 export type Chunk = string | Uint8Array
@@ -40,26 +39,25 @@ function byteLength(chunk: Chunk): number {
 
 /**
  * Sends the chunks as one response with its length declared. Text stays text until the socket: what Node writes
- * with the header in one piece costs one system call less than a buffer beside it.
+ * with the header in one piece costs one system call less than a buffer beside it. Headers are names and values in
+ * turn.
  */
 export function sendChunks(
-  reply: FastifyReply,
+  { response, id, isListening }: Exchange,
   status: number,
-  headers: Record<string, string>,
+  headers: readonly string[],
   chunks: readonly Chunk[],
-) {
+): void {
   let length = 0
   for (const chunk of chunks) length += byteLength(chunk)
-  reply.hijack()
-  const { raw } = reply
   // A server that closes finishes this answer, and must not wait for another request on the same connection.
-  if (!reply.server.server.listening) raw.shouldKeepAlive = false
-  raw.writeHead(status, { 'content-length': length, 'x-request-id': reply.request.id, ...headers })
+  if (!isListening()) response.shouldKeepAlive = false
+  response.writeHead(status, ['content-length', String(length), 'x-request-id', id, ...headers])
   const last = chunks.length - 1
   if (last > 0) {
-    raw.cork()
-    for (let at = 0; at < last; at++) raw.write(chunks[at])
-    raw.end(chunks[last])
-    raw.uncork()
-  } else raw.end(chunks[0])
+    response.cork()
+    for (let at = 0; at < last; at++) response.write(chunks[at])
+    response.end(chunks[last])
+    response.uncork()
+  } else response.end(chunks[0])
 }

@@ -27,6 +27,8 @@ export type Call = CallOrigin & {
   /** The transport's own conversation id, when it has one. */
   contextId: string | undefined
   who: Extract<Identified, { kind: 'caller' | 'denied' }>
+  /** `arguments` are the same object when the same is asked again. */
+  comesAgain: boolean
 }
 
 export type Observed = {

@@ -2,7 +2,10 @@
  * JSON-RPC 2.0 as both transports read it: from body bytes to messages, or to the error that the bytes deserve.
  * An id is kept as the JSON text it came in, so that it goes back exactly: a long integer would lose digits.
  */
+import { isUtf8 } from 'node:buffer'
 import { isDeeperThan, rawValue } from '../../adcp/raw-json.js'
+import { bufferOf } from '../../upstreams/rows/json.js'
+import { createBodyMemory } from './body-memory.js'
 
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
 const MAX_BATCH = 50
@@ -21,6 +24,8 @@ export type RpcRequest = {
   message: Record<string, unknown>
   /** JSON text of the value at a path inside the message. */
   raw: (path: readonly (string | number)[]) => string | undefined
+  /** Its params are the same object when the same is asked again: what they lead to may be kept by them. */
+  comesAgain: boolean
 }
 
 export type RpcMessage =
@@ -35,7 +40,8 @@ export type RpcBody =
   | { kind: 'batch'; messages: RpcMessage[] }
   | { kind: 'broken'; code: number; reason: string }
 
-const decoder = new TextDecoder('utf-8', { fatal: true })
+const BYTE_ORDER_MARK = 0xfeff
+const NOT_JSON: RpcBody = { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
 
 function idText(id: unknown, raw: () => string | undefined): string | undefined {
   if (typeof id === 'string') return JSON.stringify(id)
@@ -63,19 +69,22 @@ function readMessage(value: unknown, text: string, path: readonly (string | numb
   if (params !== undefined && (typeof params !== 'object' || params === null)) {
     return invalid(id, 'params must be an object')
   }
-  return { kind: 'request', id, method, params, message, raw }
+  return { kind: 'request', id, method, params, message, raw, comesAgain: false }
 }
 
-/** The messages of a request body. */
-export function readBody(body: unknown): RpcBody {
-  let text: string
+/** Undefined for what is not in UTF-8. */
+function textOf(body: unknown): string | undefined {
+  if (!(body instanceof Uint8Array) || !isUtf8(body)) return undefined
+  const text = bufferOf(body).toString()
+  return text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
+}
+
+function readText(text: string): RpcBody {
   let value: unknown
   try {
-    text = decoder.decode(body instanceof Uint8Array ? body : new Uint8Array())
     value = JSON.parse(text)
   } catch {
-    // Whatever is wrong with the bytes, JSON-RPC has one word for it.
-    return { kind: 'broken', code: PARSE_ERROR, reason: 'The body is not JSON in UTF-8' }
+    return NOT_JSON // whatever is wrong with it, JSON-RPC has one word for it
   }
   if (isDeeperThan(text, MAX_DEPTH)) {
     return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }
@@ -87,6 +96,22 @@ export function readBody(body: unknown): RpcBody {
   }
   return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
 }
+
+/** Reads the messages of a request body. */
+export function createBodyReader(): (body: unknown) => RpcBody {
+  const memory = createBodyMemory()
+  return (body) => {
+    const text = textOf(body)
+    if (text === undefined) return NOT_JSON
+    const recalled = memory.recall(text)
+    if (recalled) return { kind: 'single', message: recalled }
+    const read = readText(text)
+    if (read.kind === 'single' && read.message.kind === 'request') memory.remember(text, read.message)
+    return read
+  }
+}
+
+export type BodyReader = ReturnType<typeof createBodyReader>
 
 /** The JSON text of an error response. */
 export function rpcError(id: string, code: number, message: string, data?: unknown): string {

@@ -3,12 +3,12 @@
  * not get in is answered in the words of HTTP, with the protocol's error inside (docs/protocol.md#envelope, #mcp,
  * #a2a).
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type AdcpError, adcpError } from '../../adcp/error.js'
 import { sendChunks } from '../answer/chunks.js'
 import { rpcError } from '../answer/json-rpc.js'
 import type { Admission } from './admission.js'
 import type { Identified } from './callers.js'
+import type { Exchange } from './exchange.js'
 import type { Overload } from './overload.js'
 import { createSignatureGate } from './signature-gate.js'
 
@@ -26,6 +26,9 @@ export type TurnedAway = {
   error?: AdcpError
   headers?: Record<string, string>
 }
+
+/** What the door looks at. */
+export type Visit = Pick<Exchange, 'raw' | 'body'>
 
 export type DoorOptions = {
   callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
@@ -82,10 +85,14 @@ function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
 }
 
 /** Sends the HTTP answer of a request that did not get in. */
-export function turnAway(reply: FastifyReply, { status, code, message, error, headers }: TurnedAway): void {
+export function turnAway(
+  exchange: Exchange,
+  { status, code, message, error, headers = {} }: TurnedAway,
+): void {
   const data = error && { status: 'failed', adcp_error: error, errors: [error] }
   const body = rpcError('null', code, message, data)
-  sendChunks(reply, status, { 'content-type': 'application/json; charset=utf-8', ...headers }, [body])
+  const written = ['content-type', 'application/json; charset=utf-8', ...Object.entries(headers).flat()]
+  sendChunks(exchange, status, written, [body])
 }
 
 export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOptions) {
@@ -98,7 +105,7 @@ export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOpt
    * A web page must not reach an agent on its visitor's machine by rebinding a name of its own to it (MCP transport,
    * "Security Warning"): its Origin is foreign, and its Host is no name for this machine.
    */
-  function isForeign({ headers, socket }: FastifyRequest): boolean {
+  function isForeign({ headers, socket }: Visit['raw']): boolean {
     const { origin, host } = headers
     if (!welcomeOrigins.has(origin)) {
       const from = origin === undefined ? undefined : hostOf(origin)
@@ -119,21 +126,21 @@ export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOpt
     return who
   }
 
-  function identified(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway> {
-    const { authorization, 'x-adcp-auth': adcpAuth } = request.headers
+  function identified({ raw }: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+    const { authorization, 'x-adcp-auth': adcpAuth } = raw.headers
     const who = callers.identify({
       authorization,
       adcpAuth: typeof adcpAuth === 'string' ? adcpAuth : undefined,
-      address: request.ip,
+      address: raw.socket.remoteAddress ?? '',
     })
     return who instanceof Promise ? who.then(settle) : settle(who)
   }
 
-  function enter(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+  function enter(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
     if (overload.isOverloaded()) return busy('Too much is going on.')
-    if (isForeign(request)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
+    if (isForeign(visit.raw)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
     const signatures = callers.signatures()
-    return signatures ? throughGate(request, signatures) : identified(request)
+    return signatures ? throughGate(visit, signatures) : identified(visit)
   }
 
   return { enter }

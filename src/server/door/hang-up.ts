@@ -2,16 +2,16 @@
  * How long a call may take, and the signal that its task stops on: its time is over, or its caller hung up
  * (docs/decisions.md#deadlines).
  */
-import type { FastifyReply } from 'fastify'
+import type { Exchange } from './exchange.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
 export const CALL_MS = 130_000
 
 /** Made only when a task asks for it; most answer before anybody could hang up. */
-export function hangUpSignal({ raw }: FastifyReply): AbortSignal {
+export function hangUpSignal({ response }: Exchange): AbortSignal {
   const controller = new AbortController()
-  raw.once('close', () => {
-    if (!raw.writableFinished) controller.abort()
+  response.once('close', () => {
+    if (!response.writableFinished) controller.abort()
   })
   return AbortSignal.any([controller.signal, AbortSignal.timeout(CALL_MS)])
 }

@@ -2,10 +2,9 @@
  * Signatures of callers' requests (docs/protocol.md#signatures). One that is there must stand, whatever other credential is
  * beside it; what needs one is turned away without it, before anything is done.
  */
-import type { FastifyRequest } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import type { Admission, Signatures } from './admission.js'
-import type { Entered, TurnedAway } from './door.js'
+import type { Entered, TurnedAway, Visit } from './door.js'
 import { bodyRegistersSecret, calledTasks } from './signed-calls.js'
 
 const UNAUTHENTICATED = -32_001
@@ -15,13 +14,13 @@ const NO_BODY = new Uint8Array(0)
 export type SignatureGateOptions = {
   byId: Admission['byId']
   /** Who asks, by any other credential. */
-  identified(request: FastifyRequest): Entered | TurnedAway | Promise<Entered | TurnedAway>
+  identified(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway>
   /** The url that callers know us by: what they sign. */
   publicUrl: string
   isMutating(task: string): boolean
 }
 
-function bodyOf({ body }: FastifyRequest): Uint8Array {
+function bodyOf({ body }: Visit): Uint8Array {
   return body instanceof Uint8Array ? body : NO_BODY
 }
 
@@ -42,16 +41,16 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
   const base = publicUrl.replace(/\/$/, '')
 
   async function signed(
-    request: FastifyRequest,
+    visit: Visit,
     { verify }: Signatures,
     known: Entered | TurnedAway | undefined,
   ): Promise<Entered | TurnedAway> {
     if (known && known.kind !== 'caller') return known
     const message = {
-      method: request.method,
-      url: base + request.raw.url,
-      headers: request.raw.headersDistinct,
-      body: bodyOf(request),
+      method: visit.raw.method ?? '',
+      url: base + visit.raw.url,
+      headers: visit.raw.headersDistinct,
+      body: bodyOf(visit),
     }
     // A bearer beside the signature names whose it must be.
     const verified = await verify(message, known?.caller.id)
@@ -60,21 +59,27 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
     return caller ? { kind: 'caller', caller, bucket: caller.id } : refused(REQUIRED)
   }
 
-  function unsigned(request: FastifyRequest, { mustSign }: Signatures, who: Entered | TurnedAway) {
-    const body = bodyOf(request)
+  function unsigned(visit: Visit, { mustSign }: Signatures, who: Entered | TurnedAway): Entered | TurnedAway {
+    const body = bodyOf(visit)
     const isKnown = who.kind === 'caller' && who.caller.role !== 'anonymous'
     const must = mustSign(isKnown ? who.caller.id : undefined)
     if (must && [...calledTasks(body)].some(isMutating)) return refused(REQUIRED)
     if (who.kind !== 'caller') return who
     if (bodyRegistersSecret(body)) return refused(REQUIRED)
-    return { ...who, signature: must ? ('required' as const) : ('missing' as const) }
+    return { ...who, signature: must ? 'required' : 'missing' }
   }
 
-  return async (request: FastifyRequest, signatures: Signatures): Promise<Entered | TurnedAway> => {
-    const { headers } = request
-    const hasBearer = headers.authorization !== undefined || headers['x-adcp-auth'] !== undefined
+  return (visit: Visit, signatures: Signatures): Entered | TurnedAway | Promise<Entered | TurnedAway> => {
+    const { headers } = visit.raw
     const isSigned = headers.signature !== undefined || headers['signature-input'] !== undefined
-    if (!isSigned) return unsigned(request, signatures, await identified(request))
-    return signed(request, signatures, hasBearer ? await identified(request) : undefined)
+    if (isSigned) {
+      const hasBearer = headers.authorization !== undefined || headers['x-adcp-auth'] !== undefined
+      const known = hasBearer ? identified(visit) : undefined
+      return Promise.resolve(known).then((settled) => signed(visit, signatures, settled))
+    }
+    const who = identified(visit)
+    return who instanceof Promise
+      ? who.then((settled) => unsigned(visit, signatures, settled))
+      : unsigned(visit, signatures, who)
   }
 }

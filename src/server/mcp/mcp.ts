@@ -7,49 +7,53 @@ import {
   DEFAULT_NEGOTIATED_PROTOCOL_VERSION,
   SUPPORTED_PROTOCOL_VERSIONS,
 } from '@modelcontextprotocol/sdk/types.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, quoted, sendChunks, wrapped } from '../answer/chunks.js'
 import type { Call, Dispatcher } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
+  type BodyReader,
   INVALID_MESSAGE,
   INVALID_PARAMS,
   type RpcMessage,
   type RpcRequest,
-  readBody,
   rpcError,
 } from '../answer/json-rpc.js'
 import type { Payload } from '../answer/payload.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
+import type { Exchange } from '../door/exchange.js'
 import { hangUpSignal } from '../door/hang-up.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
+import type { FastLane } from '../fast-lane.js'
 import type { McpCold } from './mcp-cold.js'
 
-const JSON_HEADERS = { 'content-type': 'application/json', vary: 'Accept-Encoding' }
-const GZIP_HEADERS = { 'content-encoding': 'gzip', ...JSON_HEADERS }
+const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'Accept-Encoding']
+const GZIP_HEADERS = ['content-encoding', 'gzip', ...JSON_HEADERS]
 /** From this revision on, a client reads structuredContent, and a batch is no message (docs/protocol.md#mcp). */
 const STRUCTURED_SINCE = '2025-06-18'
 
 export type McpOptions = {
+  lane: FastLane
   door: Door
   dispatcher: Dispatcher
   cold: McpCold
   limiter: RateLimiter
   overload: Overload
   gzip: GzipPages
+  readBody: BodyReader
   now: () => number
 }
 
-type Session = { who: Entered; revision: string; request: FastifyRequest; reply: FastifyReply }
+type Session = { who: Entered; revision: string; exchange: Exchange }
 
 function accepts(accept: string | undefined): boolean {
   return accept === undefined || /application\/json|\*\/\*|application\/\*/i.test(accept)
 }
 
-function revisionOf({ headers }: FastifyRequest): string | undefined {
-  const header = headers['mcp-protocol-version']
+function revisionOf({ raw }: Exchange): string | undefined {
+  const header = raw.headers['mcp-protocol-version']
   return typeof header === 'string' ? header : undefined
 }
 
@@ -59,11 +63,11 @@ function isInitialize(message: RpcMessage): boolean {
 
 /** What is wrong with the request as HTTP; `initialize` negotiates its revision in the body. */
 function httpFault(
-  request: FastifyRequest,
+  exchange: Exchange,
   messages: readonly RpcMessage[],
   isBatch: boolean,
 ): TurnedAway | undefined {
-  const revision = revisionOf(request)
+  const revision = revisionOf(exchange)
   const isKnown = revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)
   if (!isKnown && !messages.some(isInitialize)) {
     const message = `This MCP-Protocol-Version is not supported; these are: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')}`
@@ -86,7 +90,7 @@ function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
   return wrapped(before + JSON.stringify(payload.text()) + between, payload, '}}')
 }
 
-function callOf({ raw, params }: RpcRequest, session: Session): Call | undefined {
+function callOf({ raw, params, comesAgain }: RpcRequest, session: Session): Call | undefined {
   const { name, arguments: input } = (params ?? {}) as Record<string, unknown>
   if (typeof name !== 'string') return undefined
   return {
@@ -96,8 +100,9 @@ function callOf({ raw, params }: RpcRequest, session: Session): Call | undefined
     contextId: undefined,
     who: session.who,
     transport: 'mcp',
-    requestId: session.request.id,
-    signal: () => hangUpSignal(session.reply),
+    comesAgain,
+    requestId: session.exchange.id,
+    signal: () => hangUpSignal(session.exchange),
   }
 }
 
@@ -106,7 +111,7 @@ function joined(answers: readonly Chunk[][]): Chunk[] {
 }
 
 export function addMcp(app: FastifyInstance, options: McpOptions): void {
-  const { door, dispatcher, cold, limiter, overload, gzip, now } = options
+  const { door, dispatcher, cold, limiter, overload, gzip, readBody, now } = options
 
   function callTool(request: RpcRequest, session: Session): Chunk[] | Promise<Chunk[]> {
     const call = callOf(request, session)
@@ -148,46 +153,46 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     return message.kind === 'request' && message.method === 'tools/call'
   }
 
-  function send(reply: FastifyReply, chunks: Chunk[] | undefined, status = 200): void {
-    if (!chunks) {
-      reply.code(202).send()
-      return
-    }
-    const packed = takesGzip(reply.request.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
-    if (packed) sendChunks(reply, status, GZIP_HEADERS, packed)
-    else sendChunks(reply, status, JSON_HEADERS, chunks)
+  function send(exchange: Exchange, chunks: Chunk[] | undefined, status = 200): void {
+    const packed =
+      chunks && takesGzip(exchange.raw.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
+    if (!chunks) sendChunks(exchange, 202, [], [])
+    else if (packed) sendChunks(exchange, status, GZIP_HEADERS, packed)
+    else sendChunks(exchange, status, JSON_HEADERS, chunks)
   }
 
-  function serve(who: Entered, request: FastifyRequest, reply: FastifyReply): void | Promise<void> {
-    const body = readBody(request.body)
-    if (body.kind === 'broken') return send(reply, [rpcError('null', body.code, body.reason)], 400)
+  function serve(who: Entered, exchange: Exchange): void | Promise<void> {
+    const body = readBody(exchange.body)
+    if (body.kind === 'broken') return send(exchange, [rpcError('null', body.code, body.reason)], 400)
     const messages = body.kind === 'batch' ? body.messages : [body.message]
-    const fault = httpFault(request, messages, body.kind === 'batch')
-    if (fault) return turnAway(reply, fault)
+    const fault = httpFault(exchange, messages, body.kind === 'batch')
+    if (fault) return turnAway(exchange, fault)
     if (!messages.every(isTaskCall)) {
       const wait = limiter.take(who.bucket, now())
-      if (wait > 0) return turnAway(reply, limited(wait))
+      if (wait > 0) return turnAway(exchange, limited(wait))
     }
-    const revision = revisionOf(request) ?? DEFAULT_NEGOTIATED_PROTOCOL_VERSION
-    const session = { who, revision, request, reply }
-    if (body.kind === 'batch') return answerBatch(messages, session).then((chunks) => send(reply, chunks))
+    const revision = revisionOf(exchange) ?? DEFAULT_NEGOTIATED_PROTOCOL_VERSION
+    const session = { who, revision, exchange }
+    if (body.kind === 'batch') return answerBatch(messages, session).then((chunks) => send(exchange, chunks))
     const status = body.message.kind === 'invalid' ? 400 : 200
     const chunks = answer(body.message, session)
     return chunks instanceof Promise
-      ? chunks.then((done) => send(reply, done, status))
-      : send(reply, chunks, status)
+      ? chunks.then((done) => send(exchange, done, status))
+      : send(exchange, chunks, status)
   }
 
-  app.post('/mcp', (request, reply) => {
-    if (!accepts(request.headers.accept)) {
+  function take(exchange: Exchange): void | Promise<void> {
+    if (!accepts(exchange.raw.headers.accept)) {
       const message = 'Accept must allow application/json'
-      return turnAway(reply, { kind: 'turned_away', status: 406, code: -32_000, message })
+      return turnAway(exchange, { kind: 'turned_away', status: 406, code: -32_000, message })
     }
     const enter = (who: Entered | TurnedAway) =>
-      who.kind === 'turned_away' ? turnAway(reply, who) : serve(who, request, reply)
-    const who = door.enter(request)
+      who.kind === 'turned_away' ? turnAway(exchange, who) : serve(who, exchange)
+    const who = door.enter(exchange)
     return who instanceof Promise ? who.then(enter) : enter(who)
-  })
+  }
+
+  options.lane.post(app, '/mcp', take)
 
   app.route({
     method: ['GET', 'DELETE'],

@@ -1,0 +1,106 @@
+/**
+ * The way of a request that is asked thousands of times a second: a plain POST to a transport is read from the socket and
+ * answered here, without Fastify's routing, hooks, request and reply objects. Whatever is not plain (another media type,
+ * an encoding, a body of unknown or great length, a server that closes) goes to Fastify's route for the same path,
+ * which ends in the same function and knows every fault.
+ */
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import type { FastifyInstance } from 'fastify'
+import { sendChunks } from './answer/chunks.js'
+import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
+import { type Exchange, exchangeOf } from './door/exchange.js'
+
+const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
+const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
+  'application/json',
+  'application/json; charset=utf-8',
+  'application/json;charset=utf-8',
+])
+
+type Take = (exchange: Exchange) => void | Promise<void>
+
+export type FastLaneOptions = {
+  idOf(request: IncomingMessage): string
+  /** Told of what went wrong on our side. The caller is answered. */
+  onBug(error: unknown, requestId: string): void
+  /** As `node:http` has them, ms. */
+  timeouts: Pick<Server, 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
+}
+
+export type FastLane = ReturnType<typeof createFastLane>
+
+/** The length that a plain request says its body has; undefined for a request that is not plain. */
+function plainLength({ method, headers }: IncomingMessage): number | undefined {
+  if (method !== 'POST' || !PLAIN_TYPES.has(headers['content-type'])) return undefined
+  if (headers['content-encoding'] !== undefined || headers.expect !== undefined) return undefined
+  const length = Number(headers['content-length'])
+  return length > 0 && length <= MOST_BYTES ? length : undefined
+}
+
+/** Calls back with the whole body. A sender that hangs up half-way is owed nothing. */
+function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) => void): void {
+  let body: Buffer | undefined
+  let filled = 0
+  raw.on('data', (chunk: Buffer) => {
+    if (chunk.byteLength === length) {
+      body = chunk
+      return
+    }
+    body ??= Buffer.allocUnsafe(length)
+    filled += chunk.copy(body, filled)
+  })
+  raw.on('end', () => {
+    if (body) done(body)
+  })
+}
+
+export function createFastLane({ idOf, onBug, timeouts }: FastLaneOptions) {
+  const lanes = new Map<string | undefined, Take>()
+  let server: Server | undefined
+  let isOpen = true
+  const isListening = () => server?.listening === true
+
+  function fail(error: unknown, exchange: Exchange): void {
+    onBug(error, exchange.id)
+    const message = rpcError('null', INVALID_MESSAGE, 'Something went wrong on our side')
+    if (exchange.response.headersSent) exchange.response.destroy()
+    else sendChunks(exchange, 500, ['content-type', 'application/json'], [message])
+  }
+
+  function safely(take: Take, exchange: Exchange): void {
+    try {
+      const taking = take(exchange)
+      if (taking) taking.catch((error: unknown) => fail(error, exchange))
+    } catch (error) {
+      fail(error, exchange)
+    }
+  }
+
+  return {
+    /** The HTTP server of a Fastify whose requests, where they are not taken here, `handler` gets (`serverFactory`). */
+    serverOf(handler: RequestListener): Server {
+      server = createServer((raw: IncomingMessage, response: ServerResponse) => {
+        const take = isOpen ? lanes.get(raw.url) : undefined
+        const length = take && plainLength(raw)
+        if (!take || length === undefined) return handler(raw, response)
+        readWhole(raw, length, (body) => safely(take, { raw, body, response, id: idOf(raw), isListening }))
+      })
+      return Object.assign(server, timeouts)
+    },
+    /** Who answers POST requests to a path, whichever way they come. */
+    post(app: FastifyInstance, path: string, take: Take): void {
+      lanes.set(path, take)
+      app.post(path, (_request, reply) => safely(take, exchangeOf(reply)))
+    },
+    /** From here on every request is Fastify's, which turns new ones away while it closes. */
+    close(): void {
+      isOpen = false
+    },
+  }
+}
