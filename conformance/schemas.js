@@ -1,11 +1,15 @@
-/** The protocol's JSON Schemas of every release that is at hand, beside the repository; without them nothing is checked. */
+/**
+ * The protocol's JSON Schemas of each release: of 3.0 from the SDK, of later ones from beside the repository, where they are
+ * at hand. An answer is held against those of the release that it names, and one of 3.1 against those of 3.2 too.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import ajvFormats from 'ajv-formats'
 
-const ROOT = fileURLToPath(new URL('../../shared/adcp/schemas', import.meta.url))
+const BESIDE = fileURLToPath(new URL('../../shared/adcp/schemas', import.meta.url))
+const IN_SDK = fileURLToPath(new URL('./node_modules/@adcp/sdk/dist/lib/schemas-data/3.0', import.meta.url))
 
 /** Task to the schema of its answer. */
 const RESPONSES = {
@@ -22,36 +26,47 @@ const RESPONSES = {
 /** Of a failure, which no response schema describes as a whole, the error. */
 const ERROR = 'core/error.json'
 
-export const RELEASES = existsSync(ROOT) ? readdirSync(ROOT).sort() : []
+const beside = existsSync(BESIDE) ? readdirSync(BESIDE).sort() : []
+const FOLDERS = [['3.0', IN_SDK], ...beside.map((release) => [release, join(BESIDE, release)])]
+export const RELEASES = FOLDERS.map(([release]) => release)
 export const SCHEMAS_ABSENT =
-  RELEASES.length === 0 && `${ROOT} is absent: answers are not held against the schemas`
+  beside.length === 0 && `${BESIDE} is absent: answers of 3.1 and 3.2 are not held against their schemas`
 
-function validatorsOf(release) {
+/** Whether answers of the release `served` are held against the schemas of `release`, a patch of one. */
+function judges(release, served) {
+  if (release.startsWith('3.0')) return served === '3.0'
+  if (release.startsWith('3.1')) return served === '3.1'
+  return served !== '3.0'
+}
+
+function validatorsOf(folder) {
   const ajv = new Ajv({ strict: false, allErrors: true, logger: false })
   ajvFormats.default(ajv)
-  const folder = join(ROOT, release)
   const ids = new Map()
   for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
-    if (!file.endsWith('.json')) continue
+    if (!file.endsWith('.json') || /^(bundled|manifest|index)/.test(file)) continue
     const schema = JSON.parse(readFileSync(join(folder, file), 'utf8'))
+    if (schema.$id === undefined) continue
     ajv.addSchema(schema)
     ids.set(file, schema.$id)
   }
-  return (name) => ajv.getSchema(ids.get(name))
+  return (name) => ids.has(name) && ajv.getSchema(ids.get(name))
 }
 
-/** For each release, `(task, answer)` to what is wrong with the answer, or undefined. */
+/** For each release, `(task, answer)` to what is wrong with the answer, or undefined; `judges` says whose answers it is for. */
 export function createSchemas() {
-  return RELEASES.map((release) => {
-    const validators = validatorsOf(release)
+  return FOLDERS.map(([release, folder]) => {
+    const validators = validatorsOf(folder)
     const check = (task, answer) => {
       const [name, value] =
-        answer.status === 'failed' ? [ERROR, answer.adcp_error] : [RESPONSES[task], answer]
+        answer.status === 'failed' && answer.adcp_error
+          ? [ERROR, answer.adcp_error]
+          : [RESPONSES[task], answer]
       const validate = validators(name)
-      if (validate(value)) return undefined
+      if (!validate || validate(value)) return undefined // a task that the release does not have
       const { instancePath, message, params } = validate.errors[0]
       return `${task}: ${instancePath || '/'} ${message} ${JSON.stringify(params)}`
     }
-    return { release, check }
+    return { release, judges: (served) => judges(release, served), check }
   })
 }

@@ -59,7 +59,7 @@ async function untilReady(url, server) {
 }
 
 /** `more`: settings beside listen, registries, callers and storage; by default the demo world is federated. */
-export async function startTributary(more = { sandbox: true, test_controller: true }) {
+export async function startTributary(more = { sandbox: true, preview_releases: ['3.2-beta.5'] }) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-conformance-'))
   const port = await freePort()
   const config = join(folder, 'tributary.json')

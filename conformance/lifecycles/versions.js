@@ -40,7 +40,10 @@ export const VERSIONS = [
         equal((await get(call, { adcp_version: '3.0' })).adcp_version, '3.0')
       },
       'a prerelease that is not served is refused': ({ call }) =>
-        refuses(call, { adcp_version: '3.2-beta.5' }),
+        refuses(call, { adcp_version: '3.2-beta.4' }),
+      'the major alone is served by the highest release in it': async ({ call }) => {
+        equal((await get(call, { adcp_major_version: 3 })).adcp_version, '3.1')
+      },
       'pins of two majors are refused': ({ call }) =>
         refuses(call, { adcp_version: '3.1', adcp_major_version: 4 }),
     },

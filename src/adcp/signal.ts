@@ -130,6 +130,7 @@ const nonEmpty = { minItems: 1, maxItems: 1_000 }
 export const definitionFields = {
   restricted_attributes: Type.Optional(Type.Array(Short, nonEmpty)),
   policy_categories: Type.Optional(Type.Array(Short, nonEmpty)),
+  demographic_predicate: Type.Optional(Type.Object({ age: Type.Object({}) })),
   taxonomy: Type.Optional(
     Type.Object({ ref: Url, values: Type.Array(Type.Object({ id: Short }), nonEmpty) }),
   ),

@@ -2,9 +2,13 @@
 import { type AdcpError, adcpError } from './error.js'
 
 export const RELEASES = ['3.0', '3.1'] as const
-export type Release = (typeof RELEASES)[number]
+/** Releases that are not final yet: served where the configuration says so, to who pins exactly them. */
+export const PREVIEWS = ['3.2-beta.5'] as const
+type Stable = (typeof RELEASES)[number]
+export type Preview = (typeof PREVIEWS)[number]
+export type Release = Stable | Preview
 export const MAJOR = 3
-const LATEST: Release = '3.1'
+const LATEST: Stable = '3.1'
 
 export type VersionPin = { adcp_version?: string; adcp_major_version?: number }
 
@@ -17,33 +21,40 @@ function parse(pin: string): Parsed | undefined {
     : undefined
 }
 
-const minorOf = (release: Release) => Number(release.slice(release.indexOf('.') + 1))
+const minorOf = (release: Stable) => Number(release.slice(release.indexOf('.') + 1))
 
-function unsupported(field: 'adcp_version' | 'adcp_major_version', why: string, pin: VersionPin): AdcpError {
-  return adcpError('VERSION_UNSUPPORTED', `This agent speaks AdCP ${RELEASES.join(' and ')}: ${why}.`, {
-    field,
-    suggestion: 'Send adcp_version as one of details.supported_versions, or leave both pins out.',
-    details: { supported_versions: [...RELEASES], supported_majors: [MAJOR], ...pin },
-  })
+/** Whether what 3.2 asks beyond 3.1 is asked here. */
+export function isSince32(release: Release): boolean {
+  return PREVIEWS.some((preview) => preview === release)
 }
 
 /**
- * The highest of our releases that is not above the pin, within its major; the latest when nothing is pinned. Refused:
- * another major, a pin below all of ours, two pins of different majors, and a prerelease, which matches only itself.
+ * The highest of our releases that is not above the pin, within its major; the latest when nothing is pinned, or the major
+ * alone. Refused: another major, a pin below all of ours, two pins of different majors, and a prerelease, which matches only
+ * itself: one of `previews`.
  */
-export function negotiate(pin: VersionPin): Release | AdcpError {
+export function negotiate(pin: VersionPin, previews: readonly Preview[] = []): Release | AdcpError {
+  const served = [...RELEASES, ...previews]
+  const unsupported = (field: 'adcp_version' | 'adcp_major_version', why: string) =>
+    adcpError('VERSION_UNSUPPORTED', `This agent speaks AdCP ${served.join(', ')}: ${why}.`, {
+      field,
+      suggestion: 'Send adcp_version as one of details.supported_versions, or leave both pins out.',
+      details: { supported_versions: served, supported_majors: [MAJOR], ...pin },
+    })
   const { adcp_version: version, adcp_major_version: major } = pin
   const parsed = version === undefined ? undefined : parse(version)
   if (major !== undefined && parsed && parsed.major !== major) {
-    return unsupported('adcp_major_version', 'the two pins name different majors', pin)
+    return unsupported('adcp_major_version', 'the two pins name different majors')
   }
   if (major !== undefined && major !== MAJOR) {
-    return unsupported('adcp_major_version', `it has no major ${major}`, pin)
+    return unsupported('adcp_major_version', `it has no major ${major}`)
   }
   if (version === undefined) return LATEST
-  if (parsed?.major !== MAJOR) return unsupported('adcp_version', 'the pin is of another major', pin)
-  if (parsed.prerelease)
-    return unsupported('adcp_version', 'a prerelease is not served as another release', pin)
+  if (parsed?.major !== MAJOR) return unsupported('adcp_version', 'the pin is of another major')
+  if (parsed.prerelease) {
+    const preview = previews.find((one) => one === version)
+    return preview ?? unsupported('adcp_version', 'a prerelease is not served as another release')
+  }
   const release = RELEASES.findLast((one) => minorOf(one) <= parsed.minor)
-  return release ?? unsupported('adcp_version', 'the pin is below all of them', pin)
+  return release ?? unsupported('adcp_version', 'the pin is below all of them')
 }

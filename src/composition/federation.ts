@@ -29,7 +29,7 @@ import { listAccounts } from '../server/tasks/list-accounts.js'
 import { listTasks } from '../server/tasks/list-tasks.js'
 import { reportUsage } from '../server/tasks/report-usage.js'
 import { syncAccounts } from '../server/tasks/sync-accounts.js'
-import { createTestController, SCENARIOS } from '../server/testing/test-controller.js'
+import { createTestController, scenariosOf } from '../server/testing/test-controller.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { openStore, type Store } from '../store/store.js'
@@ -253,7 +253,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
         ),
         ...(controller ? [controller.task] : []),
       ],
-      ...(controller && { testScenarios: SCENARIOS }),
+      ...(controller && { testScenarios: scenariosOf }),
+      previews: options.config.previewReleases,
       replayTtlSeconds: Math.floor(options.config.storage.retention.answersMs / 1_000),
       ...operations.shown,
     })

@@ -83,6 +83,7 @@ export function settledAtStart(before: Config, next: Config): string[] {
     listen: ({ listen }) => listen,
     storage: ({ storage }) => storage,
     sandbox: ({ sandbox }) => sandbox,
+    preview_releases: ({ previewReleases }) => previewReleases,
     test_controller: ({ testController }) => testController,
     'events.signing_key': (config) => [config.events.signingKey?.keyId, pem(config)],
     'events.public_url': ({ events }) => events.publicUrl,

@@ -4,6 +4,7 @@
  */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { AccountReference } from '../adcp/account.js'
+import { PREVIEWS } from '../adcp/version.js'
 
 const strict = { additionalProperties: false }
 const HttpUrl = Type.String({ pattern: '^https?://[^\\s/]+', description: 'an http or https url' })
@@ -191,6 +192,7 @@ export const ConfigFile = object({
     }),
   ),
   sandbox: maybe(Type.Boolean({ description: 'true or false' })),
+  preview_releases: maybe(Type.Array(oneOf(...PREVIEWS))),
   test_controller: maybe(Type.Boolean({ description: 'true or false' })),
 })
 export type ConfigFile = Static<typeof ConfigFile>

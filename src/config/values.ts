@@ -3,6 +3,7 @@
  * them.
  */
 import { canonicalUrl } from '../adcp/url.js'
+import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
 import type { Retention } from '../store/retention.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
@@ -68,6 +69,8 @@ export type Config = {
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
   sandbox: boolean
+  /** Releases of the protocol that are not final and are served all the same. */
+  previewReleases: readonly Preview[]
   /** Whether tests may force what they have to see (comply_test_controller). */
   testController: boolean
 }
@@ -150,6 +153,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
     events: toEvents(file),
     storage: toStorage(file.storage),
     sandbox: file.sandbox ?? false,
+    previewReleases: file.preview_releases ?? [],
     testController: file.test_controller ?? false,
   }
 }

@@ -16,9 +16,10 @@ export type Conflict = { field: string; upstreams: string[] }
 type Source = Pick<Offer, 'listing' | 'upstream' | 'verdict'>
 type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'data_provider'
 
-const LEGAL_BASES: readonly PublishedField[] = ['consent_basis', 'art9_basis']
+/** The provider's own words or absent: never another's in their place. */
+const OWN_WORDS: readonly PublishedField[] = ['consent_basis', 'art9_basis', 'demographic_predicate']
 const FREE: ReadonlySet<string> = new Set(['name', 'description', 'signal_type', 'data_provider'])
-const special = new Set<string>(['restricted_attributes', 'policy_categories', 'countries', ...LEGAL_BASES])
+const special = new Set<string>(['restricted_attributes', 'policy_categories', 'countries', ...OWN_WORDS])
 
 /** Words first, so that a row reads from what it is to the fine print. */
 const FIRST_WINS: readonly Field[] = [
@@ -71,7 +72,7 @@ function differing(offers: readonly Source[], field: Field, value: unknown): str
  * provider denies the seller; else absent, and all who state it are named (docs/decisions.md#trust; specification,
  * `fields`: federating agents MUST NOT substitute their own basis).
  */
-function legalBasis(field: PublishedField, offers: readonly Source[], definition: Definition | undefined) {
+function ownWord(field: PublishedField, offers: readonly Source[], definition: Definition | undefined) {
   const own = stated(definition, field)
   if (definition) return { value: own, upstreams: differing(offers, field, own) }
   const speaking = offers.filter(({ listing }) => stated(listing, field) !== undefined)
@@ -123,8 +124,8 @@ export function mergeDefinition(
     const upstreams = differing(offers, field, value)
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
-  for (const field of LEGAL_BASES) {
-    const { value, upstreams } = legalBasis(field, offers, definition)
+  for (const field of OWN_WORDS) {
+    const { value, upstreams } = ownWord(field, offers, definition)
     if (value !== undefined) fields[field] = value
     if (upstreams.length > 0) conflicts.push({ field, upstreams })
   }
@@ -132,6 +133,8 @@ export function mergeDefinition(
   const restricted = union('restricted_attributes', sources) ?? []
   const known = restricted.filter((word) => restrictedWords.has(word))
   if (known.length > 0) fields.restricted_attributes = known
+  // A predicate about people's age without the restriction to go with it is none (schema core/signal-listing).
+  if (!known.includes('age')) delete fields.demographic_predicate
   const categories = union('policy_categories', sources)
   if (categories) fields.policy_categories = categories
   return { fields, restrictions: restricted.filter((word) => !restrictedWords.has(word)), conflicts }

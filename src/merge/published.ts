@@ -159,6 +159,7 @@ export const published = {
   art9_basis: defined.art9_basis,
   restricted_attributes: defined.restricted_attributes,
   policy_categories: defined.policy_categories,
+  demographic_predicate: tight(defined.demographic_predicate),
   data_subject_rights: DataSubjectRights,
   last_updated: Moment,
   dts_compliant_version: Type.String(),

@@ -5,6 +5,7 @@
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { Preview, Release } from '../adcp/version.js'
 import type { SigningKey } from '../signing/sign.js'
 import { addA2a } from './a2a/a2a.js'
 import { createA2aCold } from './a2a/a2a-cold.js'
@@ -48,8 +49,10 @@ export type ServerOptions = GetSignalsOptions & {
   facts: () => AgentFacts
   /** Tasks beside get_signals and get_adcp_capabilities. */
   tasks?: readonly Task[]
+  /** Releases that are not final and are served all the same, over MCP. */
+  previews?: readonly Preview[]
   /** What tests may force (comply_test_controller). */
-  testScenarios?: readonly string[]
+  testScenarios?: (release: Release) => readonly string[]
   /** How long an idempotency key replays; given when `tasks` change state. */
   replayTtlSeconds?: number
   log: Logger
@@ -106,6 +109,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     getAdcpCapabilities({
       facts,
       ...(options.testScenarios && { testScenarios: options.testScenarios }),
+      ...(options.previews && { previews: options.previews }),
       ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
       changing: (options.tasks ?? []).flatMap(({ name, mutating }) => (mutating ? [name] : [])),
     }),
@@ -121,6 +125,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   const dispatcher = createDispatcher({
     tasks,
+    ...(options.previews && { previews: options.previews }),
     limiter: admission,
     now,
     observe,

@@ -34,15 +34,24 @@ export function publicJwk(key: SigningKey): Jwk {
 
 const quotedText = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
 
+/** What the receiver wants otherwise. */
+export type Wanted = {
+  /** Whether the body's digest is covered. Default: true. */
+  digest?: boolean
+  /** The signature in standard base64, as requests to agents of 3.2 have it. Default: false. */
+  padded?: boolean
+}
+
 /**
- * The headers of one signed POST of a JSON body; without its digest where the receiver forbids to cover it. `nowMs` since the epoch; `nonce` at least 16 unguessable bytes, base64url.
- * Signatures are base64url without padding, digests standard base64: so the published vectors of the protocol have them.
+ * The headers of one signed POST of a JSON body. `nowMs` since the epoch; `nonce` at least 16 unguessable bytes, base64url.
+ * Signatures are base64url without padding, digests standard base64: so the published vectors of 3.1 have them.
  * Throws for a url that cannot be signed, and for a key of another kind.
  */
 export function createSigner(key: SigningKey, { tag }: Profile) {
   const algorithm = algorithmOf(key)
   const always = ['@method', '@target-uri', '@authority', 'content-type']
-  return (url: string, body: string, nowMs: number, nonce: string, coversDigest = true): SignedHeaders => {
+  return (url: string, body: string, nowMs: number, nonce: string, wanted: Wanted = {}): SignedHeaders => {
+    const { digest: coversDigest = true, padded = false } = wanted
     const components = coversDigest ? [...always, 'content-digest'] : always
     const bytes = Buffer.from(body)
     const created = Math.floor(nowMs / 1_000)
@@ -72,7 +81,7 @@ export function createSigner(key: SigningKey, { tag }: Profile) {
     return {
       ...headers,
       'signature-input': `${LABEL}=${input}`,
-      signature: `${LABEL}=:${signature.toString('base64url')}:`,
+      signature: `${LABEL}=:${signature.toString(padded ? 'base64' : 'base64url')}:`,
     }
   }
 }

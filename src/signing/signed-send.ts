@@ -12,6 +12,8 @@ export type SigningWish = {
   operations: readonly string[]
   /** Whether the body's digest may be covered; it is unless the agent forbids it. */
   digest: boolean
+  /** It speaks 3.2, where signatures are in standard base64. */
+  padded: boolean
 }
 
 export type SignedSendOptions = {
@@ -44,6 +46,6 @@ export function createSignedSend({ send, sign, wish, now }: SignedSendOptions): 
     const operation = operationOf(body)
     if (operation === undefined || !wanted.operations.includes(operation)) return send(request)
     const nonce = randomBytes(NONCE_BYTES).toString('base64url')
-    return send({ ...request, headers: { ...headers, ...sign(url, body, now(), nonce, wanted.digest) } })
+    return send({ ...request, headers: { ...headers, ...sign(url, body, now(), nonce, wanted) } })
   }
 }

@@ -47,3 +47,17 @@ test('where the provider cannot be asked, rows that agree are believed; one that
   ])
   t.end()
 })
+
+test("what a signal means for age is the provider's own word, and goes with its restriction", (t) => {
+  const predicate = { age: { min: 18, max: 34, include_unknown: false } }
+  const about = { demographic_predicate: predicate, restricted_attributes: ['age'] }
+  t.same(rowOf([offer('north', about)]).demographic_predicate, predicate)
+  t.notOk('demographic_predicate' in rowOf([offer('north', { demographic_predicate: predicate })]))
+  t.notOk(
+    'demographic_predicate' in rowOf([offer('north', about)], { definition: { name: 'n' } }),
+    'not said there',
+  )
+  const other = { ...about, demographic_predicate: { age: { min: 21, include_unknown: false } } }
+  t.notOk('demographic_predicate' in rowOf([offer('north', about), offer('south', other)]), 'they disagree')
+  t.end()
+})

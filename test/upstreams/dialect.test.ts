@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
-import { argumentsFor, dialectOf } from '../../src/upstreams/agent/dialect.js'
+import { argumentsFor, dialectOf, listingFields } from '../../src/upstreams/agent/dialect.js'
 import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 
 const answer = (payload: Record<string, unknown>): AgentOutcome => ({
@@ -14,6 +14,9 @@ const versions = (...supported: string[]) =>
 
 test('capabilities tell the release', async (t) => {
   t.match(dialectOf(versions('3.0', '3.1')), { release: 'current', pin: '3.1' })
+  t.match(dialectOf(versions('3.0', '3.1', '3.2-beta.5')), { pin: '3.2-beta.5' })
+  t.match(dialectOf(versions('3.1', '3.2')), { pin: '3.2' })
+  t.match(dialectOf(versions('3.1', '3.2-rc.9')), { pin: '3.1' }, 'a prerelease that is not known here')
   t.match(dialectOf(versions('3.0', '3.1-rc.4')), { release: 'current', pin: undefined })
   t.match(dialectOf(versions('3.0')), { release: '3.0' })
   t.match(dialectOf(answer({ adcp: { major_versions: [3] } })), { release: '3.0', declaresWholesale: false })
@@ -22,6 +25,17 @@ test('capabilities tell the release', async (t) => {
     release: 'current',
     declaresWholesale: true,
   })
+})
+
+test('3.2 is read at its best: its own field, its own encoding of signatures', async (t) => {
+  t.ok(listingFields({ pin: '3.2-beta.5' }).includes('demographic_predicate'))
+  t.notOk(listingFields({ pin: '3.1' }).includes('demographic_predicate'), '3.1 refuses the name')
+  t.notOk(listingFields({}).includes('demographic_predicate'))
+  const signing = { supported: true, supported_for: ['activate_signal'], covers_content_digest: 'required' }
+  const signed = (...supported: string[]) =>
+    dialectOf(answer({ adcp: { supported_versions: supported }, request_signing: signing }))
+  t.match(signed('3.1'), { signing: { padded: false } })
+  t.match(signed('3.1', '3.2-beta.5'), { signing: { padded: true } })
 })
 
 test('an agent without the capabilities operation is an older one; trouble says nothing', async (t) => {

@@ -45,6 +45,7 @@ export const PROJECTABLE = [
   'consent_basis',
   'restricted_attributes',
   'policy_categories',
+  'demographic_predicate',
   'art9_basis',
   'data_subject_rights',
   'last_updated',

@@ -84,6 +84,13 @@ const DataSubjectRights = Type.Object({
   ccpa_opt_out_url: optional(Https),
 })
 
+/** Whole years, both ends included; whether people of unknown age belong to it is always said (schema core/demographic-age-range). */
+const Age = Type.Object({
+  min: optional(Type.Integer({ minimum: 0, maximum: 150 })),
+  max: optional(Type.Integer({ minimum: 0, maximum: 150 })),
+  include_unknown: Type.Boolean(),
+})
+
 /** By the field's name in the file; `allowed_values` becomes a row's `categories`. */
 export const definitionSchemas = {
   name: Type.String({ minLength: 1, maxLength: 255 }),
@@ -92,6 +99,7 @@ export const definitionSchemas = {
   allowed_values: some(Short),
   range: Type.Object({ min: Type.Number(), max: Type.Number(), unit: optional(Short) }),
   restricted_attributes: some(Short),
+  demographic_predicate: Type.Object({ age: Age }),
   policy_categories: some(Short),
   taxonomy: Taxonomy,
   segmentation_criteria: Type.String({ maxLength: 500 }),

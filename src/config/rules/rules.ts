@@ -35,6 +35,16 @@ function* testRules({ sandbox, test_controller }: ConfigFile, production: boolea
   if (production) yield { at: ['test_controller'], expected: 'false where NODE_ENV is production' }
 }
 
+/** 3.2 signs requests in a way of its own, and an endpoint has one (specification 3.2, "Request signing"). */
+function* previewRules({ preview_releases: previews = [], callers }: ConfigFile): Rule {
+  if (previews.length > 0 && callers?.keys?.some(({ signing }) => signing)) {
+    yield {
+      at: ['preview_releases'],
+      expected: 'none beside callers with signing, whose signatures are of 3.1',
+    }
+  }
+}
+
 /** What is wrong: the way to each setting and what was expected there. */
 export function* brokenRules(file: ConfigFile, production: boolean): Rule {
   yield* baseUrlRule(file.listen?.public_url, ['listen', 'public_url'])
@@ -47,5 +57,6 @@ export function* brokenRules(file: ConfigFile, production: boolean): Rule {
   yield* egressRules(file)
   yield* callerRules(file)
   yield* eventRules(file)
+  yield* previewRules(file)
   yield* testRules(file, production)
 }

@@ -8,7 +8,7 @@ import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
 import { isRecord } from '../../adcp/json.js'
 import { nearest } from '../../adcp/nearest.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
-import { negotiate, type VersionPin } from '../../adcp/version.js'
+import { negotiate, type Preview, type VersionPin } from '../../adcp/version.js'
 import type { Identified } from '../door/callers.js'
 import { CALL_MS } from '../door/hang-up.js'
 import type { RateLimiter } from '../door/rate-limit.js'
@@ -42,6 +42,8 @@ export type Observed = {
 export type DispatcherOptions = {
   tasks: readonly Task[]
   limiter: RateLimiter
+  /** Releases that are not final and are served all the same. */
+  previews?: readonly Preview[]
   now: () => number
   /**
    * The context of a caller who names none; the same for each of its calls, so that equal questions get equal bytes.
@@ -161,7 +163,8 @@ export function createDispatcher(options: DispatcherOptions) {
     const input = call.arguments === undefined ? {} : call.arguments
     const stopped = gate(call, input, arrived)
     if (stopped) return stopped
-    const release = negotiate(pinsOf(input as Record<string, unknown>))
+    const previews = call.transport === 'mcp' ? options.previews : undefined // over A2A, 3.2 asks for another card
+    const release = negotiate(pinsOf(input as Record<string, unknown>), previews)
     if (typeof release !== 'string') return { kind: 'refused', error: release }
     envelope.release = release
     const context = contextOf(call, envelope, arrived)

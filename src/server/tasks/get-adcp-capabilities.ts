@@ -4,11 +4,12 @@
  */
 import { CapabilitiesRequest } from '../../adcp/requests/capabilities.js'
 import { CapabilitiesResponse } from '../../adcp/responses.js'
-import { MAJOR, RELEASES } from '../../adcp/version.js'
+import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../../adcp/version.js'
 import { type Algorithm, WEBHOOKS } from '../../signing/profile.js'
 import type { Task } from '../answer/task.js'
 
 const MAX_DOMAINS = 10_000
+const RETRY_HORIZON_SECONDS = 86_400 // a notice is given up after a day
 
 export type AgentFacts = {
   /** Provider domains whose signals are in the feed, sorted. */
@@ -37,11 +38,17 @@ export type CapabilitiesOptions = {
   /** Names of the tasks that change something. */
   changing?: readonly string[]
   /** What tests may force; absent when there is no comply_test_controller. */
-  testScenarios?: readonly string[]
+  testScenarios?: (release: Release) => readonly string[]
+  /** Releases that are not final and are served all the same, over MCP. */
+  previews?: readonly Preview[]
 }
 
 /** The blocks about signatures, as far as they are true. */
-function signingFields({ brandJsonUrl, algorithm, requests }: SigningFacts, changing: readonly string[]) {
+function signingFields(
+  { brandJsonUrl, algorithm, requests }: SigningFacts,
+  changing: readonly string[],
+  release: Release,
+) {
   return {
     ...(brandJsonUrl && { identity: { brand_json_url: brandJsonUrl } }),
     ...(brandJsonUrl &&
@@ -51,6 +58,7 @@ function signingFields({ brandJsonUrl, algorithm, requests }: SigningFacts, chan
           profile: WEBHOOKS.tag,
           algorithms: [algorithm],
           legacy_hmac_fallback: true,
+          ...(isSince32(release) && { delivery_retry_horizon_seconds: RETRY_HORIZON_SECONDS }),
         },
       }),
     ...(requests && {
@@ -66,7 +74,7 @@ function signingFields({ brandJsonUrl, algorithm, requests }: SigningFacts, chan
 }
 
 export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof CapabilitiesRequest> {
-  const { facts, replayTtlSeconds, changing = [], testScenarios } = options
+  const { facts, replayTtlSeconds, changing = [], testScenarios, previews = [] } = options
   return {
     name: 'get_adcp_capabilities',
     aliases: ['get_protocol_capabilities'],
@@ -77,7 +85,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
     request: CapabilitiesRequest,
     response: CapabilitiesResponse,
     mutating: false,
-    handle() {
+    handle(_, { release, transport }) {
       const { providerDomains, servesOwned, accountOverlays, signing } = facts()
       const count = providerDomains.length
       return {
@@ -86,7 +94,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
         fields: {
           adcp: {
             major_versions: [MAJOR],
-            supported_versions: RELEASES,
+            supported_versions: transport === 'mcp' ? [...RELEASES, ...previews] : RELEASES,
             idempotency:
               replayTtlSeconds === undefined
                 ? { supported: false }
@@ -104,8 +112,8 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
             pricing_version_separate: true,
             cache_scope_account: accountOverlays,
           },
-          ...(signing && signingFields(signing, changing)),
-          ...(testScenarios && { compliance_testing: { scenarios: testScenarios } }),
+          ...(signing && signingFields(signing, changing, release)),
+          ...(testScenarios && { compliance_testing: { scenarios: testScenarios(release) } }),
         },
       }
     },

@@ -12,6 +12,7 @@ import {
 } from '../../adcp/requests/get-signals.js'
 import { GetSignalsResponse } from '../../adcp/responses.js'
 import { invalidRequest, type Violation } from '../../adcp/validation.js'
+import { isSince32 } from '../../adcp/version.js'
 import type { AnswerPage } from '../../briefs/answer-pages.js'
 import type { Lookup } from '../../briefs/lookup.js'
 import { staleWarnings } from '../../briefs/stale-warning.js'
@@ -70,6 +71,19 @@ function forbidden(
   return names
     .filter((name) => (input as Record<string, unknown>)[name] !== undefined)
     .map((name) => ({ pointer: `/${name}`, message, keyword: 'not', suggestion }))
+}
+
+/** What 3.2 asks of a request beyond 3.1: a notification names the operation that it is about. */
+function unnamedOperation({ push_notification_config: push }: GetSignalsRequest): Violation[] {
+  if (push === undefined || 'operation_id' in push) return []
+  return [
+    {
+      pointer: '/push_notification_config/operation_id',
+      message: 'is required',
+      keyword: 'required',
+      suggestion: 'Send an id of your own for this operation, such as a UUID: the notification repeats it.',
+    },
+  ]
 }
 
 /** The rules between fields (specification, "Errors", "Operation by combination"). */
@@ -200,7 +214,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   }
 
   function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
-    const broken = violations(input)
+    const broken = [...violations(input), ...(isSince32(context.release) ? unnamedOperation(input) : [])]
     if (broken.length > 0) return refused(invalidRequest(broken))
     const { caller } = context
     const pricedOnly = context.release === '3.0'

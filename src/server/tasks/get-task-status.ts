@@ -2,6 +2,7 @@
 import type { Activation } from '../../activation/activation.js'
 import { GetTaskStatusRequest } from '../../adcp/requests/task-requests.js'
 import { GetTaskStatusResponse } from '../../adcp/responses.js'
+import { isSince32 } from '../../adcp/version.js'
 import type { AnswerStatus, Task } from '../answer/task.js'
 
 export function getTaskStatus({
@@ -17,11 +18,15 @@ export function getTaskStatus({
     request: GetTaskStatusRequest,
     response: GetTaskStatusResponse,
     mutating: false,
-    async handle(input, { caller, deadline }) {
+    async handle(input, { caller, deadline, release }) {
       const answer = await taskStatus(input, caller, deadline)
       if (answer.kind === 'refused') return answer
       // The status is the task's, also when the task failed: the question itself was answered.
-      return { ...answer, status: answer.status as AnswerStatus }
+      const { error, result } = answer.fields
+      const isTold =
+        result !== undefined || error === undefined || !input.include_result || !isSince32(release)
+      const failure = isTold ? {} : { result: { status: 'failed', adcp_error: error, errors: [error] } }
+      return { ...answer, status: answer.status as AnswerStatus, fields: { ...answer.fields, ...failure } }
     },
   }
 }

@@ -7,6 +7,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { LRUCache } from 'lru-cache'
 import { requestEnvelope } from '../../adcp/envelope.js'
 import { isRecord } from '../../adcp/json.js'
+import type { Release } from '../../adcp/version.js'
 import type { HeldQuestions } from '../../briefs/held-questions.js'
 import type { Store } from '../../store/store.js'
 import { isFinal } from '../../store/tasks.js'
@@ -19,13 +20,18 @@ import { createTestAccounts } from './test-accounts.js'
 const MOST_ARMED = 1_000
 const RESULT_BYTES = 256 * 1024
 
-/** As get_adcp_capabilities declares them (`compliance_testing.scenarios`). */
-export const SCENARIOS = [
+/** As get_adcp_capabilities declares them (`compliance_testing.scenarios`). 3.0 knows the first. */
+const SCENARIOS = [
   'force_account_status',
   'force_get_signals_arm',
   'force_task_completion',
   'seed_account',
 ] as const
+
+/** What this release has a word for. */
+export function scenariosOf(release: Release): readonly string[] {
+  return release === '3.0' ? SCENARIOS.slice(0, 1) : SCENARIOS
+}
 
 const Request = Type.Object({
   ...requestEnvelope,

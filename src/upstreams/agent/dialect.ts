@@ -41,14 +41,20 @@ export type Dialect = {
   readonly signing?: SigningWish
 }
 
-const PIN = '3.1'
+/** What is pinned, the best first: an agent may still call 3.2 by a release that is not final. */
+const PINS = ['3.2', '3.2-beta.5', '3.1'] as const
+
+/** `coverage_forecast`, which we let callers name, is not in the enum of the request schema: a strict agent would refuse it. */
+const FIELDS = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
+const FIELDS_OF_31 = FIELDS.filter((name) => name !== 'demographic_predicate')
 
 /**
  * Every field that a current agent can be asked for (schema get-signals-request, `fields`): listings are compact by
- * default, and what a signal's own source declares about it is found nowhere else. `coverage_forecast`, which we let
- * callers name, is not in the enum of the request schema: a strict agent would refuse it.
+ * default, and what a signal's own source declares about it is found nowhere else.
  */
-export const LISTING_FIELDS: readonly string[] = PROJECTABLE.filter((name) => name !== 'coverage_forecast')
+export function listingFields({ pin = '3.1' }: Pick<Dialect, 'pin'>): readonly string[] {
+  return pin.startsWith('3.2') ? FIELDS : FIELDS_OF_31
+}
 
 const MAX_SIGNED = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
@@ -58,17 +64,22 @@ function strings(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
 }
 
-function isAtLeast31(version: string): boolean {
-  const [major = 0, minor = 0] = version.split(/[.-]/).map(Number)
-  return major > 3 || (major === 3 && minor >= 1)
+function isAtLeast(least: number): (version: string) => boolean {
+  return (version) => {
+    const [major = 0, minor = 0] = version.split(/[.-]/).map(Number)
+    return major > 3 || (major === 3 && minor >= least)
+  }
 }
+const isAtLeast31 = isAtLeast(1)
+const isAtLeast32 = isAtLeast(2)
 
 /** The operations that the agent verifies or demands signatures of; undefined when there are none. */
-function signingWish(block: unknown): SigningWish | undefined {
+function signingWish(block: unknown, padded: boolean): SigningWish | undefined {
   if (!isRecord(block) || block.supported !== true) return undefined
   const operations = ['supported_for', 'required_for', 'warn_for'].flatMap((name) => strings(block[name]))
   if (operations.length === 0) return undefined
-  return { operations: operations.slice(0, MAX_SIGNED), digest: block.covers_content_digest !== 'forbidden' }
+  const digest = block.covers_content_digest !== 'forbidden'
+  return { operations: operations.slice(0, MAX_SIGNED), digest, padded }
 }
 
 /** No default is to be assumed (schema protocol/get-adcp-capabilities-response, `idempotency`). */
@@ -84,7 +95,8 @@ function readCapabilities(payload: Payload): Dialect {
   const versions = strings(adcp.supported_versions)
   const spoken = typeof payload.adcp_version === 'string' ? [...versions, payload.adcp_version] : versions
   const modes = strings(signals.discovery_modes)
-  const signing = signingWish(payload.request_signing)
+  const signing = signingWish(payload.request_signing, versions.some(isAtLeast32))
+  const pin = PINS.find((one) => versions.includes(one))
   const recognisesMs = readRecognition(adcp.idempotency)
   const isCurrent =
     spoken.some(isAtLeast31) || modes.length > 0 || isRecord(payload.wholesale_feed_versioning)
@@ -93,7 +105,7 @@ function readCapabilities(payload: Payload): Dialect {
     declaresWholesale: modes.includes('wholesale'),
     ...(recognisesMs !== undefined && { recognisesMs }),
     providerDomains: strings(signals.data_provider_domains).slice(0, MAX_PROVIDER_DOMAINS),
-    ...(versions.includes(PIN) && { pin: PIN }),
+    ...(pin && { pin }),
     ...(signing && { signing }),
   }
 }
@@ -222,7 +234,7 @@ export function lookupShapes(dialect: Dialect, refs: readonly SignalRef[]): read
   if (!takes(dialect, 'get_signals', 'signal_refs') && !takes(dialect, 'get_signals', 'signal_ids')) return []
   if (dialect.release === '3.0') return distinct(dialect, [legacy, { signal_refs: refs }])
   const current = { discovery_mode: 'brief', signal_refs: refs }
-  return distinct(dialect, [{ ...current, fields: LISTING_FIELDS }, current, legacy])
+  return distinct(dialect, [{ ...current, fields: listingFields(dialect) }, current, legacy])
 }
 
 /** A question in words, likewise. */

@@ -16,7 +16,7 @@ import {
   fitting,
   isCredentialError,
   isTransient,
-  LISTING_FIELDS,
+  listingFields,
   takes,
 } from '../agent/dialect.js'
 import { createDoubt, SECOND_LOOK_MS } from '../doubt.js'
@@ -176,7 +176,7 @@ export function createMirror(options: MirrorOptions) {
 
   async function page(args: Arguments, dialect: Dialect): Promise<AgentOutcome> {
     const asksFields = dialect.release === 'current' && takesFields && takes(dialect, 'get_signals', 'fields')
-    const fields = asksFields ? { fields: LISTING_FIELDS } : {}
+    const fields = asksFields ? { fields: listingFields(dialect) } : {}
     const outcome = await ask('get_signals', { ...args, ...fields }, undefined)
     const isRefused =
       outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
