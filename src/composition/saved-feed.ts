@@ -3,9 +3,6 @@
  * a copy that is some minutes old only leaves a little more to merge.
  */
 import { createHash } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
@@ -13,21 +10,6 @@ import type { Blobs } from '../upstreams/blobs.js'
 
 const NAME = 'feed'
 const SAVE_AFTER_MS = 2 * 60_000
-
-/** Rooms whose code decides what stands in a merged row. */
-const MAKERS = ['adcp', 'authz', 'merge', 'snapshot', 'feed']
-
-/** Names the code that runs: what other code merged could differ from what this one would. */
-async function maker(): Promise<string> {
-  const digest = createHash('sha256')
-  for (const room of MAKERS) {
-    const folder = fileURLToPath(new URL(`../${room}/`, import.meta.url))
-    const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.js')).sort()
-    for (const code of await Promise.all(names.map((name) => readFile(join(folder, name)))))
-      digest.update(code)
-  }
-  return digest.digest('hex')
-}
 
 /** Equal marks: a build that stands on the one finds as little to do as one that stands on the other. */
 function markOf({ id, stamps, slices }: Snapshot): string {
@@ -46,7 +28,6 @@ export type SavedFeedOptions = {
 export type SavedFeed = ReturnType<typeof createSavedFeed>
 
 export function createSavedFeed({ blobs, clock, onTrouble }: SavedFeedOptions) {
-  let made: Promise<string> | undefined
   let saved: string | undefined
   let latest: Snapshot | undefined
   let cancel: (() => void) | undefined
@@ -57,8 +38,7 @@ export function createSavedFeed({ blobs, clock, onTrouble }: SavedFeedOptions) {
     cancel = undefined
     const mark = latest && markOf(latest)
     if (!latest || mark === saved) return
-    made ??= maker()
-    await blobs.write(NAME, snapshotParts(latest, await made))
+    await blobs.write(NAME, snapshotParts(latest))
     saved = mark
   }
 
@@ -69,12 +49,11 @@ export function createSavedFeed({ blobs, clock, onTrouble }: SavedFeedOptions) {
   }
 
   return {
-    /** What an earlier process saved; undefined when there is nothing that this code made. */
+    /** What an earlier process saved; undefined when there is none that this release can read. */
     async load(): Promise<Snapshot | undefined> {
       try {
-        made ??= maker()
         const parts = await blobs.read(NAME)
-        const snapshot = parts && snapshotFrom(parts, await made)
+        const snapshot = parts && snapshotFrom(parts)
         saved = snapshot && markOf(snapshot)
         return snapshot
       } catch (error) {

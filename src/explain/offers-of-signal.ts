@@ -56,7 +56,7 @@ export type SignalExplanation = {
 
 export type ExplainInput = {
   snapshot: Snapshot
-  /** The signal's place in the order of the feed (feed/keys.ts). */
+  /** The signal's place in the order of the feed (snapshot/keys.ts). */
   key: Uint32Array
   judge: Judge
   evidence(domain: string, verdict: Verdict): Evidence | undefined

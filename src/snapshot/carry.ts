@@ -2,10 +2,10 @@
 import { u16, u32 } from './columns.js'
 import type { OfferPlace } from './draft.js'
 import type { Move, SliceIndex } from './slice-index.js'
-import type { OfferColumns, Snapshot } from './snapshot.js'
+import type { Snapshot } from './snapshot.js'
 
 export type Carried = {
-  readonly offers: OfferColumns
+  readonly offers: Snapshot['offers']
   /** The offers of an entry that are still there. */
   of(entry: number): OfferPlace[]
 }
@@ -23,7 +23,7 @@ function isShifted(move: Move | undefined, at: number): boolean {
   )
 }
 
-function renumbered({ offers }: Snapshot, moves: SliceIndex['moves']): OfferColumns {
+function renumbered({ offers }: Snapshot, moves: SliceIndex['moves']): Snapshot['offers'] {
   if (!moves.some(isShifted)) return offers
   const slice = u16(offers.slice.length)
   const row = u32(offers.row.length)

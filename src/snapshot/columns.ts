@@ -6,10 +6,24 @@ export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 const GROWTH = 1.25
 
-export const u8 = (length: number) => new Uint8Array(new SharedArrayBuffer(length))
-export const u16 = (length: number) => new Uint16Array(new SharedArrayBuffer(length * 2))
-export const u32 = (length: number) => new Uint32Array(new SharedArrayBuffer(length * 4))
-export const f64 = (length: number) => new Float64Array(new SharedArrayBuffer(length * 8))
+/** Makes columns of one type of number: of a length, or over what a storage read. */
+export type Maker<T extends Numbers> = {
+  (length: number): T
+  over(memory: SharedArrayBuffer): T
+}
+
+type Constructor<T> = { new (memory: SharedArrayBuffer): T; readonly BYTES_PER_ELEMENT: number }
+
+function makerOf<T extends Numbers>(Type: Constructor<T>): Maker<T> {
+  return Object.assign((length: number) => new Type(new SharedArrayBuffer(length * Type.BYTES_PER_ELEMENT)), {
+    over: (memory: SharedArrayBuffer) => new Type(memory),
+  })
+}
+
+export const u8 = makerOf<Uint8Array>(Uint8Array)
+export const u16 = makerOf<Uint16Array>(Uint16Array)
+export const u32 = makerOf<Uint32Array>(Uint32Array)
+export const f64 = makerOf<Float64Array>(Float64Array)
 
 /** Each value anew, in shared memory. */
 export function mapped<T extends Numbers>(
@@ -57,10 +71,10 @@ export function createColumn<T extends Numbers>(make: (length: number) => T, cap
   }
 }
 
-/** Words for numbers: a column keeps the number, the list keeps the word once. */
-export function createWords() {
-  const ids = new Map<string, number>()
-  const list: string[] = []
+/** Words for numbers: a column keeps the number, the list keeps the word once. `first` are in it from the beginning. */
+export function createWords(first: readonly string[] = []) {
+  const list = [...first]
+  const ids = new Map(list.map((word, id) => [word, id]))
 
   function id(word: string): number {
     const known = ids.get(word)

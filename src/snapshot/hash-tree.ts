@@ -8,7 +8,7 @@ import { hash } from 'node:crypto'
 import { u8 } from './columns.js'
 import { digestText } from './digest.js'
 import { countBelow, WORDS } from './keys.js'
-import type { HashTree, Snapshot } from './snapshot.js'
+import type { Snapshot } from './snapshot.js'
 
 const BUCKET_BITS = 10
 const BUCKETS = 2 ** BUCKET_BITS
@@ -73,9 +73,9 @@ function copied(bytes: Uint8Array | undefined): Uint8Array {
 /** `touched`: buckets in which something may differ from the tree `before`. Without one, all are hashed. */
 export function hashTree(
   snapshot: Hashed,
-  before: HashTree | undefined,
+  before: Snapshot['tree'] | undefined,
   touched: ReadonlySet<number>,
-): { tree: HashTree; structure: string; pricing: string; id: string } {
+): { tree: Snapshot['tree']; structure: string; pricing: string; id: string } {
   const tree = {
     structure: copied(before?.structure),
     pricing: copied(before?.pricing),

@@ -1,5 +1,6 @@
 /** What snapshots hold in memory beside each other: they share what did not change. */
 import type { Snapshot } from './snapshot.js'
+import { columnsOf, TABLE } from './table.js'
 
 /** Bytes, the rows of slices apart. */
 export type Memory = {
@@ -14,19 +15,9 @@ export const NO_MEMORY: Memory = { added: 0, released: 0 }
 type Held = Omit<Snapshot, 'memory'>
 
 /** Every piece of memory that a snapshot keeps alive, the rows of its slices apart. */
-export function buffersOf({ slices, ...columns }: Held): Set<ArrayBufferLike> {
-  const buffers = new Set<ArrayBufferLike>()
-  const visit = (value: unknown) => {
-    if (ArrayBuffer.isView(value)) buffers.add(value.buffer)
-    else if (Array.isArray(value)) {
-      if (ArrayBuffer.isView(value[0])) for (const each of value) visit(each) // chunks, and not words
-    } else if (typeof value === 'object' && value !== null && !(value instanceof Map)) {
-      for (const each of Object.values(value)) visit(each)
-    }
-  }
-  visit(columns)
-  for (const { keys } of slices) buffers.add(keys.buffer)
-  return buffers
+export function buffersOf(held: Held): Set<ArrayBufferLike> {
+  const views = [...columnsOf(TABLE, held), ...held.rows.chunks, ...held.slices.map(({ keys }) => keys)]
+  return new Set(views.map(({ buffer }) => buffer))
 }
 
 function bytesBeyond(buffers: ReadonlySet<ArrayBufferLike>, others: ReadonlySet<ArrayBufferLike>): number {

@@ -1,18 +1,13 @@
 /** New rows of a snapshot, written one behind the other into shared memory. */
 import type { Row } from '../merge/row.js'
 import { createChunks } from './chunks.js'
-import { createColumn, u16, u32 } from './columns.js'
-import type { Rows } from './snapshot.js'
+import type { Writers } from './draft.js'
 
 const BRACE = 0x7d
 const COMMA = 0x2c
 
-export function createRowDraft(expected: number) {
+export function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
   const chunks = createChunks()
-  const chunkOf = createColumn(u16, expected)
-  const start = createColumn(u32, expected)
-  const head = createColumn(u32, expected)
-  const length = createColumn(u32, expected)
 
   function push(chunk: number, from: number, headBytes: number, bytes: number): void {
     chunkOf.push(chunk)
@@ -38,15 +33,5 @@ export function createRowDraft(expected: number) {
     push(0, 0, 0, 0)
   }
 
-  function finish(): Rows {
-    return {
-      chunks: chunks.finish(),
-      chunkOf: chunkOf.finish(),
-      start: start.finish(),
-      head: head.finish(),
-      length: length.finish(),
-    }
-  }
-
-  return { add, none, finish }
+  return { add, none, chunks: chunks.finish }
 }

@@ -1,62 +1,43 @@
 /**
  * A snapshot as parts for a storage, and back: after a restart the feed is not merged again but taken up
  * (docs/performance.md, "restart to ready"). Of its slices only what tells whether rows are the same is kept; the
- * rows themselves have a storage of their own (upstreams/slice-store.ts).
+ * rows themselves have a storage of their own (upstreams/mirror/slice-store.ts).
  */
 import { bytesOf, sharedBytes } from '../upstreams/rows/shared-bytes.js'
 import type { SliceMode } from '../upstreams/rows/slice.js'
 import { NO_MEMORY } from './memory.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
+import { columnsOf, filled, listsOf, TABLE, valueAt } from './table.js'
 
-const FORMAT = 3
+/**
+ * Raised by whoever changes a column, or what a merge writes for the same listings and verdicts: a feed that an earlier
+ * release saved is then merged anew. A test fails when the saved bytes change and this number does not.
+ */
+const FORMAT = 4
 
 /** What is not numbers. */
-type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> &
-  Pick<Snapshot['facts'], 'providers' | 'domains' | 'countrySets'> &
-  Pick<Snapshot['deployments'], 'destinations'> & {
-    format: number
-    /** What made it: another maker's snapshot is not believed. */
-    maker: string
-    stamps: [domain: string, stamp: string][]
-    slices: { upstream: string; agentUrl: string; scope: string; mode: SliceMode }[]
-  }
+type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> & {
+  format: number
+  lists: Record<string, readonly string[]>
+  stamps: [domain: string, stamp: string][]
+  slices: { upstream: string; agentUrl: string; scope: string; mode: SliceMode }[]
+}
 
-/** `maker` names the code that merged it. */
-export function snapshotParts(snapshot: Snapshot, maker: string): Uint8Array[] {
-  const { id, count, structure, pricing, rows, facts, deployments, offers, digests, tree } = snapshot
+const LISTS = listsOf(TABLE)
+
+export function snapshotParts(snapshot: Snapshot): Uint8Array[] {
+  const { id, count, structure, pricing, rows, slices, stamps } = snapshot
   const header: Header = {
-    ...{ format: FORMAT, maker, id, count, structure, pricing },
-    ...{ providers: facts.providers, domains: facts.domains, countrySets: facts.countrySets },
-    destinations: deployments.destinations,
-    stamps: [...snapshot.stamps],
-    slices: snapshot.slices.map(({ slice: { upstream, agentUrl, scope, mode } }) => {
+    ...{ format: FORMAT, id, count, structure, pricing },
+    lists: Object.fromEntries(LISTS.map(([path]) => [path, valueAt(snapshot, path) as readonly string[]])),
+    stamps: [...stamps],
+    slices: slices.map(({ slice: { upstream, agentUrl, scope, mode } }) => {
       return { upstream, agentUrl, scope, mode }
     }),
   }
-  const columns: ArrayBufferView[] = [
-    ...[snapshot.keys, snapshot.shown, rows.chunkOf, rows.start, rows.head, rows.length],
-    ...[facts.type, facts.provider, facts.domain, facts.countries, facts.mixed, facts.anywhere],
-    ...[facts.coverage, facts.cpm, facts.percent, facts.currency],
-    ...[deployments.at, deployments.destination, deployments.words, deployments.key],
-    ...[offers.at, offers.slice, offers.row, offers.stands, offers.countries],
-    ...[digests.structure, digests.core, digests.pricing, tree.structure, tree.pricing, tree.unseen],
-    ...snapshot.slices.flatMap(({ slice, keys }) => [slice.digests, keys]),
-  ]
-  return [Buffer.from(JSON.stringify(header)), ...columns.map(bytesOf), ...rows.chunks]
-}
-
-/** Gives the parts one after the other, each as the numbers it holds. */
-function createReader(parts: readonly Uint8Array[]) {
-  let at = 0
-  const next = () => sharedBytes(parts[at++] ?? new Uint8Array())
-  return {
-    u8: () => new Uint8Array(next()),
-    u16: () => new Uint16Array(next()),
-    u32: () => new Uint32Array(next()),
-    u64: () => new BigUint64Array(next()),
-    f64: () => new Float64Array(next()),
-    rest: () => parts.slice(at).map((part) => new Uint8Array(sharedBytes(part))),
-  }
+  const ofSlices = slices.flatMap(({ slice, keys }) => [slice.digests, keys])
+  const columns = [...columnsOf(TABLE, snapshot), ...ofSlices].map(bytesOf)
+  return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
 /** A slice that knows which rows it had, not what stood in them. */
@@ -72,29 +53,25 @@ function remembered(
   }
 }
 
-/** The snapshot to build the next one on; undefined when another maker or format wrote the parts. */
-export function snapshotFrom(parts: readonly Uint8Array[], maker: string): Snapshot | undefined {
-  const [head, ...columns] = parts
+/** The snapshot to build the next one on; undefined when the parts are of another format, or none. */
+export function snapshotFrom([head, ...parts]: readonly Uint8Array[]): Snapshot | undefined {
   if (!head) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
-  if (header.format !== FORMAT || header.maker !== maker) return undefined
-  const { id, count, structure, pricing, providers, domains, countrySets, destinations } = header
+  if (header.format !== FORMAT) return undefined
+  let at = 0
+  const next = () => sharedBytes(parts[at++] ?? new Uint8Array())
   // Members are read in the order in which they were written.
-  const { u8, u16, u32, u64, f64, rest } = createReader(columns)
-  const keys = u32()
-  const shown = u32()
-  const places = { chunkOf: u16(), start: u32(), head: u32(), length: u32() }
-  const about = { type: u8(), provider: u32(), domain: u32(), countries: u32(), mixed: u8(), anywhere: u8() }
-  const numbers = { coverage: f64(), cpm: f64(), percent: f64(), currency: u32() }
-  const deployments = { at: u32(), destination: u32(), words: u32(), key: u32(), destinations }
-  const offers = { at: u32(), slice: u16(), row: u32(), stands: u8(), countries: u32() }
-  const digests = { structure: u32(), core: u32(), pricing: u32() }
-  const tree = { structure: u8(), pricing: u8(), unseen: u8() }
-  const slices = header.slices.map((slice) => remembered(slice, u64(), u32()))
+  const columns = filled(TABLE, (path, spec) => {
+    return spec.kind === 'list' ? header.lists[path] : spec.make.over(next())
+  }) as Pick<Snapshot, keyof typeof TABLE>
+  const slices = header.slices.map((slice) =>
+    remembered(slice, new BigUint64Array(next()), new Uint32Array(next())),
+  )
+  const chunks = parts.slice(at).map((part) => new Uint8Array(sharedBytes(part)))
+  const { id, count, structure, pricing } = header
   return {
-    ...{ id, count, keys, shown, structure, pricing, deployments, offers, digests, tree, slices },
-    rows: { chunks: rest(), ...places },
-    facts: { ...about, ...numbers, providers, domains, countrySets },
+    ...{ ...columns, id, count, structure, pricing, slices },
+    rows: { ...columns.rows, chunks },
     stamps: new Map(header.stamps),
     memory: NO_MEMORY,
   }

@@ -1,0 +1,165 @@
+/**
+ * Every column of a snapshot, declared once. What a snapshot holds, how a build writes and joins it, what lies on
+ * disk and what is counted as memory all follow from this table; a new column is a line here and a `push` in the draft.
+ */
+import { f64, type Maker, type Numbers, u8, u16, u32 } from './columns.js'
+import { WORDS } from './keys.js'
+
+/** What an entry has several of. */
+export type Child = 'deployments' | 'offers'
+
+/** Numbers that a build writes. */
+export type Values<T extends Numbers = Numbers> = {
+  readonly kind: 'values'
+  readonly make: Maker<T>
+  /** What the column has a value for: each entry of the snapshot, or each of an entry's children. */
+  readonly of: 'entry' | Child
+  /** Numbers that make one value. */
+  readonly width: number
+  /** The list that the numbers point into. */
+  readonly list?: ListName
+}
+/** Where each entry's children begin in their columns, and behind the last entry the number of all. */
+export type Starts = { readonly kind: 'starts'; readonly make: Maker<Uint32Array>; readonly of: Child }
+/** Words that numbers of other columns stand for. The first `fixed` stay where they are, used or not. */
+export type WordList = { readonly kind: 'list'; readonly fixed: number }
+/** Numbers that are made from the other columns, once these are complete. */
+export type Derived<T extends Numbers = Numbers> = { readonly kind: 'derived'; readonly make: Maker<T> }
+
+export type Spec = Values | Starts | WordList | Derived
+/** Groups of columns; a spec is told from a group by its `kind`. */
+export type Table = { readonly [name: string]: Spec | { readonly [name: string]: Spec } }
+
+export type ListName = 'facts.providers' | 'facts.domains' | 'facts.countrySets' | 'deployments.destinations'
+
+const entry = <T extends Numbers>(make: Maker<T>, width = 1): Values<T> => {
+  return { kind: 'values', make, of: 'entry', width }
+}
+const child = <T extends Numbers>(of: Child, make: Maker<T>, width = 1): Values<T> => {
+  return { kind: 'values', make, of, width }
+}
+const starts = (of: Child): Starts => ({ kind: 'starts', make: u32, of })
+const numbering = (list: ListName, of: Values['of'] = 'entry'): Values<Uint32Array> => {
+  return { kind: 'values', make: u32, of, width: 1, list }
+}
+const derived = <T extends Numbers>(make: Maker<T>): Derived<T> => ({ kind: 'derived', make })
+/** A list whose first word is the empty one: none. */
+const WORDS_OR_NONE: WordList = { kind: 'list', fixed: 1 }
+const ONLY_WORDS: WordList = { kind: 'list', fixed: 0 }
+
+/** What a build writes for the signals that it merges, and joins with what the snapshot before had. */
+export const WRITTEN = {
+  keys: entry(u32, WORDS),
+  /** Rows lie in their chunk with a comma behind, so that rows in sequence are one piece of a page. */
+  rows: {
+    chunkOf: entry(u16),
+    start: entry(u32),
+    /** Bytes up to the prices, without a closing brace (merge/signal.ts, head and tail). */
+    head: entry(u32),
+    /** All bytes; 0 when the signal is withheld. */
+    length: entry(u32),
+  },
+  /** What filters ask, one number a signal. */
+  facts: {
+    /** Index into SIGNAL_TYPES. */
+    type: entry(u8),
+    provider: numbering('facts.providers'),
+    domain: numbering('facts.domains'),
+    /** 0: no bound. */
+    countries: numbering('facts.countrySets'),
+    /** 1: its offers differ in their countries. */
+    mixed: entry(u8),
+    /** 1: one of its offers lists no deployment, so may be asked for any destination. */
+    anywhere: entry(u8),
+    /** NaN: not stated. */
+    coverage: entry(f64),
+    cpm: entry(f64),
+    percent: entry(f64),
+    /** What `cpm` is in (merge/pricing.ts). */
+    currency: entry(u32),
+    providers: WORDS_OR_NONE,
+    domains: WORDS_OR_NONE,
+    /** Comma-joined. */
+    countrySets: WORDS_OR_NONE,
+  },
+  /** Deployments of entry `i` are `at[i]` to `at[i + 1]`, in the order in which its row names them. */
+  deployments: {
+    at: starts('deployments'),
+    destination: numbering('deployments.destinations', 'deployments'),
+    /** The digest of its state and the offers that give it (snapshot/row-words.ts). */
+    words: child('deployments', u32, WORDS),
+    /** The digest of its activation key; 0 0 when it has none. */
+    key: child('deployments', u32, 2),
+    destinations: ONLY_WORDS,
+  },
+  /** Offers of entry `i` are `at[i]` to `at[i + 1]`. */
+  offers: {
+    at: starts('offers'),
+    /** Where its listing lies: the slice by its place in `slices`, and the row in it. */
+    slice: child('offers', u16),
+    row: child('offers', u32),
+    /** 1: it stands in its signal's row. */
+    stands: child('offers', u8),
+    /** Where it may be used. */
+    countries: numbering('facts.countrySets', 'offers'),
+  },
+  /** What a signal's head, its head without deployments, and its tail hash to (snapshot/row-words.ts). */
+  digests: {
+    structure: entry(u32, WORDS),
+    core: entry(u32, WORDS),
+    pricing: entry(u32, WORDS),
+  },
+} satisfies Table
+
+/** All columns. */
+export const TABLE = {
+  ...WRITTEN,
+  /** Entries that have a row, in order. */
+  shown: derived(u32),
+  /** The digests of buckets of signals, by the first bits of their key: what a change touches is hashed again, no more. */
+  tree: { structure: derived(u8), pricing: derived(u8), unseen: derived(u8) },
+} satisfies Table
+
+type ValueOf<S> = S extends { make: Maker<infer T> } ? T : S extends WordList ? readonly string[] : Filled<S>
+
+/** The columns and lists of a table. */
+export type Filled<T> = { readonly [Name in keyof T]: ValueOf<T[Name]> }
+
+const isSpec = (at: Table[string]): at is Spec => typeof at.kind === 'string'
+
+/** Each spec with its path, in the table's order: `keys`, `facts.provider`. */
+export function specsOf(table: Table): [path: string, spec: Spec][] {
+  return Object.entries(table).flatMap(([name, member]): [string, Spec][] => {
+    if (isSpec(member)) return [[name, member]]
+    return Object.entries(member).map(([of, spec]) => [`${name}.${of}`, spec])
+  })
+}
+
+/** The lists of a table, in its order. */
+export function listsOf(table: Table): [path: string, spec: WordList][] {
+  return specsOf(table).flatMap(([path, spec]): [string, WordList][] => {
+    return spec.kind === 'list' ? [[path, spec]] : []
+  })
+}
+
+/** What stands in `holder` under a path. */
+export function valueAt(holder: object, path: string): unknown {
+  return path.split('.').reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], holder)
+}
+
+/** The table with a value in the place of each spec. */
+export function filled(table: Table, value: (path: string, spec: Spec) => unknown): Record<string, unknown> {
+  const whole: Record<string, unknown> = {}
+  for (const [path, spec] of specsOf(table)) {
+    const [group = '', member] = path.split('.')
+    if (member === undefined) whole[group] = value(path, spec)
+    else whole[group] = { ...(whole[group] as object | undefined), [member]: value(path, spec) }
+  }
+  return whole
+}
+
+/** The columns that `holder` has for a table, in the table's order and without its lists. */
+export function columnsOf(table: Table, holder: object): Numbers[] {
+  const columns = specsOf(table).filter(([, { kind }]) => kind !== 'list')
+  return columns.map(([path]) => valueAt(holder, path) as Numbers)
+}
