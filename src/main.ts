@@ -97,11 +97,15 @@ command('refresh', 'Have a running server read an upstream in full now, whatever
   })
 
 command('check', 'Ask every registry, upstream and provider once and say what would be federated.')
+  .option(
+    '--upstream <id>',
+    'look at one upstream closely: what it is sent, argument by argument, and what it gives',
+  )
   .option('--json', 'the report as JSON', false)
-  .action(async ({ json, ...options }: Common & { json: boolean }) => {
+  .action(async ({ json, upstream, ...options }: Common & { json: boolean; upstream?: string }) => {
     const config = await configOf(options)
     const { printCheck } = await import('./commands/check.js')
-    await printCheck({ config, json, clock: systemClock, random: Math.random, out, err })
+    await printCheck({ config, json, upstream, clock: systemClock, random: Math.random, out, err })
   })
 
 command('authz', "Show a provider's adagents.json as it is read, and who may sell what by it.")

@@ -12,6 +12,8 @@ import { renderTable, tableWidth } from './table.js'
 export type CheckCommand = {
   config: Config
   json: boolean
+  /** The id of an upstream to look at closely. */
+  upstream?: string | undefined
   clock: Clock
   random: () => number
   out: NodeJS.WriteStream
@@ -25,6 +27,38 @@ const OUTCOMES: Readonly<Record<CheckReport['outcome'], string>> = {
   nothing: 'Nothing would be federated.',
 }
 
+function whyOf(upstream: CheckedUpstream): string {
+  return whyNotMore({ ...upstream, withheld: Object.entries(upstream.withheld) })
+}
+
+/** One upstream closely: what it is sent and in which words, how that is known, and what it gives. */
+function renderUpstream({ upstreams, speaks }: CheckReport, id: string, width: number): string {
+  const upstream = upstreams.find((each) => each.id === id)
+  if (!upstream) {
+    throw new CommandFailure(
+      `no upstream has the id ${id}; known: ${upstreams.map((each) => each.id).join(', ')}`,
+    )
+  }
+  const { url, state, read, published, protocol } = upstream
+  const rows = (speaks?.tasks ?? []).flatMap(({ task, name, arguments: all }) =>
+    all.map(({ argument, said, from }, at) => [
+      at > 0 ? '' : name === task ? task : `${task} (as ${name})`,
+      argument,
+      said.join(', ') || 'is not sent',
+      from,
+    ]),
+  )
+  const why = whyOf(upstream)
+  return [
+    `${id}  ${url}  ${protocol ?? 'transport unknown'}${speaks ? `, release ${speaks.release}` : ''}`,
+    `${state}, rows read: ${read}, published: ${published}`,
+    ...(why ? [why] : []),
+    ...(speaks ? speaks.facts.map((fact) => `- it ${fact}`) : ['how it is to be spoken to is not known yet']),
+    ...(rows.length > 0 ? ['', renderTable(['task', 'argument', 'said as', 'known from'], rows, width)] : []),
+    '',
+  ].join('\n')
+}
+
 function render(report: CheckReport, width: number): string {
   const { registries, upstreams, excluded, providers, warnings, signals } = report
   const said = (problem: CheckedUpstream['problem']) => (problem ? problemText(problem) : 'ok')
@@ -34,17 +68,10 @@ function render(report: CheckReport, width: number): string {
       rows: registries.map((r) => [r.url, String(r.agents), said(r.problem)]),
     },
     {
-      header: ['upstream', 'protocol', 'state', 'rows', 'published', 'why not more'],
+      header: ['upstream', 'protocol', 'state', 'rows', 'published'],
       rows: [
-        ...upstreams.map((u) => [
-          u.id,
-          u.protocol ?? '?',
-          u.state,
-          u.read,
-          String(u.published),
-          whyNotMore({ ...u, withheld: Object.entries(u.withheld) }),
-        ]),
-        ...excluded.map(({ url, reason }) => [url, '', 'left out', '', '', reason]),
+        ...upstreams.map((u) => [u.id, u.protocol ?? '?', u.state, u.read, String(u.published)]),
+        ...excluded.map(({ url, reason }) => [url, '', `left out: ${reason}`, '', '']),
       ],
     },
     {
@@ -52,10 +79,12 @@ function render(report: CheckReport, width: number): string {
       rows: providers.map((p) => [p.domain, p.url ?? '-', p.problem ? fileProblemText(p.problem) : 'ok']),
     },
   ]
+  const reasons = upstreams.flatMap((u) => (whyOf(u) ? [`${u.id}: ${whyOf(u)}`] : []))
   return [
     ...tables
       .filter(({ rows }) => rows.length > 0)
       .map(({ header, rows }) => `${renderTable(header, rows, width)}\n`),
+    ...(reasons.length > 0 ? ['why not more:', ...reasons, ''] : []),
     ...warnings.map((warning) => `warning: ${warning}`),
     ...(warnings.length > 0 ? [''] : []),
     `${signals} signals (revision ${report.revision}). ${OUTCOMES[report.outcome]}`,
@@ -63,12 +92,16 @@ function render(report: CheckReport, width: number): string {
 }
 
 /** Prints the report. Throws `CommandFailure` when something is missing, so that scripts see it. */
-export async function printCheck({ config, json, clock, random, out, err }: CheckCommand): Promise<void> {
+export async function printCheck(command: CheckCommand): Promise<void> {
+  const { config, json, upstream, clock, random, out, err } = command
   const progress = createProgress(err, clock.now)
-  const report = await checkConfig({ config, clock, random, onProgress: progress.show }).finally(
+  const report = await checkConfig({ config, clock, random, upstream, onProgress: progress.show }).finally(
     progress.done,
   )
-  out.write(json ? `${JSON.stringify(report)}\n` : `${render(report, tableWidth(out))}\n`)
+  const width = tableWidth(out)
+  const close = upstream === undefined ? '' : renderUpstream(report, upstream, width)
+  out.write(`${json ? JSON.stringify(report) : close || render(report, width)}\n`)
+  if (close) return
   if (report.outcome === 'nothing') throw new CommandFailure('nothing would be federated')
   if (report.outcome === 'incomplete') {
     throw new CommandFailure('something is missing; the table says what', EXIT.incomplete)

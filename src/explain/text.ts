@@ -38,9 +38,16 @@ function signalLines(signal: SignalExplanation, width: number): string[] {
 }
 
 function upstreamRow(upstream: UpstreamExplanation): string[] {
-  const { id, state, read, published, reasons, confirmed_at: fresh } = upstream
-  const why = whyNotMore({ ...upstream, withheld: Object.entries(reasons) })
-  return [id, state, read, String(published), fresh ?? '-', why]
+  const { id, state, read, published, confirmed_at: fresh } = upstream
+  return [id, state, read, String(published), fresh ?? '-']
+}
+
+/** In lines of their own: a table would cut them. */
+function whyLines(upstreams: readonly UpstreamExplanation[]): string[] {
+  return upstreams.flatMap((upstream) => {
+    const why = whyNotMore({ ...upstream, withheld: Object.entries(upstream.reasons) })
+    return why ? [`${upstream.id}: ${why}`] : []
+  })
 }
 
 function providerLines({ provider, signal }: Explanation): string[] {
@@ -72,7 +79,7 @@ function viewLines({ view }: Explanation): string[] {
 
 export function explanationText(told: Explanation, width: number): string {
   const { ref, reason, detail, explanation, hint, signal, upstreams, snapshot, left_at } = told
-  const header = ['upstream', 'state', 'rows', 'published', 'confirmed', 'why not more']
+  const header = ['upstream', 'state', 'rows', 'published', 'confirmed']
   const blocks = [
     [`${ref}: ${reason}${detail ? ` (${detail})` : ''}`, explanation, ...(hint ? [hint] : [])],
     left_at ? [`it left ${told.kind === 'upstream' ? 'the roster' : 'the feed'} at ${left_at}`] : [],
@@ -80,6 +87,7 @@ export function explanationText(told: Explanation, width: number): string {
     viewLines(told),
     providerLines(told),
     upstreams.length > 0 ? [renderTable(header, upstreams.map(upstreamRow), width)] : [],
+    whyLines(upstreams),
     snapshot ? [`snapshot of ${snapshot.published_at}, ${snapshot.signals} signals`] : [],
   ]
   return blocks

@@ -14,6 +14,7 @@ import { contributions } from '../feed/contributions.js'
 import type { Clock } from '../net/clock.js'
 import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { type AgentDescription, describeAgent } from '../upstreams/agent/described.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
@@ -53,12 +54,16 @@ export type CheckReport = {
   providers: { domain: string; url?: string; problem?: { reason: string; message: string } }[]
   /** Settings that name what is not there. */
   warnings: string[]
+  /** How the one upstream is spoken to that was asked about; absent while it has not answered. */
+  speaks?: AgentDescription
 }
 
 export type CheckOptions = {
   config: Config
   clock: Clock
   random: () => number
+  /** The id of an upstream that is looked at closely. */
+  upstream?: string | undefined
   /** Told now and then how far it is. */
   onProgress(text: string): void
 }
@@ -142,7 +147,8 @@ function reportOf(
 }
 
 /** Asks everything once. Takes as long as the slowest upstream, bounded by two of the configured timeouts. */
-export async function checkConfig({ config, clock, random, onProgress }: CheckOptions): Promise<CheckReport> {
+export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
+  const { config, clock, random, upstream, onProgress } = options
   const way = await openWayOut(config)
   const stack = createStack()
   stack.add(way)
@@ -174,7 +180,9 @@ export async function checkConfig({ config, clock, random, onProgress }: CheckOp
     await providers.settled()
     const judge = verdicts.judge()
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
-    return reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
+    const report = reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
+    const dialect = upstream === undefined ? undefined : upstreams.dialectOf(upstream)
+    return { ...report, ...(dialect && { speaks: describeAgent(dialect) }) }
   } finally {
     await stack.close()
   }

@@ -1,0 +1,73 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { runCommand } from '../support/command.js'
+import { startMcpAgent, type ToolList } from '../support/upstream-agent.js'
+import { row, tempFolder } from '../support/upstream-world.js'
+
+const text = { type: 'string' }
+const TOOLS: ToolList = [
+  {
+    name: 'get_signals',
+    inputSchema: {
+      type: 'object',
+      properties: { signal_spec: text, deliver_to: {}, max_results: { type: 'integer', maximum: 1_000 } },
+      additionalProperties: false,
+    },
+  },
+  {
+    name: 'activate_signal',
+    inputSchema: {
+      type: 'object',
+      properties: { signals_agent_segment_id: text, platform: text, account: text },
+      additionalProperties: false,
+    },
+  },
+  { name: 'tasks_get', inputSchema: { type: 'object', properties: { task_id: text } } },
+]
+
+test('check shows one upstream argument by argument', async (t) => {
+  const rows = Array.from({ length: 575 }, (_, at) => row(at))
+  const agent = await startMcpAgent(
+    (task, { max_results: size = 10 }) =>
+      task === 'get_signals' ? { signals: rows.slice(0, size as number) } : undefined,
+    { sessions: false, json: true },
+    TOOLS,
+  )
+  t.teardown(agent.close)
+  const file = join(await tempFolder(t), 'config.json')
+  const config = {
+    upstreams: [{ id: 'old', url: agent.url, seeds: ['everything'] }],
+    egress: { allow_networks: ['127.0.0.0/8'], hosts: { 'tridentauto.example': 'http://127.0.0.1:2' } },
+  }
+  await writeFile(file, JSON.stringify(config))
+  const check = (...more: string[]) => runCommand(['check', '--config', file, ...more])
+  const [{ code, out, err }, stranger, whole] = await Promise.all([
+    check('--upstream', 'old'),
+    check('--upstream', 'young'),
+    check(),
+  ])
+  t.equal(code, 0, err)
+  t.match(out, `old  ${agent.url}  mcp, release older`)
+  t.match(out, 'fresh, rows read: at least 575, published: 0')
+  t.match(out, /- it is not known to take deactivations/)
+  t.match(
+    out,
+    /- it gives as many rows as it is asked for \(max_results\), 1000 at most by its list of tools/,
+  )
+  for (const line of [
+    /^get_signals +discovery_mode +is not sent +its list of tools$/m,
+    /^ +signal_spec +signal_spec +its list of tools$/m,
+    /^ +pagination +max_results +its list of tools$/m,
+    /^ +destinations +deliver_to +its list of tools$/m,
+    /^activate_signal +signal_agent_segment_id +signals_agent_segment_id +its list of tools$/m,
+    /^ +destinations +platform, account +its list of tools$/m,
+    /^ +action +is not sent +its list of tools$/m,
+    /^get_task_status \(as tasks_get\) +task_id +task_id +its list of tools$/m,
+    /^report_usage +usage +usage +nothing says otherwise$/m,
+  ]) {
+    t.match(out, line)
+  }
+  t.match(stranger, { code: 1, err: /no upstream has the id young; known: old/ })
+  t.match(whole.out, /^why not more:\nold: 575 withheld, unreachable: the provider's file could not be had/m)
+})
