@@ -73,7 +73,7 @@ test('check fails when nothing would be federated', async (t) => {
   await writeFile(file, JSON.stringify(config))
   const { code, out, err } = await runCommand(['check', '--config', file])
   t.equal(code, 1)
-  t.match(out, /gone +mcp +absent +0 +0\n[^]*\ngone: unreachable: .*whoever runs it/)
+  t.match(out, /gone +mcp +absent +0 +0\n[\s\S]*\ngone: unreachable: .*whoever runs it/)
   t.match(out, /Nothing would be federated/)
   t.equal(err, 'tributary: nothing would be federated\n', 'no stack, no progress where there is no terminal')
   t.notOk(out.includes('\u001b'), 'no colours')
