@@ -76,15 +76,18 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
   .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
   .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
   .option('--caller <id>', 'as this caller sees it (anonymous, or an id of callers.keys)')
+  .option('--account <id>', 'for this account of the caller')
   .option('-f, --filters <json>', 'filters of the request that it is missing from', jsonObject)
   .option('--countries <list>', 'countries of that request', names, [])
   .option('--json', 'the whole explanation as JSON', false)
-  .action(async (ref: string, options: Asking & { caller?: string; countries: string[] }) => {
-    const { url, token, filters, json, caller, countries } = options
-    const config = await configOf(options)
-    const { printExplanation } = await import('./commands/explain.js')
-    await printExplanation({ config, ref, url, token, caller, filters, countries, json, out })
-  })
+  .action(
+    async (ref: string, options: Asking & { caller?: string; account?: string; countries: string[] }) => {
+      const { url, token, filters, json, caller, account, countries } = options
+      const config = await configOf(options)
+      const { printExplanation } = await import('./commands/explain.js')
+      await printExplanation({ config, ref, url, token, caller, account, filters, countries, json, out })
+    },
+  )
 
 command('refresh', 'Have a running server read an upstream in full now, whatever its version token says.')
   .argument('<upstream>', 'the id of an upstream')

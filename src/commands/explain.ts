@@ -7,15 +7,17 @@ import { tableWidth } from './table.js'
 export type ExplainCommand = Server & {
   ref: string
   caller: string | undefined
+  account: string | undefined
   filters: Record<string, unknown> | undefined
   countries: readonly string[]
   json: boolean
   out: NodeJS.WriteStream
 }
 
-function question({ ref, caller, filters, countries }: ExplainCommand): URLSearchParams {
+function question({ ref, caller, account, filters, countries }: ExplainCommand): URLSearchParams {
   const params = new URLSearchParams({ ref })
   if (caller !== undefined) params.set('caller', caller)
+  if (account !== undefined) params.set('account', account)
   if (filters) params.set('filters', JSON.stringify(filters))
   for (const country of countries) params.append('country', country)
   return params

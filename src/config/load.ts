@@ -53,12 +53,18 @@ function valueAt(file: unknown, steps: Steps): unknown {
   return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
 }
 
-/** The content of a document; a problem when a reference inside the file leads nowhere or never ends. */
-function contentOf(document: ReturnType<typeof parseDocument>): { content: unknown } | { got: string } {
+type Unreadable = { expected: string; got: string }
+
+/** The content of a document. A file that says nothing is one that was cut off, not the wish for all defaults. */
+function contentOf(document: ReturnType<typeof parseDocument>): { content: unknown } | Unreadable {
   try {
-    return { content: document.toJS() ?? {} }
+    const content: unknown = document.toJS()
+    return content === null
+      ? { expected: 'settings, or {} for the defaults alone', got: 'nothing' }
+      : { content }
   } catch (error) {
-    return { got: error instanceof Error ? error.message : String(error) }
+    const expected = 'aliases (*name) of anchors (&name) that stand before them'
+    return { expected, got: error instanceof Error ? error.message : String(error) }
   }
 }
 
@@ -82,10 +88,7 @@ export function parseConfig(path: string, text: string, environment: Environment
   if (problems.length > 0) throw new ConfigError(path, problems)
 
   const read = contentOf(document)
-  if ('got' in read) {
-    const expected = 'aliases (*name) of anchors (&name) that stand before them'
-    throw new ConfigError(path, [{ path: 'the file', expected, got: read.got }])
-  }
+  if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
   const problem = (steps: Steps, expected: string, got: string) =>
     problems.push({ path: pathText(steps), line: lineOf(steps), expected, got })
   const file = interpolate(read.content, environment, (name, at) =>

@@ -20,7 +20,7 @@ import { WHY, type Why } from './reasons.js'
 import { isPinnedTo, type Meaning, meaningOf } from './ref.js'
 import { handleOfSegment } from './segment.js'
 import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
-import { explainView, readerOf, type ViewCallers, type ViewExplanation } from './view.js'
+import { accountOf, explainView, readerOf, type ViewCallers, type ViewExplanation } from './view.js'
 
 export type Explanation = {
   ref: string
@@ -43,12 +43,13 @@ export type Explanation = {
   view?: ViewExplanation
 }
 
-/** What a person asks. `caller` and the selection: whose request the signal is missing from. */
-export type Question = Selection & { ref: string; caller?: string }
+/** What a person asks. `caller`, one of its accounts and the selection: whose request the signal is missing from. */
+export type Question = Selection & { ref: string; caller?: string; account?: string }
 
 export type Explained =
   | { kind: 'explained'; explanation: Explanation }
   | { kind: 'no_caller'; caller: string }
+  | { kind: 'no_account'; account: string }
 
 export type ExplainSources = UpstreamSources & {
   feed: Pick<Feed, 'current' | 'lookup' | 'preparing'>
@@ -95,8 +96,8 @@ function formerly(
 export function createExplainer(sources: ExplainSources) {
   const { feed, departures, now } = sources
 
-  function signalAt(handle: string): SignalExplanation | undefined {
-    const snapshot = feed.current()
+  function signalAt(handle: string, account: string | undefined): SignalExplanation | undefined {
+    const snapshot = feed.current(account)
     const key = keyOf(handle)
     if (!snapshot || !key) return undefined
     const evidence = (domain: string, verdict: Verdict) => {
@@ -140,7 +141,12 @@ export function createExplainer(sources: ExplainSources) {
     return { ...told, reason: reason ?? 'not_authorized', ...(!reason && verdictOf({ ...signal, offers })) }
   }
 
-  function aboutAbsent(ref: string, meaning: Meaning, handle: string | undefined): Told {
+  function aboutAbsent(
+    ref: string,
+    meaning: Meaning,
+    handle: string | undefined,
+    account: string | undefined,
+  ): Told {
     const identity = meaning.kind === 'signal' ? meaning.identity : undefined
     const departure = handle === undefined ? undefined : departures.of(handle)
     const provider = identity?.kind === 'provider' ? sources.provider(identity.domain) : undefined
@@ -149,7 +155,7 @@ export function createExplainer(sources: ExplainSources) {
       ...(identity && { identity }),
       ...(departure && { departure }),
       ...(provider && { provider }),
-      slices: sources.slices(),
+      slices: sources.slices(account),
       roster: sources.roster(),
       statuses: sources.statuses(),
       canonical: canonicalUrl,
@@ -166,7 +172,8 @@ export function createExplainer(sources: ExplainSources) {
     }
   }
 
-  async function tell(question: Question): Promise<Told> {
+  /** `account`: the feed's name of the one whose prices and rows are asked about. */
+  async function tell(question: Question, account: string | undefined): Promise<Told> {
     const { ref } = question
     const meaning = meaningOf(ref, sources.roster())
     sources.former.note(sources.roster(), now())
@@ -174,19 +181,26 @@ export function createExplainer(sources: ExplainSources) {
     const gone = meaning.kind === 'text' ? sources.former.find(ref) : undefined
     if (gone) return aboutUpstream(gone.agentUrl)
     if (!feed.current()) return { kind: 'unknown', reason: 'starting', agentUrls: [] }
-    const held = meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(), ref)
+    const held =
+      meaning.kind === 'signal' ? meaning.handle : await handleOfSegment(sources.slices(account), ref)
     const handle = held ?? departures.handleOfSegment(ref)
-    const signal = handle === undefined ? undefined : signalAt(handle)
-    if (!signal) return aboutAbsent(ref, meaning, handle)
+    const signal = handle === undefined ? undefined : signalAt(handle, account)
+    if (!signal) return aboutAbsent(ref, meaning, handle, account)
     return aboutOffers(signal, question, meaning)
   }
 
   /** The same, as one caller's request would see it. */
-  async function seen(told: Told, { caller, ref: _, ...selection }: Question): Promise<Told | undefined> {
+  async function seen(
+    told: Told,
+    question: Question,
+    account: string | undefined,
+  ): Promise<Told | undefined> {
+    const { caller, account: _, ref: __, ...selection } = question
     if (caller === undefined || told.reason !== 'present' || !told.signal) return told
     const { anonymous } = sources.callers()
-    const reader = readerOf(caller, sources.callers())
-    if (!reader) return undefined
+    const found = readerOf(caller, sources.callers())
+    if (!found) return undefined
+    const reader = { ...found, ...(account !== undefined && { account }) }
     const view = await explainView({ feed, signal: told.signal, reader, anonymous, selection, now: now() })
     if (view.access === 'none') return { ...told, reason: 'hidden_from_caller', view }
     const [first] = view.filtered_by
@@ -196,11 +210,14 @@ export function createExplainer(sources: ExplainSources) {
 
   return {
     async explain(question: Question): Promise<Explained> {
-      const told = await seen(await tell(question), question)
-      if (!told) return { kind: 'no_caller', caller: question.caller ?? '' }
+      const { caller = '', account: asked } = question
+      const account = asked === undefined ? undefined : accountOf(caller, asked, sources.callers())
+      if (asked !== undefined && account === undefined) return { kind: 'no_account', account: asked }
+      const told = await seen(await tell(question, account), question, account)
+      if (!told) return { kind: 'no_caller', caller }
       const { agentUrls, ...rest } = told
       const [former] = agentUrls.flatMap((agentUrl) => sources.former.at(agentUrl) ?? [])
-      const snapshot = feed.current()
+      const snapshot = feed.current(account)
       const at = sources.publishedAt()
       return {
         kind: 'explained',

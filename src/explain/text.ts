@@ -1,11 +1,11 @@
 /** An explanation as lines for a terminal: the reason first, then what it rests on. */
 
 import { renderTable } from '../commands/table.js'
-import { fileProblemText } from '../operations/remedies.js'
+import { fileProblemText, problemText } from '../operations/remedies.js'
 import { whyNotMore } from '../operations/why-not-more.js'
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
-import type { UpstreamExplanation } from './upstream.js'
+import type { AccountExplanation, UpstreamExplanation } from './upstream.js'
 
 function verdict({ verdict: outcome, evidence }: OfferExplanation): string {
   const grants = evidence?.grants.map(({ at }) => at).join(', ')
@@ -42,11 +42,27 @@ function upstreamRow(upstream: UpstreamExplanation): string[] {
   return [id, state, read, String(published), fresh ?? '-']
 }
 
+const accountName = (upstream: string, { caller, account }: AccountExplanation) =>
+  `${upstream} for ${caller}, ${account}`
+
+function accountRow(upstream: string, told: AccountExplanation): string[] {
+  const { state, rate_card, rows, confirmed_at: fresh } = told
+  return [accountName(upstream, told), state, rate_card ? 'the rate card' : String(rows), '', fresh ?? '-']
+}
+
+const upstreamRows = (upstream: UpstreamExplanation): string[][] => [
+  upstreamRow(upstream),
+  ...upstream.accounts.map((account) => accountRow(upstream.id, account)),
+]
+
 /** In lines of their own: a table would cut them. */
 function whyLines(upstreams: readonly UpstreamExplanation[]): string[] {
   return upstreams.flatMap((upstream) => {
     const why = whyNotMore({ ...upstream, withheld: Object.entries(upstream.reasons) })
-    return why ? [`${upstream.id}: ${why}`] : []
+    const ofAccounts = upstream.accounts.flatMap((told) =>
+      told.problem ? [`${accountName(upstream.id, told)}: ${problemText(told.problem)}`] : [],
+    )
+    return [...(why ? [`${upstream.id}: ${why}`] : []), ...ofAccounts]
   })
 }
 
@@ -66,12 +82,12 @@ function providerLines({ provider, signal }: Explanation): string[] {
 
 function viewLines({ view }: Explanation): string[] {
   if (!view) return []
-  const { caller, access, prices, filtered_by, activation_keys } = view
+  const { caller, account, access, prices, filtered_by, activation_keys } = view
   const keys = activation_keys.map(
     ({ destination, shown }) => `${destination} ${shown ? 'shown' : 'not shown'}`,
   )
   return [
-    `caller ${caller}: access ${access}, prices ${prices}`,
+    `caller ${caller}${account === undefined ? '' : `, account ${account}`}: access ${access}, prices ${prices}`,
     ...(filtered_by.length > 0 ? [`  left out by ${filtered_by.join(', ')}`] : []),
     ...(keys.length > 0 ? [`  activation keys: ${keys.join('; ')}`] : []),
   ]
@@ -86,7 +102,7 @@ export function explanationText(told: Explanation, width: number): string {
     signal ? signalLines(signal, width) : [],
     viewLines(told),
     providerLines(told),
-    upstreams.length > 0 ? [renderTable(header, upstreams.map(upstreamRow), width)] : [],
+    upstreams.length > 0 ? [renderTable(header, upstreams.flatMap(upstreamRows), width)] : [],
     whyLines(upstreams),
     snapshot ? [`snapshot of ${snapshot.published_at}, ${snapshot.signals} signals`] : [],
   ]

@@ -2,6 +2,8 @@
 
 import type { Contribution } from '../feed/contributions.js'
 import { FAILURES } from '../operations/remedies.js'
+import { accountNamed } from '../server/door/callers.js'
+import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
@@ -37,16 +39,44 @@ export type UpstreamExplanation = {
   /** Rows that were read and not kept. */
   dropped: Readonly<Record<string, number>>
   refused: readonly RefusedRow[]
+  /** What it offers to accounts of callers. */
+  accounts: readonly AccountExplanation[]
+}
+
+export type AccountExplanation = {
+  caller: string
+  account: string
+  state: UpstreamStatus['state']
+  /** It is priced as everybody is, and has no rows of its own. */
+  rate_card: boolean
+  rows: number
+  problem?: { reason: string; message: string; remedy?: string }
+  confirmed_at?: string
+  next_attempt_at?: string
 }
 
 export type UpstreamSources = {
   roster(): Roster
   statuses(): readonly UpstreamStatus[]
-  slices(): readonly Slice[]
+  /** Of the accounts' scopes, of all upstreams. */
+  accountStatuses(): readonly ScopeStatus[]
+  /** The public slices; with an account's in the place of theirs where its name is given. */
+  slices(account?: string): readonly Slice[]
   contributions(): readonly Contribution[]
 }
 
 export const iso = (ms: number) => new Date(ms).toISOString()
+
+function describeAccount(status: ScopeStatus): AccountExplanation {
+  const { scope, state, rateCard, listings, problem, confirmedAt, nextAttemptAt } = status
+  const [caller, account] = accountNamed(scope)
+  return {
+    ...{ caller, account, state, rate_card: rateCard, rows: listings },
+    ...(problem && { problem: { ...problem, remedy: FAILURES[problem.reason] } }),
+    ...(confirmedAt && { confirmed_at: iso(confirmedAt) }),
+    ...(nextAttemptAt && { next_attempt_at: iso(nextAttemptAt) }),
+  }
+}
 
 function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplanation {
   const { id, agentUrl, name, source, auth } = entry
@@ -76,6 +106,10 @@ function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplana
     notes: status ? notesOf(status) : [],
     dropped: status?.dropped ?? {},
     refused: (slice?.refused ?? []).slice(0, MAX_REFUSED),
+    accounts: sources
+      .accountStatuses()
+      .filter((each) => each.id === id)
+      .map(describeAccount),
   }
 }
 

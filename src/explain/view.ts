@@ -8,17 +8,24 @@ import type { Destination } from '../adcp/signal.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader, Selection } from '../feed/query.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import { accountNamed, overlayName } from '../server/door/callers.js'
 import type { SignalExplanation } from './offers-of-signal.js'
 
 export const ANONYMOUS = 'anonymous'
 
 export type ViewCallers = {
   anonymous: 'deny' | 'metadata'
-  keys: readonly { id: string; destinations: readonly Destination[] }[]
+  keys: readonly {
+    id: string
+    destinations: readonly Destination[]
+    /** By the caller's own id for each. */
+    accounts: Readonly<Record<string, unknown>>
+  }[]
 }
 
 export type ViewExplanation = {
   caller: string
+  account?: string
   access: 'none' | 'without_prices' | 'full'
   /** Criteria of the request that, each alone, leave the signal out. */
   filtered_by: readonly string[]
@@ -32,6 +39,12 @@ export function readerOf(caller: string, callers: ViewCallers): Reader | undefin
   if (caller === ANONYMOUS) return { caller, visibility: 'metadata', grants: [] }
   const key = callers.keys.find(({ id }) => id === caller)
   return key && { caller, visibility: 'full', grants: key.destinations }
+}
+
+/** The feed's name of an account of a caller; undefined when the caller has no such account. */
+export function accountOf(caller: string, account: string, { keys }: ViewCallers): string | undefined {
+  const key = keys.find(({ id }) => id === caller)
+  return key && Object.hasOwn(key.accounts, account) ? overlayName(caller, account) : undefined
 }
 
 /** Each criterion of a request by itself. */
@@ -73,6 +86,7 @@ export async function explainView(input: ViewInput): Promise<ViewExplanation> {
   for (const [name, asked] of criteria(selection)) if (!(await isThere(asked))) filteredBy.push(name)
   return {
     caller: reader.caller,
+    ...(reader.account !== undefined && { account: accountNamed(reader.account)[1] }),
     access: isDenied ? 'none' : seesPrices ? 'full' : 'without_prices',
     filtered_by: filteredBy,
     prices: priced ? (seesPrices ? 'shown' : 'hidden') : 'none',

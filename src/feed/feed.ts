@@ -382,8 +382,8 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     see,
     preparing,
     resolve,
-    /** The current public snapshot; undefined until the first is published. */
-    current: () => publicLayer.current()?.snapshot,
+    /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
+    current: (account?: string) => (overlayOf(account)?.current() ?? publicLayer.current())?.snapshot,
     /** Replaced snapshots that walks go on in, and the memory that nothing else holds. */
     retained: shelf.state,
   }

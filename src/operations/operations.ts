@@ -19,6 +19,7 @@ import { createRegistryListing } from '../server/listing/registry-listing.js'
 import { createRegistrySource } from '../server/listing/registry-listing-source.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createToolSurvey } from '../upstreams/agent/tool-survey.js'
+import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { createMetrics } from './metrics.js'
 import { overviewOf } from './overview.js'
@@ -71,6 +72,15 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
 
   const roster = () => parts().upstreams.roster()
   const statuses = () => parts().upstreams.statuses()
+
+  function slices(account?: string): readonly Slice[] {
+    const { upstreams } = parts()
+    if (account === undefined) return upstreams.slices()
+    const own = upstreams.holdings().flatMap(({ scope, slice }) => (scope === account && slice ? slice : []))
+    const replaced = new Set(own.map(({ agentUrl }) => agentUrl))
+    return [...own, ...upstreams.slices().filter(({ agentUrl }) => !replaced.has(agentUrl))]
+  }
+
   const metrics = createMetrics(
     {
       entries: () => roster().entries,
@@ -93,7 +103,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
   const former = createFormerUpstreams()
   const { explain } = createExplainer({
     feed: {
-      current: () => parts().feed.current(),
+      current: (account) => parts().feed.current(account),
       lookup: (...asked) => parts().feed.lookup(...asked),
       preparing: (...asked) => parts().feed.preparing(...asked),
     },
@@ -101,9 +111,10 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
     judge: () => parts().verdicts.judge(),
     provider: (domain) => parts().verdicts.provider(domain),
     providerState: (domain) => parts().providers.state(domain),
-    slices: () => parts().upstreams.slices(),
+    slices,
     roster,
     statuses,
+    accountStatuses: () => parts().upstreams.accountStatuses(),
     contributions: currentContributions,
     ...{ departures, former },
     callers: () => config().callers,

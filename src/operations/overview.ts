@@ -3,6 +3,7 @@ import type { ProviderState } from '../authz/state.js'
 import type { Revisions } from '../composition/publisher.js'
 import type { Contribution } from '../feed/contributions.js'
 import type { Overview } from '../server/console.js'
+import { accountNamed } from '../server/door/callers.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
@@ -73,7 +74,7 @@ export function overviewOf(seen: Seen): Overview {
         'Accounts',
         ['caller and account', 'upstream', 'state', 'prices', 'trouble'],
         seen.accounts.map(({ scope, id, state, rateCard, listings, problem }) => [
-          (JSON.parse(scope) as string[]).join(', '),
+          accountNamed(scope).join(', '),
           id,
           state,
           rateCard ? 'the rate card' : `${listings} rows of its own`,

@@ -18,12 +18,16 @@ export type ExplainQuestion = {
   ref: string
   /** Whose request misses the signal, and what it asks for. */
   caller?: string
+  account?: string
   filters?: Readonly<Record<string, unknown>>
   destinations?: readonly Destination[]
   countries?: readonly string[]
 }
 
-export type ExplainAnswer = { kind: 'explained'; explanation: object } | { kind: 'no_caller'; caller: string }
+export type ExplainAnswer =
+  | { kind: 'explained'; explanation: object }
+  | { kind: 'no_caller'; caller: string }
+  | { kind: 'no_account'; account: string }
 
 type Bad = { error: string; parameter: string }
 type Read = { kind: 'question'; question: ExplainQuestion } | { kind: 'bad'; problem: Bad }
@@ -46,6 +50,7 @@ function read(params: URLSearchParams): Read {
     return bad('ref', 'expected a handle, domain/signal_id, or the id or url of an upstream')
   }
   const caller = params.get('caller')
+  const account = params.get('account')
   const filters = params.get('filters')
   const destinations = params.get('destinations')
   const countries = params.getAll('country').map((country) => country.toUpperCase())
@@ -60,8 +65,18 @@ function read(params: URLSearchParams): Read {
   }
   return {
     kind: 'question',
-    question: { ref, ...(caller !== null && { caller }), ...selectionOf(selection.value) },
+    question: {
+      ref,
+      ...(caller !== null && { caller }),
+      ...(account !== null && { account }),
+      ...selectionOf(selection.value),
+    },
   }
+}
+
+const UNKNOWN: Record<'no_caller' | 'no_account', Bad> = {
+  no_caller: { error: 'Invalid caller: no caller of the configuration has this id', parameter: 'caller' },
+  no_account: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
 }
 
 export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): Promise<ExplainAnswer> }
@@ -78,10 +93,6 @@ export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptio
     if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
     const answer = await explain(asked.question)
     if (answer.kind === 'explained') return answer.explanation
-    const problem = {
-      error: 'Invalid caller: no caller of the configuration has this id',
-      parameter: 'caller',
-    }
-    return reply.code(400).send(problem)
+    return reply.code(400).send(UNKNOWN[answer.kind])
   })
 }

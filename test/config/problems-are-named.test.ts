@@ -12,8 +12,15 @@ const messageOf = (text: string, environment: Record<string, string> = {}): stri
   return 'accepted'
 }
 
-test('an empty file is the defaults of the design', (t) => {
-  const config = parseConfig('empty.yaml', '', {})
+test('a file that says nothing is refused', (t) => {
+  for (const text of ['', ' \n', '# registries: []\n', 'null']) {
+    t.match(messageOf(text), 'the file: expected settings, or {} for the defaults alone, got nothing')
+  }
+  t.end()
+})
+
+test('a file without a setting is the defaults', (t) => {
+  const config = parseConfig('empty.yaml', '{}', {})
   t.match(config, {
     listen: { host: '127.0.0.1', port: 8080 },
     registries: [],

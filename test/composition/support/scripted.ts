@@ -10,6 +10,7 @@ import { pino } from 'pino'
 import { type Federation, startFederation } from '../../../src/composition/federation.js'
 import { parseConfig } from '../../../src/config/load.js'
 import type { Config } from '../../../src/config/values.js'
+import type { Explanation } from '../../../src/explain/explain.js'
 import { type Clock, systemClock } from '../../../src/net/clock.js'
 import type { Answer } from '../../support/federation.js'
 import type { RunningAgent } from '../../support/upstream-agent.js'
@@ -19,6 +20,8 @@ import { PROVIDERS, type Registry, startProviders, startRegistry } from './scrip
 type Test = { teardown(task: () => unknown): void }
 
 const KEY = 'the-key'
+const OPERATOR_KEY = 'the-operator-key'
+const OPERATOR = { id: 'operator', role: 'operator', token_sha256: hash('sha256', OPERATOR_KEY, 'hex') }
 const READER = { id: 'reader', token_sha256: hash('sha256', KEY, 'hex') }
 
 export type Settings = {
@@ -70,6 +73,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
             ...READER,
             accounts: { deal: Object.fromEntries(deals.map((agent) => [agent.url, { account_id: GATED }])) },
           },
+          OPERATOR,
         ],
       },
       storage: { url: `file:${folder}` },
@@ -117,6 +121,13 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     return body.result.structuredContent
   }
 
+  /** What GET /explain says to an operator. */
+  async function explain(params: Readonly<Record<string, string>>): Promise<Explanation> {
+    const url = `${federation?.url}/explain?${new URLSearchParams(params)}`
+    const response = await fetch(url, { headers: { authorization: `Bearer ${OPERATOR_KEY}` } })
+    return (await response.json()) as Explanation
+  }
+
   const page = (input: object = {}) => call('get_signals', { discovery_mode: 'wholesale', ...input })
 
   /** Every page of one walk; begun again when the feed it walks is gone. */
@@ -144,7 +155,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   })
 
   return {
-    ...{ agents, registry, registries, providers, lines, start, stop, call, page, walk },
+    ...{ agents, registry, registries, providers, lines, start, stop, call, page, walk, explain },
     apply: (settings: Settings) => federation?.apply(configOf(settings)),
     ready: async () => (await fetch(`${federation?.url}/readyz`)).json() as Promise<Ready>,
     federation: () => federation as Federation,
