@@ -130,9 +130,16 @@ function saysMore({ pagination }: Payload, rows: number): boolean {
   return hasMore === true || (typeof total === 'number' && total > rows)
 }
 
+/** 5, 10, 20, 25, 50, 100 and so on: numbers that people write into programs as the most that is given at once. */
+function isUsualLimit(rows: number): boolean {
+  if (rows < 5) return false
+  const digits = String(rows).replace(/0+$/, '')
+  return ['1', '2', '25', '5'].includes(digits)
+}
+
 /**
- * Asks an agent without pages for ever more rows, until it gives fewer than were asked for: then these are all. One that will not
- * give more has a limit, and what lies beyond it is not seen.
+ * Asks an agent without pages for ever more rows, until it gives fewer than were asked for: then these are all, unless their number
+ * looks like a limit of its own. One that will not give more has a limit, and what lies beyond it is not seen.
  */
 async function askGrowing(
   question: Arguments,
@@ -154,7 +161,7 @@ async function askGrowing(
     if (best && elements <= best.rows.elements) break
     best = outcome
     learnt.size = size
-    isAll = elements < size && !saysMore(outcome.payload, elements)
+    isAll = elements < size && !saysMore(outcome.payload, elements) && !isUsualLimit(elements)
     if (isAll) break
   }
   if (!best) return undefined
@@ -194,6 +201,9 @@ async function askWhole(
     if (outcome.kind !== 'answer') return outcome
     const stopped = await take(outcome, options, collector, learnt)
     if (stopped) return stopped
+    const { elements } = outcome.rows
+    if (paging.kind === 'fixed' && isUsualLimit(elements))
+      learnt.limitedAt = Math.max(learnt.limitedAt ?? 0, elements)
     cursor = cursorOf(outcome.payload)
     if (!cursor || seen.has(cursor)) return undefined
     seen.add(cursor)

@@ -1,0 +1,193 @@
+/**
+ * Agents of every known kind, each in a process of its own, federated by a running server: read, activated, polled until live with
+ * its key, restarted, and switched off or refused. The table that comes out is the one in docs/upstreams.md.
+ */
+import { fork } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { type Test, test } from 'tap'
+import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
+import { until } from '../support/upstream-world.js'
+import type { Report } from './support/kind-process.js'
+import { type Books, KINDS, type Kind } from './support/kinds.js'
+
+const PROGRAM = new URL('./support/kind-process.js', import.meta.url)
+const PATIENCE_MS = 120_000
+const DV360 = { type: 'platform', platform: 'dv360' }
+const idOf = (kind: Kind) => `kind-${KINDS.indexOf(kind)}`
+
+/** What the operator of each kind should change: everything else in the table is observed. */
+const ADVICE = [
+  'nothing',
+  'name `action` in `activate_signal`; move `wholesale_feed_version` with its rows',
+  "speak of deactivating in the skill's description",
+  'offer `discovery_mode: wholesale`',
+  'a release with `get_adcp_capabilities`; more rows at once',
+  'a release with `get_adcp_capabilities`',
+  'a release with `get_adcp_capabilities`',
+]
+
+function started(t: Test, kind: Kind) {
+  const child = fork(PROGRAM, [kind.name])
+  let url: string | undefined
+  let books: Books | undefined
+  child.on('message', (told: Report) => {
+    if ('url' in told) url = told.url
+    else books = told.books
+  })
+  t.teardown(() => child.kill())
+  return {
+    async url(): Promise<string> {
+      await until(`${kind.name} listens`, () => url !== undefined, PATIENCE_MS)
+      return url as string
+    },
+    async books(): Promise<Books> {
+      books = undefined
+      child.send('books')
+      await until(`the books of ${kind.name}`, () => books !== undefined, PATIENCE_MS)
+      return books as unknown as Books
+    },
+  }
+}
+
+async function everySignal(over: Awaited<ReturnType<typeof startOver>>): Promise<Said[]> {
+  const signals: Said[] = []
+  let cursor: string | undefined
+  do {
+    const answer = await over.wholesale({ pagination: { max_results: 100, ...(cursor && { cursor }) } })
+    signals.push(...answer.signals)
+    cursor = answer.pagination?.cursor
+  } while (cursor)
+  return signals
+}
+
+function readWords({ mode, limitedAt }: Said): string {
+  if (mode === 'wholesale') return 'everything, page by page'
+  return limitedAt === undefined
+    ? 'what `seeds` and providers find'
+    : 'what `seeds` find, a limited number of rows a question'
+}
+
+test('agents of every kind are read, activated, polled, and switched off or refused, over a restart', async (t) => {
+  const agents = KINDS.map((kind) => started(t, kind))
+  const urls = await Promise.all(agents.map((agent) => agent.url()))
+  const upstreams = KINDS.map((kind, at) => ({
+    id: idOf(kind),
+    url: urls[at],
+    seeds: ['coffee', 'drinkers'],
+  }))
+  const over = await startOver(t, upstreams, { defaults: { refresh: '2s', timeout: '60s' } })
+
+  const signals = await everySignal(over)
+  const offered = (kind: Kind) =>
+    signals.filter((signal) =>
+      signal.ext.tributary.offers.some(({ upstream }: Said) => upstream === idOf(kind)),
+    )
+  const statusOf = (kind: Kind) => over.federation.statuses().find(({ id }) => id === idOf(kind)) as Said
+
+  async function activated(kind: Kind, more: object): Promise<Said> {
+    const [{ signal_agent_segment_id, pricing_options }] = offered(kind) as [Said]
+    const [{ pricing_option_id }] = pricing_options
+    const request = { signal_agent_segment_id, pricing_option_id, destinations: [TRADE_DESK], ...more }
+    return await over.call('activate_signal', { idempotency_key: randomUUID(), ...request })
+  }
+
+  /** What an activation came to, and its task where it had one. */
+  async function settled(answer: Said): Promise<{ deployments: Said[]; polled: boolean }> {
+    if (answer.status !== 'submitted') return { deployments: answer.deployments ?? [], polled: false }
+    let task: Said = {}
+    const end = Date.now() + PATIENCE_MS
+    while (task.status !== 'completed' && task.status !== 'failed' && Date.now() < end) {
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      task = await over.call('get_task_status', { task_id: answer.task_id, include_result: true })
+    }
+    return { deployments: task.result?.deployments ?? [], polled: true }
+  }
+
+  const keys = KINDS.map(() => randomUUID())
+  const lives = await Promise.all(
+    KINDS.map(async (kind, at) => settled(await activated(kind, { idempotency_key: keys[at] }))),
+  )
+  const several = await Promise.all(
+    KINDS.map((kind) => activated(kind, { destinations: [TRADE_DESK, DV360] })),
+  )
+  const liar = KINDS[1] as Kind
+  await until('the liar is caught', () => statusOf(liar).caughtAt !== undefined, PATIENCE_MS)
+  const before = await Promise.all(agents.map((agent) => agent.books()))
+
+  await over.restart()
+  const repeated = await Promise.all(
+    KINDS.map(async (kind, at) => settled(await activated(kind, { idempotency_key: keys[at] }))),
+  )
+  const offs = await Promise.all(KINDS.map((kind) => activated(kind, { action: 'deactivate' })))
+  const after = await Promise.all(agents.map((agent) => agent.books()))
+
+  const table: string[] = []
+  for (const [at, kind] of KINDS.entries()) {
+    const { name, total } = kind
+    const status = statusOf(kind)
+    const [live, again, off, both] = [lives[at], repeated[at], offs[at], several[at]] as [
+      Said,
+      Said,
+      Said,
+      Said,
+    ]
+    const [was, is] = [before[at], after[at]] as [Books, Books]
+    const limited = name.startsWith('2.6') ? 50 : total
+    t.equal(status.listings, limited, `${name}: read whole, or as far as it goes`)
+    t.equal(offered(kind).length, limited, `${name}: published`)
+    t.match(
+      live.deployments,
+      [{ ...TRADE_DESK, is_live: true, activation_key: { segment_id: 'a-key' } }],
+      `${name}: live, with its key`,
+    )
+    t.same(again.deployments, live.deployments, `${name}: the same after a restart`)
+    const isSeveral = both.adcp_error === undefined
+    if (!isSeveral)
+      t.match(both.adcp_error, { field: 'destinations', details: { upstream: idOf(kind) } }, name)
+    t.equal(is.activated, isSeveral ? 2 : 1, `${name}: nothing was activated twice, or by a deactivation`)
+    const isOff = off.adcp_error === undefined
+    if (isOff) t.match(off.deployments, [{ ...TRADE_DESK, is_live: false }], `${name}: switched off`)
+    else
+      t.match(
+        off.adcp_error,
+        { field: 'action', suggestion: /whoever runs the upstream/ },
+        `${name}: refused`,
+      )
+    t.equal(is.deactivated, isOff ? 1 : 0, `${name}: its books agree`)
+    t.same(was.refused, [], `${name}: was sent nothing that it does not know`)
+    t.equal(
+      is.asked.get_adcp_capabilities,
+      was.asked.get_adcp_capabilities,
+      `${name}: what was learnt is kept`,
+    )
+    const where = isSeveral ? 'every destination' : 'one platform at a time'
+    const end = isOff ? 'deactivation' : 'no deactivation'
+    table.push(`| ${name} | ${readWords(status)} | ${where}; ${end} | ${ADVICE[at]} |`)
+    t.comment(
+      [
+        name,
+        `read ${status.listings} of ${total}`,
+        live.polled ? 'polled to live' : 'live at once',
+        'key told',
+        isOff ? 'switched off' : 'deactivation refused',
+        'the same after a restart',
+      ].join(' | '),
+    )
+  }
+  const [{ signal_agent_segment_id }] = offered(liar) as [Said]
+  const { signals: [changed] = [] } = await over.call('get_signals', {
+    ...{ adcp_version: '3.1', signal_refs: [offered(liar)[0]?.signal_ref] },
+  })
+  t.match(
+    changed,
+    { signal_agent_segment_id, pricing_options: [{ cpm: 7 }] },
+    'the price behind the still token',
+  )
+
+  const page = await readFile('docs/upstreams.md', 'utf8')
+  const documented = page
+    .split('\n')
+    .flatMap((line) => (/^\| /.test(line) ? [line.replace(/ +\|/g, ' |').replace(/\| +/g, '| ')] : []))
+  for (const line of table) t.ok(documented.includes(line), `docs/upstreams.md says: ${line}`)
+})
