@@ -24,6 +24,7 @@ export type ErrorCode = keyof typeof ERROR_CODES
 export type WarningCode =
   | 'PARTIAL_COVERAGE'
   | 'PRICING_UNAVAILABLE'
+  | 'PRICES_CONVERTED'
   | 'STALE_DATA'
   | 'UNKNOWN_FILTER'
   | 'REFERENCE_NOT_FOUND'

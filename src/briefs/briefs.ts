@@ -7,6 +7,7 @@ import { createTargetCheck } from '../events/webhook-target.js'
 import { type Health, incompleteOf } from '../feed/incomplete.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'
 import type { Reader } from '../feed/query.js'
+import type { Rates } from '../feed/rates.js'
 import { signalPart } from '../merge/identity.js'
 import type { Clock } from '../net/clock.js'
 import type { EgressPolicy } from '../net/egress.js'
@@ -46,6 +47,8 @@ export type BriefsOptions = {
   egressPolicy(): EgressPolicy
   /** Absent: only webhooks with legacy `authentication` are accepted. */
   webhookKey?: SigningKey
+  /** By which prices in different currencies are compared. */
+  rates?: () => Rates | undefined
   clock: Clock
   /** Unguessable. */
   newId(): string
@@ -58,7 +61,10 @@ export function createBriefs(options: BriefsOptions) {
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const search = createSearchHost(synonyms)
   const words = compileSynonyms(synonyms)
-  const ranking = createRanking({ local: createLocal({ search, synonyms: words }), synonyms: words })
+  const ranking = createRanking({
+    ...{ local: createLocal({ search, synonyms: words }), synonyms: words },
+    ...(options.rates && { rates: options.rates }),
+  })
   const fanout = createFanout({ call, clock, prepare: rowKeys })
   const kept = createKept(clock.now)
   const learned = createLearned({

@@ -8,11 +8,12 @@ import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.j
 import type { Gap } from '../feed/gap.js'
 import type { IncompleteEntry } from '../feed/incomplete.js'
 import type { Reader } from '../feed/query.js'
-import { MAX_CHARACTERS, type ReadAs } from '../search/reading.js'
+import { MAX_CHARACTERS } from '../search/reading.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { Learned } from './learned.js'
 import { briefMessage } from './message.js'
+import type { Understood } from './rank.js'
 import type { Missing } from './upstream-report.js'
 
 const DEFAULT_BUDGET_MS = 10_000
@@ -78,11 +79,11 @@ const QUESTION_CUT: AdcpWarning = {
 }
 
 /** What was read from the words, for machines; nothing when they say only what is sought. */
-function readAs({ countries, lookbackDays, maxCpm, platforms }: ReadAs) {
+function readAs({ countries, lookbackDays, maxCpm, platforms, ratesAsOf }: Understood) {
   const read = {
     ...(countries.length > 0 && { countries }),
     ...(platforms.length > 0 && { platforms }),
-    ...(maxCpm && { max_cpm: maxCpm }),
+    ...(maxCpm && { max_cpm: { ...maxCpm, ...(ratesAsOf && { rates_as_of: ratesAsOf }) } }),
     ...(lookbackDays.length > 0 && { lookback_days: lookbackDays }),
   }
   return Object.keys(read).length > 0 && { read_as: read }

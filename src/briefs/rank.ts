@@ -5,6 +5,7 @@
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
+import { converted, type Rates } from '../feed/rates.js'
 import { anyDeployment } from '../feed/view.js'
 import { destinationKey } from '../merge/deployments.js'
 import { fuse } from '../search/fusion.js'
@@ -34,7 +35,7 @@ const SIMILAR = 0.25
 /** What is left of a score when a platform that the words name is missed. */
 const MISSED = 0.5
 
-export type RankOptions = { local: Local; synonyms: Synonyms }
+export type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rates | undefined }
 
 /** Everything that an answer may be made of. */
 export type Candidates = {
@@ -44,21 +45,29 @@ export type Candidates = {
   lists: readonly (readonly number[])[]
 }
 
+/** What was read from the words, and how it was used. */
+export type Understood = ReadAs & {
+  isCut: boolean
+  /** The day of the rates by which prices were compared with one that the words name. */
+  ratesAsOf?: string
+}
+
 export type Order = {
   /** Best first. */
   hits: readonly number[]
   relevance: Relevance
   /** Undefined when nothing was asked in words. */
-  read?: ReadAs & { isCut: boolean }
+  read?: Understood
 }
 
-/** Every CPM price in the currency that is named is above the amount. Other currencies do not compare. */
+/** Every CPM price that compares with the amount is above it. Other currencies compare by rates, where there are any. */
 function isTooDear(
   { pricing_options: options = [] }: RefinableRow,
   { amount, currency }: ReadPrice,
+  rates: Rates | undefined,
 ): boolean {
   const cpms = options.flatMap((option) =>
-    option.model === 'cpm' && option.currency === currency ? [option.cpm] : [],
+    option.model === 'cpm' && currency ? (converted(option.cpm, option.currency, currency, rates) ?? []) : [],
   )
   return cpms.length > 0 && cpms.every((cpm) => cpm > amount)
 }
@@ -74,7 +83,7 @@ function measurable(ground: Ground, hits: readonly number[]): readonly number[] 
   return end < 0 ? first : first.slice(0, Math.max(1, end))
 }
 
-export function createRanking({ local, synonyms }: RankOptions) {
+export function createRanking({ local, synonyms, rates = () => undefined }: RankOptions) {
   /** How far a hit fulfils what the words ask beside the subject and the request itself does not decide. */
   function wishesOf(read: ReadAs, input: GetSignalsRequest, ground: Ground) {
     if (read.platforms.length === 0 || selectionOf(input).destinations) return () => 1
@@ -115,8 +124,9 @@ export function createRanking({ local, synonyms }: RankOptions) {
     ]).filter((hit) => !anchors.includes(hit))
     const found = fused.filter((hit) => place.has(hit))
     const { maxCpm } = read
+    const asOf = rates()?.asOf
     const dear = new Set(
-      maxCpm ? measurable(ground, found).filter((hit) => isTooDear(rowOf(hit), maxCpm)) : [],
+      maxCpm ? measurable(ground, found).filter((hit) => isTooDear(rowOf(hit), maxCpm, rates())) : [],
     )
     const sharing = [...found.filter((hit) => !dear.has(hit)), ...dear]
     const vouched = fused.filter((hit) => !place.has(hit))
@@ -135,7 +145,11 @@ export function createRanking({ local, synonyms }: RankOptions) {
         of: new Map(own.hits.map((hit, at) => [hit, { fit: fitOf(hit), match: own.matches[at] as number }])),
         first: Math.min(hits.length, anchors.length + (sharing.length > 0 ? sharing.length : vouched.length)),
       },
-      read: { ...read, isCut: own.isCut || read.unread > 0 },
+      read: {
+        ...read,
+        isCut: own.isCut || read.unread > 0,
+        ...(maxCpm?.currency && asOf !== undefined && { ratesAsOf: asOf }),
+      },
     }
   }
 }

@@ -146,6 +146,7 @@ async function createPublishing(base: Base, stack: Stack) {
       judge: verdicts.judge,
       access: (reader, agentUrl) => accessOf(config(), reader, agentUrl),
       grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
+      rates: () => config().rates,
       synonyms: await readSynonyms(SYNONYMS),
       newId: randomUUID,
       onTrouble: (message) => log.warn({ message }, 'discovery'),
@@ -227,7 +228,11 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     stack,
   )
   const { upstreams, providers, questions } = sources
-  const feed = createFeed({ cursorSecret: await cursorSecret(blobs), retain: RETAIN })
+  const feed = createFeed({
+    cursorSecret: await cursorSecret(blobs),
+    retain: RETAIN,
+    rates: () => current.rates,
+  })
   const base = { options, config, sources, operations, feed, store, sendToCallers: toCallers.send }
   const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))

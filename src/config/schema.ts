@@ -21,6 +21,8 @@ const Id = Type.String({
   description: 'an id of up to 64 letters, digits, dots, dashes and underscores',
 })
 const Text = Type.String({ minLength: 1, description: 'a text' })
+const Currency = Type.String({ pattern: '^[A-Z]{3}$', description: 'a currency such as USD (ISO 4217)' })
+const Rate = Type.Number({ exclusiveMinimum: 0, description: 'a number over 0' })
 const Network = Type.String({ description: 'a network such as 127.0.0.0/8' })
 const MIN_KEY = 32
 const KEY = `a secret of at least ${MIN_KEY} characters, as \`openssl rand -base64 32\` prints one`
@@ -192,6 +194,13 @@ export const ConfigFile = object({
     }),
   ),
   sandbox: maybe(Type.Boolean({ description: 'true or false' })),
+  currencies: maybe(
+    object({
+      as_of: Type.String({ format: 'date', description: 'a day such as 2026-11-01' }),
+      in: maybe(Currency),
+      rates: Type.Record(Type.String({ pattern: '^[A-Z]{3}$' }), Rate, { ...strict, minProperties: 1 }),
+    }),
+  ),
   preview_releases: maybe(Type.Array(oneOf(...PREVIEWS))),
   test_controller: maybe(Type.Boolean({ description: 'true or false' })),
 })

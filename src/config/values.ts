@@ -5,6 +5,7 @@
 import { canonicalUrl } from '../adcp/url.js'
 import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
+import type { Rates } from '../feed/rates.js'
 import type { Retention } from '../store/retention.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { type Auth, toAuth } from './auth.js'
@@ -68,6 +69,8 @@ export type Config = {
   }
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
+  /** By which prices in different currencies are compared; without it they are not. */
+  rates: Rates | undefined
   sandbox: boolean
   /** Releases of the protocol that are not final and are served all the same. */
   previewReleases: readonly Preview[]
@@ -84,6 +87,10 @@ function signingKeyOf({ events, webhooks }: ConfigFile): SigningKey | undefined 
 function toEvents(file: ConfigFile): Config['events'] {
   const { brand_json_url: brandJsonUrl, public_url: publicUrl } = file.events ?? {}
   return { brandJsonUrl, publicUrl: publicUrl?.replace(/\/$/, ''), signingKey: signingKeyOf(file) }
+}
+
+function toRates({ as_of: asOf, in: measure = 'USD', rates }: NonNullable<ConfigFile['currencies']>): Rates {
+  return { asOf, worth: new Map([...Object.entries(rates), [measure, 1]]) }
 }
 
 function toStorage({ url = 'file:./data', key = [], retention }: ConfigFile['storage'] = {}) {
@@ -152,6 +159,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
     callers: toCallers(file),
     events: toEvents(file),
     storage: toStorage(file.storage),
+    rates: file.currencies && toRates(file.currencies),
     sandbox: file.sandbox ?? false,
     previewReleases: file.preview_releases ?? [],
     testController: file.test_controller ?? false,

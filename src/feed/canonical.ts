@@ -7,16 +7,17 @@
 import { isRecord } from '../adcp/json.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
-import { currencyNumber } from '../merge/pricing.js'
 import { digestText } from '../snapshot/digest.js'
 import type { Filters, Selection } from './query.js'
+import { amountsIn, type Rates } from './rates.js'
 
 /** What of a selection chooses rows. Absent: does not restrict. */
 export type Criteria = {
   readonly types?: readonly string[]
   /** Lower case: names as in `data_provider`, or domains. */
   readonly providers?: readonly string[]
-  readonly maxCpm?: { readonly amount: number; readonly currency: number }
+  /** What a CPM may be at most: by currency (its number), each amount worth the same. */
+  readonly maxCpm?: readonly (readonly [currency: number, amount: number])[]
   readonly maxPercent?: number
   readonly minCoverage?: number
   readonly destinations?: readonly string[]
@@ -79,11 +80,14 @@ function currencyOf({ ext }: Filters): string | undefined {
   return typeof named === 'string' && CURRENCY.test(named) ? named : undefined
 }
 
-function maxCpmOf(filters: Filters): Criteria['maxCpm'] {
+/** The currency of `max_cpm`, stated or not. */
+export function priceCurrency(filters: Filters): string {
+  return currencyOf(filters) ?? DEFAULT_CURRENCY
+}
+
+function maxCpmOf(filters: Filters, rates: Rates | undefined): Criteria['maxCpm'] {
   const amount = number(filters.max_cpm, () => false)
-  return amount === undefined
-    ? undefined
-    : { amount, currency: currencyNumber(currencyOf(filters) ?? DEFAULT_CURRENCY) }
+  return amount === undefined ? undefined : amountsIn(amount, priceCurrency(filters), rates)
 }
 
 /** Whether `ext` says nothing but the currency of `max_cpm`. */
@@ -104,12 +108,12 @@ function unknownFilters(filters: Filters): string[] {
     .sort()
 }
 
-function spell({ filters = {}, destinations, countries }: Selection): Criteria {
+function spell({ filters = {}, destinations, countries }: Selection, rates?: Rates): Criteria {
   const unknown = unknownFilters(filters)
   const criteria = {
     types: everyType(set(filters.catalog_types)),
     providers: set(filters.data_providers, (name) => name.trim().toLowerCase()),
-    maxCpm: maxCpmOf(filters),
+    maxCpm: maxCpmOf(filters, rates),
     maxPercent: number(filters.max_percent, (value) => value >= 100), // no option asks for more
     minCoverage: number(filters.min_coverage_percentage, (value) => value <= 0),
     // A malformed agent url is no destination of anyone: it stays in the tuple and matches nothing.
@@ -126,8 +130,8 @@ function spell({ filters = {}, destinations, countries }: Selection): Criteria {
 
 const WHOLE_FEED = spell({})
 
-/** The selection in its canonical spelling. */
-export function criteriaOf(selection: Selection): Criteria {
+/** The selection in its canonical spelling. `rates`: by which prices in other currencies are compared, if they are. */
+export function criteriaOf(selection: Selection, rates?: Rates): Criteria {
   const { filters, destinations, countries } = selection
-  return filters || destinations || countries ? spell(selection) : WHOLE_FEED
+  return filters || destinations || countries ? spell(selection, rates) : WHOLE_FEED
 }

@@ -11,6 +11,7 @@ import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
+import { filterWarnings } from './filter-warnings.js'
 import { type Gap, isUnconfirmed } from './gap.js'
 import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
@@ -26,6 +27,7 @@ import type {
   WholesaleAnswer,
   WholesaleQuery,
 } from './query.js'
+import type { Rates } from './rates.js'
 import { createShelf, type Retention } from './shelf.js'
 import type { Steps } from './steps.js'
 import type { View } from './view.js'
@@ -35,6 +37,8 @@ export type FeedOptions = {
   /** Shared by all replicas, and kept over restarts. */
   cursorSecret: string | Uint8Array
   retain: Retention
+  /** By which prices in different currencies are compared; without them they are not. */
+  rates?: () => Rates | undefined
 }
 
 export type Feed = ReturnType<typeof createFeed>
@@ -70,34 +74,7 @@ type Begun = { place: Place; scope: CacheScope }
 
 const PUBLIC = ''
 const SCOPES: readonly CacheScope[] = ['public', 'account']
-const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
-const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
 const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
-const PLAIN_NAME = /^[A-Za-z0-9_]{1,64}$/
-
-const UNKNOWN = 'This agent does not know this filter: the answer is not restricted by it.'
-const VENDORS = 'This agent applies no vendor filters: the answer is not restricted by them.'
-
-/** `ext` is a field of the request's schema, but what stands in it is a vendor's: it restricts nothing here either. */
-function unknownFilterWarnings({ unknown }: Criteria): AdcpWarning[] {
-  return unknown.slice(0, MOST_WARNINGS).map((name) => ({
-    code: 'UNKNOWN_FILTER',
-    severity: 'warning',
-    message: name === 'ext' ? VENDORS : UNKNOWN,
-    field: PLAIN_NAME.test(name) ? `filters.${name}` : 'filters', // never echo what could be anything
-  }))
-}
-
-/** A filter by prices that the reader may not see would tell them: it is named and not applied. */
-function priceFilterWarnings({ filters = {} }: Selection, reader: Reader): AdcpWarning[] {
-  if (reader.visibility === 'full') return []
-  return PRICE_FILTERS.filter((name) => filters[name] !== undefined).map((name) => ({
-    code: 'PRICING_UNAVAILABLE',
-    severity: 'warning',
-    message: 'Prices are shown to authenticated callers only: the answer is not restricted by this filter.',
-    field: `filters.${name}`,
-  }))
-}
 
 type Refused = { kind: 'refused'; error: AdcpError }
 
@@ -139,10 +116,6 @@ function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, curren
   return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }
 
-function warnings(query: Selection, criteria: Criteria, reader: Reader): AdcpWarning[] {
-  return [...unknownFilterWarnings(criteria), ...priceFilterWarnings(query, reader)]
-}
-
 /** Place among sorted `entries` of the first that is not below `entry`. */
 function lowerBound(entries: Uint32Array, entry: number): number {
   let low = 0
@@ -175,7 +148,9 @@ function bindingOf(
   return JSON.stringify([tuple, caller, visibility, account, ...(scope === 'public' ? [] : [scope])])
 }
 
-export function createFeed({ cursorSecret, retain }: FeedOptions) {
+export function createFeed({ cursorSecret, retain, rates = () => undefined }: FeedOptions) {
+  const warnings = (query: Selection, criteria: Criteria, reader: Reader) =>
+    filterWarnings(query, criteria, reader, rates())
   const cursors = createCursors(cursorSecret)
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
   const filtered = createViewCache()
@@ -280,7 +255,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
 
   /** Enumerates the feed. `now` in ms. */
   function wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer {
-    const criteria = criteriaOf(query)
+    const criteria = criteriaOf(query, rates())
     const latest = current(criteria, reader)
     if (!latest) return NOT_READY
     const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteria, reader)
@@ -312,7 +287,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
 
   /** The named signals, in the order asked; what is not there or filtered out is left out, and is no error. */
   function lookup(query: LookupQuery, reader: Reader): Page | Refused {
-    const criteria = criteriaOf(query)
+    const criteria = criteriaOf(query, rates())
     const from = current(criteria, reader)
     if (!from) return NOT_READY
     const { snapshot, view } = from.sight
@@ -327,7 +302,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
 
   /** What a reader sees of a selection, for answers in another order than the feed's: brief discovery. */
   function see(query: Selection, reader: Reader): Seen | undefined {
-    const criteria = criteriaOf(query)
+    const criteria = criteriaOf(query, rates())
     const from = current(criteria, reader)
     if (!from) return undefined
     return {
@@ -354,7 +329,7 @@ export function createFeed({ cursorSecret, retain }: FeedOptions) {
     if (!filters && !destinations && !countries && !reader.pricedOnly && reader.grants.length === 0) {
       return undefined
     }
-    const criteria = criteriaOf(query)
+    const criteria = criteriaOf(query, rates())
     const layers = new Set([publicLayer.current(), overlayOf(reader.account)?.current()])
     const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
     if (walk) layers.add(pinned(walk, reader, now))

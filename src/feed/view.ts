@@ -99,11 +99,12 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean,
     })
   // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
   if (maxCpm && seesPrices) {
-    // What is priced in another currency, or in several, does not compare: it is not hidden.
-    const { amount, currency } = maxCpm
+    // What is priced in a currency that does not compare, or in several, is not hidden.
+    const most = new Map(maxCpm)
+    const isAbove = (cpm: number, currency: number) => cpm > (most.get(currency) ?? Number.POSITIVE_INFINITY)
     found.push({
-      ofEntry: (entry) => facts.currency[entry] !== currency || !((facts.cpm[entry] as number) > amount),
-      ofNarrowed: ({ lowestCpm, cpmCurrency }) => cpmCurrency !== currency || !(lowestCpm > amount),
+      ofEntry: (entry) => !isAbove(facts.cpm[entry] as number, facts.currency[entry] as number),
+      ofNarrowed: ({ lowestCpm, cpmCurrency }) => !isAbove(lowestCpm, cpmCurrency),
     })
   }
   if (maxPercent !== undefined && seesPrices) {

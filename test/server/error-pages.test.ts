@@ -3,7 +3,14 @@ import { test } from 'tap'
 import { ERROR_CODES } from '../../src/adcp/error.js'
 
 const FOLDER = 'docs/errors'
-const WARNINGS = ['PARTIAL_COVERAGE', 'PRICING_UNAVAILABLE', 'QUESTION_CUT', 'STALE_DATA', 'UNKNOWN_FILTER']
+const WARNINGS = [
+  'PARTIAL_COVERAGE',
+  'PRICES_CONVERTED',
+  'PRICING_UNAVAILABLE',
+  'QUESTION_CUT',
+  'STALE_DATA',
+  'UNKNOWN_FILTER',
+]
 
 test('each code has one page, and each page one code', (t) => {
   const pages = readdirSync(FOLDER).map((file) => file.replace(/\.md$/, ''))

@@ -28,6 +28,15 @@ function* eventRules({ events, webhooks }: ConfigFile): Rule {
   }
 }
 
+/** What others are measured in is worth one of itself. */
+function* rateRules({ currencies }: ConfigFile): Rule {
+  const measure = currencies?.in ?? 'USD'
+  const own = currencies?.rates[measure]
+  if (own !== undefined && own !== 1) {
+    yield { at: ['currencies', 'rates', measure], expected: 'nothing: the others are measured in it' }
+  }
+}
+
 /** Whoever can force statuses and results has no business where anything is real. */
 function* testRules({ sandbox, test_controller }: ConfigFile, production: boolean): Rule {
   if (!test_controller) return
@@ -58,5 +67,6 @@ export function* brokenRules(file: ConfigFile, production: boolean): Rule {
   yield* callerRules(file)
   yield* eventRules(file)
   yield* previewRules(file)
+  yield* rateRules(file)
   yield* testRules(file, production)
 }
