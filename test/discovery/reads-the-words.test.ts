@@ -84,21 +84,19 @@ test('with a table of rates, prices in other currencies count for what they are 
     ['USD', 1],
     ['JPY', 0.0067],
   ])
-  const converting = await startWorld(t, 600, { rates: () => ({ asOf: '2026-11-01', worth }) })
-  const signal_spec = 'coffee, CPM under 2 USD'
+  const converting = await startWorld(t, 1_200, { rates: () => ({ asOf: '2026-11-01', worth }) })
+  const signal_spec = 'coffee, CPM under 1 USD'
   const answer = readAnswer(
     await converting.ask({ time_budget, signal_spec, pagination: { max_results: 100 } }),
   )
-  t.match(answer.message, 'CPM up to 2 USD, other currencies compared by rates of 2026-11-01.')
+  t.match(answer.message, 'CPM up to 1 USD, other currencies compared by rates of 2026-11-01.')
   t.match(answer.ext, { tributary: { read_as: { max_cpm: { rates_as_of: '2026-11-01' } } } })
   const isDear = answer.signals.map(({ pricing_options: options = [] }) => {
     const cpms = options.filter(({ model, currency = '' }) => model === 'cpm' && worth.has(currency))
-    return cpms.length > 0 && cpms.every(({ cpm = 0, currency = '' }) => cpm * (worth.get(currency) ?? 0) > 2)
+    return cpms.length > 0 && cpms.every(({ cpm = 0, currency = '' }) => cpm * (worth.get(currency) ?? 0) > 1)
   })
-  t.ok(
-    isDear.slice(isDear.indexOf(true)).every(Boolean),
-    'what is too dear, in whatever currency, stands last',
-  )
+  t.ok(isDear.indexOf(true) > 0, 'something is too dear')
+  t.ok(isDear.slice(isDear.indexOf(true)).every(Boolean), 'and stands last, in whatever currency')
 })
 
 test('a question too long to be read in full says so', async (t) => {
