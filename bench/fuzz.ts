@@ -130,6 +130,7 @@ function mutated(told: Told, random: Random): Told {
     status: random.below(3) === 0 ? random.pick(STATUSES) : (told.status ?? 200),
     headers,
     body: packs ? gzipSync(changed) : changed,
+    ...(told.crumbs && { crumbs: told.crumbs }),
   }
 }
 

@@ -205,7 +205,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const demo = await openDemoWorld(current, options.sandboxSignals)
   const hosts = demo ? stack.add(demo).hosts : {}
   const egressPolicy = () => ({ ...current.egress, hosts: { ...hosts, ...current.egress.hosts } })
-  const egress = stack.add(createEgress({ policy: egressPolicy() }))
+  const egress = stack.add(
+    createEgress({ policy: egressPolicy(), underWayBytes: () => current.limits.underWayBytes }),
+  )
   const { send } = egress
   const toCallers = stack.add(createEgress({ policy: webhookPolicy(current.egress) }))
   const store = stack.add(
@@ -219,7 +221,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const { blobs } = store
   const operations = stack.add(
     createOperations({
-      ...{ send, clock, config },
+      ...{ send, clock, config, underWay: egress.underWay },
       parts: (): ObservedParts => ({ ...sources, feed, publisher }),
     }),
   )

@@ -13,6 +13,8 @@ export type Limits = {
   providerBytes: number
   /** Of everything that upstreams' rows occupy together: slices in use and walks under way. */
   memoryBytes: number
+  /** Of all answers that are being read at once, decoded. */
+  underWayBytes: number
   /** From the first page of a walk to its last. */
   walkMs: number
 }
@@ -24,6 +26,7 @@ export const DEFAULT_LIMITS = {
   provider_domains_per_upstream: 10_000,
   provider_bytes: '1GiB',
   memory: '8GiB',
+  under_way: '512MiB',
   walk_time: '2h',
 }
 
@@ -36,6 +39,7 @@ export function toLimits(limits: ConfigFile['limits']): Limits {
     providerDomainsPerUpstream: set.provider_domains_per_upstream,
     providerBytes: sizeBytes(set.provider_bytes),
     memoryBytes: sizeBytes(set.memory),
+    underWayBytes: sizeBytes(set.under_way),
     walkMs: durationMs(set.walk_time),
   }
 }

@@ -132,6 +132,7 @@ export const ConfigFile = object({
       provider_domains_per_upstream: maybe(whole(1, 10_000_000)),
       provider_bytes: maybe(Bytes),
       memory: maybe(Bytes),
+      under_way: maybe(Bytes),
       walk_time: maybe(Duration),
     }),
   ),

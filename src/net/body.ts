@@ -5,14 +5,21 @@
 import type { Readable, Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
+import { createGathering } from './gathering.js'
+import type { Reading } from './under-way.js'
 
 // A stream that said enough may end by itself in this time; then its connection can be used again.
 const DRAIN_MS = 100
+/** Each chunk costs microseconds, however small. Whoever sends so many that are so small on average means harm. */
+const MOST_CRUMBS = 20_000
+const CRUMB_BYTES = 64
 const PORTION_BYTES = 1024 ** 2 // joined between two turns of the loop: under a millisecond
 
 export type BodyOutcome =
   | { kind: 'body'; body: Buffer }
-  | { kind: 'too_large' }
+  | { kind: 'too_large'; message: string }
+  /** It was given up for what all strangers send at once (net/under-way.ts). */
+  | { kind: 'crowded_out' }
   | { kind: 'broken'; message: string }
 
 const DECODERS: Record<string, () => Transform> = {
@@ -40,7 +47,7 @@ function drainBriefly(stream: Readable): void {
 }
 
 /** One buffer out of many. Tens of megabytes at once would hold up whoever serves for as many milliseconds. */
-async function joined(chunks: readonly Buffer[], bytes: number): Promise<Buffer> {
+async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buffer> {
   if (bytes <= PORTION_BYTES) return Buffer.concat(chunks, bytes)
   const whole = Buffer.allocUnsafeSlow(bytes) // memory of its own, every byte of which is written below
   let at = 0
@@ -55,31 +62,49 @@ async function joined(chunks: readonly Buffer[], bytes: number): Promise<Buffer>
   return whole
 }
 
-function collect(
-  readable: Readable,
-  maxBytes: number,
-  enough?: (chunk: Uint8Array) => boolean,
-): Promise<BodyOutcome> {
-  const chunks: Buffer[] = []
+export type BodyBounds = {
+  maxBytes: number
+  /** Says when what has come is the body. */
+  enough?: ((chunk: Uint8Array) => boolean) | undefined
+  /** Counts it among all that is being read; `giveUp` ends it. */
+  begin(giveUp: () => void): Reading
+}
+
+function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): Promise<BodyOutcome> {
+  const gathering = createGathering()
   let bytes = 0
+  let crumbs = 0
   return new Promise((settle) => {
     const finish = (outcome: BodyOutcome | Promise<BodyOutcome>) => {
       readable.off('data', take)
+      reading.end()
       settle(outcome)
     }
+    const giveUp = (outcome: BodyOutcome) => {
+      finish(outcome)
+      readable.destroy()
+    }
+    const refusal = () => {
+      if (bytes > maxBytes) return `more than ${maxBytes} bytes`
+      const isCrumbled = crumbs > MOST_CRUMBS && bytes < crumbs * CRUMB_BYTES
+      return isCrumbled ? `in more than ${MOST_CRUMBS} chunks of a few bytes` : undefined
+    }
+    const reading = begin(() => giveUp({ kind: 'crowded_out' }))
     let given: Promise<BodyOutcome> | undefined // who drains a stream comes to its end after it was enough
     const give = () => {
-      given ??= joined(chunks, bytes).then((body) => ({ kind: 'body', body }))
+      given ??= joined(gathering.chunks(), bytes).then((body) => ({ kind: 'body', body }))
       finish(given)
     }
     function take(chunk: Buffer) {
       bytes += chunk.byteLength
-      if (bytes > maxBytes) {
-        finish({ kind: 'too_large' })
-        readable.destroy()
+      crumbs += 1
+      const message = refusal()
+      if (message !== undefined) {
+        giveUp({ kind: 'too_large', message })
         return
       }
-      chunks.push(chunk)
+      gathering.add(chunk)
+      reading.grew(chunk.byteLength)
       if (enough?.(chunk)) {
         give()
         drainBriefly(readable)
@@ -93,17 +118,12 @@ function collect(
 }
 
 /**
- * Gives the whole body, or what had come when `enough` said so. Aborting the request that the stream belongs to
+ * Gives the whole body, or what had come when it was enough. Aborting the request that the stream belongs to
  * makes it `broken`: who aborts knows why.
  */
-export async function readBody(
-  stream: Readable,
-  encoding: string,
-  maxBytes: number,
-  enough?: (chunk: Uint8Array) => boolean,
-): Promise<BodyOutcome> {
+export async function readBody(stream: Readable, encoding: string, bounds: BodyBounds): Promise<BodyOutcome> {
   const readable = decoded(stream, encoding)
-  if (readable) return collect(readable, maxBytes, enough)
+  if (readable) return collect(readable, bounds)
   stream.on('error', () => {}).destroy() // an encoding we did not ask for: nothing in it can be read
   return { kind: 'broken', message: `content-encoding ${encoding.slice(0, 40)} is not known` }
 }

@@ -11,6 +11,7 @@ import { createDeadline, type End } from './deadline.js'
 import { failed, failureOf } from './failure.js'
 import { followRedirects } from './redirect.js'
 import type { Failed, Outbound, Send, SendOutcome } from './send.js'
+import { createUnderWay, UNDER_WAY_BYTES, type UnderWay } from './under-way.js'
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
 const KEEP_ALIVE_MS = 30_000
@@ -29,12 +30,16 @@ export type EgressOptions = {
   policy: EgressPolicy
   /** Names to addresses; the system's resolver when absent. */
   resolve?: Resolve
+  /** Bytes of answers that are being read at once, as of now. */
+  underWayBytes?(): number
 }
 
 export type Egress = {
   send: Send
   /** New requests follow the new policy; those under way finish under the old one. Throws like `createEgress`. */
   reconfigure(policy: EgressPolicy): void
+  /** Answers that are being read. */
+  underWay: Pick<UnderWay, 'bytes' | 'givenUp'>
   close(): Promise<void>
 }
 
@@ -100,7 +105,7 @@ function spentBy(end: End, { timeoutMs }: Outbound): Failed {
     : failed('aborted', 'the caller gave up')
 }
 
-async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome> {
+async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): Promise<SendOutcome> {
   const url = URL.canParse(request.url) ? new URL(request.url) : undefined
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return failed('refused', 'not an http(s) url')
   const { dispatcher, origin, host } = routes.of(url)
@@ -123,16 +128,18 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
     const answer = await Promise.race([asked, deadline.ended])
     if (typeof answer === 'string') return spentBy(answer, request)
     const headers = flatten(answer.headers)
-    const enough = request.enough?.(headers)
-    const read = await readBody(answer.body, headers['content-encoding'] ?? '', request.maxBytes, enough)
+    const read = await readBody(answer.body, headers['content-encoding'] ?? '', {
+      maxBytes: request.maxBytes,
+      enough: request.enough?.(headers),
+      begin: (giveUp) => underWay.begin(url, giveUp),
+    })
     const late = spent()
     if (read.kind === 'body') {
       return { kind: 'reply', status: answer.statusCode, headers, body: read.body, url: request.url }
     }
     if (late) return late
-    return read.kind === 'too_large'
-      ? failed('too_large', `more than ${request.maxBytes} bytes`)
-      : failed('broken_body', read.message)
+    if (read.kind === 'crowded_out') return failed('crowded_out', 'too much is being read at once')
+    return failed(read.kind === 'too_large' ? 'too_large' : 'broken_body', read.message)
   } catch (error) {
     return spent() ?? failureOf(error)
   } finally {
@@ -141,12 +148,15 @@ async function sendOnce(routes: Routes, request: Outbound): Promise<SendOutcome>
 }
 
 /** Throws when a network or an origin in the policy cannot be read. */
-export function createEgress({ policy, resolve = systemResolve }: EgressOptions): Egress {
+export function createEgress(options: EgressOptions): Egress {
+  const { policy, resolve = systemResolve, underWayBytes = () => UNDER_WAY_BYTES } = options
+  const underWay = createUnderWay(underWayBytes)
   let routes = createRoutes(policy, resolve)
   const retired = new Set<Routes>()
 
   return {
-    send: followRedirects((request) => sendOnce(routes, request), Date.now),
+    underWay,
+    send: followRedirects((request) => sendOnce(routes, underWay, request), Date.now),
     reconfigure(next) {
       const old = routes
       routes = createRoutes(next, resolve)

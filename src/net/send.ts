@@ -40,6 +40,7 @@ export type SendFailure =
   | 'unreachable'
   | 'timeout'
   | 'too_large'
+  | 'crowded_out' // of all that strangers send at once, it took too much
   | 'bad_redirect'
   | 'broken_body'
   | 'aborted'

@@ -9,6 +9,7 @@ import type { ProviderState } from '../authz/state.js'
 import type { Revisions } from '../composition/publisher.js'
 import type { Contribution } from '../feed/contributions.js'
 import type { Feed } from '../feed/feed.js'
+import type { Egress } from '../net/egress.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
@@ -27,6 +28,7 @@ export type MetricSources = {
   statuses(): readonly UpstreamStatus[]
   registries(): readonly RegistryStatus[]
   memory(): ReturnType<Upstreams['memory']>
+  underWay: Egress['underWay']
   providers(): readonly ProviderState[]
   snapshot(): Snapshot | undefined
   retained(): ReturnType<Feed['retained']>
@@ -142,6 +144,17 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     'tributary_rows_evictions',
     'Times that rows of the greediest upstream gave way',
     () => sources.memory().evictions,
+  )
+
+  number(
+    'tributary_answers_bytes',
+    'Answers of all strangers that are being read (limits.under_way)',
+    sources.underWay.bytes,
+  )
+  number(
+    'tributary_answers_given_up',
+    'Answers that were given up because too much was being read at once',
+    sources.underWay.givenUp,
   )
 
   gauge('tributary_registry_up', '1 when the registry answered its last request', ['registry'], () =>

@@ -21,7 +21,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { createToolSurvey } from '../upstreams/agent/tool-survey.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { createMetrics } from './metrics.js'
+import { createMetrics, type MetricSources } from './metrics.js'
 import { overviewOf } from './overview.js'
 import { tracedSend } from './tracing.js'
 import { createWatchdog } from './watchdog.js'
@@ -39,6 +39,8 @@ export type OperationsOptions = {
   config: () => Config
   send: Send
   clock: Clock
+  /** Answers that are being read. */
+  underWay: MetricSources['underWay']
   parts: () => ObservedParts
 }
 
@@ -54,7 +56,7 @@ export type Operations = {
   close(): void
 }
 
-export function createOperations({ config, send, clock, parts }: OperationsOptions): Operations {
+export function createOperations({ config, send, clock, underWay, parts }: OperationsOptions): Operations {
   const { now } = clock
   let given: { snapshot: Snapshot; contributions: readonly Contribution[] } | undefined
   let publishedAt: number | undefined
@@ -87,6 +89,7 @@ export function createOperations({ config, send, clock, parts }: OperationsOptio
       statuses,
       registries: () => parts().upstreams.registries(),
       memory: () => parts().upstreams.memory(),
+      underWay,
       providers: () => parts().providers.states(),
       snapshot: () => parts().feed.current(),
       retained: () => parts().feed.retained(),

@@ -19,7 +19,7 @@ export type UpstreamFailure =
   | 'incomplete_feed' // it says itself that it could not enumerate everything
   | 'cursor_loop'
   | 'endless_feed'
-  | 'over_memory' // the memory for all upstreams' rows is full, and it takes most
+  | 'over_memory' // the memory for all upstreams' rows, or for answers being read, is full, and it takes most
   | 'unstable_feed' // its version kept moving while we walked
   | 'shrunken_feed' // most of its rows are gone: believed when a second answer says the same
   | 'not_enumerable' // brief-only, and no definition or seed question finds its signals

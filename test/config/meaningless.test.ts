@@ -135,6 +135,18 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'limits: { row_bytes: 10B }',
     'limits.row_bytes: expected a size of at least 1KiB, got "10B"',
   ],
+  'a row that no answer could hold': [
+    'limits: { row_bytes: 64MiB }',
+    'limits.row_bytes: expected a size of at most limits.page_bytes, which is 32MiB, got "64MiB"',
+  ],
+  'an answer larger than all that may be read at once': [
+    'limits: { page_bytes: 1GiB }',
+    'limits.page_bytes: expected a size of at most limits.under_way, which is 512MiB, got "1GiB"',
+  ],
+  'less for all answers than for one': [
+    'limits: { under_way: 1MiB }',
+    'limits.under_way: expected a size of at least limits.page_bytes, which is 32MiB, got "1MiB"',
+  ],
   'a size without a unit': ['limits: { row_bytes: "1024" }', 'expected a size such as 256KiB'],
   'a storage key that can be guessed': [
     'storage: { url: "file:./data", key: s3cret }',

@@ -35,6 +35,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     statuses: () => statuses,
     registries: () => [],
     memory: () => ({ usedBytes: 0, limitBytes: 0, evictions: 0 }),
+    underWay: { bytes: () => 0, givenUp: () => 0 },
     providers: () => [],
     snapshot: () => undefined,
     retained: () => ({ snapshots: 0, bytes: 0 }),

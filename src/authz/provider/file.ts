@@ -30,6 +30,7 @@ export type FileOptions = { send: Send; examine: Examine; now: () => number; sig
 
 const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
   too_large: 'too_large',
+  crowded_out: 'over_budget',
   bad_redirect: 'bad_redirect',
 }
 

@@ -3,6 +3,8 @@
  * where that broke off, out of those that resume it. Remembers what resuming needs: the last event that came whole, and
  * how long to wait. Works on bytes and looks at each of them once, however lines and chunks fall.
  */
+import { createGathering, type Gathering } from '../../net/gathering.js'
+
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // goes into a header as it came
 const MAX_EVENTS = 10_000
 const MAX_LINES = 100_000 // of one event; each costs more memory than it has bytes
@@ -37,7 +39,7 @@ export function isEventStream(headers: Record<string, string>): boolean {
  * nobody else's, because it was put together from several chunks.
  */
 function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
-  let parts: Buffer[] = []
+  let begun: Gathering | undefined // of a line whose end has not come
   let afterCr = false
 
   function feed(chunk: Buffer): void {
@@ -45,18 +47,21 @@ function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
     for (let at = 0; at < chunk.length; at++) {
       const byte = chunk[at]
       if (byte !== LF && byte !== CR) continue
-      if (byte === LF && afterCr && at === from && parts.length === 0) from = at + 1
+      if (byte === LF && afterCr && at === from && !begun) from = at + 1
       else {
         const rest = at === from ? EMPTY : chunk.subarray(from, at)
-        if (parts.length === 0) onLine(rest, false)
-        else onLine(Buffer.concat([...parts, rest]), true)
-        parts = []
+        if (begun) {
+          begun.add(rest)
+          onLine(Buffer.concat(begun.chunks()), true)
+        } else onLine(rest, false)
+        begun = undefined
         from = at + 1
       }
       afterCr = byte === CR
     }
     if (from < chunk.length) {
-      parts.push(chunk.subarray(from))
+      begun ??= createGathering()
+      begun.add(chunk.subarray(from))
       afterCr = false
     }
   }

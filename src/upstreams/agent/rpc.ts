@@ -51,6 +51,7 @@ const FROM_NETWORK = {
   unreachable: 'unreachable',
   timeout: 'timeout',
   too_large: 'too_large',
+  crowded_out: 'over_memory',
   bad_redirect: 'protocol_error',
   broken_body: 'unreachable',
   aborted: 'aborted',

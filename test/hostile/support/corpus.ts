@@ -5,7 +5,13 @@
 import { gzipSync } from 'node:zlib'
 import { row } from '../../support/upstream-world.js'
 
-export type Told = { status?: number; headers?: Record<string, string>; body: string | Buffer }
+export type Told = {
+  status?: number
+  headers?: Record<string, string>
+  body: string | Buffer
+  /** The body is sent in chunks of one byte (RFC 9112, 7.1), with no more than so many bytes. */
+  crumbs?: number
+}
 /** What the stranger has seen: the id of the request, and what it was shown. */
 export type Seen = { id: unknown; shown: string; cursor: string | undefined }
 export type Hostile = {
@@ -85,6 +91,8 @@ export const corpusOf = (size = 31 * MiB): readonly Hostile[] => [
     bomb(`data: ${opening(seen)}{"signals":[1`, ',1', ']}}}\n\n', size, SSE),
   ),
   mcp('beyond-the-bound', () => bomb('', ' ', '', 2 * size)),
+  mcp('crumbs', () => ({ headers: JSON_TYPE, body: ' ', crumbs: size })),
+  mcp('crumbs-of-an-event', () => ({ headers: SSE, body: 'data: ', crumbs: size })),
   mcp('broken-gzip', () => ({ headers: { ...JSON_TYPE, 'content-encoding': 'gzip' }, body: 'no gzip' })),
   mcp('unknown-encoding', () => ({ headers: { ...JSON_TYPE, 'content-encoding': 'br, gzip' }, body: 'x' })),
   mcp('two-references', (seen) =>

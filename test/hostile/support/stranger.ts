@@ -45,6 +45,23 @@ function honest(message: Message, url: string, payload?: unknown): Told {
   return json({ jsonrpc: '2.0', id, result: method === 'initialize' ? opened : { structuredContent: given } })
 }
 
+const CRUMBS = Buffer.from('1\r\n \r\n'.repeat(10_000)) // as they stand on the wire
+
+/** Sends one byte a chunk until it has sent `bytes`, or nobody listens any more. */
+function crumble(response: ServerResponse, head: string | Buffer, bytes: number): void {
+  const { socket } = response
+  response.write(head)
+  let sent = 0
+  const more = () => {
+    while (socket && !socket.destroyed && sent < bytes) {
+      sent += 10_000
+      if (!socket.write(CRUMBS)) return void socket.once('drain', more)
+    }
+    response.end()
+  }
+  more()
+}
+
 /** `change` may make another answer of each; `provider` and `listing` are what the provider and the registry answer. */
 export async function startStrangers(
   corpus: readonly Hostile[],
@@ -113,7 +130,8 @@ export async function startStrangers(
           : answer(name, message, { ...seen, id: message.id }, url)
     }
     response.writeHead(told.status ?? 200, told.headers)
-    response.end(told.body)
+    if (told.crumbs) crumble(response, told.body, told.crumbs)
+    else response.end(told.body)
   }
 
   return startHttp(handle, '')
