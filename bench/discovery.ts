@@ -97,6 +97,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
           {
             ...{ id: `agent${n}`, name: `agent${n}`, listings: 0, dropped: {}, state: 'fresh' as const },
             url,
+            agentUrl: url,
           },
         ]
       : [],

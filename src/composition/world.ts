@@ -13,7 +13,7 @@ import type { Clock } from '../net/clock.js'
 import type { Holding } from '../upstreams/mirror/runner.js'
 import { PUBLIC } from '../upstreams/mirror/scope-setting.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
-import type { Slice } from '../upstreams/rows/slice.js'
+import { PARTS, type Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Account, Accounts } from './accounts.js'
 
@@ -55,10 +55,15 @@ function unread(states: readonly ProviderState[], policy: PolicySettings): Set<s
   )
 }
 
-function providerGap({ upstream, domains }: Holding, waiting: ReadonlySet<string>): Gap[] {
+function partGaps({ agentUrl, slice }: Holding): Gap[] {
+  const outages = slice?.outages ?? {}
+  return PARTS.filter((part) => outages[part] === 0).map((part) => ({ kind: 'part', agentUrl, part }))
+}
+
+function providerGap({ upstream, agentUrl, domains }: Holding, waiting: ReadonlySet<string>): Gap[] {
   if (waiting.size === 0) return []
   const named = domains.filter((domain) => waiting.has(providerDomain(domain) ?? domain))
-  return named.length > 0 ? [{ kind: 'provider', upstream, domains: named }] : []
+  return named.length > 0 ? [{ kind: 'provider', agentUrl, upstream, domains: named }] : []
 }
 
 /** One layer of what these holdings give to it, one an upstream. */
@@ -71,9 +76,9 @@ function layerOf(
     const holding = holdings.get(agentUrl)
     return holding?.slice ? [{ ...holding, slice: holding.slice }] : []
   })
-  const carried = new Set(given.map(({ upstream }) => upstream))
+  const carried = new Set(given.map(({ agentUrl }) => agentUrl))
   const gaps: Gap[] = [{ kind: 'others', carried }]
-  gaps.push(...given.flatMap((holding) => providerGap(holding, waiting)))
+  gaps.push(...given.flatMap((holding) => [...providerGap(holding, waiting), ...partGaps(holding)]))
   return { slices: given.map(({ slice }) => slice), gaps }
 }
 
@@ -113,7 +118,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     const mine = [...own].filter(([, { slice }]) => slice)
     if (mine.length === 0 && unconfirmed.length === 0) return []
     const { slices, gaps } = layerOf(roster, new Map([...open, ...mine]), waiting)
-    const unread = unconfirmed.map(({ id }): Gap => ({ kind: 'account', upstream: id }))
+    const unread = unconfirmed.map(({ agentUrl }): Gap => ({ kind: 'account', agentUrl }))
     return [[name, { slices, gaps: [...gaps, ...unread], hasOwn: mine.length > 0 }]]
   }
 

@@ -90,14 +90,32 @@ function upstreamText(status: UpstreamStatus, isMissing: boolean): string | unde
 
 const PART_WORDS: Record<Part, string> = { pricing: 'prices', coverage: 'coverage estimates' }
 
-/** The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. */
-function outageTexts({ id, outages = {} }: UpstreamStatus): [IncompleteEntry['scope'] | undefined, string][] {
-  return PARTS.filter((part) => outages[part] !== undefined).map((part) => [
-    part === 'pricing' ? part : undefined,
-    outages[part] === 0
-      ? `${id} cannot give its ${PART_WORDS[part]} at the moment, and gave none before that still stand.`
-      : `${id} cannot give its ${PART_WORDS[part]} at the moment; those that it last gave stand.`,
-  ])
+function outageText({ id, outages }: UpstreamStatus, part: Part, isLost: boolean): string | undefined {
+  const words = PART_WORDS[part]
+  const lastGiven = outages?.[part]
+  if (lastGiven === 0)
+    return `${id} cannot give its ${words} at the moment, and gave none before that still stand.`
+  if (isLost) return `The ${words} of ${id} were read after this was put together; they are missing.`
+  return lastGiven === undefined
+    ? undefined
+    : `${id} cannot give its ${words} at the moment; those that it last gave stand.`
+}
+
+/**
+ * The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. `gaps`: what the
+ * rows of the answer lack, whatever the upstream gives by now.
+ */
+function outageTexts(
+  status: UpstreamStatus,
+  gaps: readonly Gap[],
+): [IncompleteEntry['scope'] | undefined, string][] {
+  const lost = gaps.flatMap((gap) =>
+    gap.kind === 'part' && gap.agentUrl === status.agentUrl ? gap.part : [],
+  )
+  return PARTS.flatMap((part) => {
+    const text = outageText(status, part, lost.includes(part))
+    return text ? [[part === 'pricing' ? part : undefined, text]] : []
+  })
 }
 
 /** In the words of the schema: neither which rows the account is offered nor its prices are known. */
@@ -137,9 +155,13 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
   }
 
   const [others] = gaps.flatMap((gap) => (gap.kind === 'others' ? gap : []))
-  for (const status of health.statuses()) {
-    for (const [of, outage] of outageTexts(status)) add(of ?? scope, outage)
-    const text = upstreamText(status, others?.carried.has(status.id) === false)
+  const accounts = account === undefined ? [] : health.statusesOf(account)
+  const withRows = new Map(accounts.filter(({ listings }) => listings > 0).map((one) => [one.agentUrl, one]))
+  const everybody = health.statuses()
+  for (const status of everybody) {
+    const rowsOf = withRows.get(status.agentUrl) ?? status
+    for (const [of, outage] of outageTexts(rowsOf, gaps)) add(of ?? scope, outage)
+    const text = upstreamText(status, others?.carried.has(status.agentUrl) === false)
     if (text) add(scope, text, status.nextAttemptAt)
   }
   for (const gap of gaps) {
@@ -150,14 +172,14 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
       `Signals of ${gap.upstream} wait for files of their providers, which are being read: ${domains}.`,
     )
   }
-  const unread = new Set(gaps.flatMap((gap) => (gap.kind === 'account' ? gap.upstream : [])))
+  const unread = new Set(gaps.flatMap((gap) => (gap.kind === 'account' ? gap.agentUrl : [])))
   const isOther = gaps.some(({ kind }) => kind === 'other_account')
-  for (const status of account === undefined ? [] : health.statusesOf(account)) {
-    if (isOther || unread.has(status.id)) {
+  for (const status of accounts) {
+    if (isOther || unread.has(status.agentUrl)) {
       for (const [of, text] of accountTexts(status)) add(of ?? scope, text, status.nextAttemptAt)
       continue
     }
-    for (const [of, outage] of outageTexts(status)) add(of ?? scope, outage)
+    if (everybody.length === 0) for (const [of, outage] of outageTexts(status, gaps)) add(of ?? scope, outage)
     if (status.state === 'stale') {
       const text = `What ${status.id} offers to this account is as it was last read${whyOf(status)}.`
       add('pricing', text, status.nextAttemptAt)

@@ -36,7 +36,10 @@ export type UpstreamState =
 
 export type UpstreamStatus = {
   id: string
+  /** Where it is called. */
   url: string
+  /** Canonical: who it is, whatever its id and its place are called. */
+  agentUrl: string
   name: string
   protocol?: Protocol
   mode?: SliceMode

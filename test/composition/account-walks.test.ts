@@ -1,11 +1,13 @@
 import { test } from 'tap'
-import { DEAL, lacks, startScripted, until } from './support/scripted.js'
+import { DEAL, lacks, startPassing, startScripted, until } from './support/scripted.js'
 import { type Agent, ownRow } from './support/scripted-agents.js'
+import { shiftableClock } from './support/shiftable-clock.js'
 
 const rows = (agent: Agent, cpm: number) => Array.from({ length: 30 }, (_, at) => ownRow(agent.url, at, cpm))
 
 test('a walk stays in the scope in which it began, whatever becomes of the account meanwhile', async (t) => {
-  const world = await startScripted(t, { agents: 2 })
+  const { clock, shift } = shiftableClock()
+  const world = await startScripted(t, { agents: 2, clock })
   const [north, south] = world.agents as [Agent, Agent]
   for (const agent of world.agents) agent.offer(rows(agent, 2))
   const statics = [north, south].map((agent) => ({ id: agent.name, agent }))
@@ -13,7 +15,7 @@ test('a walk stays in the scope in which it began, whatever becomes of the accou
     world.page({ ...DEAL, pagination: { max_results: 20, ...(cursor && { cursor }) } })
 
   north.behave('hangs', 'gold')
-  await world.start({ statics, deals: [north], pace: { timeoutMs: 60_000 } })
+  await startPassing(world, { statics, deals: [north], pace: { timeoutMs: 60_000 } }, shift)
   const first = await page()
   t.equal(first.cache_scope, 'account')
   const second = await page(first.pagination?.cursor)

@@ -15,7 +15,7 @@ type Sent = {
 }
 
 const status = (id: string, more: Partial<UpstreamStatus> = {}): UpstreamStatus => ({
-  ...{ id, url: agentUrl(id), name: id, listings: 1, dropped: {}, state: 'fresh' },
+  ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 1, dropped: {}, state: 'fresh' },
   ...more,
 })
 

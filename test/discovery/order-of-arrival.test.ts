@@ -44,7 +44,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
       call: (id) => new Promise((resolve) => open.set(id, resolve)),
     })
     const statuses = ids.map((id) => ({
-      ...{ id, url: agentUrl(id), name: id, listings: 0, dropped: {} },
+      ...{ id, url: agentUrl(id), agentUrl: agentUrl(id), name: id, listings: 0, dropped: {} },
       state: 'fresh' as const,
     }))
     const brief = createBrief({

@@ -26,6 +26,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     { length: 10_000 },
     (_, at): UpstreamStatus => ({
       ...{ id: `upstream-${at}`, url: `https://u${at}.example/mcp`, name: '', dropped: {} },
+      agentUrl: `https://u${at}.example/mcp`,
       state: 'fresh',
       listings: 1,
     }),

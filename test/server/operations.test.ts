@@ -153,16 +153,17 @@ test('metrics count outcomes in our own words; operators see the whole', async (
 })
 
 test('an upstream that is not fresh is named in incomplete[], with our words and not its own', async (t) => {
+  const at = (name: string) => ({ url: `https://${name}.example`, agentUrl: `https://${name}.example` })
   const { call } = await startServer(t, {
     now: () => 1_000_000,
     upstreams: healthOf(() => [
-      { id: 'good', url: 'https://g.example', name: 'G', state: 'fresh', listings: 1, dropped: {} },
+      { ...at('g'), id: 'good', name: 'G', state: 'fresh', listings: 1, dropped: {} },
       {
-        ...{ id: 'dead', url: 'https://d.example', name: 'D', state: 'absent', listings: 0, dropped: {} },
+        ...{ ...at('d'), id: 'dead', name: 'D', state: 'absent', listings: 0, dropped: {} },
         problem: { reason: 'unreachable', message: 'connect 10.0.0.7: internal words' },
         nextAttemptAt: 1_004_000,
       },
-      { id: 'new', url: 'https://n.example', name: 'N', state: 'starting', listings: 0, dropped: {} },
+      { ...at('n'), id: 'new', name: 'N', state: 'starting', listings: 0, dropped: {} },
     ]),
   })
   const { incomplete } = await call('get_signals', page)

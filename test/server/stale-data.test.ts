@@ -5,7 +5,8 @@ import { healthOf } from '../support/health.js'
 import { startServer } from '../support/server-fixture.js'
 
 const upstream = (id: string, state: UpstreamStatus['state'], listings = 5): UpstreamStatus => ({
-  ...{ id, url: `https://${id}.example`, name: id, state, listings, dropped: {} },
+  ...{ id, url: `https://${id}.example`, agentUrl: `https://${id}.example`, name: id, state, listings },
+  dropped: {},
 })
 const wholesale = { discovery_mode: 'wholesale' }
 

@@ -330,6 +330,7 @@ export function createScope(options: ScopeOptions) {
       return {
         id: entry.id,
         url: entry.url,
+        agentUrl: entry.agentUrl,
         name: entry.name,
         scope: scope.name,
         rateCard: isRateCard(held, setting),

@@ -38,6 +38,8 @@ export type Agent = {
   offer(rows: readonly Row[]): void
   /** What it offers to the account `gold` instead; undefined: the rate card. */
   offerGold(rows: readonly Row[] | undefined): void
+  /** Scopes that its answers say are incomplete. */
+  lack(scopes: readonly string[]): void
   /** What it does with requests, or with those of one account. `hang`: no answer until it is told otherwise. */
   behave(how: Behaviour, whom?: 'everybody' | 'gold'): void
   calls(): number
@@ -49,6 +51,7 @@ export type Behaviour = 'answers' | 'fails' | 'hangs'
 export async function startAgent(name: string): Promise<Agent> {
   let rows: readonly Row[] = []
   let gold: readonly Row[] | undefined
+  let lacking: readonly string[] = []
   let version = 1
   let calls = 0
   const behaviour: Record<'everybody' | 'gold', Behaviour> = { everybody: 'answers', gold: 'answers' }
@@ -68,7 +71,9 @@ export async function startAgent(name: string): Promise<Agent> {
     const to = from + Number(size)
     const more = to < all.length
     const pagination = { has_more: more, total_count: all.length, ...(more && { cursor: String(to) }) }
-    return { status: 'completed', ...tokens, signals: all.slice(from, to), pagination }
+    const incomplete = lacking.map((one) => ({ scope: one, description: 'it is away' }))
+    const signals = all.slice(from, to)
+    return { status: 'completed', ...tokens, signals, pagination, ...(lacking.length > 0 && { incomplete }) }
   }
 
   function payload(task: string, args: Record<string, unknown>) {
@@ -122,6 +127,10 @@ export async function startAgent(name: string): Promise<Agent> {
     },
     offerGold(next) {
       gold = next
+      version += 1
+    },
+    lack(scopes) {
+      lacking = scopes
       version += 1
     },
     behave(how, whom = 'everybody') {
