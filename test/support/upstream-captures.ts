@@ -100,12 +100,29 @@ export function countRows(value: unknown): number {
   return Object.values(value).reduce<number>((most, each) => Math.max(most, countRows(each)), 0)
 }
 
-export async function startReplay(folder: string): Promise<RunningAgent & { unanswered: string[] }> {
+/** No capture holds an activation: it is answered as each of these agents does, in the words that it was asked in. */
+function activated({ destinations, deployments, platform }: Arguments): Arguments {
+  const asked = (destinations ?? deployments ?? [{ type: 'platform', platform }]) as Arguments[]
+  const activation_key = { type: 'segment_id', segment_id: 'captured-key' }
+  return { status: 'completed', deployments: asked.map((one) => ({ ...one, is_live: true, activation_key })) }
+}
+
+function inEnvelope(method: string, payload: Arguments): Arguments {
+  if (method === 'tools/call') return { content: [], structuredContent: payload }
+  const artifacts = [{ artifactId: 'a', parts: [{ kind: 'data', data: payload }] }]
+  return { kind: 'task', id: 't', contextId: 'c', status: { state: 'completed' }, artifacts }
+}
+
+/** `activations`: the arguments of each that came. */
+export async function startReplay(
+  folder: string,
+): Promise<RunningAgent & { unanswered: string[]; activations: Arguments[] }> {
   const captures = readCaptures(folder)
   const sample = captures.find(({ url }) => url)?.url ?? 'http://x/mcp'
   const path = new URL(sample).pathname
   const card = captures.find(({ file }) => file.includes('agent-card'))
   const unanswered: string[] = []
+  const activations: Arguments[] = []
   let agentUrl = ''
 
   const running = await startHttp(async (request, response) => {
@@ -123,6 +140,12 @@ export async function startReplay(folder: string): Promise<RunningAgent & { unan
       params?: Record<string, unknown>
     }
     const call = invocation(body)
+    if (call?.task === 'activate_signal') {
+      activations.push(call.args)
+      const result = inEnvelope(body.method, activated(call.args))
+      response.writeHead(200, json).end(JSON.stringify({ jsonrpc: '2.0', id: body.id, result }))
+      return
+    }
     const capture = call
       ? pick(captures, call.task, call.args)
       : captures.find((each) => each.request?.method === body.method)
@@ -148,5 +171,5 @@ export async function startReplay(folder: string): Promise<RunningAgent & { unan
     response.end(isStream ? `event: message\ndata: ${text}\n\n` : text)
   }, path)
   agentUrl = running.url
-  return { ...running, unanswered }
+  return { ...running, unanswered, activations }
 }

@@ -13,6 +13,7 @@ import {
   asksForTooMany,
   DELIVER_TO,
   inputOf,
+  isOld,
   legacyIds,
   nameOf,
   type Release,
@@ -230,7 +231,7 @@ function distinct(dialect: Dialect, shapes: readonly Arguments[]): readonly Argu
 export function lookupShapes(dialect: Dialect, refs: readonly SignalRef[]): readonly Arguments[] {
   const legacy = { signal_ids: legacyIds(refs) }
   const knows = (name: string) => dialect.tools?.get('get_signals')?.names.has(name) ?? false
-  if (dialect.release === 'older') return knows('signal_ids') ? [legacy] : []
+  if (isOld(dialect.release)) return knows('signal_ids') ? [legacy] : []
   if (!takes(dialect, 'get_signals', 'signal_refs') && !takes(dialect, 'get_signals', 'signal_ids')) return []
   if (dialect.release === '3.0') return distinct(dialect, [legacy, { signal_refs: refs }])
   const current = { discovery_mode: 'brief', signal_refs: refs }
@@ -240,7 +241,7 @@ export function lookupShapes(dialect: Dialect, refs: readonly SignalRef[]): read
 /** A question in words, likewise. */
 export function briefShapes(dialect: Dialect, question: string): readonly Arguments[] {
   const plain = { signal_spec: question }
-  if (dialect.release === 'older') {
+  if (isOld(dialect.release)) {
     return distinct(dialect, [...DELIVER_TO.map((to) => ({ ...plain, deliver_to: to })), plain])
   }
   return dialect.release === '3.0'

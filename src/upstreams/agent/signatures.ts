@@ -7,8 +7,8 @@ import { isRecord } from '../../adcp/json.js'
 import { legacyFromRef, type SignalRef } from '../../adcp/reference.js'
 import type { Arguments } from './agent.js'
 
-/** `older`: no capabilities operation, which came with 3.0. */
-export type Release = 'current' | '3.0' | 'older'
+/** `older`: no capabilities operation, which came with 3.0. `plural`: so old that segments have the plural id in its rows. */
+export type Release = 'current' | '3.0' | 'older' | 'plural'
 
 /** The arguments of one tool. */
 export type ToolInput = {
@@ -62,7 +62,17 @@ const KNOWN: Readonly<Record<Release, Readonly<Record<string, readonly string[]>
     get_signals: ['signal_spec', 'filters', 'max_results', 'deliver_to'],
     activate_signal: ['signal_agent_segment_id', 'deployments'],
   },
+  plural: {
+    get_signals: ['signal_spec', 'filters', 'max_results', 'deliver_to'],
+    activate_signal: ['signals_agent_segment_id', 'platform', 'account'],
+  },
 }
+
+/** Of the known arguments those that are plain texts: there an account is a seat at the platform. */
+const KNOWN_TEXTS: Readonly<Partial<Record<Release, readonly string[]>>> = { plural: ['account'] }
+
+/** Before 3.0. */
+export const isOld = (release: Release) => release === 'older' || release === 'plural'
 
 /** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
@@ -183,14 +193,9 @@ export function inputOf(
   const own = tools?.get(nameOf(task, tools))
   if (own && (own.isClosed || (release !== 'current' && own.names.size > 0))) return own
   const known = KNOWN[release][task]
-  return (
-    known && {
-      names: new Set(known),
-      isClosed: true,
-      texts: new Set(),
-      switchesOff: known.includes('action'),
-    }
-  )
+  if (!known) return undefined
+  const texts = new Set(KNOWN_TEXTS[release])
+  return { names: new Set(known), isClosed: true, texts, switchesOff: known.includes('action') }
 }
 
 /** The arguments in the words of a tool, without those that it has no word for. */

@@ -68,8 +68,12 @@ export function createContact(options: ContactOptions) {
    * everybody only where the operator says so (docs/upstreams.md, "Prices for accounts only").
    */
   function shared(task: string, outcome: AgentOutcome, args: Arguments, auth: Auth): AgentOutcome {
-    if (task !== 'get_signals' || outcome.kind !== 'answer' || args.account || auth !== entry.auth)
-      return outcome
+    if (task !== 'get_signals' || outcome.kind !== 'answer') return outcome
+    // Who writes the plural id takes it, as far as no list of tools says otherwise.
+    if (outcome.rows.isPlural && known?.value.release === 'older') {
+      keep({ ...known.value, release: 'plural' }, known.readAt)
+    }
+    if (args.account || auth !== entry.auth) return outcome
     const { cache_scope: scope } = outcome.payload
     if (typeof scope === 'string') isPersonal = scope === 'account'
     return isPersonal && entry.accountPrices !== 'public'

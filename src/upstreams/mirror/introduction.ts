@@ -5,6 +5,7 @@
  */
 import { type AgentOutcome, type Arguments, callFailed } from '../agent/agent.js'
 import { type Dialect, takes } from '../agent/dialect.js'
+import { isOld } from '../agent/signatures.js'
 import type { MirrorOutcome } from './mirror.js'
 
 /** Arguments that carry our own account never bring in what is meant for it alone. */
@@ -32,7 +33,7 @@ export async function refreshIntroduced({
 }: IntroductionOptions): Promise<{ outcome: MirrorOutcome; dialect: Dialect }> {
   const plain = await refresh(dialect)
   const isRefused = plain.kind === 'failed' && plain.reason === 'agent_error'
-  const takesAccount = dialect.release !== 'older' && takes(dialect, 'get_signals', 'account')
+  const takesAccount = !isOld(dialect.release) && takes(dialect, 'get_signals', 'account')
   if (!isRefused || dialect.account || !takesAccount) return { outcome: plain, dialect }
   const introduced = { ...dialect, account }
   const known = await refresh(introduced)

@@ -221,7 +221,7 @@ export function createScope(options: ScopeOptions) {
       account: introduction,
       refresh: (dialect) => mirror.refresh(held, dialect, whole),
     })
-    contact.correct(found.dialect)
+    if (found.dialect !== speaking.value) contact.correct(found.dialect)
     return found.outcome
   }
 

@@ -30,8 +30,8 @@ export type Dropped =
   | `bad_${string}`
 
 export type ReadRow =
-  /** `bytes`: the listing as it is kept. */
-  | { kind: 'listing'; listing: Listing; bytes: Buffer }
+  /** `bytes`: the listing as it is kept. `isPlural`: its segment came under the oldest name, `signals_agent_segment_id`. */
+  | { kind: 'listing'; listing: Listing; bytes: Buffer; isPlural: boolean }
   /** `row` as far as it could be read: who asks which row it was has nothing else to go by. */
   | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
 
@@ -92,6 +92,7 @@ export function readRow(raw: Uint8Array, maxBytes = ROW_BYTES): ReadRow {
   return {
     kind: 'listing',
     listing: row,
+    isPlural: parsed.signal_agent_segment_id === undefined,
     bytes: isAsWritten ? bufferOf(raw) : Buffer.from(writeListing(row)),
   }
 }

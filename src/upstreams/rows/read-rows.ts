@@ -24,6 +24,8 @@ export type ReadRows = {
   digests: BigUint64Array
   /** The same over each listing's `signal_agent_segment_id`. */
   segments: BigUint64Array
+  /** Some listing came with the oldest name of its segment: who writes so takes it so. */
+  isPlural: boolean
   /** Provider domains that the listings name. */
   domains: readonly string[]
   dropped: Readonly<Record<string, number>>
@@ -78,6 +80,7 @@ export function readRows(
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
   let end = 0
+  let isPlural = false
 
   function drop(reason: Dropped, row?: Readonly<Record<string, unknown>>): void {
     dropped[reason] = (dropped[reason] ?? 0) + 1
@@ -91,6 +94,7 @@ export function readRows(
       continue
     }
     const { listing, bytes } = row
+    isPlural ||= row.isPlural
     if (secrets.some((secret) => bytes.includes(secret))) {
       drop('holds_secret')
       continue
@@ -114,6 +118,7 @@ export function readRows(
     ends: ends.subarray(0, count),
     digests: digests.subarray(0, count),
     segments: segments.subarray(0, count),
+    isPlural,
     domains: [...domains],
     dropped,
     refused,
