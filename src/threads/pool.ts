@@ -31,6 +31,16 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
   let running = 0
   let waitingNow = 0
 
+  /** One that dies while it has nothing to do is given no job any more. */
+  function started(): Worker {
+    const worker = startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } })
+    const forget = () => {
+      const at = idle.indexOf(worker)
+      if (at >= 0) idle.splice(at, 1)
+    }
+    return worker.on('error', forget).on('exit', forget)
+  }
+
   /** The next job of the key that has waited longest for its turn. */
   function next(): Waiting<Job, Reply> | undefined {
     const [first] = queues
@@ -69,7 +79,7 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
       const waiting = next()
       if (!waiting) return
       running += 1
-      work(idle.pop() ?? startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } }), waiting)
+      work(idle.pop() ?? started(), waiting)
     }
   }
 

@@ -1,13 +1,15 @@
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { Worker } from 'node:worker_threads'
 import { test } from 'tap'
 import { createPool } from '../../src/threads/pool.js'
 
 type Test = { testdir(content?: Record<string, never>): string }
 
 /** Threads that sleep for as long as they are told, or die. */
-async function sleepers(t: Test, waitingBytes = 1_000) {
+async function sleepers(t: Test, { waitingBytes = 1_000, jobMs = 60_000 } = {}) {
   const file = join(t.testdir({}), 'sleeper.mjs')
   const code = `import { parentPort } from 'node:worker_threads'
     parentPort.on('message', (job) => {
@@ -21,7 +23,7 @@ async function sleepers(t: Test, waitingBytes = 1_000) {
     code: pathToFileURL(file),
     size: 1,
     heapMb: 32,
-    jobMs: 500,
+    jobMs,
     waitingBytes,
   })
 }
@@ -35,12 +37,21 @@ test('keys take turns: who sends many delays another by one', async (t) => {
 })
 
 test('a job that throws, hangs or fills its memory ends alone', async (t) => {
-  const pool = await sleepers(t)
+  const pool = await sleepers(t, { jobMs: 2_000 }) // which a thread needs to start on a busy machine
   for (const job of ['die', 'hang', 'fill']) {
     const [bad, good] = await Promise.allSettled([pool.run('a', job, [], 1), pool.run('b', 5, [], 1)])
     t.equal(bad.status, 'rejected', job)
     t.match(good, { status: 'fulfilled', value: 5 })
   }
+})
+
+test('a thread that died while it had nothing to do is given no job', async (t) => {
+  const pool = await sleepers(t)
+  const started = once(process, 'worker')
+  t.equal(await pool.run('a', 1, [], 1), 1)
+  const [thread] = (await started) as [Worker]
+  await thread.terminate()
+  t.equal(await pool.run('a', 2, [], 1), 2)
 })
 
 test('beyond its bound the largest of the greediest is given up, and nobody else', async (t) => {

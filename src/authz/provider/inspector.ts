@@ -44,16 +44,22 @@ export function createInspector() {
   const oneAtATime = pLimit(1)
   let worker: Worker | undefined
 
-  async function inWorker(bytes: Uint8Array): Promise<Inspection> {
-    if (!worker) {
-      const limits = { resourceLimits: { maxOldGenerationSizeMb: PARSE_MEMORY_MB } }
-      worker = startThread(new URL('./inspect-worker.js', import.meta.url), limits)
-      worker.unref()
+  /** One that dies, at work or idle, is replaced for the next file. */
+  function started(): Worker {
+    const limits = { resourceLimits: { maxOldGenerationSizeMb: PARSE_MEMORY_MB } }
+    const thread = startThread(new URL('./inspect-worker.js', import.meta.url), limits)
+    const lost = () => {
+      if (worker === thread) worker = undefined
     }
+    thread.on('error', lost).on('exit', lost).unref()
+    return thread
+  }
+
+  async function inWorker(bytes: Uint8Array): Promise<Inspection> {
+    worker ??= started()
     try {
       return await answerOf(worker, bytes)
     } catch (error) {
-      worker = undefined
       // A file that exhausts the worker is a file that cannot be used: an outcome, not a fault of ours.
       if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
       return { kind: 'invalid', message: 'the file takes too much memory to read' }
