@@ -1,5 +1,6 @@
 /** list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema account/list-accounts). */
 import type { AccountReference } from '../adcp/account.js'
+import { plainCursors } from '../adcp/cursor.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { accountView, type HeldAccount, heldAccounts } from './account-view.js'
@@ -21,11 +22,8 @@ function names(reference: AccountReference, { id, stored }: HeldAccount): boolea
   return stored?.naturalKey === naturalKey(reference)
 }
 
-/** The account the cursor's page begins after; undefined for a cursor that is none of ours. */
-function afterOf(cursor: string): string | undefined {
-  const text = Buffer.from(cursor, 'base64url').toString()
-  return text.startsWith('accounts.') ? text.slice('accounts.'.length) : undefined
-}
+/** A cursor names the account that its page begins after. */
+const CURSORS = plainCursors('accounts')
 
 export function createListAccounts({ store }: { store: Store }) {
   async function listAccounts(request: ListAccountsRequest, principal: Principal): Promise<ActivationAnswer> {
@@ -42,7 +40,7 @@ export function createListAccounts({ store }: { store: Store }) {
       if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false
       return sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true)
     })
-    const after = pagination.cursor === undefined ? undefined : afterOf(pagination.cursor)
+    const after = pagination.cursor === undefined ? undefined : CURSORS.read(pagination.cursor)
     const start = after === undefined ? 0 : matching.findIndex(({ id }) => id === after) + 1
     if (pagination.cursor !== undefined && start === 0) {
       return refuse('INVALID_REQUEST', 'This cursor is not one of list_accounts.', {
@@ -52,7 +50,7 @@ export function createListAccounts({ store }: { store: Store }) {
     }
     const page = matching.slice(start, start + Math.min(pagination.max_results ?? PAGE, LARGEST_PAGE))
     const more = start + page.length < matching.length
-    const cursor = more && Buffer.from(`accounts.${page.at(-1)?.id}`).toString('base64url')
+    const cursor = more && CURSORS.write(page.at(-1)?.id ?? '')
     return {
       kind: 'answer',
       message: `${page.length} of ${matching.length} accounts.`,

@@ -3,6 +3,7 @@
  * follow are written down with it, and a repetition gets the original's answer (specification, "Authentication" 6).
  */
 import type { Clock } from '../net/clock.js'
+import { pause } from '../net/pause.js'
 import { callJob, type NewCall, readCall } from '../store/calls.js'
 import type { Binding, KeyedRequest } from '../store/idempotency.js'
 import type { EntryOfJob } from '../store/steps.js'
@@ -50,10 +51,6 @@ function isSame(one: KeyedRequest, other: KeyedRequest): boolean {
 export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   const flights = new Map<string, Flight>() // requests under way here; each leaves when it is answered
 
-  function pause(ms: number): Promise<void> {
-    return new Promise((resolve) => void clock.after(ms, resolve))
-  }
-
   async function conclude(
     request: KeyedRequest,
     work: Work,
@@ -87,7 +84,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
       const known = delivered.filter((one) => one !== undefined)
       if (known.length === delivered.length) return await conclude(request, work, known, replayed)
       if (clock.now() + WATCH_MS >= deadline) return stillRunning()
-      await pause(WATCH_MS)
+      await pause(clock, WATCH_MS)
     }
   }
 

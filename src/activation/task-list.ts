@@ -3,6 +3,7 @@
  * protocol/list-tasks). A task of another caller or another account is not found, as one that never was.
  */
 import type { AccountReference } from '../adcp/account.js'
+import { plainCursors } from '../adcp/cursor.js'
 import type { Deployment } from '../adcp/signal.js'
 import type { Store } from '../store/store.js'
 import type { StoredTask, TaskFilter, TaskOrder, TaskStatus } from '../store/tasks.js'
@@ -119,14 +120,15 @@ function orderOf({ sort = {} }: ListTasksRequest): TaskOrder {
   return { field: field === 'task_type' ? 'type' : field, direction }
 }
 
-/** A cursor is where the next page begins; undefined for one that is none of ours. It shows only the caller's own. */
+/** A cursor says how many tasks are before its page. */
+const CURSORS = plainCursors('tasks')
+
+/** Undefined for a cursor that is not one of list_tasks. */
 function offsetOf(cursor: string | undefined): number | undefined {
   if (cursor === undefined) return 0
-  const match = /^tasks\.(\d{1,9})$/.exec(Buffer.from(cursor, 'base64url').toString())
-  return match ? Number(match[1]) : undefined
+  const place = CURSORS.read(cursor) ?? ''
+  return /^\d{1,9}$/.test(place) ? Number(place) : undefined
 }
-
-const cursorOf = (offset: number) => Buffer.from(`tasks.${offset}`).toString('base64url')
 
 export function createTaskList({ store, progress }: { store: Store; progress: TaskProgressing }) {
   /** The upstream is asked, within `deadline`; when it or the storage cannot say, what was known last is told. */
@@ -204,7 +206,11 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
           ...{ domain: 'signals', status: task.status },
           ...(request.include_history && { history: historyOf(task, principal) }),
         })),
-        pagination: { has_more: more, ...(more && { cursor: cursorOf(next) }), total_count: page.total },
+        pagination: {
+          has_more: more,
+          ...(more && { cursor: CURSORS.write(String(next)) }),
+          total_count: page.total,
+        },
       },
     }
   }

@@ -16,7 +16,8 @@ export const Duration = Type.Object(
 )
 export type Duration = Static<typeof Duration>
 
-const UNIT_MS = { seconds: 1_000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 } as const
+/** Milliseconds of each unit that has a length. */
+export const UNIT_MS = { seconds: 1_000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 } as const
 
 /** Milliseconds; a campaign has no length that a clock knows, so it is without end. */
 export function durationMs({ interval, unit }: Duration): number {

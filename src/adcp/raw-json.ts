@@ -1,7 +1,6 @@
 /**
  * The text of one value inside a JSON text. `context` is echoed byte for byte (docs/protocol.md#envelope), and
- * `JSON.parse` would rewrite it: 1.0 becomes 1, a long integer loses digits. The same walk tells how deep a text is
- * nested, because `JSON.stringify` recurses where `JSON.parse` does not. All functions expect a text that
+ * `JSON.parse` would rewrite it: 1.0 becomes 1, a long integer loses digits. All functions expect a text that
  * `JSON.parse` accepted.
  */
 const QUOTE = 0x22
@@ -101,20 +100,4 @@ export function valueSpan(
 export function rawValue(text: string, path: readonly (string | number)[]): string | undefined {
   const span = valueSpan(text, path)
   return span && text.slice(span.start, span.end)
-}
-
-/** Whether objects and arrays are nested in one another more than `limit` deep. */
-export function isDeeperThan(text: string, limit: number): boolean {
-  let depth = 0
-  for (let i = 0; i < text.length; ) {
-    const code = text.charCodeAt(i)
-    if (code === QUOTE) {
-      i = skipString(text, i)
-      continue
-    }
-    if (isOpening(code) && ++depth > limit) return true
-    if (isClosing(code)) depth--
-    i++
-  }
-  return false
 }

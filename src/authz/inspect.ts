@@ -5,6 +5,7 @@
 
 import { hash } from 'node:crypto'
 import { isRecord } from '../adcp/json.js'
+import { measure } from '../adcp/json-bytes.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { instantOf } from './instant.js'
 import { makeTables, type RuleTables } from './rules/tables.js'
@@ -21,28 +22,10 @@ export type Inspection =
   | { kind: 'bad_pointer'; message: string }
   | { kind: 'invalid'; message: string }
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const BRACKET = 0x5b
-const BRACE = 0x7b
-
 /** What is wrong with how the text is built, found before a parser allocates anything for it. */
 function buildProblem(bytes: Uint8Array): string | undefined {
-  let depth = 0
-  let containers = 0
-  let inString = false
-  for (let at = 0; at < bytes.length; at += 1) {
-    const byte = bytes[at] as number
-    if (inString) {
-      if (byte === BACKSLASH) at += 1
-      else if (byte === QUOTE) inString = false
-    } else if (byte === QUOTE) inString = true
-    else if (byte === BRACKET || byte === BRACE) {
-      depth += 1
-      containers += 1
-      if (depth > MAX_DEPTH) return `the file nests deeper than ${MAX_DEPTH} levels`
-    } else if (byte === BRACKET + 2 || byte === BRACE + 2) depth -= 1
-  }
+  const { depth, containers } = measure(bytes)
+  if (depth > MAX_DEPTH) return `the file nests deeper than ${MAX_DEPTH} levels`
   return containers > MAX_CONTAINERS
     ? `the file has more than ${MAX_CONTAINERS} lists and objects`
     : undefined

@@ -10,8 +10,8 @@ import type { Reader } from '../feed/query.js'
 import type { Rates } from '../feed/rates.js'
 import { signalPart } from '../merge/identity.js'
 import type { Clock } from '../net/clock.js'
+import { createDeadline } from '../net/deadline.js'
 import type { EgressPolicy } from '../net/egress.js'
-import { pause } from '../net/pause.js'
 import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search-host.js'
 import { compileSynonyms, type SynonymFile } from '../search/synonyms.js'
@@ -96,13 +96,9 @@ export function createBriefs(options: BriefsOptions) {
   async function searchable(until: number, signal: AbortSignal): Promise<boolean> {
     const asked = Math.max(1, search.newest())
     if (search.covers(asked)) return true
-    const ended = new AbortController()
-    let isOver = false
-    const over = pause(clock, until - clock.now(), AbortSignal.any([signal, ended.signal])).then(() => {
-      isOver = true
-    })
-    while (!search.covers(asked) && !isOver) await Promise.race([search.change(), over])
-    ended.abort()
+    const deadline = createDeadline({ timeoutMs: until - clock.now(), signal, clock })
+    while (!search.covers(asked) && !deadline.why()) await Promise.race([search.change(), deadline.ended])
+    deadline.release()
     return search.covers(asked)
   }
 

@@ -2,8 +2,9 @@
  * Answers that are kept for their further pages. An answer keeps the order of its signals, not their content: a page
  * shows them as the feed has them when it is asked for. Bounded in number, for each caller and in all, and in time.
  */
-import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { createSignedCursors } from '../adcp/cursor.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { KeptRelevance } from './relevance.js'
 
@@ -11,8 +12,6 @@ const KEEP_MS = 15 * 60_000
 const MOST = 2_000
 const MOST_A_CALLER = 50
 const ID_BYTES = 12
-const MAC_BYTES = 16
-const BODY_BYTES = ID_BYTES + 4
 
 export type KeptAnswer = {
   /** Four words a signal, in the order of the answer. */
@@ -25,7 +24,7 @@ export type KeptAnswer = {
 
 /** `now` in ms. Cursors are bound to a text (the caller and its question) and work nowhere else. */
 export function createKept(now: () => number) {
-  const secret = randomBytes(32) // an answer does not outlive the process, so its cursors need not either
+  const cursors = createSignedCursors(randomBytes(32)) // they need not outlive the process: its answers do not
   const callers = new Map<string, Set<string>>()
   const answers = new LRUCache<string, KeptAnswer & { caller: string }>({
     max: MOST,
@@ -38,10 +37,6 @@ export function createKept(now: () => number) {
       if (own?.size === 0) callers.delete(caller)
     },
   })
-
-  function mac(body: Uint8Array, binding: string): Buffer {
-    return createHmac('sha256', secret).update(body).update(binding).digest().subarray(0, MAC_BYTES)
-  }
 
   /** Gives the name under which it is kept. */
   function keep(caller: string, answer: KeptAnswer): string {
@@ -56,18 +51,16 @@ export function createKept(now: () => number) {
   }
 
   function cursor(id: string, from: number, binding: string): string {
-    const body = Buffer.alloc(BODY_BYTES)
+    const body = Buffer.alloc(ID_BYTES + 4)
     body.write(id, 'latin1')
     body.writeUInt32BE(from, ID_BYTES)
-    return Buffer.concat([body, mac(body, binding)]).toString('base64url')
+    return cursors.write(body, binding)
   }
 
   /** Undefined for a cursor that was not given for this binding, or whose answer is gone. */
   function find(text: string, binding: string): { id: string; answer: KeptAnswer; from: number } | undefined {
-    const bytes = Buffer.from(text, 'base64url')
-    if (bytes.byteLength !== BODY_BYTES + MAC_BYTES || bytes.toString('base64url') !== text) return undefined
-    const body = bytes.subarray(0, BODY_BYTES)
-    if (!timingSafeEqual(bytes.subarray(BODY_BYTES), mac(body, binding))) return undefined
+    const body = cursors.read(text, binding)
+    if (body?.byteLength !== ID_BYTES + 4) return undefined
     const id = body.toString('latin1', 0, ID_BYTES)
     const answer = answers.get(id)
     return answer && { id, answer, from: body.readUInt32BE(ID_BYTES) }

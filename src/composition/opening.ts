@@ -5,6 +5,7 @@
  */
 import type { Providers } from '../authz/provider/providers.js'
 import type { Clock } from '../net/clock.js'
+import { pause } from '../net/pause.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
@@ -21,9 +22,8 @@ export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): b
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
 export async function opening({ upstreams, providers, clock }: OpeningOptions): Promise<void> {
   const until = clock.now() + OPEN_AFTER_MS
-  const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve))
   async function poll(holds: () => boolean): Promise<void> {
-    while (!holds() && clock.now() < until) await pause(POLL_MS)
+    while (!holds() && clock.now() < until) await pause(clock, POLL_MS)
   }
   const upstreamsSettled = () =>
     poll(() =>
@@ -31,7 +31,7 @@ export async function opening({ upstreams, providers, clock }: OpeningOptions): 
         isSettled(status, clock.now()),
       ),
     )
-  const providersSettled = () => Promise.race([providers.settled(), pause(until - clock.now())])
+  const providersSettled = () => Promise.race([providers.settled(), pause(clock, until - clock.now())])
 
   if (upstreams.slices().length === 0) {
     await poll(() => upstreams.registries().every(({ fetchedAt, problem }) => fetchedAt ?? problem))

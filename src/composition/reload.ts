@@ -4,10 +4,11 @@
  */
 import { unwatchFile, watchFile } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { setTimeout as wait } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
+import { systemClock } from '../net/clock.js'
+import { pause } from '../net/pause.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
 const STILL_MS = 100 // nobody has written for so long: the file is whole
@@ -33,19 +34,28 @@ export type ReloadState = {
   problem?: string
 }
 
+const still = (ms: number) => pause(systemClock, ms)
+
 /** Resolves when nobody is writing the file any more. One that is written in place is empty first, then half. */
-async function written(file: string, pause: (ms: number) => Promise<unknown>): Promise<void> {
+async function written(file: string, wait: (ms: number) => Promise<unknown>): Promise<void> {
   const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
   let seen = await look()
   for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
-    await pause(STILL_MS)
+    await wait(STILL_MS)
     const now = await look()
     if (now === seen) return
     seen = now
   }
 }
 
-export function createReload({ config, environment, apply, started, log, pause = wait }: ReloadOptions) {
+export function createReload({
+  config,
+  environment,
+  apply,
+  started,
+  log,
+  pause: wait = still,
+}: ReloadOptions) {
   const { file } = config
   let state: ReloadState = { revision: config.revision }
   let turn = started
@@ -53,7 +63,7 @@ export function createReload({ config, environment, apply, started, log, pause =
 
   async function read(): Promise<void> {
     try {
-      await written(file, pause)
+      await written(file, wait)
       const next = await loadConfig(file, environment)
       if (isClosed) return // whoever would apply it is ending
       if (next.revision === state.revision) {

@@ -5,6 +5,7 @@
  */
 import { createAddressPolicy } from '../net/address.js'
 import { type Resolve, systemResolve } from '../net/connect.js'
+import { within } from '../net/deadline.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { SendFailure } from '../net/send.js'
 
@@ -27,18 +28,13 @@ export function createTargetCheck(
     if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'refused'
     const scheme = url.protocol
     const { permits } = createAddressPolicy(policy())
-    let late: NodeJS.Timeout | undefined
-    const deadline = new Promise<undefined>((give) => {
-      late = setTimeout(() => give(undefined), lookupMs)
-    })
     try {
-      const found = await Promise.race([resolve(url.hostname.replace(/^\[|\]$/g, '')), deadline])
+      const asked = resolve(url.hostname.replace(/^\[|\]$/g, ''))
+      const found = await within(asked, { timeoutMs: lookupMs }, () => undefined)
       if (!found) return 'unresolvable'
       return found.some(({ address }) => permits(address, scheme)) ? undefined : 'refused'
     } catch {
       return 'unresolvable' // which of the resolver's reasons it was changes nothing for the caller
-    } finally {
-      clearTimeout(late)
     }
   }
 }

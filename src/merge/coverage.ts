@@ -3,6 +3,7 @@
  * specification, "CoverageForecast"). The most specific forecast is published; the other offers' scalars stay under
  * provenance.
  */
+import { forecastPercentage } from '../adcp/coverage.js'
 import type { SignalRef } from '../adcp/reference.js'
 import type { CoverageForecast } from '../adcp/signal.js'
 import type { Offer } from './offer.js'
@@ -19,15 +20,6 @@ export type MergedCoverage = {
 function isMoreSpecific(a: CoverageForecast, b: CoverageForecast): boolean {
   if (a.points.length !== b.points.length) return a.points.length > b.points.length
   return a.bucket_completeness === 'complete' && b.bucket_completeness === 'partial'
-}
-
-/** 100 * (1 - absent coverage_rate.mid), rounded where binary fractions end; undefined without an absent bucket. */
-function percentageOf(forecast: CoverageForecast): number | undefined {
-  const absent = forecast.points.find((point) =>
-    point.dimensions.some((dimension) => dimension.presence === 'absent'),
-  )
-  const rate = absent?.metrics.coverage_rate.mid
-  return rate === undefined ? undefined : Math.round(1e8 * (1 - rate)) / 1e6
 }
 
 /** Every signal dimension names the enclosing signal (schema core/signal-coverage-forecast, identity match). */
@@ -57,7 +49,7 @@ export function mergeCoverage(offers: readonly Pick<Offer, 'listing'>[], ref: Si
     offer = index
   })
   if (best) {
-    const percentage = percentageOf(best) ?? offers[offer]?.listing.coverage_percentage
+    const percentage = forecastPercentage(best) ?? offers[offer]?.listing.coverage_percentage
     return { offer, forecast: renamed(best, ref), percentage }
   }
   offer = offers.findIndex(({ listing }) => listing.coverage_percentage !== undefined)

@@ -2,11 +2,15 @@
  * One end for work that may take so long and that its caller may give up. `AbortSignal.timeout` would do, but its timer cannot be
  * taken back: thousands of answered requests would each be held until their time is up.
  */
+import { type Clock, systemClock } from './clock.js'
+
 export type Limits = {
   /** Time for the work, ms. */
   timeoutMs: number
   /** The caller's will. */
   signal?: AbortSignal | undefined
+  /** Default: the system's. */
+  clock?: Clock
 }
 
 export type End = 'timeout' | 'aborted'
@@ -22,7 +26,7 @@ export type Deadline = {
   release(): void
 }
 
-export function createDeadline({ timeoutMs, signal }: Limits): Deadline {
+export function createDeadline({ timeoutMs, signal, clock = systemClock }: Limits): Deadline {
   const controller = new AbortController()
   let cause: End | undefined
   let tell: (end: End) => void = () => {}
@@ -34,7 +38,7 @@ export function createDeadline({ timeoutMs, signal }: Limits): Deadline {
     tell(cause)
     controller.abort()
   }
-  const timer = setTimeout(() => end('timeout'), timeoutMs)
+  const cancel = clock.after(timeoutMs, () => end('timeout'))
   const onAbort = () => end('aborted')
   signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()
@@ -43,7 +47,7 @@ export function createDeadline({ timeoutMs, signal }: Limits): Deadline {
     ended,
     why: () => cause,
     release() {
-      clearTimeout(timer)
+      cancel()
       signal?.removeEventListener('abort', onAbort)
     },
   }

@@ -13,6 +13,7 @@ import { createFormerUpstreams } from '../explain/former.js'
 import { type Contribution, contributions } from '../feed/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Clock } from '../net/clock.js'
+import { pause } from '../net/pause.js'
 import type { Send } from '../net/send.js'
 import type { ServerOptions } from '../server/app.js'
 import { createRegistryListing } from '../server/listing/registry-listing.js'
@@ -123,14 +124,14 @@ export function createOperations({ config, send, clock, underWay, parts }: Opera
     callers: () => config().callers,
     now,
   })
-  const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve))
+  const wait = (ms: number) => pause(clock, ms)
   const source = createRegistrySource({
     registries: () => config().registries,
-    ...{ send, now, pause },
+    ...{ send, now, pause: wait },
     instance: `tributary-${randomUUID().slice(0, 8)}`,
   })
   const registryListing = createRegistryListing({
-    ...{ roster, statuses, source, pause },
+    ...{ roster, statuses, source, pause: wait },
     lastAnswer: metrics.lastAnswer,
     survey: createToolSurvey({ send: sendToUpstreams, now }),
   })

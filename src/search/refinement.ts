@@ -3,6 +3,7 @@
  * and adjust per the spec"). Wishes are read from the text by a short list of words (docs/discovery.md); the rest of
  * the text, and the words of the signals themselves, say what to look for.
  */
+import { forecastPercentage } from '../adcp/coverage.js'
 import type { SignalRef } from '../adcp/reference.js'
 import type { CoverageForecast, PricingOption } from '../adcp/signal.js'
 import { fold } from './words.js'
@@ -74,16 +75,9 @@ function isCheaper(row: RefinableRow, anchor: RefinableRow): boolean {
   return alike.length > 0 && alike.every(([kind, amount]) => amount < (asked.get(kind) ?? 0))
 }
 
-/** Percent of the denominator: the scalar, else what the forecast says is not absent. */
-function coverageOf({
-  coverage_percentage: scalar,
-  coverage_forecast: forecast,
-}: RefinableRow): number | undefined {
-  if (scalar !== undefined) return scalar
-  const absent = forecast?.points.find(({ dimensions }) =>
-    dimensions.some(({ presence }) => presence === 'absent'),
-  )?.metrics.coverage_rate.mid
-  return absent === undefined ? undefined : 100 * (1 - absent)
+/** Percent of the denominator: the scalar, else what the forecast says. */
+function coverageOf({ coverage_percentage: scalar, coverage_forecast: forecast }: RefinableRow) {
+  return scalar ?? (forecast && forecastPercentage(forecast))
 }
 
 function providerOf({ signal_ref: ref, data_provider: name }: RefinableRow): string {

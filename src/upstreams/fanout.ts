@@ -6,6 +6,7 @@
 
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
+import { within } from '../net/deadline.js'
 import type { Arguments, Auth, Payload } from './agent/agent.js'
 import { isCredentialError, isTransient } from './agent/dialect.js'
 import { createLatencies } from './agent/latencies.js'
@@ -261,24 +262,17 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
         }),
       )
 
-    function settled(until = deadline): Promise<void> {
-      return new Promise((resolve) => {
-        const isDone = () => [...answers().values()].every(({ kind }) => kind !== 'pending')
-        const end = () => {
-          cancel()
-          asking.listeners.delete(check)
-          signal?.removeEventListener('abort', end)
-          resolve()
+    async function settled(until = deadline): Promise<void> {
+      let check = () => {}
+      const done = new Promise<void>((resolve) => {
+        check = () => {
+          if ([...answers().values()].every(({ kind }) => kind !== 'pending')) resolve()
         }
-        const check = () => {
-          if (isDone()) end()
-        }
-        const cancel = clock.after(Math.max(0, until - clock.now()), end)
-        asking.listeners.add(check)
-        signal?.addEventListener('abort', end, { once: true })
-        if (signal?.aborted) end()
-        check()
       })
+      asking.listeners.add(check)
+      check()
+      await within(done, { timeoutMs: Math.max(0, until - clock.now()), signal, clock }, () => {})
+      asking.listeners.delete(check)
     }
 
     return { answers, settled }

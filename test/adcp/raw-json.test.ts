@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { isDeeperThan, rawValue } from '../../src/adcp/raw-json.js'
+import { measure } from '../../src/adcp/json-bytes.js'
+import { rawValue } from '../../src/adcp/raw-json.js'
 
 const SEED = 20_261_121
 
@@ -31,9 +32,9 @@ test('what is not there is undefined, and of duplicates the last counts', (t) =>
 })
 
 test('depth counts nesting, not brackets in strings', (t) => {
-  t.equal(isDeeperThan('[[[]]]', 3), false)
-  t.equal(isDeeperThan('[[[]]]', 2), true)
-  t.equal(isDeeperThan('["[[[[", {"\\"[[[": "}"}]', 2), false)
-  t.equal(isDeeperThan('[[],[],[]]', 2), false)
+  const depthOf = (text: string) => measure(Buffer.from(text)).depth
+  t.equal(depthOf('[[[]]]'), 3)
+  t.equal(depthOf('["[[[[", {"\\"[[[": "}"}]'), 2)
+  t.equal(depthOf('[[],[],[]]'), 2)
   t.end()
 })

@@ -3,7 +3,8 @@
  * An id is kept as the JSON text it came in, so that it goes back exactly: a long integer would lose digits.
  */
 import { isUtf8 } from 'node:buffer'
-import { isDeeperThan, rawValue } from '../../adcp/raw-json.js'
+import { measure } from '../../adcp/json-bytes.js'
+import { rawValue } from '../../adcp/raw-json.js'
 import { bufferOf } from '../../upstreams/rows/json.js'
 import { createBodyMemory } from './body-memory.js'
 
@@ -73,20 +74,20 @@ function readMessage(value: unknown, text: string, path: readonly (string | numb
 }
 
 /** Undefined for what is not in UTF-8. */
-function textOf(body: unknown): string | undefined {
-  if (!(body instanceof Uint8Array) || !isUtf8(body)) return undefined
+function textOf(body: Uint8Array): string | undefined {
+  if (!isUtf8(body)) return undefined
   const text = bufferOf(body).toString()
   return text.charCodeAt(0) === BYTE_ORDER_MARK ? text.slice(1) : text
 }
 
-function readText(text: string): RpcBody {
+function readText(text: string, body: Uint8Array): RpcBody {
   let value: unknown
   try {
     value = JSON.parse(text)
   } catch {
     return NOT_JSON // whatever is wrong with it, JSON-RPC has one word for it
   }
-  if (isDeeperThan(text, MAX_DEPTH)) {
+  if (measure(body).depth > MAX_DEPTH) {
     return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }
   }
   if (!Array.isArray(value)) return { kind: 'single', message: readMessage(value, text, []) }
@@ -101,11 +102,12 @@ function readText(text: string): RpcBody {
 export function createBodyReader(): (body: unknown) => RpcBody {
   const memory = createBodyMemory()
   return (body) => {
+    if (!(body instanceof Uint8Array)) return NOT_JSON
     const text = textOf(body)
     if (text === undefined) return NOT_JSON
     const recalled = memory.recall(text)
     if (recalled) return { kind: 'single', message: recalled }
-    const read = readText(text)
+    const read = readText(text, body)
     if (read.kind === 'single' && read.message.kind === 'request') memory.remember(text, read.message)
     return read
   }

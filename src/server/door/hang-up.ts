@@ -2,6 +2,7 @@
  * How long a call may take, and the signal that its task stops on: its time is over, or its caller hung up
  * (docs/decisions.md#deadlines).
  */
+import { createDeadline } from '../../net/deadline.js'
 import type { Exchange } from './exchange.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
@@ -9,9 +10,11 @@ export const CALL_MS = 130_000
 
 /** Made only when a task asks for it; most answer before anybody could hang up. */
 export function hangUpSignal({ response }: Exchange): AbortSignal {
-  const controller = new AbortController()
+  const gone = new AbortController()
+  const deadline = createDeadline({ timeoutMs: CALL_MS, signal: gone.signal })
   response.once('close', () => {
-    if (!response.writableFinished) controller.abort()
+    if (!response.writableFinished) gone.abort()
+    deadline.release()
   })
-  return AbortSignal.any([controller.signal, AbortSignal.timeout(CALL_MS)])
+  return deadline.signal
 }

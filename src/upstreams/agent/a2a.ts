@@ -4,7 +4,8 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
+import { systemClock } from '../../net/clock.js'
+import { pause } from '../../net/pause.js'
 import {
   type Agent,
   type AgentOptions,
@@ -107,7 +108,7 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
       if (Date.now() - startedAt + POLL_MS >= budget.timeoutMs) {
         return callFailed('timeout', 'the agent was still working when the time was up')
       }
-      await pause(POLL_MS, undefined, { signal: budget.signal }).catch(() => {}) // who aborts ends the question below
+      await pause(systemClock, POLL_MS, budget.signal) // who aborts ends the question below
       const polled = await rpc({
         ...asked,
         params: { id },

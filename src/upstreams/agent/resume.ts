@@ -3,7 +3,8 @@
  * Redelivery"). Servers may close such a stream on purpose and expect to be asked again. The request is not repeated:
  * it may have had its effect, and what was sent once has no other way to its answer.
  */
-import { setTimeout as pause } from 'node:timers/promises'
+import { systemClock } from '../../net/clock.js'
+import { pause } from '../../net/pause.js'
 import type { Failed, Send, SendFailure } from '../../net/send.js'
 import { type Budget, remaining } from './agent.js'
 import { type EventStream, isEventStream } from './event-stream.js'
@@ -46,7 +47,7 @@ export async function resume(
         message: 'the agent wants to be asked again after the time is up',
       }
     }
-    await pause(waitMs, undefined, { signal: budget.signal }).catch(() => {}) // who aborts ends the request below
+    await pause(systemClock, waitMs, budget.signal) // who aborts ends the request below
     const reply = await send({
       url,
       headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },

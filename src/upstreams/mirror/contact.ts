@@ -4,6 +4,7 @@
  */
 
 import type { Clock } from '../../net/clock.js'
+import { within } from '../../net/deadline.js'
 import { pause } from '../../net/pause.js'
 import type { Signer } from '../../signing/sign.js'
 import { createSignedSend } from '../../signing/signed-send.js'
@@ -126,16 +127,8 @@ export function createContact(options: ContactOptions) {
 
   /** What is sent depends on who is spoken to, so it is asked first; the answer is kept for a day. */
   async function dialectBy(deadline: number): ReturnType<typeof dialect> {
-    const inTime = new AbortController()
-    const late = pause(clock, deadline - clock.now(), inTime.signal)
-    try {
-      return await Promise.race([
-        dialect(),
-        late.then(() => callFailed('timeout', 'the deadline has passed')),
-      ])
-    } finally {
-      inTime.abort()
-    }
+    const limits = { timeoutMs: deadline - clock.now(), clock }
+    return within(dialect(), limits, () => callFailed('timeout', 'the deadline has passed'))
   }
 
   async function call(

@@ -2,20 +2,15 @@
  * What an agent says it could not finish (specification, "IncompleteEntry"): rows that are missing make a walk useless,
  * a part that is missing from all rows (prices, coverage) is an outage of that part alone.
  */
+import { UNIT_MS } from '../../adcp/duration.js'
 import { isRecord } from '../../adcp/json.js'
 import { type CallFailure, callFailed, type Payload } from '../agent/agent.js'
 import { PARTS, type Part } from '../rows/slice.js'
 
-const UNIT_MS: Record<string, number> = {
-  seconds: 1_000,
-  minutes: 60_000,
-  hours: 3_600_000,
-  days: 86_400_000,
-}
-
-function durationMs(duration: unknown): number | undefined {
+function waitOf(duration: unknown): number | undefined {
   if (!isRecord(duration)) return undefined
-  const ms = Number(duration.interval) * (UNIT_MS[String(duration.unit)] ?? Number.NaN)
+  const unit = UNIT_MS[duration.unit as keyof typeof UNIT_MS] ?? Number.NaN
+  const ms = Number(duration.interval) * unit
   return Number.isFinite(ms) && ms > 0 ? ms : undefined
 }
 
@@ -30,7 +25,7 @@ export function missingRows(payload: Payload): CallFailure | undefined {
   return callFailed(
     'incomplete_feed',
     'the agent could not enumerate everything',
-    durationMs(entry.estimated_wait),
+    waitOf(entry.estimated_wait),
   )
 }
 

@@ -6,8 +6,9 @@
 
 import { createChecks } from '../../adcp/checks.js'
 import { isRecord } from '../../adcp/json.js'
+import { measure } from '../../adcp/json-bytes.js'
 import { SignalRow } from '../../adcp/signal.js'
-import { bufferOf, countMembers, measure } from './json.js'
+import { bufferOf, countMembers } from './json.js'
 import { modernise } from './legacy.js'
 import { createPruner } from './prune.js'
 import type { Listing } from './slice.js'

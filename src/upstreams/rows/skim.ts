@@ -3,7 +3,8 @@
  * ranges, and the rest is parsed with that array left empty. A page of rows is nearly all rows; each is parsed later,
  * alone, so that one bad row costs one row (measured: 0.9 us a row where parsing the whole message costs 2.7).
  */
-import { bufferOf, endOfString, parseJson, tryParseJson } from './json.js'
+import { endOfString, skipSpace } from '../../adcp/json-bytes.js'
+import { bufferOf, parseJson, tryParseJson } from './json.js'
 
 /** Elements of one array when nothing else is said: agents that do not paginate send everything at once. */
 export const PAGE_ROWS = 100_000
@@ -34,12 +35,6 @@ type Cut = { from: number; to: number; rows: Uint8Array[] }
 
 export function isCut(value: unknown): boolean {
   return Array.isArray(value) && value[0] === CUT
-}
-
-function skipSpace(bytes: Buffer, at: number): number {
-  let next = at
-  while ((bytes[next] as number) <= SPACE) next += 1
-  return next
 }
 
 /** Index of the first byte after the next `"signals"` key with an array behind it: the array's bracket; or -1. */
