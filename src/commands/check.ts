@@ -1,13 +1,13 @@
 /** `tributary check`: what a configuration would federate and what not and why, before anybody is served with it. */
 
+import { type CheckedUpstream, type CheckReport, checkConfig } from '../composition/check.js'
 import type { Config } from '../config/values.js'
+import { fileProblemText, problemText } from '../explain/remedies.js'
+import { renderTable, tableWidth } from '../explain/table.js'
+import { whyNotMore } from '../explain/why-not-more.js'
 import type { Clock } from '../net/clock.js'
-import { type CheckedUpstream, type CheckReport, checkConfig } from '../operations/check.js'
-import { fileProblemText, problemText } from '../operations/remedies.js'
-import { whyNotMore } from '../operations/why-not-more.js'
 import { CommandFailure, EXIT } from './failure.js'
 import { createProgress } from './progress.js'
-import { renderTable, tableWidth } from './table.js'
 
 export type CheckCommand = {
   config: Config

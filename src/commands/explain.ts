@@ -1,8 +1,8 @@
 /** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */
 import type { Explanation } from '../explain/explain.js'
+import { tableWidth } from '../explain/table.js'
 import { explanationText } from '../explain/text.js'
 import { askServer, type Server } from './operator.js'
-import { tableWidth } from './table.js'
 
 export type ExplainCommand = Server & {
   ref: string

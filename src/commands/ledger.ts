@@ -2,12 +2,12 @@
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { Config } from '../config/values.js'
+import { renderTable, tableWidth } from '../explain/table.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/ledger.js'
 import { openStore } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { CommandFailure } from './failure.js'
 import { requireStorage } from './storage-folder.js'
-import { renderTable, tableWidth } from './table.js'
 
 export type LedgerCommand = {
   config: Config

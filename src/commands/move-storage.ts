@@ -1,10 +1,10 @@
 /** `tributary move-storage`: the whole state to another storage, for one server that becomes several (docs/storage.md). */
 import type { Config } from '../config/values.js'
+import { renderTable, tableWidth } from '../explain/table.js'
 import { moveStore } from '../store/move-store.js'
 import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './failure.js'
 import { requireStorage } from './storage-folder.js'
-import { renderTable, tableWidth } from './table.js'
 
 export type MoveStorageOptions = {
   config: Config

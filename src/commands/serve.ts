@@ -3,13 +3,13 @@ import { readFile } from 'node:fs/promises'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/reload.js'
 import { loadConfig } from '../config/load.js'
+import { renderTable, tableWidth } from '../explain/table.js'
 import { systemClock } from '../net/clock.js'
 import { createLog } from '../operations/log.js'
 import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { CommandFailure } from './failure.js'
 import { createProgress } from './progress.js'
-import { renderTable, tableWidth } from './table.js'
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 export type ServeOptions = { config: string; sandboxSignals: number | undefined }

@@ -36,7 +36,6 @@ import { openStore, type Store } from '../store/store.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { accessOf, credentialOf } from './accounts.js'
-import { openDemoWorld } from './demo-world.js'
 import { listening } from './listening.js'
 import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
@@ -45,6 +44,7 @@ import { createSavedFeed } from './saved-feed.js'
 import { admissionSettings, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
 import { createStack, type Stack } from './stack.js'
+import { openDemoWorld } from './way-out.js'
 
 /** A walk that takes longer, or for whose snapshot there is no memory, starts again. */
 const RETAIN = { ms: 15 * 60_000, bytes: 1024 ** 3 }

@@ -7,6 +7,7 @@ import type { Logger } from 'pino'
 import type { Beside, Feed } from '../feed/feed.js'
 import { backoffMs } from '../net/backoff.js'
 import type { Clock } from '../net/clock.js'
+import type { Revisions } from '../server/operations.js'
 import type { BuilderHost, Built } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { World, Worlds } from './world.js'
@@ -23,15 +24,6 @@ export type PublisherOptions = {
   /** Told of each generation's public snapshot, with how long its build took. */
   onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   onFailure(): void
-}
-
-/** How far the published feed is behind the world. */
-export type Revisions = {
-  /** Of the published generation; 0 before the first. */
-  built: number
-  wanted: number
-  /** Age of the oldest change that is not published, ms; 0 when there is none. */
-  behindMs: number
 }
 
 export type Publisher = ReturnType<typeof createPublisher>

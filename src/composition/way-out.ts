@@ -1,12 +1,38 @@
-/** The way out to the network for a command: the configured egress, and the sandbox's hosts where that is wanted. */
+/**
+ * The way out to the network: the configured egress, and the demo world's hosts where a configuration asks for it. The demo
+ * world is a workspace of its own (`sandbox/`), reached over loopback HTTP like anybody's agents, loaded only when it is
+ * wanted, and no part of the published package.
+ */
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ConfigError } from '../config/problem.js'
 import type { Config } from '../config/values.js'
 import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
-import { openDemoWorld } from './demo-world.js'
 
 const LONG_MS = 60_000
+/** Signals of the demo world when nothing else is said. */
+const SIGNALS = 2_400
+const WORLD = new URL('../../sandbox/world.js', import.meta.url)
 
-/** A sandbox is a world of its own: the one of a running server cannot be reached from here, so an equal one is made. */
+export type DemoWorld = {
+  /** Domains of the demo world and the loopback origins that stand for them, as `egress.hosts` wants them. */
+  hosts: Readonly<Record<string, string>>
+  close(): Promise<void>
+}
+
+/** Starts the demo world; undefined when the configuration wants none. Throws a ConfigError where there is none to start. */
+export async function openDemoWorld(config: Config, signals = SIGNALS): Promise<DemoWorld | undefined> {
+  if (!config.sandbox) return undefined
+  if (!existsSync(fileURLToPath(WORLD))) {
+    const expected = 'false, or a clone of the repository: the published package holds no demo world'
+    throw new ConfigError(config.file, [{ path: 'sandbox', expected, got: 'true' }])
+  }
+  const { startSandbox } = (await import(WORLD.href)) as typeof import('../../sandbox/world.js')
+  return startSandbox({ signals })
+}
+
+/** For a command. A sandbox is a world of its own: the one of a running server cannot be reached from here, so an equal one is made. */
 export async function openWayOut(config: Config): Promise<{ send: Send; close(): Promise<void> }> {
   const sandbox = await openDemoWorld(config)
   const hosts = { ...sandbox?.hosts, ...config.egress.hosts }

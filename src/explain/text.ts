@@ -1,11 +1,11 @@
 /** An explanation as lines for a terminal: the reason first, then what it rests on. */
 
-import { renderTable } from '../commands/table.js'
-import { fileProblemText, problemText } from '../operations/remedies.js'
-import { whyNotMore } from '../operations/why-not-more.js'
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
+import { fileProblemText, problemText } from './remedies.js'
+import { renderTable } from './table.js'
 import type { AccountExplanation, UpstreamExplanation } from './upstream.js'
+import { whyNotMore } from './why-not-more.js'
 
 function verdict({ verdict: outcome, evidence }: OfferExplanation): string {
   const grants = evidence?.grants.map(({ at }) => at).join(', ')

@@ -1,12 +1,12 @@
 /** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
 
 import type { Contribution } from '../feed/contributions.js'
-import { FAILURES } from '../operations/remedies.js'
 import { accountNamed } from '../server/door/callers.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
+import { FAILURES } from './remedies.js'
 
 const MAX_REFUSED = 20
 

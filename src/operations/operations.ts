@@ -4,8 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'
-import type { Revisions } from '../composition/publisher.js'
-import type { Verdicts } from '../composition/verdicts.js'
+import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { Config } from '../config/values.js'
 import { createDepartures } from '../explain/departures.js'
 import { createExplainer } from '../explain/explain.js'
@@ -18,6 +17,8 @@ import type { Send } from '../net/send.js'
 import type { ServerOptions } from '../server/app.js'
 import { createRegistryListing } from '../server/listing/registry-listing.js'
 import { createRegistrySource } from '../server/listing/registry-listing-source.js'
+import type { Revisions } from '../server/operations.js'
+import type { Judge } from '../snapshot/judge.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createToolSurvey } from '../upstreams/agent/tool-survey.js'
 import type { Slice } from '../upstreams/rows/slice.js'
@@ -31,7 +32,8 @@ import { createWatchdog } from './watchdog.js'
 export type ObservedParts = {
   upstreams: Upstreams
   providers: Providers
-  verdicts: Verdicts
+  /** What providers say now. */
+  verdicts: { judge(): Judge; provider(domain: string): CompiledProvider }
   feed: Feed
   publisher: { revisions(): Revisions }
 }

@@ -1,14 +1,14 @@
 /** What an operator sees at a glance: the feed, what each upstream gives, what registries and providers say. */
 import type { ProviderState } from '../authz/state.js'
-import type { Revisions } from '../composition/publisher.js'
+import { fileProblemText, problemText } from '../explain/remedies.js'
 import type { Contribution } from '../feed/contributions.js'
 import type { Overview } from '../server/console.js'
 import { accountNamed } from '../server/door/callers.js'
+import type { Revisions } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
-import { fileProblemText, problemText } from './remedies.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
 
 const MOST_ROWS = 500 // of one table: a page that people read

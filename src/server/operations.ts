@@ -45,12 +45,20 @@ export function createServingMetrics(overload: Overload) {
   return { registry, observe }
 }
 
+/** How far the published feed is behind what it is made from. */
+export type Revisions = {
+  /** Of the published generation; 0 before the first. */
+  built: number
+  wanted: number
+  /** Age of the oldest change that is not published, ms; 0 when there is none. */
+  behindMs: number
+}
+
 export type OperationsOptions = {
   /** Whether the first snapshot is there, and can be searched. */
   isReady: () => boolean
   configuration?: () => { revision: string; problem?: string }
-  /** Of the published feed and of what it is made from, and for how long they differ. */
-  revisions?: () => { built: number; wanted: number; behindMs: number }
+  revisions?: () => Revisions
   door: Door
   /** Shown to everybody who may call at all. */
   registry: Registry
@@ -58,7 +66,7 @@ export type OperationsOptions = {
   operatorRegistry?: Registry
 }
 
-function shownRevisions({ built, wanted, behindMs }: { built: number; wanted: number; behindMs: number }) {
+function shownRevisions({ built, wanted, behindMs }: Revisions) {
   return { built, wanted, behind_ms: behindMs }
 }
 
