@@ -11,6 +11,7 @@ import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind } from './delivery.js'
 import { overlap, readDeployments, visibleDeployments } from './destination.js'
 import { holderOf, standingFor } from './holders.js'
+import { leftOnJob } from './left-on.js'
 import { upstreamTaskJob } from './task-progress.js'
 import { readTold } from './told.js'
 
@@ -115,12 +116,14 @@ export function activationCalls(newTaskId: () => string): CallKind {
       return { action, deployments: [...deployments, ...kept], unknown }
     },
     async follows({ ledger }, call) {
-      if (call.state === 'refused') {
-        const settlement = { outcome: 'failed', error: call.answer } as const
-        return { settlement, frees: true } // nothing was done under its key
-      }
+      if (call.state === 'abandoned') return { settlement: { outcome: 'unknown' } }
       if (call.state !== 'answered') {
-        return { settlement: { outcome: call.state === 'superseded' ? 'superseded' : 'unknown' } }
+        const { agentUrl, segment = '' } = call
+        const decision = (await ledger.wasSwitchedOff(agentUrl, segment)) && leftOnJob(call)
+        const jobs = decision ? [decision] : []
+        if (call.state === 'superseded') return { jobs, settlement: { outcome: 'superseded' } }
+        const settlement = { outcome: 'failed', error: call.answer } as const
+        return { jobs, settlement, frees: true } // nothing was done under its key
       }
       const { deployments, taskId, upstreamTaskId } = call.answer as Activated
       const told = { deployments: withoutKeys(deployments) }

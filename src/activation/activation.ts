@@ -10,6 +10,7 @@ import { createWorker, type Worker } from '../store/worker.js'
 import { createActivate } from './activate.js'
 import { activationCalls } from './activation-calls.js'
 import { createDelivery, type Reached, type UpstreamCall } from './delivery.js'
+import { createLeftOn } from './left-on.js'
 import { createListAccounts } from './list-accounts.js'
 import { createOnce } from './once.js'
 import { createReportUsage } from './report-usage.js'
@@ -59,6 +60,7 @@ export function createActivation(options: ActivationOptions) {
     kinds: {
       call: { run: (held) => delivery.run(held) },
       upstream_task: { run: (held) => progress.run(held) },
+      left_on: { run: createLeftOn({ store }) },
     },
     onProblem: (problem) => onProblem(`activation: ${problem}`),
   })

@@ -3,7 +3,7 @@
  * of them switches off there is off for all. A caller's wish ends with its deactivation; the upstream's delivery ends
  * with the last wish for it (docs/activation.md, "Whose activation it is").
  */
-import type { Destination } from '../adcp/signal.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
 import type { Call } from '../store/calls.js'
 import type { Entry } from '../store/ledger.js'
 import { overlap } from './destination.js'
@@ -53,4 +53,23 @@ export function standingFor(entries: readonly Entry[], holder: Holder): Destinat
     }
   }
   return standing
+}
+
+/** Deactivations that are the newest wish for destinations which they left on. `entries`: of one segment, newest first. */
+export function leftOnFor(
+  entries: readonly Entry[],
+  holder: Holder,
+): { entry: Entry; destinations: Destination[] }[] {
+  const seen: Destination[] = []
+  return entries.flatMap((entry) => {
+    if (NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
+    const newest = (entry.destinations as readonly Destination[]).filter(
+      (destination) => !seen.some((one) => overlap(one, destination)),
+    )
+    seen.push(...newest)
+    if (entry.action !== 'deactivate' || entry.outcome !== 'completed') return []
+    const live = (entry.deployments as readonly Deployment[] | undefined)?.filter(({ is_live }) => is_live)
+    const destinations = newest.filter((destination) => live?.some((one) => overlap(one, destination)))
+    return destinations.length > 0 ? [{ entry, destinations }] : []
+  })
 }

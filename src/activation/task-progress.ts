@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Destination } from '../adcp/signal.js'
 import type { Clock } from '../net/clock.js'
-import type { Call } from '../store/calls.js'
+import { type Call, readCall } from '../store/calls.js'
 import type { Held, NewJob } from '../store/jobs.js'
 import type { Settlement } from '../store/ledger.js'
 import type { Store } from '../store/store.js'
@@ -15,6 +15,7 @@ import type { CallOutcome } from '../upstreams/upstreams.js'
 import type { Activated } from './activation-calls.js'
 import type { UpstreamCall } from './delivery.js'
 import { visibleDeployments } from './destination.js'
+import { leftOnJob } from './left-on.js'
 import { readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 
@@ -131,7 +132,11 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
       if (ends && !(await repositories.jobs.end(held, progress.status))) return
       if (!(await repositories.tasks.progress(task.id, progress))) return
       const settled = callId === undefined ? undefined : settlement(progress)
-      if (settled && callId !== undefined) await repositories.ledger.settle(callId, settled)
+      if (!settled || callId === undefined) return
+      await repositories.ledger.settle(callId, settled)
+      const call = settled.outcome === 'failed' ? await repositories.jobs.get(callId) : undefined
+      const decision = call && leftOnJob(readCall(call))
+      if (decision) await repositories.jobs.add(decision)
     })
   }
 

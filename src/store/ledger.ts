@@ -87,6 +87,8 @@ export type Ledger = {
   history(caller: string, handle: string, limit: number): Promise<Entry[]>
   /** All callers' entries for one segment of an agent, the one asked for last first. */
   ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]>
+  /** Whether anybody ever asked for a segment of an agent to be switched off. */
+  wasSwitchedOff(agentUrl: string, segmentId: string): Promise<boolean>
   /**
    * Looks at so many entries that were made before, oldest first and from `after` on, and forgets those that were not
    * touched since either and that nothing can come of any more. Gives where it ended; undefined when none is left to look at.
@@ -217,6 +219,18 @@ export function createLedger(db: Db, now: () => number): Ledger {
     return (await inOrder(select, limit)).map(fromRow)
   }
 
+  async function wasSwitchedOff(agentUrl: string, segmentId: string): Promise<boolean> {
+    const found = await db
+      .selectFrom('activations')
+      .select('id')
+      .where('agent_url', '=', agentUrl)
+      .where('segment_id', '=', segmentId)
+      .where('action', '=', sql.lit('deactivate')) // by the index of what was
+      .limit(1)
+      .executeTakeFirst()
+    return found !== undefined
+  }
+
   async function forget(before: number, limit: number, after?: LedgerPosition) {
     let oldest = db.selectFrom('activations').select(['id', 'created_at']).where('created_at', '<=', before)
     if (after) oldest = oldest.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`)
@@ -257,7 +271,7 @@ export function createLedger(db: Db, now: () => number): Ledger {
   }
 
   return {
-    ...{ recordAll, settleAll, get, query, history, ofSegment, forget },
+    ...{ recordAll, settleAll, get, query, history, ofSegment, wasSwitchedOff, forget },
     record: (entry) => recordAll([entry]),
     settle: (id, settlement) => settleAll(new Map([[id, settlement]])),
   }

@@ -213,16 +213,29 @@ const jobs = (sequence: 'integer' | 'bigserial'): Migration => ({
   },
 })
 
+/** What one segment's entries are asked for: the newest ones, and whether any is a deactivation. */
+const segmentOrder: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema.dropIndex('activations_segment').execute()
+    await sql`create index activations_segment on activations (agent_url, segment_id, seq)`.execute(db)
+    await sql`create index activations_off on activations (agent_url, segment_id) where action = 'deactivate'`.execute(
+      db,
+    )
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
   '004_jobs': jobs('integer'),
+  '005_segment_order': segmentOrder,
 }
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '002_blob_rows': blobRows,
   '003_discovery': discovery,
   '004_jobs': jobs('bigserial'),
+  '005_segment_order': segmentOrder,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

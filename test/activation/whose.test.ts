@@ -33,6 +33,50 @@ onEveryStorage('at a shared credential nobody switches off what others have on',
   )
 })
 
+onEveryStorage(
+  'what stayed on for another whose own activation then fails is switched off by itself',
+  async (t, storage) => {
+    let isCut = false
+    let isRefused = false
+    const call: NonNullable<WorldOptions['call']> = (make) => async (upstream, task, args, context) => {
+      if (task !== 'activate_signal' || args.action === 'deactivate') {
+        return await make(upstream, task, args, context)
+      }
+      if (isCut) return { kind: 'failed', reason: 'unreachable', message: 'cut' }
+      if (isRefused) return { kind: 'error', error: { code: 'PERMISSION_DENIED', message: 'no' } }
+      return await make(upstream, task, args, context)
+    }
+    const world = await startWorld(t, {
+      agents: ['northwind'],
+      store: await openLive(t, storage.url),
+      call,
+    })
+    const { northwind } = world.sandbox.agents
+    const choice = first(world.choices('northwind'))
+    const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+    await world.activate(asks(choice))
+    isCut = true
+    t.match(await world.activate(asks(choice), other), { error: { code: 'SERVICE_UNAVAILABLE' } })
+    const kept = { kind: 'answer', fields: { deployments: [{ ...TRADE_DESK, is_live: true }] } }
+    t.match(await world.activate(off), kept, 'the other may have it on')
+    t.equal(northwind.deactivations(), 0)
+    ;[isCut, isRefused] = [false, true]
+    for (let round = 0; round < 3; round += 1) {
+      await due(world.store)
+      await world.activation.round()
+    }
+    t.equal(northwind.deactivations(), 1, 'nobody wants it any more')
+    const entries = await world.store.ledger.query({}, 10)
+    t.same(entries.map(({ caller, action, outcome }) => [caller, action, outcome]).sort(), [
+      ['buyer', 'activate', 'completed'],
+      ['buyer', 'deactivate', 'completed'],
+      ['buyer', 'deactivate', 'completed'],
+      ['other', 'activate', 'failed'],
+    ])
+    t.match(await world.activate(off), { kind: 'answer' }, 'and once more is no harm')
+  },
+)
+
 test('a credential, or an upstream account, of its own is a caller`s own affair', async (t) => {
   const world = await startWorld(t, {
     agents: ['northwind'],

@@ -126,15 +126,6 @@ export type GroundOptions = {
   isShared: boolean
 }
 
-/** A deactivation left it on for others, whose own activation was refused, or failed, only after that. */
-const isLeftOn = (entries: readonly Entry[]) =>
-  entries.some(
-    ({ action, outcome, deployments = [] }) =>
-      action === 'deactivate' &&
-      outcome === 'completed' &&
-      (deployments as { is_live: boolean }[]).some((one) => one.is_live),
-  ) && entries.some(({ action, outcome }) => action === 'activate' && outcome === 'failed')
-
 /** What all runs stand on, one after the other. */
 export async function startModelGround({ open, isShared }: GroundOptions) {
   const { clock, advance: advanceClock } = createManualClock()
@@ -372,7 +363,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       for (const entry of counted) if (!newest.has(entry.caller)) newest.set(entry.caller, entry)
       const isOn = [...newest.values()].some(({ action }) => action === 'activate')
       const isLive = scripted.agents[kind].isLive({ platform })
-      if (isOn === isLive || (isLive && isLeftOn(here))) return
+      if (isOn === isLive) return
       const history = here.map(({ caller, action, outcome, seq }) => [seq, caller, action, outcome].join(' '))
       throw new Error(
         `${platform} at ${kind} is ${isLive ? 'on' : 'off'}, the ledger says: ${history.join('; ')}`,
