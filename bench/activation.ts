@@ -63,7 +63,10 @@ async function startTributary(configuration: object) {
   child.send(JSON.stringify(configuration))
   const { url } = await told(child)
   const startMs = performance.now() - began
-  const pool = new Pool(url, { connections: CONNECTIONS })
+  const pools = {
+    reads: new Pool(url, { connections: CONNECTIONS }),
+    writes: new Pool(url, { connections: CONNECTIONS }),
+  }
   const headers = {
     'content-type': 'application/json',
     accept: 'application/json, text/event-stream',
@@ -71,7 +74,9 @@ async function startTributary(configuration: object) {
     'mcp-protocol-version': '2025-06-18',
   }
 
+  /** What reads takes connections of its own: it does not wait behind activations before it is sent. */
   async function call(name: string, input: object): Promise<Fields> {
+    const pool = name === 'get_signals' ? pools.reads : pools.writes
     const params = { name, arguments: input }
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params })
     const answer = await pool.request({ path: '/mcp', method: 'POST', headers, body })
@@ -87,7 +92,7 @@ async function startTributary(configuration: object) {
       return await told(child)
     },
     async kill(): Promise<void> {
-      await pool.destroy()
+      await Promise.all([pools.reads.destroy(), pools.writes.destroy()])
       await ended(child, 'SIGKILL')
     },
   }

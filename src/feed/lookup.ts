@@ -3,6 +3,7 @@
  * specification, "exact lookup"). What a handle routes to is read from the private slices: upstream segment and
  * option ids never stand in shared rows.
  */
+import { LRUCache } from 'lru-cache'
 import type { SignalRef } from '../adcp/reference.js'
 import type { PricingOption } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -71,11 +72,7 @@ export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
   return own.scope === 'signal_source' && own.signal_source_url === agentUrl ? native : -1
 }
 
-/**
- * Where a handle of ours leads: all offers of a signal, or the one that an offer handle or an option id pins. Undefined
- * when the feed shows no such signal or offer.
- */
-export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | undefined {
+function resolved(snapshot: Snapshot, handle: string): Resolved | undefined {
   const signal = signalPart(handle)
   const entry = entryOfHandle(snapshot, signal)
   if (entry < 0) return undefined
@@ -111,4 +108,21 @@ export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | un
   if (pinned.length === 0) return undefined
   const { signal_ref: ref, name } = rowAt(snapshot, entry) as { signal_ref: SignalRef; name: string }
   return { handle: signal, ref, name, offers: pinned }
+}
+
+const MOST_KEPT = 1_000 // of a snapshot: what is activated often is activated many times over
+const kept = new WeakMap<Snapshot, LRUCache<string, Resolved>>()
+
+/**
+ * Where a handle of ours leads: all offers of a signal, or the one that an offer handle or an option id pins. Undefined
+ * when the feed shows no such signal or offer. Merging a signal's offers takes longer than all else of an activation's way here.
+ */
+export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | undefined {
+  const handles = kept.get(snapshot) ?? new LRUCache<string, Resolved>({ max: MOST_KEPT })
+  kept.set(snapshot, handles)
+  const known = handles.get(handle)
+  if (known) return known
+  const found = resolved(snapshot, handle)
+  if (found) handles.set(handle, found)
+  return found
 }

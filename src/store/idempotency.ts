@@ -3,6 +3,7 @@
  * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import { sql } from 'kysely'
+import type { Dialect } from './dialect.js'
 import type { Db } from './schema.js'
 import type { Seal } from './seal.js'
 
@@ -46,6 +47,7 @@ const nameOf = ({ caller, key }: Pick<KeyedRequest, 'caller' | 'key'>) => JSON.s
 export function createIdempotency(
   db: Db,
   now: () => number,
+  dialect: Dialect,
   seal: Seal,
   answersMs = REPLAY_TTL_MS,
 ): Idempotency {
@@ -65,15 +67,13 @@ export function createIdempotency(
   /** Which of the requests found their keys free. */
   async function bindFree(requests: readonly KeyedRequest[]): Promise<ReadonlySet<string>> {
     const at = now()
-    const rows = requests.map(({ caller, key, task, fingerprint }) => ({
-      ...{ caller, key, task, fingerprint, answer: null, created_at: at, expires_at: at + answersMs },
-    }))
-    const bound = await db
-      .insertInto('idempotency')
-      .values(rows)
-      .onConflict((conflict) => conflict.columns(['caller', 'key']).doNothing())
-      .returning(['caller', 'key'])
-      .execute()
+    const rows = requests.map(({ caller, key, task, fingerprint }) => ({ caller, key, task, fingerprint }))
+    const { rows: bound } = await sql<Pick<KeyedRequest, 'caller' | 'key'>>`insert into idempotency
+        (caller, key, task, fingerprint, created_at, expires_at)
+      select value->>'caller', value->>'key', value->>'task', value->>'fingerprint', cast(${at} as bigint),
+        cast(${at + answersMs} as bigint)
+      from ${dialect.given(rows)} where true
+      on conflict (caller, key) do nothing returning caller, key`.execute(db)
     return new Set(bound.map(nameOf))
   }
 
@@ -108,10 +108,10 @@ export function createIdempotency(
 
   async function answerAll(answers: readonly KeyedAnswer[]): Promise<void> {
     if (answers.length === 0) return
-    const values = answers.map((one) => sql`(${one.caller}, ${one.key}, ${seal.write(one.answer)})`)
-    await sql`with answered (caller, key, answer) as (values ${sql.join(values)})
-      update idempotency set answer = answered.answer
-      from answered where idempotency.caller = answered.caller and idempotency.key = answered.key`.execute(db)
+    const rows = answers.map(({ caller, key, answer }) => ({ caller, key, answer: seal.write(answer) }))
+    await sql`update idempotency set answer = value->>'answer'
+      from ${dialect.given(rows)}
+      where idempotency.caller = value->>'caller' and idempotency.key = value->>'key'`.execute(db)
   }
 
   async function release(caller: string, key: string): Promise<void> {

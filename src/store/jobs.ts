@@ -3,7 +3,8 @@
  * it for a while on the database's clock and says so again while it lasts; whoever claims it next raises its epoch, and
  * from then on a write of the earlier holder changes nothing. Jobs that change one thing in opposite ways are held one at a time.
  */
-import { type ExpressionBuilder, type RawBuilder, type Selectable, sql } from 'kysely'
+import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
+import type { Dialect } from './dialect.js'
 import type { Db, JobTable, Tables } from './schema.js'
 import type { Seal } from './seal.js'
 
@@ -95,27 +96,9 @@ export type Jobs = {
   backlog(): Promise<{ kind: string; lane: string; open: number }[]>
 }
 
-/** How the database tells the time, ms since the epoch, and lets one transaction at a time decide about targets. */
-export type Timing = {
-  now: () => RawBuilder<number>
-  inTurn?: (db: Db, targets: readonly string[]) => Promise<unknown>
-}
-
-/** The server's clock: processes whose own clocks differ agree on who holds what. */
-export const POSTGRES_TIMING: Timing = {
-  now: () => sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
-  // In one order everywhere: transactions that decide about the same targets wait for each other instead of blocking each other.
-  inTurn: (db, targets) =>
-    sql`select pg_advisory_xact_lock(place) from (select distinct hashtextextended(target, 0) as place
-      from unnest(${targets}::text[]) as target order by place) as places`.execute(db),
-}
-
-/** One process, so its clock is the database's; and its writes come one after the other. */
-export const embeddedTiming = (now: () => number): Timing => ({ now: () => sql<number>`${now()}` })
-
 const OPEN = 'open'
 
-export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal): Jobs {
+export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Seal): Jobs {
   function fromRow(row: Selectable<JobTable>): Job {
     return {
       ...{ id: row.id, kind: row.kind, seq: row.seq, lane: row.lane, caller: row.caller, key: row.key },
@@ -126,26 +109,26 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
     }
   }
 
-  const from = (ms: number) => sql<number>`${timing.now()} + ${ms}`
+  const from = (ms: number) => sql<number>`${dialect.now()} + ${ms}`
 
   /** A job that goes the other way with the target is held. */
   function isTaken(target: string, side: string) {
     return sql<boolean>`exists (select 1 from jobs as other where other.target = ${target} and other.side <> ${side}
-      and other.due > ${timing.now()} and other.owner is not null)`
+      and other.due > ${dialect.now()} and other.owner is not null)`
   }
 
   /** Which way jobs that are held go with each of the targets. */
   async function sidesOf(targets: readonly string[]): Promise<Map<string, string[]>> {
     const sides = new Map<string, string[]>()
     if (targets.length === 0) return sides
-    await timing.inTurn?.(db, targets)
+    await dialect.inTurn?.(db, targets)
     const rows = await db
       .selectFrom('jobs')
       .select(['target', 'side'])
       .distinct()
       .where('target', 'in', targets)
       .where('owner', 'is not', null)
-      .where('due', '>', timing.now())
+      .where('due', '>', dialect.now())
       .execute()
     for (const { target, side } of rows) {
       if (target !== null) sides.set(target, [...(sides.get(target) ?? []), side ?? ''])
@@ -171,14 +154,17 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
     const planned = jobs.map(({ job, hold }) => ({ job, hold, owner: ownerOf(job, hold) }))
     const rows = planned.map(({ job, hold, owner }) => {
       const { id, kind, lane, target, side = '', caller, key = '', data, afterMs = 0, createdAt = at } = job
-      const afterwards = owner === undefined ? (hold ? 0 : afterMs) : (hold?.ms ?? 0)
       return {
-        ...{ id, kind, lane, target: target ?? null, side, caller, key, state: OPEN, data: seal.write(data) },
-        ...{ owner: owner ?? null, due: from(afterwards), epoch: 1, attempts: owner === undefined ? 0 : 1 },
-        ...{ answer: null, created_at: createdAt, ended_at: null },
+        ...{ id, kind, lane, target, side, caller, key, data: seal.write(data), owner, createdAt },
+        ms: owner === undefined ? (hold ? 0 : afterMs) : hold?.ms,
       }
     })
-    const written = await db.insertInto('jobs').values(rows).returning(['id', 'seq']).execute()
+    const { rows: written } = await sql<{ id: string; seq: number }>`insert into jobs
+        (id, kind, lane, target, side, caller, key, data, owner, attempts, due, epoch, state, created_at)
+      select value->>'id', value->>'kind', value->>'lane', value->>'target', value->>'side', value->>'caller',
+        value->>'key', value->>'data', value->>'owner', case when value->>'owner' is null then 0 else 1 end,
+        ${dialect.now()} + cast(value->>'ms' as bigint), 1, ${sql.lit(OPEN)}, cast(value->>'createdAt' as bigint)
+      from ${dialect.given(rows)} returning id, seq`.execute(db)
     const seqs = new Map(written.map(({ id, seq }) => [id, seq]))
     return planned.map(({ job, owner }): Added => {
       const { id, kind, lane, target, caller, key = '', data, createdAt = at } = job
@@ -220,7 +206,7 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
     hold: Hold,
     { early = false, ownToo = false }: { early?: boolean; ownToo?: boolean },
   ): Promise<Held | undefined> {
-    if (target !== null) await timing.inTurn?.(on, [target])
+    if (target !== null) await dialect.inTurn?.(on, [target])
     const row = await on
       .updateTable('jobs')
       .set((eb) => ({
@@ -232,7 +218,7 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
       .where('id', '=', id)
       .where((eb) =>
         eb.or([
-          eb('due', '<=', timing.now()),
+          eb('due', '<=', dialect.now()),
           ...(early ? [eb.and([eb('due', 'is not', null), eb('owner', 'is', null)])] : []),
           ...(ownToo ? [eb.and([eb('due', 'is not', null), eb('owner', '=', hold.owner)])] : []),
         ]),
@@ -250,7 +236,7 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
       .where('id', '=', id)
       .executeTakeFirst()
     if (!known || known.due === null) return undefined
-    if (!timing.inTurn || known.target === null || db.isTransaction) {
+    if (!dialect.inTurn || known.target === null || db.isTransaction) {
       return await claimIn(db, id, known, hold, which)
     }
     return await db.transaction().execute((tx) => claimIn(tx, id, known, hold, which))
@@ -261,7 +247,7 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
       .selectFrom('jobs')
       .select(['id', 'lane'])
       .where('kind', 'in', kinds)
-      .where('due', '<=', timing.now())
+      .where('due', '<=', dialect.now())
       .$if(full.length > 0, (query) => query.where('lane', 'not in', full))
       .orderBy('due')
       .limit(limit)
@@ -300,16 +286,14 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
 
   async function endAll(ends: readonly JobEnd[]): Promise<ReadonlySet<string>> {
     if (ends.length === 0) return new Set()
-    const values = ends.map(({ held: { id, owner, epoch }, state, answer }) => {
-      const kept = answer === undefined ? null : seal.write(answer)
-      return sql`(${id}, ${owner}, ${epoch}, ${state}, ${kept})`
-    })
-    const { rows } = await sql<{
-      id: string
-    }>`with ended (id, owner, epoch, state, answer) as (values ${sql.join(values)})
-      update jobs set state = ended.state, answer = ended.answer, owner = null, due = null, ended_at = ${now()}
-      from ended where jobs.id = ended.id and jobs.owner = ended.owner and jobs.epoch = cast(ended.epoch as integer)
-        and jobs.due is not null
+    const given = ends.map(({ held: { id, owner, epoch }, state, answer }) => ({
+      ...{ id, owner, epoch, state },
+      ...(answer !== undefined && { answer: seal.write(answer) }),
+    }))
+    const { rows } = await sql<{ id: string }>`update jobs
+      set state = value->>'state', answer = value->>'answer', owner = null, due = null, ended_at = ${now()}
+      from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
+        and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
       returning jobs.id`.execute(db)
     return new Set(rows.map(({ id }) => id))
   }
@@ -355,7 +339,7 @@ export function createJobs(db: Db, now: () => number, timing: Timing, seal: Seal
     endLeases: async () =>
       void (await db
         .updateTable('jobs')
-        .set({ owner: null, due: timing.now() })
+        .set({ owner: null, due: dialect.now() })
         .where('due', 'is not', null)
         .where('owner', 'is not', null)
         .execute()),

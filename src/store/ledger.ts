@@ -4,6 +4,7 @@
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../merge/identity.js'
+import type { Dialect } from './dialect.js'
 import type { ActivationTable, Db } from './schema.js'
 
 export type Action = 'activate' | 'deactivate'
@@ -127,46 +128,32 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
 
 const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
 
-export function createLedger(db: Db, now: () => number): Ledger {
+export function createLedger(db: Db, now: () => number, dialect: Dialect): Ledger {
   async function recordAll(entries: readonly NewEntry[]): Promise<void> {
     if (entries.length === 0) return
     const at = now()
-    const rows = entries.map((entry) => ({
-      id: entry.id,
-      caller: entry.caller,
-      account: entry.account ?? null,
-      action: entry.action,
-      handle: entry.handle,
-      signal_handle: entry.signalHandle,
-      offer_handle: entry.offerHandle,
-      pricing_option_id: entry.pricingOptionId ?? null,
-      upstream_option_id: entry.upstreamOptionId ?? null,
-      upstream: entry.upstream,
-      agent_url: entry.agentUrl,
-      segment_id: entry.segmentId,
-      upstream_account: json(entry.upstreamAccount),
-      destinations: JSON.stringify(entry.destinations),
-      ...{ seen_as: entry.seenAs, seq: entry.seq },
-      outcome: 'pending',
-      deployments: null,
-      error: null,
-      task_id: null,
-      created_at: at,
-      updated_at: at,
+    const rows = entries.map(({ upstreamAccount, destinations, ...entry }) => ({
+      ...entry,
+      ...{ upstreamAccount: json(upstreamAccount), destinations: JSON.stringify(destinations) },
     }))
-    await db.insertInto('activations').values(rows).execute()
+    await sql`insert into activations (id, caller, account, action, handle, signal_handle, offer_handle, pricing_option_id,
+        upstream_option_id, upstream, agent_url, segment_id, upstream_account, destinations, seen_as, seq, outcome,
+        created_at, updated_at)
+      select value->>'id', value->>'caller', value->>'account', value->>'action', value->>'handle',
+        value->>'signalHandle', value->>'offerHandle', value->>'pricingOptionId', value->>'upstreamOptionId',
+        value->>'upstream', value->>'agentUrl', value->>'segmentId', value->>'upstreamAccount', value->>'destinations',
+        value->>'seenAs', cast(value->>'seq' as bigint), 'pending', cast(${at} as bigint), cast(${at} as bigint)
+      from ${dialect.given(rows)}`.execute(db)
   }
 
   async function settleAll(settlements: ReadonlyMap<string, Settlement>): Promise<void> {
     if (settlements.size === 0) return
-    const values = [...settlements].map(
-      ([id, { outcome, deployments, error, taskId }]) =>
-        sql`(${id}, ${outcome}, ${json(deployments)}, ${json(error)}, ${taskId ?? null})`,
-    )
-    await sql`with settled (id, outcome, deployments, error, task_id) as (values ${sql.join(values)})
-      update activations set outcome = settled.outcome, deployments = settled.deployments, error = settled.error,
-        task_id = coalesce(settled.task_id, activations.task_id), updated_at = ${now()}
-      from settled where activations.id = settled.id`.execute(db)
+    const rows = [...settlements].map(([id, { outcome, deployments, error, taskId }]) => ({
+      ...{ id, outcome, deployments: json(deployments), error: json(error), taskId },
+    }))
+    await sql`update activations set outcome = value->>'outcome', deployments = value->>'deployments',
+        error = value->>'error', task_id = coalesce(value->>'taskId', task_id), updated_at = ${now()}
+      from ${dialect.given(rows)} where activations.id = value->>'id'`.execute(db)
   }
 
   async function get(id: string): Promise<Entry | undefined> {

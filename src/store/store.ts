@@ -11,10 +11,11 @@ import { markClosed, wasClosed } from './at-rest.js'
 import { openBlobFiles } from './blob-files.js'
 import { createBlobRows } from './blob-rows.js'
 import { carryOver } from './carry-over.js'
+import { type Dialect, embedded, POSTGRES } from './dialect.js'
 import { makeFolder } from './folder.js'
 import { createFound, type Found } from './found.js'
 import { createIdempotency, type Idempotency } from './idempotency.js'
-import { createJobs, embeddedTiming, type Jobs, POSTGRES_TIMING, type Timing } from './jobs.js'
+import { createJobs, type Jobs } from './jobs.js'
 import { createLedger, type Ledger } from './ledger.js'
 import { lockFolder } from './lock.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
@@ -70,13 +71,13 @@ const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation wa
 const MIGRATING = 2
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
-type Means = { now: () => number; timing: Timing; seal: Seal; answersMs: number | undefined }
+type Means = { now: () => number; dialect: Dialect; seal: Seal; answersMs: number | undefined }
 
-function repositories(db: Db, { now, timing, seal, answersMs }: Means): Repositories {
+function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Repositories {
   return {
-    idempotency: createIdempotency(db, now, seal, answersMs),
-    jobs: createJobs(db, now, timing, seal),
-    ledger: createLedger(db, now),
+    idempotency: createIdempotency(db, now, dialect, seal, answersMs),
+    jobs: createJobs(db, now, dialect, seal),
+    ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
     accounts: createAccounts(db, now, seal),
     found: createFound(db, now, seal),
@@ -129,7 +130,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
     const file = join(folder, 'tributary.db')
     const opened = await openSqlite(file, { check: !beside && !(await wasClosed(file)) })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
-    const means = { now, timing: embeddedTiming(now), seal: createSeal(keys), answersMs }
+    const means = { now, dialect: embedded(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
     if (!beside) {
       await carryOver(store)
@@ -165,7 +166,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
-  const store = storeOn(db, blobs, true, { now, timing: POSTGRES_TIMING, seal: createSeal(keys), answersMs })
+  const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal: createSeal(keys), answersMs })
   if (!beside) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
   return { ...store, close }

@@ -1,0 +1,32 @@
+/**
+ * What the two databases say differently. Everything else is one text for both, so that rows that are written together are
+ * one parameter of one statement: a statement with a parameter a value is built, sent and prepared anew for each number of
+ * rows, which cost more than all the rest of writing them.
+ */
+import { type RawBuilder, sql } from 'kysely'
+import type { Db } from './schema.js'
+
+export type Dialect = {
+  /** How the database tells the time, ms since the epoch. */
+  now(): RawBuilder<number>
+  /** Lets one transaction at a time decide about each of the targets. */
+  inTurn?(db: Db, targets: readonly string[]): Promise<unknown>
+  /** A table `given` whose column `value` is the JSON of a row each, in their order; a member is `value->>'name'`. */
+  given(rows: readonly object[]): RawBuilder<unknown>
+}
+
+export const POSTGRES: Dialect = {
+  // The server's clock: processes whose own clocks differ agree on who holds what.
+  now: () => sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
+  // In one order everywhere: transactions that decide about the same targets wait for each other instead of blocking each other.
+  inTurn: (db, targets) =>
+    sql`select pg_advisory_xact_lock(place) from (select distinct hashtextextended(target, 0) as place
+      from unnest(${targets}::text[]) as target order by place) as places`.execute(db),
+  given: (rows) => sql`json_array_elements(${JSON.stringify(rows)}::json) as given(value)`,
+}
+
+/** One process, so its clock is the database's; and its writes come one after the other. */
+export const embedded = (now: () => number): Dialect => ({
+  now: () => sql<number>`${now()}`,
+  given: (rows) => sql`json_each(${JSON.stringify(rows)}) as given`,
+})
