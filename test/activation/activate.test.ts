@@ -57,6 +57,32 @@ test('nor does a task that is done tell it, in its result or its history', async
   t.notMatch(stranged, /secret/)
 })
 
+test('what comes late shows no key once the grant was revoked', async (t) => {
+  const { store, activation, activate, choices } = await startWorld(t, { agents: ['northwind'] })
+  const request = asks(first(choices('northwind')), { idempotency_key: key() })
+  t.match(JSON.stringify(await activate(request)), /activation_key/)
+  const live = { ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id', segment_id: 'secret' } }
+  const results = {
+    activate_signal: { deployments: [live] },
+    get_signals: { signals: [{ signal_agent_segment_id: 'sig', deployments: [live] }] },
+  }
+  for (const type of ['activate_signal', 'get_signals'] as const) {
+    await store.tasks.create({ id: type, caller: buyer.id, type, status: 'submitted', request: {} })
+  }
+  const revoked = { ...buyer, destinations: [] }
+  for (const type of ['activate_signal', 'get_signals'] as const) {
+    await store.tasks.progress(type, { status: 'completed', result: results[type] })
+    const ask = { task_id: type, include_result: true, include_history: true }
+    const told = async (as: typeof buyer) => JSON.stringify(await activation.taskStatus(ask, as, soon()))
+    t.match(await told(buyer), /secret/)
+    t.match(await told(revoked), /"is_live":true/)
+    t.notMatch(await told(revoked), /secret|activation_key/)
+  }
+  const replay = await activate(request, revoked)
+  t.match(replay, { kind: 'answer', replayed: true, fields: { deployments: [{ is_live: true }] } })
+  t.notMatch(JSON.stringify(replay), /activation_key/)
+})
+
 test('a submitted activation is a task of ours until the upstream has done it', async (t) => {
   const world = await startWorld(t)
   const choice = first(world.choices('meridian'))

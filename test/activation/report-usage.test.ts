@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import type { ActivationAnswer } from '../../src/activation/answer.js'
 import type { ReportUsageRequest } from '../../src/activation/report-usage.js'
-import { buyer, other, soon } from './support/parts.js'
+import { buyer, other, rosterOf, soon } from './support/parts.js'
 import {
   asks,
   type Choice,
@@ -128,4 +128,21 @@ test('usage of what left the feed is reported through the ledger, by who activat
   t.match(await report(world, [row(choice)]), { fields: { accepted: 1 } })
   t.match(await report(world, [row(choice)], { ...other, accounts }), { fields: { accepted: 0 } })
   t.equal(northwind.usageRows(), 1)
+})
+
+test('usage for an agent that left goes with the name that the account has there', async (t) => {
+  const sent: Record<string, unknown>[] = []
+  const world = await startWorld(t, {
+    agents: ['northwind'],
+    call: (call) => async (upstream, task, args, context) => {
+      if (task === 'report_usage') sent.push(args)
+      return await call(upstream, task, args, context)
+    },
+  })
+  const choice = first(world.choices('northwind'))
+  await world.activate(asks(choice, { account: { account_id: 'acc_1' } }), principal)
+  world.upstreams.reconfigure(rosterOf([]))
+  t.same(world.upstreams.statuses(), [], 'nobody is in the roster')
+  t.match(await report(world, [row(choice)]), { fields: { accepted: 1 } })
+  t.match(sent, [{ usage: [{ account: { account_id: 'nw_77' } }] }])
 })
