@@ -92,6 +92,7 @@ test('limits have defaults and are sizes, counts and times', (t) => {
     providerDomainsPerUpstream: 10_000,
     providerBytes: 1_073_741_824,
     memoryBytes: 8_589_934_592,
+    underWayBytes: 536_870_912,
     walkMs: 7_200_000,
   })
   const { limits } = read({ limits: { rows_per_upstream: 5, row_bytes: '2KiB', walk_time: '90s' } })
