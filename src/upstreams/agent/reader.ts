@@ -27,13 +27,15 @@ const pool = createPool<Job, Reading | RegistryListing>({
 })
 
 /**
- * Whether a message of a stream is the response to request `id`. A large one is not parsed for that: it is taken for the
- * last when it has a result or an error in it, and `readReply` finds out.
+ * Whether a message of a stream is the response to request `id`. What has no result and no error in it is none, and is not
+ * parsed: a stream may bring thousands of messages. Neither is a large one, which is taken for the last: `readReply`
+ * finds out.
  */
 export function messageKind(message: Buffer, id: number): MessageKind {
   if (!message.includes('"id"')) return 'other'
-  if (message.byteLength <= SMALL_BYTES) return holdsResponse(message, id) ? 'last' : 'other'
-  return message.includes('"result"') || message.includes('"error"') ? 'last' : 'candidate'
+  const isAnswer = message.includes('"result"') || message.includes('"error"')
+  if (message.byteLength <= SMALL_BYTES) return isAnswer && holdsResponse(message, id) ? 'last' : 'other'
+  return isAnswer ? 'last' : 'candidate'
 }
 
 /**

@@ -169,7 +169,7 @@ export async function startAmong(origin: string, corpus: readonly Hostile[], onS
     },
     /** Where a planted secret stands in anything that the process gave out or kept. */
     async leaks(): Promise<string[]> {
-      const paths = ['/metrics', '/', '/api/registry/agents', '/explain?ref=good', '/overview']
+      const paths = ['/metrics', '/', '/api/registry/agents', '/explain?ref=good']
       const about = corpus.map(({ name }) => `/explain?ref=${name}`)
       const texts = new Map<string, string>([['stdout and stderr', printed]])
       for (const path of [...paths, ...about]) texts.set(path, (await ask(path)).text)
