@@ -137,3 +137,32 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
   tasks.keep(undefined, { id: 'b', contextId: 'c', timestamp: new Date(0).toISOString(), payload })
   t.equal(tasks.size(), 0)
 })
+
+test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they are', async (t) => {
+  const { post } = await startServer(t)
+  const odd: unknown[] = [{}, [], -1, 1e308, true, { toString: 1 }, { id: { id: 1 } }, ['a'], { ['__proto__']: 1 }]
+  for (const method of [
+    'GetTask',
+    'CancelTask',
+    'SubscribeToTask',
+    'tasks/get',
+    'tasks/cancel',
+    'tasks/resubscribe',
+  ]) {
+    for (const value of odd) {
+      for (const params of [{ id: value }, [value], { id: 'a', historyLength: [value] }]) {
+        const { json } = await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, bearer)
+        t.equal(json.error?.code, -32602, `${method} ${JSON.stringify(params)}: ${JSON.stringify(json)}`)
+      }
+    }
+  }
+  for (const params of [
+    { pageSize: 'x' },
+    { pageToken: {} },
+    { contextId: [] },
+    { includeArtifacts: 'no' },
+  ]) {
+    const { json } = await post('/a2a', { jsonrpc: '2.0', id: 1, method: 'ListTasks', params }, bearer)
+    t.equal(json.error?.code, -32602, JSON.stringify(params))
+  }
+})

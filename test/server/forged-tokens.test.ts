@@ -95,7 +95,9 @@ test('no forged token opens anything, and all are refused in the same words', {
     'five parts': `${good}.${body}.${signature}`,
   }
   const ask = async (token: string) => {
-    const reply = await fetch(`${url}/explain?ref=anything`, { headers: { authorization: `Bearer ${token}` } })
+    const reply = await fetch(`${url}/explain?ref=anything`, {
+      headers: { authorization: `Bearer ${token}` },
+    })
     return { status: reply.status, text: await reply.text() }
   }
   t.equal((await ask(good)).status, 200, 'a genuine token is believed')

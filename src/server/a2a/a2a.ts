@@ -25,7 +25,7 @@ import type { RateLimiter } from '../door/rate-limit.js'
 import type { FastLane } from '../fast-lane.js'
 import type { A2aCold } from './a2a-cold.js'
 import { readSkill, type SkillCall } from './a2a-message.js'
-import { type Dialect, METHOD_NAMES, methodOf } from './a2a-methods.js'
+import { type Dialect, METHOD_NAMES, methodOf, parameterFault } from './a2a-methods.js'
 import { type A2aTasks, type KeptTask, stateOf } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
@@ -202,6 +202,8 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const wait = limiter.take(who.bucket, now())
     if (wait > 0) return turnAway(exchange, limited(wait))
     if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
+    const wrong = parameterFault(message.message.params)
+    if (method && wrong !== undefined) return fault(200, message.id, INVALID_PARAMS, wrong)
     if (method) return callCold(message, method.dialect, who, exchange)
     const known = `A2A has no such method; it has ${METHOD_NAMES.join(', ')}`
     return fault(200, message.id, METHOD_NOT_FOUND, known)
