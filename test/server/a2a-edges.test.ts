@@ -140,7 +140,17 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
 
 test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they are', async (t) => {
   const { post } = await startServer(t)
-  const odd: unknown[] = [{}, [], -1, 1e308, true, { toString: 1 }, { id: { id: 1 } }, ['a'], { ['__proto__']: 1 }]
+  const odd: unknown[] = [
+    {},
+    [],
+    -1,
+    1e308,
+    true,
+    { toString: 1 },
+    { id: { id: 1 } },
+    ['a'],
+    { ['__proto__']: 1 },
+  ]
   for (const method of [
     'GetTask',
     'CancelTask',
