@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { lacks, type Scripted, startScripted, total, until } from './support/scripted.js'
+import { lacks, passing, type Scripted, startScripted, total, until } from './support/scripted.js'
 import { type Agent, ownRow } from './support/scripted-agents.js'
 import { shiftableClock } from './support/shiftable-clock.js'
 import { watchThreads } from './support/threads.js'
@@ -79,18 +79,19 @@ test('a reload with other defaults takes no row out, not for a moment', async (t
 })
 
 test('registries that list nobody, or cannot be read, take nobody out; an agent that leaves a full list goes', async (t) => {
-  const world = await startScripted(t)
+  const { clock, shift } = shiftableClock()
+  const world = await startScripted(t, { clock })
   const [first, second, third] = world.agents as [Agent, Agent, Agent]
   for (const agent of world.agents) agent.offer(rowsOf(agent, 20))
   const listed = [first, second].map(({ url, name }) => ({ url, name }))
   world.registry.list(listed)
   const settings = { registries: [world.registry.url], statics: [{ id: 'mine', agent: third }] }
   await world.start(settings)
-  const before = await until(world.page, (answer) => total(answer) === 60)
+  const before = await passing(shift, world.page, (answer) => total(answer) === 60)
 
   for (const mode of ['empty', 'garbage'] as const) {
     world.registry.behave(mode)
-    const troubled = await until(world.page, (answer) => lacks(answer) !== '')
+    const troubled = await passing(shift, world.page, (answer) => lacks(answer) !== '')
     t.equal(total(troubled), 60, mode)
     t.match(
       lacks(troubled),
@@ -99,36 +100,37 @@ test('registries that list nobody, or cannot be read, take nobody out; an agent 
     t.notMatch(lacks(troubled), /mine/, 'who is in the configuration needs no registry')
     await world.stop()
     await world.start(settings)
-    const again = await until(world.page, (answer) => total(answer) === 60)
+    const again = await passing(shift, world.page, (answer) => total(answer) === 60)
     t.equal(again.wholesale_feed_version, before.wholesale_feed_version, 'nor does a restart')
   }
   world.registry.behave('lists')
   world.registry.list(listed.map((one) => ({ ...one, name: `${one.name} by another name` })))
-  const named = await until(world.page, (answer) => lacks(answer) === '')
+  const named = await passing(shift, world.page, (answer) => lacks(answer) === '')
   t.equal(total(named), 60)
 
   world.registry.list(listed.slice(0, 1))
-  const left = await until(world.page, (answer) => total(answer) === 40)
+  const left = await passing(shift, world.page, (answer) => total(answer) === 40)
   t.equal(lacks(left), '', 'that is a decision, and nothing is missing')
   const told = world.lines.filter(({ registry }) => registry === world.registry.url)
   t.match(told.map(({ level }) => level).slice(0, 1), [40], 'its trouble is one line')
 })
 
 test('what a registry says of a configured upstream does not disturb its rows', async (t) => {
-  const world = await startScripted(t, { agents: 2 })
+  const { clock, shift } = shiftableClock()
+  const world = await startScripted(t, { agents: 2, clock })
   const [mine, other] = world.agents as [Agent, Agent]
   for (const agent of world.agents) agent.offer(rowsOf(agent, 30))
   const entry = ({ url, name }: Agent) => ({ url, name })
   world.registry.list([entry(mine), entry(other)])
   await world.start({ registries: [world.registry.url], statics: [{ id: 'mine', agent: mine }] })
-  await until(world.page, (answer) => total(answer) === 60)
+  await passing(shift, world.page, (answer) => total(answer) === 60)
   const calls = mine.calls()
   const answers = await meanwhile(world, async () => {
     // It gets another name while another agent leaves.
     world.registry.list([{ ...entry(mine), name: 'another name' }])
-    await until(world.page, (answer) => total(answer) === 30)
+    await passing(shift, world.page, (answer) => total(answer) === 30)
     world.registry.list([entry(other)])
-    await until(world.page, (answer) => total(answer) === 60)
+    await passing(shift, world.page, (answer) => total(answer) === 60)
   })
   t.same([...new Set(answers.map(total))].sort(), [30, 60], 'its own rows are there all the time')
   t.ok(mine.calls() >= calls)
