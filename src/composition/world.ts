@@ -125,6 +125,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
   /** The world as it is now. */
   function current(): World {
     movedAt = undefined
+    providers.want(upstreams.providerDomains()) // rows that came in this very moment may name new ones
     const then = accounts()
     const roster = upstreams.roster().entries
     const states = providers.states()
