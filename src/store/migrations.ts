@@ -3,6 +3,7 @@
  * steps which this program does not is of a newer release and is refused, not guessed at.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
+import { agentUrlOf } from '../adcp/url.js'
 import type { Tables } from './schema.js'
 
 const activation: Migration = {
@@ -224,11 +225,28 @@ const segmentOrder: Migration = {
   },
 }
 
+/** An agent goes by its url without the credentials in it, which are not kept. The first release kept all of it. */
+const agentNames: Migration = {
+  async up(db: Kysely<unknown>) {
+    for (const table of ['activations', 'found'].map((name) => sql.table(name))) {
+      const asked = sql<{
+        agent_url: string
+      }>`select distinct agent_url from ${table} where agent_url like '%?%'`
+      for (const { agent_url: url } of (await asked.execute(db)).rows) {
+        const name = agentUrlOf(url)
+        if (name === undefined || name === url) continue
+        await sql`update ${table} set agent_url = ${name} where agent_url = ${url}`.execute(db)
+      }
+    }
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
   '004_jobs': jobs('integer'),
   '005_segment_order': segmentOrder,
+  '006_agent_names': agentNames,
 }
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
@@ -236,6 +254,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '003_discovery': discovery,
   '004_jobs': jobs('bigserial'),
   '005_segment_order': segmentOrder,
+  '006_agent_names': agentNames,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

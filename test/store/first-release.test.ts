@@ -6,6 +6,7 @@ import { openPostgres } from '../../src/store/postgres.js'
 import { openSqlite } from '../../src/store/sqlite.js'
 import { onEveryStorage } from './support/storages.js'
 
+const KEYED = 'https://keyed.example/mcp?v=2&api_key=a-secret-of-the-url'
 const AGENT = 'https://signals.northwind.example/mcp'
 const call = (
   id: string,
@@ -34,6 +35,9 @@ onEveryStorage('a database of the first release goes on working', async (t, stor
   await sql`insert into activations (id, caller, action, handle, signal_handle, offer_handle, upstream, agent_url, segment_id,
     destinations, outcome, created_at, updated_at) values ('a', 'acme', 'activate', 'sig_a', 'sig_a', 'sig_a.12345678', 'northwind',
     ${AGENT}, 'nw_1', '[]', 'pending', 1, 1)`.execute(old)
+  await sql`insert into activations (id, caller, action, handle, signal_handle, offer_handle, upstream, agent_url, segment_id,
+    destinations, outcome, created_at, updated_at) values ('k', 'acme', 'activate', 'sig_k', 'sig_k', 'sig_k.12345678', 'keyed',
+    ${KEYED}, 'kw_1', '[]', 'pending', 2, 2)`.execute(old)
   await call('a', 'open', 1).execute(old)
   await call('b', 'answered', 2).execute(old)
   await task('t1', 'activate_signal', 'nw_task').execute(old)
@@ -52,7 +56,14 @@ onEveryStorage('a database of the first release goes on working', async (t, stor
   await before.close()
 
   const store = await storage.open()
-  t.match(await store.ledger.query({}, 10), [{ id: 'a', outcome: 'pending', seenAs: 'shared', seq: 0 }])
+  const entries = await store.ledger.query({}, 10)
+  t.match(
+    entries.filter(({ id }) => id === 'a'),
+    [{ outcome: 'pending', seenAs: 'shared', seq: 0 }],
+  )
+  const name = 'https://keyed.example/mcp?v=2'
+  t.match(await store.ledger.ofSegment(name, 'kw_1', 10), [{ id: 'k' }], 'an agent goes by its name')
+  t.notMatch(JSON.stringify(entries), 'a-secret-of-the-url')
   const open = await store.jobs.get('a')
   t.match(open, { state: 'open', lane: AGENT, key: 'key-a', attempts: 1, createdAt: 1 })
   t.match(open?.data, { agentUrl: AGENT, upstreamKey: 'derived-a', segment: 'nw_1', task: 'activate_signal' })

@@ -38,3 +38,34 @@ test('rows that an earlier release kept as they came are read again by the rules
   t.equal(held && Buffer.from(slabRow(held.slice.rows, 0)).toString(), good)
   t.same(held?.domains, ['tridentauto.example'])
 })
+
+test('what the first release kept under a url with a key in it is found under the name of the agent, and renamed', async (t) => {
+  const kept = new Map<string, Uint8Array[]>()
+  const blobs = {
+    read: async (name: string) => kept.get(name),
+    write: async (name: string, parts: readonly Uint8Array[]) => void kept.set(name, [...parts]),
+    remove: async (name: string) => void kept.delete(name),
+    list: async (prefix: string) => [...kept.keys()].filter((name) => name.startsWith(prefix)),
+  }
+  const open = () => createSliceStore({ blobs, clock: systemClock, onTrouble: (message) => t.fail(message) })
+  const rows = packSlab([Buffer.from(JSON.stringify(row(1)))])
+  const about = { upstream: 'a', scope: 'public', mode: 'wholesale', dropped: {}, walkedAt: 1 } as const
+  const old = `${agentUrl}?api_key=a-secret-of-the-url`
+  const first = open()
+  const digests = new BigUint64Array(new SharedArrayBuffer(8))
+  first.save({ slice: { ...about, agentUrl: old, rows, digests }, domains: [], confirmedAt: 1 }, owner)
+  await first.close()
+  const store = open()
+  const key = { agentUrl, scope: 'public' }
+  t.match((await store.load(key, owner))?.slice, { agentUrl, rows: { count: 1 } })
+  t.equal(await store.load({ agentUrl: `${agentUrl}/other`, scope: 'public' }, owner), undefined)
+  await store.sweep(({ agentUrl: url }) => url === agentUrl)
+  await store.close()
+  t.same([...kept.keys()], [`slice/public/${agentUrl}`])
+  t.notMatch(Buffer.concat([...kept.values()].flat()).toString('latin1'), 'a-secret-of-the-url')
+  t.match(
+    (await open().load(key, owner))?.slice,
+    { agentUrl, rows: { count: 1 } },
+    'also when it starts again',
+  )
+})

@@ -2,6 +2,7 @@
  * Slices outlive the process: one blob a slice, written whole after each walk, and one small blob of confirmations so
  * that an `unchanged` poll need not write a slice again.
  */
+import { agentUrlOf } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
 import type { Blobs } from '../blobs.js'
 import { collectAgain } from '../rows/collect.js'
@@ -43,6 +44,9 @@ export type SliceStoreOptions = {
 function nameOf({ agentUrl, scope }: Key): string {
   return `${PREFIX}${encodeURIComponent(scope)}/${agentUrl}`
 }
+
+/** The url in such a name. */
+const urlIn = (name: string) => name.split('/').slice(2).join('/')
 
 function encode({ slice, domains, confirmedAt, cacheScope }: Held, owner: Owner): Uint8Array[] {
   const { rows, digests, ...rest } = slice
@@ -129,6 +133,23 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     enqueue(name, () => blobs.remove(name))
   }
 
+  function save(held: Held, owner: Owner): void {
+    const name = nameOf(held.slice)
+    enqueue(name, () => blobs.write(name, encode(held, owner)))
+  }
+
+  /** The first release kept slices under whole urls, credentials included; from here on it is kept under its name. */
+  async function loadOlder(key: Key, owner: Owner): Promise<Held | undefined> {
+    const names = await blobs.list(`${nameOf(key)}?`)
+    const older = names.find((name) => agentUrlOf(urlIn(name)) === key.agentUrl)
+    const parts = older === undefined ? undefined : await blobs.read(older)
+    const held = parts && (await decode(parts, owner, key))
+    if (!held) return undefined
+    const renamed = { ...held, slice: { ...held.slice, agentUrl: key.agentUrl } }
+    save(renamed, owner)
+    return renamed
+  }
+
   return {
     /** Reads the confirmations of an earlier process. Call once, before `load`. */
     async restore(): Promise<void> {
@@ -138,14 +159,11 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     },
     async load(key: Key, owner: Owner): Promise<Held | undefined> {
       const parts = await blobs.read(nameOf(key))
-      const held = parts && (await decode(parts, owner, key))
+      const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
       if (!held) return undefined
       return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
     },
-    save(held: Held, owner: Owner): void {
-      const name = nameOf(held.slice)
-      enqueue(name, () => blobs.write(name, encode(held, owner)))
-    },
+    save,
     confirm({ slice, confirmedAt }: Held): void {
       confirmations.set(nameOf(slice), confirmedAt)
       cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
@@ -154,8 +172,8 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     /** Forgets slices of agents that nobody lists any more, and of accounts that nobody has. */
     async sweep(isKnown: (key: Key) => boolean): Promise<void> {
       for (const name of new Set([...confirmations.keys(), ...(await blobs.list(PREFIX))])) {
-        const [, scope = '', agentUrl = ''] = /^slice\/([^/]*)\/(.*)$/.exec(name) ?? []
-        const key = { agentUrl, scope: decodeURIComponent(scope) }
+        const [, scope = ''] = name.split('/')
+        const key = { agentUrl: urlIn(name), scope: decodeURIComponent(scope) }
         if (!isKnown(key)) remove(key)
       }
     },
