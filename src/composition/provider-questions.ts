@@ -10,6 +10,8 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 export type ProviderQuestionsOptions = {
   /** What an agent (canonical url) may sell by the files that are held now. */
   references(agentUrl: string): readonly SignalRef[]
+  /** What providers call these signals. */
+  names(agentUrl: string): readonly string[]
 }
 
 /** Or may, for all that is known: its first answer is still on the way. */
@@ -18,7 +20,7 @@ function livesByQuestions({ mode, problem }: UpstreamStatus): boolean {
   return problem === undefined || problem.reason === 'not_enumerable'
 }
 
-export function createProviderQuestions({ references }: ProviderQuestionsOptions) {
+export function createProviderQuestions({ references, names }: ProviderQuestionsOptions) {
   let restore = () => {}
   const restored = new Promise<void>((resolve) => {
     restore = resolve
@@ -29,6 +31,10 @@ export function createProviderQuestions({ references }: ProviderQuestionsOptions
     async referencesFor(agentUrl: string): Promise<readonly SignalRef[]> {
       await restored
       return references(agentUrl)
+    },
+    async namesFor(agentUrl: string): Promise<readonly string[]> {
+      await restored
+      return names(agentUrl)
     },
     /** Tells each side of the other's news from now on, and `moved` of all that bears on the feed. */
     connect(upstreams: Upstreams, providers: Providers, moved: () => void): void {

@@ -67,7 +67,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
       send: sendToUpstreams,
       config: upstreamsSettings(config()),
       ...(signingKey && { sign: createSigner(signingKey, REQUESTS) }),
-      referencesFor: questions.referencesFor,
+      ...{ referencesFor: questions.referencesFor, namesFor: questions.namesFor },
       onTransition: logged(log),
       onTrouble: (message) => log.warn({ message }, 'upstreams'),
     }),

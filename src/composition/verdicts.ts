@@ -3,7 +3,7 @@ import type { SignalRef } from '../adcp/reference.js'
 import type { Providers } from '../authz/provider/providers.js'
 import { type CompiledProvider, compileProvider, compileProviders } from '../authz/rules/decide.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
-import { referencesFor } from '../authz/rules/references.js'
+import { namesFor, referencesFor } from '../authz/rules/references.js'
 import type { Clock } from '../net/clock.js'
 import { type Judge, judgeAt, pending } from '../snapshot/judge.js'
 
@@ -24,5 +24,10 @@ export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
     return referencesFor(compileProviders(providers.states()), agentUrl, clock.now())
   }
 
-  return { judge, provider, references }
+  /** What providers call these signals. */
+  function names(agentUrl: string): string[] {
+    return namesFor(compileProviders(providers.states()), agentUrl, clock.now())
+  }
+
+  return { judge, provider, references, names }
 }

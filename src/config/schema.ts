@@ -102,6 +102,7 @@ export const ConfigFile = object({
       drop_after: maybe(Duration),
       concurrency: maybe(whole(1, 1_000)),
       page_size: maybe(whole(1, 100)),
+      seeds_from_briefs: maybe(Type.Boolean()),
     }),
   ),
   authorization: maybe(

@@ -42,6 +42,8 @@ export type Config = {
     dropAfterMs: number
     concurrency: number
     pageSize: number
+    /** What buyers ask an agent without a feed is asked again. */
+    seedsFromBriefs: boolean
   }
   authorization: PolicySettings & {
     refreshMs: number
@@ -136,6 +138,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       dropAfterMs: durationMs(times.drop_after),
       concurrency: defaults?.concurrency ?? 4,
       pageSize: defaults?.page_size ?? 100,
+      seedsFromBriefs: defaults?.seeds_from_briefs ?? true,
     },
     authorization: {
       policy: authorization?.policy ?? 'strict',

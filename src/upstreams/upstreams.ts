@@ -53,6 +53,8 @@ export type UpstreamsConfig = {
   defaults: Pace & {
     /** Calls under way to one upstream. */
     concurrency: number
+    /** What buyers ask an agent without a feed is asked again. Absent: it is not. */
+    seedsFromBriefs?: boolean
   }
 }
 
@@ -67,6 +69,8 @@ export type UpstreamsOptions = {
   random(): number
   /** What providers published and authorized for this agent (canonical url): how brief-only agents are enumerated. */
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  /** What providers call these signals: questions for agents that know no lookup. Absent: there are none. */
+  namesFor?(agentUrl: string): readonly string[] | Promise<readonly string[]>
   /** Told when a scope of an upstream, or a registry, is doing otherwise than before. */
   onTransition?(transition: Transition | RegistryTransition): void
   /** Told in words of trouble with disk; upstreams' own troubles are in `statuses`. */
@@ -126,6 +130,7 @@ export type Upstreams = {
 export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const { send, sign, blobs, clock, random, referencesFor, onTrouble } = options
   const onTransition = options.onTransition ?? (() => {})
+  const namesFor = options.namesFor ?? (() => [])
   const store = createSliceStore({ blobs, clock, onTrouble })
   const learnt = createLearntStore({ blobs, onTrouble })
   const registered = createRegistries({
@@ -161,13 +166,14 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   function settingOf(entry: RosterEntry): RunnerSetting {
     const { account: introduction, defaults: pace } = config
-    return { entry, pace, introduction, concurrency: pace.concurrency, scopes: scopesOf(entry) }
+    const { concurrency, seedsFromBriefs = false } = pace
+    return { entry, pace, introduction, concurrency, seedsFromBriefs, scopes: scopesOf(entry) }
   }
 
   function runnerOf(entry: RosterEntry): Runner {
     return createRunner({
       ...(sign && { sign }),
-      ...{ send, store, learnt, governor, clock, random, referencesFor, onTransition, onTrouble },
+      ...{ send, store, learnt, governor, clock, random, referencesFor, namesFor, onTransition, onTrouble },
       setting: settingOf(entry),
       slotsFor: (concurrency) => createSlots(total, concurrency),
       onChange: changed,

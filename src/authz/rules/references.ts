@@ -4,6 +4,7 @@
  */
 import type { SignalRef } from '../../adcp/reference.js'
 import { type CompiledProvider, decide } from './decide.js'
+import { definitionOf } from './definition.js'
 
 /** References of all signals that `agentUrl` (canonical) may sell now, by provider domain and file order. */
 export function referencesFor(
@@ -23,4 +24,22 @@ export function referencesFor(
           signal_id: id,
         })),
     )
+}
+
+const MOST_NAMES = 50 // each is a question
+
+/** What their providers call the same signals, each name once: for agents that cannot be asked for references. */
+export function namesFor(
+  compiled: ReadonlyMap<string, CompiledProvider>,
+  agentUrl: string,
+  nowMs: number,
+): string[] {
+  const names = new Set<string>()
+  for (const ref of referencesFor(compiled, agentUrl, nowMs)) {
+    if (names.size === MOST_NAMES) break
+    const rules = ref.scope === 'data_provider' && compiled.get(ref.data_provider_domain)?.rules
+    const name = rules && definitionOf(rules, ref.signal_id)?.name
+    if (name) names.add(name)
+  }
+  return [...names]
 }

@@ -1,7 +1,7 @@
 /**
  * Finds the signals of an agent that has no wholesale feed, by asking for them: exact lookup of what providers
- * published and authorized for it, in batches, and the operator's seed questions (docs/configuration.md, `seeds`;
- * specification, `signal_refs`).
+ * published and authorized for it, in batches, or by name where it knows no lookup, and seed questions
+ * (docs/configuration.md, `seeds`; specification, `signal_refs`).
  */
 import { isRecord } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
@@ -35,6 +35,8 @@ const POLL_MS = 2_000
 export type EnumerateOptions = {
   dialect: Dialect
   refs: readonly SignalRef[]
+  /** What providers call the same signals: questions for an agent that cannot be asked for references. */
+  names: readonly string[]
   seeds: readonly string[]
   pageSize: number
   ask(task: string, args: Arguments): Promise<AgentOutcome>
@@ -50,6 +52,8 @@ export type EnumerateOutcome =
       out: readonly Part[]
       /** Some question was answered with as many rows as the agent gives at most. */
       limitedAt?: number
+      /** Seeds that found nothing which the questions before them had not found. */
+      barren: ReadonlySet<string>
     } & Collected)
   | CallFailure
 
@@ -64,7 +68,7 @@ type Learnt = {
 }
 
 /** One question, in the shapes that the agent may understand it in. */
-type Question = { kind: 'lookup' | 'brief'; shapes: readonly Arguments[] }
+type Question = { kind: 'lookup' | 'brief'; seed?: string; shapes: readonly Arguments[] }
 
 function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
   return Array.from({ length: Math.ceil(refs.length / BATCH) }, (_, at) =>
@@ -72,13 +76,18 @@ function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
   )
 }
 
-function questionsOf({ dialect, refs, seeds }: EnumerateOptions): Question[] {
-  const lookups = batches(refs).map((batch) => ({
-    kind: 'lookup' as const,
+function questionsOf({ dialect, refs, names, seeds }: EnumerateOptions): Question[] {
+  const asLookup = (batch: readonly SignalRef[]): Question => ({
+    kind: 'lookup',
     shapes: lookupShapes(dialect, batch),
-  }))
-  const briefs = seeds.map((seed) => ({ kind: 'brief' as const, shapes: briefShapes(dialect, seed) }))
-  return [...lookups, ...briefs].filter(({ shapes }) => shapes.length > 0)
+  })
+  const asBrief = (seed: string): Question => ({ kind: 'brief', seed, shapes: briefShapes(dialect, seed) })
+  const lookups = batches(refs)
+    .map(asLookup)
+    .filter(({ shapes }) => shapes.length > 0)
+  return [...lookups, ...new Set([...(lookups.length > 0 ? [] : names), ...seeds])].map((question) =>
+    typeof question === 'string' ? asBrief(question) : question,
+  )
 }
 
 function cursorOf(payload: Payload): string | undefined {
@@ -232,7 +241,9 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
     size: options.pageSize,
   }
   const { understood } = learnt
-  for (const { kind, shapes } of questions) {
+  const barren = new Set<string>()
+  for (const { kind, seed, shapes } of questions) {
+    const before = collector.rows()
     for (;;) {
       const shape = shapes[understood[kind]] as Arguments
       const trouble = await askWhole(shape, options, collector, learnt)
@@ -241,10 +252,11 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
       if (isLast || !isAboutShape(trouble)) return failureOf(trouble)
       understood[kind] += 1
     }
+    if (seed !== undefined && collector.rows() === before) barren.add(seed)
   }
   const { out, limitedAt } = learnt
   return {
-    ...{ kind: 'complete', out: [...out], ...collector.finish() },
+    ...{ kind: 'complete', out: [...out], ...collector.finish(), barren },
     ...(limitedAt !== undefined && { limitedAt }),
   }
 }

@@ -23,6 +23,7 @@ import { createDoubt, SECOND_LOOK_MS } from '../doubt.js'
 import type { Share } from '../governor.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
+import type { Asked } from './asked.js'
 import { carryParts } from './carry.js'
 import { enumerate } from './enumerate.js'
 import { doShare, shareRows } from './share.js'
@@ -72,9 +73,13 @@ export type MirrorOptions = {
   /** What the upstream did not confirm for so long is not carried any further, ms. */
   dropAfterMs: number
   seeds: readonly string[]
+  /** Questions of buyers, asked after the seeds. */
+  asked?: Asked
   /** What the upstream offers to everybody, for an account: rows that are equal are held once. */
   alike?(): Slice | undefined
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  /** What providers call these signals. */
+  namesFor(agentUrl: string): readonly string[] | Promise<readonly string[]>
   /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
   sleep(ms: number): Promise<void>
@@ -106,7 +111,8 @@ function errorFailure(error: AgentError): CallFailure {
 type Found = Collected & Tokens & { out: readonly Part[]; limitedAt?: number }
 
 export function createMirror(options: MirrorOptions) {
-  const { upstream, agentUrl, scope, account, seeds, referencesFor, ask, sleep, now } = options
+  const { upstream, agentUrl, scope, account, seeds, asked, referencesFor, namesFor, ask, sleep, now } =
+    options
   const { walkMs, dropAfterMs, refreshMs, alike, share } = options
   const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
@@ -236,13 +242,15 @@ export function createMirror(options: MirrorOptions) {
     const outcome = await enumerate({
       dialect,
       refs: await referencesFor(agentUrl),
-      seeds,
+      names: await namesFor(agentUrl),
+      seeds: [...seeds, ...(asked?.questions() ?? [])],
       pageSize,
       sleep,
       ...(share && { gathers: share.gathers }),
       ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
     })
     if (outcome.kind === 'failed') return outcome
+    asked?.learn(outcome.barren)
     if (outcome.rows.count === 0 && !held) {
       return callFailed('not_enumerable', 'none of the questions found a signal')
     }

@@ -3,7 +3,6 @@
  * here is shared with another upstream but the total number of calls.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { SignalRef } from '../../adcp/reference.js'
 import type { Clock } from '../../net/clock.js'
 import type { Send } from '../../net/send.js'
 import type { Signer } from '../../signing/sign.js'
@@ -11,6 +10,7 @@ import type { AgentOutcome, Arguments } from '../agent/agent.js'
 import type { Slots } from '../agent/slots.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
+import { createAsked } from './asked.js'
 import { type Contact, createContact, type UpstreamCall } from './contact.js'
 import type { LearntStore } from './learnt-store.js'
 import { createScope, type KeptScope, type ScopeOptions, type ScopeStatus } from './scope.js'
@@ -22,20 +22,21 @@ export type RunnerSetting = {
   pace: Pace
   /** Ours, for agents that answer nobody without one. */
   introduction: Arguments
+  /** What buyers ask an agent without a feed is asked again. */
+  seedsFromBriefs: boolean
   /** Calls under way at once. */
   concurrency: number
   /** Beside the public one. */
   scopes: readonly Scope[]
 }
 
-export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange'> & {
+export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange' | 'asked'> & {
   setting: RunnerSetting
   send: Send
   sign?: Signer
   slotsFor(concurrency: number): Slots
   learnt: LearntStore
   clock: Clock
-  referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** What one of its scopes holds is another thing now, or gone. */
   onChange(): void
 }
@@ -66,6 +67,7 @@ export function createRunner(options: RunnerOptions) {
   let slots = slotsFor(setting.concurrency)
   let contact = contactFor(setting)
   let started = false
+  const asked = createAsked()
   const scopes = new Map<string, KeptScope>()
   const open = added(EVERYBODY)
   for (const scope of setting.scopes) added(scope)
@@ -91,7 +93,7 @@ export function createRunner(options: RunnerOptions) {
   }
 
   function added(scope: Scope): KeptScope {
-    const kept = createScope({ ...options, setting: settingOf(scope), open: () => open.held()?.slice })
+    const kept = createScope({ ...options, asked, setting: settingOf(scope), open: () => open.held()?.slice })
     scopes.set(scope.name, kept)
     return kept
   }
@@ -100,10 +102,12 @@ export function createRunner(options: RunnerOptions) {
   function update(next: RunnerSetting): Promise<void>[] {
     const before = setting
     setting = next
+    if (!next.seedsFromBriefs) asked.clear()
     if (next.concurrency !== before.concurrency) slots = slotsFor(next.concurrency)
     if (contactName(next) !== contactName(before)) {
       contact.close()
       contact = contactFor(next)
+      asked.clear()
     }
     const work: Promise<void>[] = []
     const wanted = new Map([EVERYBODY, ...next.scopes].map((scope) => [scope.name, scope]))
@@ -123,6 +127,13 @@ export function createRunner(options: RunnerOptions) {
       if (started) work.push(kept.start())
     }
     return work
+  }
+
+  /** What was asked for an account, or with a caller's own credential, is between the two of them. */
+  function note(task: string, { signal_spec: question, account }: Arguments, { auth }: UpstreamCall): void {
+    const isOpen = task === 'get_signals' && account === undefined && auth === undefined
+    const isWanted = setting.seedsFromBriefs && open.held()?.slice.mode === 'enumerated'
+    if (isOpen && isWanted && typeof question === 'string') asked.note(question)
   }
 
   function holdingOf(kept: KeptScope): Holding {
@@ -159,8 +170,11 @@ export function createRunner(options: RunnerOptions) {
     refreshWhole(): void {
       for (const kept of scopes.values()) kept.refreshWhole()
     },
-    call: (task: string, args: Arguments, call: UpstreamCall): Promise<AgentOutcome> =>
-      contact.call(task, args, call),
+    async call(task: string, args: Arguments, call: UpstreamCall): Promise<AgentOutcome> {
+      const outcome = await contact.call(task, args, call)
+      if (outcome.kind === 'answer' && outcome.rows.elements > 0) note(task, args, call)
+      return outcome
+    },
     /** What is known of how it speaks, without asking. */
     dialect: () => contact.knownDialect(),
     status: (): ScopeStatus => open.status(),

@@ -9,6 +9,7 @@ import type { Clock } from '../../net/clock.js'
 import type { Governor } from '../governor.js'
 import type { Slice } from '../rows/slice.js'
 import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../status.js'
+import type { Asked } from './asked.js'
 import { rateCard, untokened } from './held.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
@@ -54,6 +55,8 @@ export type ScopeOptions = {
   clock: Clock
   random(): number
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
+  namesFor(agentUrl: string): readonly string[] | Promise<readonly string[]>
+  asked: Asked
   /** What the upstream offers to everybody. */
   open(): Slice | undefined
   /** What is held is another thing now, or gone. */
@@ -64,7 +67,7 @@ export type ScopeOptions = {
 }
 
 export function createScope(options: ScopeOptions) {
-  const { store, governor, clock, random, referencesFor, onChange, onTransition, onTrouble } = options
+  const { store, governor, clock, random, onChange, onTransition, onTrouble } = options
   let setting = options.setting
   let mirror = mirrorFor(setting)
   let held: Held | undefined
@@ -92,7 +95,8 @@ export function createScope(options: ScopeOptions) {
       scope: scope.name,
       seeds: entry.seeds,
       ...paceOf(pace),
-      referencesFor,
+      ...{ referencesFor: options.referencesFor, namesFor: options.namesFor },
+      ...(isPublic && { asked: options.asked }),
       async ask(task, args, speaking) {
         const outcome = await contact.read(task, args, speaking, auth)
         return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome

@@ -1,0 +1,91 @@
+import { type Test, test } from 'tap'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
+import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
+
+const REFRESH_MS = 60_000
+
+/** An old agent, which knows no lookup: it finds a row by its number in the question. */
+async function startFinder(t: Test) {
+  const asked: string[] = []
+  const agent = await startMcpAgent((task, { signal_spec: spec = '' }) => {
+    if (task !== 'get_signals' || spec === '') return undefined
+    asked.push(String(spec))
+    return { signals: [...String(spec).matchAll(/\d+/g)].map(([number]) => row(Number(number))) }
+  })
+  t.teardown(agent.close)
+  return { url: agent.url, asked }
+}
+
+async function world(t: Test, seedsFromBriefs: boolean, names: readonly string[] = []) {
+  const agent = await startFinder(t)
+  const time = createManualClock()
+  const config = configOf([{ id: 'a', url: agent.url, seeds: ['seed 1'] }], {
+    ...{ refreshMs: REFRESH_MS, seedsFromBriefs },
+  })
+  const { upstreams } = await openUpstreams(t, config, {
+    clock: time.clock,
+    random: () => 0.5,
+    ...(names.length > 0 && { namesFor: () => names }),
+  })
+  const status = () => upstreams.statuses()[0]
+  const isDone = () => (status()?.nextAttemptAt ?? 0) > time.clock.now()
+  await upstreams.start()
+  await until('the first refresh', isDone)
+  return {
+    upstreams,
+    asked: agent.asked,
+    rows: () => status()?.listings,
+    async refreshed() {
+      agent.asked.length = 0
+      time.advance((status()?.nextAttemptAt ?? 0) - time.clock.now())
+      await until('a refresh', isDone)
+    },
+    ask: (signal_spec: string, more: object = {}, auth?: { type: 'bearer'; token: string }) =>
+      upstreams.call(
+        'a',
+        'get_signals',
+        { signal_spec, deliver_to: { platforms: 'all' }, ...more },
+        { deadline: time.clock.now() + 30_000, ...(auth && { auth }) },
+      ),
+  }
+}
+
+test('what buyers ask finds what no seed does, and is asked again as long as it does', async (t) => {
+  const { ask, refreshed, asked, rows } = await world(t, true)
+  t.equal(rows(), 1)
+  await ask('buyers want 7 and 8')
+  await ask('what the seed finds: 1')
+  await ask('nothing here')
+  await ask('for an account: 9', { account: { account_id: 'acc' } })
+  await ask('with a credential: 10', {}, { type: 'bearer', token: 'of-the-caller' })
+  await ask(`${'long '.repeat(200)} 11`)
+  await refreshed()
+  t.same([...new Set(asked)], ['seed 1', 'buyers want 7 and 8', 'what the seed finds: 1'])
+  t.equal(rows(), 3)
+  await refreshed()
+  t.same([...new Set(asked)], ['seed 1', 'buyers want 7 and 8'], 'the barren one is forgotten')
+  t.equal(rows(), 3, 'what was found stays')
+})
+
+test('however much buyers ask, twenty questions are kept', async (t) => {
+  const { ask, refreshed, asked, rows } = await world(t, true)
+  for (let at = 100; at < 140; at++) await ask(`number ${at}`)
+  await refreshed()
+  t.equal(new Set(asked.filter((text) => text.startsWith('number'))).size, 20)
+  t.equal(rows(), 21)
+})
+
+test('an operator can turn it off', async (t) => {
+  const { ask, refreshed, asked, rows } = await world(t, false)
+  await ask('buyers want 7')
+  await refreshed()
+  t.notOk(asked.includes('buyers want 7'))
+  t.equal(rows(), 1)
+})
+
+test('an agent that knows no lookup is asked by what providers call its signals', async (t) => {
+  const { rows, asked } = await world(t, false, ['Drivers 3', 'Riders 4'])
+  t.equal(rows(), 3)
+  t.ok(asked.includes('Drivers 3') && asked.includes('Riders 4'))
+})
