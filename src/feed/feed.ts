@@ -9,6 +9,7 @@ import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
 import { digestText } from '../snapshot/digest.js'
 import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createAnswerMemory } from './answer-memory.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings } from './filter-warnings.js'
@@ -17,6 +18,7 @@ import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { nearMisses } from './near.js'
 import { createPages, pageful } from './page.js'
+import { createPageMemory } from './page-memory.js'
 import type {
   CacheScope,
   LookupQuery,
@@ -154,6 +156,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const cursors = createCursors(cursorSecret)
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
   const filtered = createViewCache()
+  const answers = createAnswerMemory()
+  const pageBodies = createPageMemory()
   const shelf = createShelf<Held>(retain)
   const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
@@ -163,6 +167,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   function publish(snapshot: Snapshot, now: number, beside: Beside = {}): void {
     const { gaps = [], accounts = new Map() } = beside
     isCurrent = beside.isCurrent ?? (() => true)
+    answers.clear()
+    pageBodies.clear()
     publicLayer.publish(snapshot, gaps, now)
     for (const [account, layer] of overlays) {
       if (accounts.has(account)) continue
@@ -222,23 +228,25 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     query: Selection,
     criteria: Criteria,
     reader: Reader,
+    isSequence: boolean,
   ) {
-    const pages = createPages(sight.snapshot, {
-      criteria,
-      seesPrices: reader.visibility === 'full',
-      grants: sight.grants,
-      ...(query.fields ? { fields: query.fields } : {}),
-    })
+    const { snapshot, grants } = sight
+    const { fields } = query
+    const make = () => {
+      const shape = { criteria, seesPrices: reader.visibility === 'full', grants, ...(fields && { fields }) }
+      const pages = createPages(snapshot, shape)
+      return { rows: pages.rows(entries), warnings: pages.partialCoverage(entries) }
+    }
+    // Entries in sequence of one view: the first, the last and the view name them all.
+    const place = [snapshot.id, entries.length, entries[0], entries.at(-1)]
+    const shown = [reader.visibility, reader.pricedOnly, criteria.tuple, grants.name, fields]
+    const made = isSequence ? pageBodies.page(JSON.stringify([...place, ...shown]), make) : make()
     return {
       kind: 'page' as const,
-      rows: pages.rows(entries),
+      rows: made.rows,
       count: entries.length,
       gaps: sight.gaps,
-      warnings: [
-        ...warnings(query, criteria, reader),
-        ...nearMisses(sight.snapshot, query),
-        ...pages.partialCoverage(entries),
-      ],
+      warnings: [...warnings(query, criteria, reader), ...nearMisses(snapshot, query), ...made.warnings],
     }
   }
 
@@ -281,8 +289,26 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
       total: view.entries.length,
       ...(more && { cursor: cursorAfter(snapshot, last, bindingOf(criteria, reader, from.scope)) }),
       ...(kept ? versions('wholesale', from, criteria, reader) : latestVersions),
-      ...body(from, entries, query, criteria, reader),
+      ...body(from, entries, query, criteria, reader, true),
     }
+  }
+
+  /** Until when an answer of this moment holds, unless another snapshot is published. */
+  function holding(query: WholesaleQuery, reader: Reader, now: number): (at: number) => boolean {
+    const { account } = reader
+    const isOwn = () => account !== undefined && isCurrent(account)
+    const wasOwn = isOwn()
+    const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteriaOf(query), reader)
+    if (!walk) return () => isOwn() === wasOwn
+    const held = pinned(walk, reader, now)
+    return (at) => isOwn() === wasOwn && pinned(walk, reader, at) === held
+  }
+
+  /** The same for those who ask again: the same objects get the same answer, as long as it holds. */
+  function wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer {
+    const answer = wholesale(query, reader, now)
+    if (answer.kind !== 'refused') answers.keep(query, reader, answer, holding(query, reader, now))
+    return answer
   }
 
   /** The named signals, in the order asked; what is not there or filtered out is left out, and is no error. */
@@ -294,7 +320,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))
     const entries = Uint32Array.from([...named].filter((entry) => entry >= 0 && stands(view.entries, entry)))
     return {
-      ...body(from, entries, query, criteria, reader),
+      ...body(from, entries, query, criteria, reader, false),
       ...versions('lookup', from, criteria, reader),
       total: entries.length,
     }
@@ -353,6 +379,9 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   return {
     publish,
     wholesale,
+    wholesaleAgain,
+    /** What `wholesaleAgain` answered to the same objects, if it still holds. */
+    known: answers.find,
     lookup,
     see,
     preparing,

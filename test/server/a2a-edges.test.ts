@@ -125,7 +125,7 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
   const payload = {
     ...{ status: 'completed', message: 'm', contextId: 'c', head: '{"signals":[', tail: ']}' },
     isError: false,
-    text: () => 'm',
+    words: { text: () => 'm', json: () => '"m"' },
     rows: [chunk.subarray(1_000)],
   }
   tasks.keep('buyer', { id: 'a', contextId: 'c', timestamp: new Date(0).toISOString(), payload })

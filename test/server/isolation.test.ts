@@ -51,6 +51,8 @@ function leaking(feed: FixtureFeed): FixtureFeed {
   return {
     current: feed.current,
     wholesale: (query, reader, now) => feed.wholesale(query, anybody(reader), now),
+    wholesaleAgain: (query, reader, now) => feed.wholesaleAgain(query, anybody(reader), now),
+    known: (query, reader, now) => feed.known(query, anybody(reader), now),
     see: (query, reader) => feed.see(query, anybody(reader)),
     preparing: (query, reader, now) => feed.preparing(query, anybody(reader), now),
   }

@@ -8,7 +8,7 @@ import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-
 import { LRUCache } from 'lru-cache'
 import { bufferOf } from '../../upstreams/rows/json.js'
 import { textOf, wrapped } from '../answer/chunks.js'
-import type { Payload } from '../answer/payload.js'
+import { type Payload, type Words, wordsOf } from '../answer/payload.js'
 
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
@@ -24,21 +24,27 @@ export type KeptTask = {
   payload: Payload
 }
 
+type Own = Pick<Payload, 'words' | 'rows'>
+
+/** By the words of an answer: where it is given again, its tasks share one copy. */
+const copies = new WeakMap<Words, Own>()
+
 /**
- * The same answer in memory of its own. Its rows are views into the chunks of a snapshot, and a view keeps a whole chunk
- * alive for as long as the task is kept.
+ * Words and rows of an answer in memory of their own. Its rows are views into the chunks of a snapshot, and a view keeps
+ * a whole chunk alive for as long as the task is kept; so do words that are not made yet.
  */
+function ownOf({ words, rows }: Payload): Own {
+  const known = copies.get(words)
+  if (known) return known
+  const text = words.text()
+  const whole = rows.length === 0 ? [] : [Buffer.concat(rows.map(bufferOf))]
+  const own = { words: wordsOf(() => text), rows: whole }
+  copies.set(words, own)
+  return own
+}
+
 function detached({ payload, ...task }: KeptTask): KeptTask {
-  const words = payload.text() // the function holds the answer that it is made from
-  const text = () => words
-  if (payload.rows.length === 0) return { ...task, payload: { ...payload, text } }
-  const whole = Buffer.concat(payload.rows.map(bufferOf))
-  let at = 0
-  const rows = payload.rows.map(({ byteLength }) => {
-    at += byteLength
-    return whole.subarray(at - byteLength, at)
-  })
-  return { ...task, payload: { ...payload, text, rows } }
+  return { ...task, payload: { ...payload, ...ownOf(payload) } }
 }
 
 function bytesOf({ payload }: KeptTask): number {
@@ -55,7 +61,7 @@ export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
 function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
   const status = { state: stateOf(payload, '1.0'), timestamp }
-  const parts = [{ data }, { text: payload.isError ? payload.message : payload.text() }]
+  const parts = [{ data }, { text: payload.isError ? payload.message : payload.words.text() }]
   const metadata = payload.taskId === undefined ? {} : { metadata: { adcp_task_id: payload.taskId } }
   const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...metadata }
   return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })

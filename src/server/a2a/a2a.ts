@@ -81,7 +81,7 @@ function taskResponse(
 ): Chunk[] {
   const isCurrent = dialect === '1.0'
   const status = `{"state":"${stateOf(payload, dialect)}","timestamp":"${timestamp}"}`
-  const text = `${isCurrent ? '' : '"kind":"text",'}"text":${JSON.stringify(payload.isError ? payload.message : payload.text())}`
+  const text = `${isCurrent ? '' : '"kind":"text",'}"text":${payload.isError ? JSON.stringify(payload.message) : payload.words.json()}`
   const open =
     payload.taskId === undefined ? '' : `,"metadata":{"adcp_task_id":${JSON.stringify(payload.taskId)}}`
   const task = `"id":"${taskId}","contextId":${JSON.stringify(contextId)},"status":${status},"artifacts":[{"artifactId":"${taskId}-result","name":"result","parts":[`

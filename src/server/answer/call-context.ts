@@ -10,6 +10,7 @@ import type { CallContext } from './task.js'
 export type CallOrigin = {
   readonly transport: 'mcp' | 'a2a'
   readonly requestId: string
+  readonly comesAgain: boolean
   /** Made only when a task asks for it. */
   readonly signal: () => AbortSignal
 }
@@ -17,6 +18,7 @@ export type CallOrigin = {
 export class Context implements CallContext {
   readonly transport: 'mcp' | 'a2a'
   readonly requestId: string
+  readonly comesAgain: boolean
   readonly #origin: CallOrigin
   #signal: AbortSignal | undefined
 
@@ -30,6 +32,7 @@ export class Context implements CallContext {
   ) {
     this.transport = origin.transport
     this.requestId = origin.requestId
+    this.comesAgain = origin.comesAgain
     this.#origin = origin
   }
 

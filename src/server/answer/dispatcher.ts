@@ -8,7 +8,7 @@ import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
 import { isRecord } from '../../adcp/json.js'
 import { nearest } from '../../adcp/nearest.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
-import { negotiate, type Preview, type VersionPin } from '../../adcp/version.js'
+import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
 import type { Identified } from '../door/callers.js'
 import { CALL_MS } from '../door/hang-up.js'
 import type { RateLimiter } from '../door/rate-limit.js'
@@ -27,8 +27,6 @@ export type Call = CallOrigin & {
   /** The transport's own conversation id, when it has one. */
   contextId: string | undefined
   who: Extract<Identified, { kind: 'caller' | 'denied' }>
-  /** `arguments` are the same object when the same is asked again. */
-  comesAgain: boolean
 }
 
 export type Observed = {
@@ -56,6 +54,9 @@ export type DispatcherOptions = {
 
 type Entry = { task: Task; check: (value: unknown) => Checked<TSchema> }
 
+/** What is known of arguments that come again: they stood the check. */
+type Settled = { entry: Entry; release: Release; holdsSecret: boolean }
+
 /** The pins that are well formed; the others are for the request schema to refuse. */
 function pinsOf(input: Record<string, unknown>): VersionPin {
   const { adcp_version: version, adcp_major_version: major } = input
@@ -66,9 +67,9 @@ function pinsOf(input: Record<string, unknown>): VersionPin {
 }
 
 /** The door looks for tasks by their names in the body; what it could not see there is refused here. */
-function needsSignature({ who, arguments: input }: Call, isMutating: boolean): boolean {
+function needsSignature({ who }: Call, isMutating: boolean, holdsSecret: () => boolean): boolean {
   if (who.kind !== 'caller' || who.signature === undefined) return false
-  return (isMutating && who.signature === 'required') || registersSecret(input)
+  return (isMutating && who.signature === 'required') || holdsSecret()
 }
 
 function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): TaskAnswer {
@@ -78,6 +79,7 @@ function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorPart
 export function createDispatcher(options: DispatcherOptions) {
   const { limiter, now, observe, onBug } = options
   const entries = new Map<string, Entry>()
+  const settled = new WeakMap<object, Settled>()
   for (const task of options.tasks) {
     const entry = { task, check: compileCheck(task.request) }
     for (const name of [task.name, ...(task.aliases ?? []), ...(task.answersTo ?? [])]) {
@@ -155,16 +157,19 @@ export function createDispatcher(options: DispatcherOptions) {
   }
 
   function answer(
-    { task, check }: Entry,
+    entry: Entry,
     call: Call,
     envelope: Envelope,
     arrived: number,
   ): TaskAnswer | Promise<TaskAnswer> {
+    const { task, check } = entry
     const input = call.arguments === undefined ? {} : call.arguments
     const stopped = gate(call, input, arrived)
     if (stopped) return stopped
+    const before = call.comesAgain ? settled.get(input as object) : undefined
+    const known = before?.entry === entry ? before : undefined
     const previews = call.transport === 'mcp' ? options.previews : undefined // over A2A, 3.2 asks for another card
-    const release = negotiate(pinsOf(input as Record<string, unknown>), previews)
+    const release = known?.release ?? negotiate(pinsOf(input as Record<string, unknown>), previews)
     if (typeof release !== 'string') return { kind: 'refused', error: release }
     envelope.release = release
     const context = contextOf(call, envelope, arrived)
@@ -173,13 +178,18 @@ export function createDispatcher(options: DispatcherOptions) {
         suggestion: 'Send Authorization: Bearer with a key of this agent.',
       })
     }
-    if (needsSignature(call, task.mutating)) {
+    const holdsSecret = () => known?.holdsSecret ?? registersSecret(input)
+    if (needsSignature(call, task.mutating, holdsSecret)) {
       return refusal('AUTH_REQUIRED', 'This request must be signed: request_signature_required.', {
         suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
       })
     }
+    if (known) return guarded(() => task.handle(input, context), call)
     const checked = check(input)
     if (!checked.ok) return { kind: 'refused', error: invalidRequest(checked.issues) }
+    if (call.comesAgain && checked.value === input && isRecord(input)) {
+      settled.set(input, { entry, release, holdsSecret: holdsSecret() })
+    }
     return guarded(() => task.handle(checked.value, context), call)
   }
 

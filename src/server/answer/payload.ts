@@ -15,6 +15,9 @@ export type Envelope = {
   context?: string
 }
 
+/** A text, and the same as JSON. */
+export type Words = { text(): string; json(): string }
+
 export type Payload = {
   /** The task failed. */
   isError: boolean
@@ -23,7 +26,7 @@ export type Payload = {
   status: string
   message: string
   /** For people and language models: the message and what can be done with it. Made when it is asked for. */
-  text: () => string
+  words: Words
   /** Of a task of ours that is not finished yet. */
   taskId?: string
   contextId: string
@@ -47,48 +50,92 @@ function members(fields: Readonly<Record<string, unknown>>): string {
   return text
 }
 
-function opening(status: string, message: string, { release, contextId }: Envelope): string {
-  const names = `"message":${JSON.stringify(message)},"context_id":${JSON.stringify(contextId)}`
-  return `{"status":"${status}",${names},"adcp_version":"${release}"`
+/** Up to what depends on the caller. */
+function opening(status: string, message: string): string {
+  return `{"status":"${status}","message":${JSON.stringify(message)},"context_id":`
+}
+
+function identity({ release, contextId }: Envelope): string {
+  return `${JSON.stringify(contextId)},"adcp_version":"${release}"`
 }
 
 function closing({ context }: Envelope): string {
   return context === undefined ? '}' : `,"context":${context}}`
 }
 
-function answered(answer: Answer, envelope: Envelope): Payload {
+/** A text that is made when it is asked for, once. */
+export function wordsOf(make: () => string): Words {
+  let text: string | undefined
+  let json: string | undefined
+  const made = () => {
+    text ??= make()
+    return text
+  }
+  return {
+    text: made,
+    json() {
+      json ??= JSON.stringify(made())
+      return json
+    },
+  }
+}
+
+/** What of an answer is the same for everybody: JSON text around what depends on the caller. */
+type Frame = { before: string; between: string; rows: readonly Uint8Array[]; after: string; words: Words }
+
+function frameOf(answer: Answer): Frame {
   const { status = 'completed', message, rows } = answer
+  const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
+  const after = (answer.replayed ? ',"replayed":true' : '') + errors
+  const before = opening(status, message)
+  const words = wordsOf(() => answerText(answer))
+  const fields = members(answer.fields)
+  if (!rows) return { before, between: fields + after, rows: [], after: '', words }
+  const between = `${fields},${JSON.stringify(rows.field)}:[`
+  return { before, between, rows: rows.parts, after: `]${after}`, words }
+}
+
+const frames = new WeakMap<Answer, Frame>()
+
+function keptFrame(answer: Answer): Frame {
+  const known = frames.get(answer)
+  if (known) return known
+  const made = frameOf(answer)
+  frames.set(answer, made)
+  return made
+}
+
+function answered(answer: Answer, envelope: Envelope): Payload {
+  const { status = 'completed', message } = answer
   const { contextId } = envelope
+  const { before, between, rows, after, words } = answer.comesAgain ? keptFrame(answer) : frameOf(answer)
   const open = PENDING.has(status) ? answer.fields.task_id : undefined
-  const said = {
+  const head = before + identity(envelope) + between
+  const isWhole = rows.length === 0 && after === ''
+  const tail = after + closing(envelope)
+  return {
     isError: false,
-    ...{ status, message, contextId },
-    text: () => answerText(answer),
+    ...{ status, message, words, contextId, rows },
+    ...(isWhole ? { head: head + tail, tail: '' } : { head, tail }),
     ...(typeof open === 'string' && { taskId: open }),
   }
-  const before = opening(status, message, envelope) + members(answer.fields)
-  const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
-  const after = (answer.replayed ? ',"replayed":true' : '') + errors + closing(envelope)
-  if (!rows) return { ...said, head: before + after, rows: [], tail: '' }
-  const head = `${before},${JSON.stringify(rows.field)}:[`
-  return { ...said, head, rows: rows.parts, tail: `]${after}` }
 }
 
 function refused(error: AdcpError, envelope: Envelope): Payload {
   const { message } = error
   const json = JSON.stringify(error)
   const errors = `,"adcp_error":${json},"errors":[${json}]`
-  const head = opening('failed', message, envelope) + errors + closing(envelope)
-  const text = () => `{"adcp_error":${json}}`
+  const head = opening('failed', message) + identity(envelope) + errors + closing(envelope)
+  const words = wordsOf(() => `{"adcp_error":${json}}`)
   const { contextId } = envelope
-  return { isError: true, error, status: 'failed', message, text, contextId, head, rows: [], tail: '' }
+  return { isError: true, error, status: 'failed', message, words, contextId, head, rows: [], tail: '' }
 }
 
 function failed({ message, fields }: Extract<TaskAnswer, { kind: 'failed' }>, envelope: Envelope): Payload {
-  const head = opening('failed', message, envelope) + members(fields) + closing(envelope)
-  const text = () => JSON.stringify({ message, ...fields })
+  const head = opening('failed', message) + identity(envelope) + members(fields) + closing(envelope)
+  const words = wordsOf(() => JSON.stringify({ message, ...fields }))
   const { contextId } = envelope
-  return { isError: true, status: 'failed', message, text, contextId, head, rows: [], tail: '' }
+  return { isError: true, status: 'failed', message, words, contextId, head, rows: [], tail: '' }
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */

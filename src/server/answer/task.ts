@@ -21,6 +21,8 @@ export type CallContext = {
   readonly transport: 'mcp' | 'a2a'
   /** For log lines. */
   readonly requestId: string
+  /** The input is the same object when the same is asked again: what it leads to may be kept by it. */
+  readonly comesAgain: boolean
 }
 
 export type AnswerStatus = 'completed' | 'submitted' | 'working' | 'input-required' | 'rejected' | 'canceled'
@@ -39,6 +41,8 @@ export type TaskAnswer =
       rows?: { field: string; parts: readonly Uint8Array[] }
       /** Written to `errors[]` with `severity: "warning"`. */
       warnings?: readonly AdcpWarning[]
+      /** The same object is given again: what is made of it may be kept by it. */
+      comesAgain?: boolean
       /** Only on the replay of a request whose idempotency key was seen before. */
       replayed?: boolean
     }

@@ -87,7 +87,7 @@ function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
   if (revision < STRUCTURED_SINCE) {
     return [before, ...quoted(payload), ...wrapped(between, payload, '}}')]
   }
-  return wrapped(before + JSON.stringify(payload.text()) + between, payload, '}}')
+  return wrapped(before + payload.words.json() + between, payload, '}}')
 }
 
 function callOf({ raw, params, comesAgain }: RpcRequest, session: Session): Call | undefined {

@@ -15,12 +15,13 @@ import { invalidRequest, type Violation } from '../../adcp/validation.js'
 import { isSince32 } from '../../adcp/version.js'
 import type { AnswerPage } from '../../briefs/answer-pages.js'
 import type { Lookup } from '../../briefs/lookup.js'
-import { staleWarnings } from '../../briefs/stale-warning.js'
 import { type Health, incompleteOf } from '../../feed/incomplete.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
 import { inTurns } from '../answer/in-turns.js'
 import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
+import type { Caller } from '../door/caller.js'
+import { createLacks, type Lacks } from './lacks.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const NARROW =
@@ -32,6 +33,10 @@ export type SignalsFeed = {
   /** Undefined until the first snapshot is published; until then the other refuses. */
   current(): unknown
   wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
+  /** The same for a query and a reader that are the same objects when the same is asked again. */
+  wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
+  /** What `wholesaleAgain` answered to the same objects, if it still holds. */
+  known(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer | undefined
   /** Work that has to be done before an answer, in portions between which others are served. */
   preparing(
     query: Selection & { cursor?: string },
@@ -131,6 +136,41 @@ function wholesaleQuery(input: GetSignalsRequest): WholesaleQuery {
   }
 }
 
+/** What a request asks of the feed; the same object for an input that comes again, which pins the same release. */
+type Question = { broken: readonly Violation[]; query: WholesaleQuery }
+
+function createQuestions() {
+  const known = new WeakMap<GetSignalsRequest, Question>()
+  return (input: GetSignalsRequest, { release, comesAgain }: CallContext): Question => {
+    const found = comesAgain ? known.get(input) : undefined
+    if (found) return found
+    const broken = [...violations(input), ...(isSince32(release) ? unnamedOperation(input) : [])]
+    const made = { broken, query: wholesaleQuery(input) }
+    if (comesAgain) known.set(input, made)
+    return made
+  }
+}
+
+/** Whose eyes the feed is seen with: one object for each caller, release and account. */
+function createReaders() {
+  const known = new WeakMap<Caller, Map<string, Reader>>()
+  return (caller: Caller, pricedOnly: boolean, account: string | undefined): Reader => {
+    const ofCaller = known.get(caller) ?? new Map<string, Reader>()
+    known.set(caller, ofCaller)
+    const name = `${pricedOnly ? 'priced' : 'all'} ${account ?? ''}`
+    const found = ofCaller.get(name)
+    if (found) return found
+    const { id, visibility, destinations: grants } = caller
+    const made: Reader = {
+      ...{ caller: id, visibility, grants },
+      ...(account !== undefined && { account }),
+      ...(pricedOnly && { pricedOnly }),
+    }
+    ofCaller.set(name, made)
+    return made
+  }
+}
+
 function versionFields({ cacheScope, feedVersion, pricingVersion }: Versions) {
   return {
     cache_scope: cacheScope,
@@ -156,15 +196,17 @@ function refused(error: AdcpError): TaskAnswer {
   return { kind: 'refused', error }
 }
 
+type Answer = Extract<TaskAnswer, { kind: 'answer' }>
+type Found = Exclude<WholesaleAnswer, { kind: 'refused' }>
+
 export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
   const { feed, upstreams, discovery, declaredAccounts } = options
+  const questionOf = createQuestions()
+  const readerOf = createReaders()
+  const lacksOf = createLacks(upstreams)
+  const told = new WeakMap<Found, { lacks: Lacks; answer: TaskAnswer }>()
 
-  function wholesale(input: GetSignalsRequest, reader: Reader, now: number): TaskAnswer {
-    const answer = feed.wholesale(wholesaleQuery(input), reader, now)
-    if (answer.kind === 'refused') return answer
-    const { gaps } = answer
-    const { account } = reader
-    const incomplete = incompleteOf({ gaps, health: upstreams, account, scope: 'wholesale_feed', now })
+  function inWords(answer: Found, { incomplete, warnings }: Lacks, reader: Reader): Answer {
     if (answer.kind === 'unchanged') {
       const message = 'Unchanged: your copy is current.'
       return { kind: 'answer', message, fields: { unchanged: true, incomplete, ...versionFields(answer) } }
@@ -179,8 +221,25 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
       message: pageMessage(answer, reader),
       fields: { pagination, incomplete, ...versionFields(answer) },
       rows: { field: 'signals', parts: answer.rows },
-      warnings: [...answer.warnings, ...staleWarnings(upstreams.statuses())],
+      warnings: [...answer.warnings, ...warnings],
     }
+  }
+
+  function wholesale(query: WholesaleQuery, reader: Reader, now: number): TaskAnswer {
+    const answer = feed.wholesale(query, reader, now)
+    if (answer.kind === 'refused') return answer
+    return inWords(answer, lacksOf(answer.gaps, reader.account, now), reader)
+  }
+
+  /** The same object while neither what the feed answered nor what that lacks is another. */
+  function toldAgain(answer: WholesaleAnswer, reader: Reader, now: number): TaskAnswer {
+    if (answer.kind === 'refused') return answer
+    const lacks = lacksOf(answer.gaps, reader.account, now)
+    const before = told.get(answer)
+    if (before?.lacks.name === lacks.name) return before.answer
+    const made = { ...inWords(answer, lacks, reader), comesAgain: true }
+    told.set(answer, { lacks, answer: made })
+    return made
   }
 
   async function lookup(input: GetSignalsRequest, reader: Reader, now: number): Promise<TaskAnswer> {
@@ -199,39 +258,38 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     }
   }
 
-  function prepared(input: GetSignalsRequest, reader: Reader, context: CallContext) {
-    if (input.discovery_mode === 'wholesale') return wholesale(input, reader, context.now)
+  function prepared(input: GetSignalsRequest, query: WholesaleQuery, reader: Reader, context: CallContext) {
+    const { now, comesAgain } = context
+    if (input.discovery_mode === 'wholesale') {
+      return comesAgain
+        ? toldAgain(feed.wholesaleAgain(query, reader, now), reader, now)
+        : wholesale(query, reader, now)
+    }
     const isExact = input.signal_spec === undefined && input.push_notification_config === undefined
     return isExact ? lookup(input, reader, context.now) : discovery.discover(input, reader, context)
   }
 
-  function answer(input: GetSignalsRequest, reader: Reader, context: CallContext) {
-    const cursor = cursorOf(input)
-    const query = { ...selectionOf(input), ...(cursor !== undefined && { cursor }) }
+  function answer(input: GetSignalsRequest, query: WholesaleQuery, reader: Reader, context: CallContext) {
+    const known = context.comesAgain ? feed.known(query, reader, context.now) : undefined
+    if (known) return toldAgain(known, reader, context.now)
     const work = feed.preparing(query, reader, context.now)
-    if (!work || work.next().done) return prepared(input, reader, context)
-    return inTurns(work).then(() => prepared(input, reader, context))
+    if (!work || work.next().done) return prepared(input, query, reader, context)
+    return inTurns(work).then(() => prepared(input, query, reader, context))
   }
 
   function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
-    const broken = [...violations(input), ...(isSince32(context.release) ? unnamedOperation(input) : [])]
+    const { broken, query } = questionOf(input, context)
     if (broken.length > 0) return refused(invalidRequest(broken))
     const { caller } = context
     const pricedOnly = context.release === '3.0'
     if (pricedOnly && caller.visibility === 'metadata') return refused(PRICES_NEEDED)
-    const reader: Reader = {
-      ...{ caller: caller.id, visibility: caller.visibility, grants: caller.destinations },
-      ...(pricedOnly && { pricedOnly }),
+    if (input.account === undefined) {
+      return answer(input, query, readerOf(caller, pricedOnly, undefined), context)
     }
-    if (input.account === undefined) return answer(input, reader, context)
-    const seen = (found: AccountFound) => {
-      if (found.kind === 'refused') return found
-      return answer(
-        input,
-        { ...(found.overlay !== undefined && { account: found.overlay }), ...reader },
-        context,
-      )
-    }
+    const seen = (found: AccountFound) =>
+      found.kind === 'refused'
+        ? found
+        : answer(input, query, readerOf(caller, pricedOnly, found.overlay), context)
     const found = findAccount(caller, input.account, declaredAccounts)
     return found instanceof Promise ? found.then(seen) : seen(found)
   }

@@ -1,0 +1,55 @@
+/**
+ * Answers that are given again and again: to whoever polls the feed or walks it with the same question. The question and
+ * its reader are known by their objects, so whoever asks again gives the same ones. An answer of a page holds rows in the
+ * memory of a snapshot; all of them go when another snapshot is published.
+ */
+import { LRUCache } from 'lru-cache'
+import type { Reader, WholesaleAnswer, WholesaleQuery } from './query.js'
+
+const MEMORY_BYTES = 64 * 1024 * 1024
+const OWN_BYTES = 6_144 // what an answer takes beside rows of its own, with the words that are made of it
+
+type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
+type Kept = { answer: Given; holds(now: number): boolean }
+
+/** A number for each object, for as long as it lives. */
+function createNumbers() {
+  const numbers = new WeakMap<object, number>()
+  let last = 0
+  return (one: object): number => {
+    const known = numbers.get(one)
+    if (known !== undefined) return known
+    last += 1
+    numbers.set(one, last)
+    return last
+  }
+}
+
+/** Bytes of rows that are not those of a snapshot. */
+function ownBytes(answer: Given): number {
+  if (answer.kind !== 'page') return 0
+  let bytes = 0
+  for (const row of answer.rows) if (!(row.buffer instanceof SharedArrayBuffer)) bytes += row.byteLength
+  return bytes
+}
+
+export function createAnswerMemory() {
+  const numberOf = createNumbers()
+  const kept = new LRUCache<string, Kept>({
+    maxSize: MEMORY_BYTES,
+    sizeCalculation: ({ answer }) => OWN_BYTES + ownBytes(answer),
+  })
+  const nameOf = (query: WholesaleQuery, reader: Reader) => `${numberOf(query)} ${numberOf(reader)}`
+
+  return {
+    /** What was answered before, if it still holds. */
+    find(query: WholesaleQuery, reader: Reader, now: number): Given | undefined {
+      const found = kept.get(nameOf(query, reader))
+      return found?.holds(now) ? found.answer : undefined
+    },
+    keep(query: WholesaleQuery, reader: Reader, answer: Given, holds: Kept['holds']): void {
+      kept.set(nameOf(query, reader), { answer, holds })
+    },
+    clear: () => kept.clear(),
+  }
+}
