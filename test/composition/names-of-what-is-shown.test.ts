@@ -30,6 +30,10 @@ test('prices that went with a long outage are named until a feed that has them a
   agent.offer(rows(agent, 2))
   agent.lack([])
   const build = await sent
+  await until(
+    async () => world.federation().statuses()[0]?.outages,
+    (outages) => outages === undefined,
+  )
   const between = await world.page()
   t.equal(priced(between), 0)
   t.match(between.incomplete, [
