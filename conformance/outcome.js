@@ -7,6 +7,7 @@ export const PARTS = {
   fuzzer: 'Fuzzer',
   lifecycles: 'Checks of our own',
   clients: 'Official clients',
+  hosts: 'Hosts of language models',
 }
 
 export const passed = (name) => ({ name, outcome: 'passed' })

@@ -105,8 +105,9 @@ function schemaSection(rows, before) {
   return at < 0 ? `${SCHEMAS}\n\nNot checked.\n` : before.slice(at)
 }
 
-const SCHEMA_WORDS = `Every answer of the checks of our own is held against the protocol's JSON Schemas of each release, of a failure its error. The
-schemas lie beside the repository (\`../shared/adcp/schemas\`); where they are absent the run says so and this section stays.`
+const SCHEMA_WORDS = `Every answer of the checks of our own is held against the protocol's JSON Schemas of its release, one of 3.1 against those of 3.2
+too, of a failure its error. Those of 3.0 are the SDK's, the others lie beside the repository (\`../shared/adcp/schemas\`); where they
+are absent the run says so and this section stays.`
 
 const INTRODUCTION = `# Does it pass the protocol's own tests?
 
@@ -119,8 +120,11 @@ npm run build && npm run conformance
 starts Tributary over the demo world (a fresh folder, a free port, anonymous callers denied) and runs against it, over MCP and over A2A:
 
 - every storyboard of \`@adcp/sdk\` ${SDK_VERSION}, the newest that npm has, that the agent's capabilities select, and its fuzzer with two tenants;
-- checks of our own for what 3.1 and 3.2 ask beyond them, each answer held against the JSON Schemas of both releases;
+- checks of our own for what 3.1 and 3.2 ask beyond them, each answer held against the JSON Schemas of its release;
 - the storyboard of signed requests, with a caller that signs by the protocol's published test keys;
+- what needs \`comply_test_controller\`, where it is switched on: the SDK's \`deterministic_testing\` and, as checks of our own, the
+  storyboards of 3.1 that npm does not carry yet (\`get_signals_async\`, \`comply_controller_mode_gate\`, seeded accounts);
+- hosts of language models: the MCP Inspector's command line and the tool readers of two model SDKs;
 - the official clients: every task in every state, and what each client makes of the answer.
 
 The run writes this page. It fails when a step fails that \`conformance/exceptions.js\` does not list, when a listed one passes
@@ -129,6 +133,8 @@ needs both generations of the A2A SDK; nothing of it is downloaded by install sc
 
 const CLIENT_WORDS = `A cell says whether the client understood: the state, the error's code, and the name of a task that goes on. "By its text alone" is
 somebody who reads only the text part, as a language model may. \`input-required\` does not occur: no task of this agent asks back.`
+
+const HOST_WORDS = `What the Inspector's command line and the tool readers of two model SDKs make of the tools over MCP.`
 
 export function pageOf(rows, excepted, before) {
   const of = (part) => rows.filter((row) => row.part === part)
@@ -153,6 +159,12 @@ ${table(['release', 'storyboard', 'MCP', 'A2A'], byTransport(storyboards))}
 ## Checks of our own
 
 ${table(['release', 'what', 'MCP', 'A2A'], byTransport(of('lifecycles')))}
+
+## Hosts of language models
+
+${HOST_WORDS}
+
+${matrix(of('hosts'))}
 
 ## Official clients
 

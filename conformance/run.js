@@ -1,6 +1,6 @@
 /**
  * Conformance: the protocol's public storyboards, its fuzzer, checks of our own and the official clients, over both
- * transports, against a Tributary that is started for it. Prints a line a row, writes docs/conformance.md, and exits with
+ * transports, against a Tributary that is started for it; and hosts of language models over MCP. Prints a line a row, writes docs/conformance.md, and exits with
  * 1 when the run does not hold (judge.js) or the page was out of date.
  */
 import { runClients } from './clients/run.js'
@@ -8,19 +8,24 @@ import { EXCEPTIONS } from './exceptions.js'
 import { runFuzzer } from './fuzzer.js'
 import { judge } from './judge.js'
 import { runLifecycles } from './lifecycles/run.js'
+import { runModelHosts } from './model-hosts.js'
 import { count } from './outcome.js'
 import { writePage } from './page.js'
 import { SCHEMAS_ABSENT } from './schemas.js'
 import { KEYS, startTributary } from './server.js'
 import { runSignedRequests } from './signed-requests.js'
 import { runStoryboards } from './storyboards.js'
+import { runTestController } from './test-controller.js'
 
 const TRANSPORTS = ['mcp', 'a2a']
 
 /** What has to have run: a part that gives nothing is no success. */
-const EXPECTED = ['storyboards', 'fuzzer', 'lifecycles', 'clients'].flatMap((part) =>
-  TRANSPORTS.map((transport) => ({ part, transport })),
-)
+const EXPECTED = [
+  ...['storyboards', 'fuzzer', 'lifecycles', 'clients'].flatMap((part) =>
+    TRANSPORTS.map((transport) => ({ part, transport })),
+  ),
+  { part: 'hosts', transport: 'mcp' },
+]
 
 async function runAgainst({ url }) {
   const rows = []
@@ -30,6 +35,7 @@ async function runAgainst({ url }) {
     rows.push(...(await runFuzzer(url, transport, key, KEYS.other)))
     rows.push(...(await runLifecycles(url, transport, { own: key, other: KEYS.other })))
   }
+  rows.push(...(await runModelHosts(url, KEYS.mcp)))
   return rows
 }
 
@@ -47,7 +53,7 @@ try {
 } finally {
   await tributary.close()
 }
-rows.push(...(await runSignedRequests()), ...(await runClients()))
+rows.push(...(await runSignedRequests()), ...(await runTestController(TRANSPORTS)), ...(await runClients()))
 
 for (const row of rows) console.log(line(row))
 if (SCHEMAS_ABSENT) console.log(`skipped: ${SCHEMAS_ABSENT}`)

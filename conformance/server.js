@@ -9,9 +9,11 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { caller } from './wire.js'
 
 const MAIN = fileURLToPath(new URL('../dist/src/main.js', import.meta.url))
 const READY_MS = 60_000
+const NEVER_THERE = 'signals.fogbank.example'
 
 export const KEYS = { mcp: 'conformance-mcp', a2a: 'conformance-a2a', other: 'conformance-other' }
 
@@ -58,6 +60,19 @@ async function untilReady(url, server) {
   throw new Error(`Tributary was not ready in ${READY_MS / 1_000} s`)
 }
 
+/** Until every agent of the demo world is read, but the one that is never there: what is published first may lack some. */
+async function untilWhole(url) {
+  const call = caller(url, 'mcp', KEYS.mcp)
+  const end = Date.now() + READY_MS
+  const page = { discovery_mode: 'wholesale', pagination: { max_results: 1 } }
+  while (Date.now() < end) {
+    const { incomplete = [] } = await call('get_signals', page)
+    if (incomplete.every(({ description }) => description.includes(NEVER_THERE))) return
+    await new Promise((resolve) => setTimeout(resolve, 200))
+  }
+  throw new Error(`The demo world was not read in ${READY_MS / 1_000} s`)
+}
+
 /** `more`: settings beside listen, registries, callers and storage; by default the demo world is federated. */
 export async function startTributary(more = { sandbox: true, preview_releases: ['3.2-beta.5'] }) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-conformance-'))
@@ -78,6 +93,7 @@ export async function startTributary(more = { sandbox: true, preview_releases: [
 
   try {
     await untilReady(url, server)
+    if (more.sandbox) await untilWhole(url)
   } catch (error) {
     await close()
     throw error

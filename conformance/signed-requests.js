@@ -16,12 +16,10 @@ const NAME = 'signed_requests'
 /** Vectors for a verifier that demands or forbids a digest: this one takes either, and says so. */
 const OTHER_POLICIES = ['007-missing-content-digest', '018-digest-covered-when-forbidden']
 
-/** Of a revoked key nothing is published: whoever revokes one takes it out of its key set. */
 function publicKeys() {
   const file = join(getComplianceCacheDir(), 'test-vectors/request-signing/keys.json')
   const { keys } = JSON.parse(readFileSync(file, 'utf8'))
-  const published = keys.filter(({ kid }) => kid !== 'test-revoked-2026')
-  return { keys: published.map(({ _private_d_for_test_only: _, $comment: __, ...key }) => key) }
+  return { keys: keys.map(({ _private_d_for_test_only: _, $comment: __, ...key }) => key) }
 }
 
 async function serveKeys() {
@@ -37,7 +35,7 @@ export async function runSignedRequests() {
     id: 'signer',
     token_sha256: createHash('sha256').update(KEYS.mcp).digest('hex'),
     role: 'buyer',
-    signing: { jwks_url: keys.url, required: true },
+    signing: { jwks_url: keys.url, required: true, revoked: ['test-revoked-2026'] },
   }
   const tributary = await startTributary({
     sandbox: true,

@@ -74,9 +74,12 @@ function variants(storyboard) {
   ]
 }
 
+/** Those that need a Tributary set up for them. */
+const OWN_RUNS = new Set(['signed_requests', 'deterministic_testing'])
+
 /**
  * The rows of one transport. Throws when the agent does not answer: no storyboard is worse than a failed one. `only`: one
- * storyboard, with `options` of the runner; signed_requests, which needs callers that sign, has a run of its own.
+ * storyboard, with `options` of the runner. Signatures and the test controller have runs of their own.
  */
 export async function runStoryboards(url, transport, key, { only, options } = {}) {
   const capabilities = await caller(url, transport, key)('get_adcp_capabilities', {})
@@ -85,7 +88,7 @@ export async function runStoryboards(url, transport, key, { only, options } = {}
     specialisms: capabilities.specialisms,
     major_versions: capabilities.adcp.major_versions,
   })
-  const chosen = storyboards.filter(({ id }) => (only ? id === only : id !== 'signed_requests'))
+  const chosen = storyboards.filter(({ id }) => (only ? id === only : !OWN_RUNS.has(id)))
   const rows = []
   for (const { name, storyboard } of chosen.flatMap(variants)) {
     const result = await runStoryboard(`${url}/${transport}`, storyboard, {

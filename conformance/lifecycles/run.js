@@ -44,6 +44,23 @@ async function runOne({ steps }, world) {
   return told
 }
 
+/** One lifecycle alone, whose answers no schema at hand describes; `more` is what its steps need beside callers. */
+export async function runLifecycle(lifecycle, url, transport, keys, more) {
+  const { name, release } = lifecycle
+  const world = {
+    call: caller(url, transport, keys.own),
+    other: caller(url, transport, keys.other),
+    transport,
+  }
+  return {
+    part: 'lifecycles',
+    release,
+    transport,
+    name,
+    steps: await runOne(lifecycle, { ...world, ...more }),
+  }
+}
+
 /** `keys`: the caller's and another tenant's. */
 export async function runLifecycles(url, transport, keys) {
   const schemas = createSchemas()

@@ -41,7 +41,7 @@ import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
 import type { ReloadState } from './reload.js'
 import { createSavedFeed } from './saved-feed.js'
-import { admissionSettings, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
+import { admissionSettings, nonceCheck, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
 import { createStack, type Stack } from './stack.js'
 import { openDemoWorld } from './way-out.js'
@@ -238,7 +238,10 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const base = { options, config, sources, operations, feed, store, sendToCallers: toCallers.send }
   const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))
-  const admission = createAdmission(admissionSettings(current, send, clock))
+  const admission = createAdmission({
+    ...admissionSettings(current, send, clock),
+    ...(store.nonces && { sharedNonces: nonceCheck(store.nonces) }),
+  })
   const { questions: held } = discovery
   const controller = options.config.testController
     ? createTestController({ store, questions: held })

@@ -7,7 +7,10 @@ import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { AdmissionOptions } from '../server/door/admission.js'
 import type { SigningFacts } from '../server/tasks/get-adcp-capabilities.js'
+import type { SharedNonces } from '../signing/replay.js'
 import { algorithmOf } from '../signing/sign.js'
+import type { Nonces } from '../store/nonces.js'
+import { StorageUnavailable } from '../store/unavailable.js'
 import type { UpstreamsConfig } from '../upstreams/upstreams.js'
 import { accountsOf, scopesOf } from './accounts.js'
 
@@ -60,6 +63,18 @@ export function providerSettings(config: () => Config) {
 export function admissionSettings({ callers }: Config, send: Send, { now }: Clock): AdmissionOptions {
   const { jwt, rateLimit } = callers
   return { callers, rateLimit, send, now, ...(jwt && { jwt: { ...jwt, send, now } }) }
+}
+
+/** Asks the storage that replicas share. While it cannot serve, whether a nonce was used is not known. */
+export function nonceCheck({ take }: Nonces): SharedNonces {
+  return async (key, nonce, until) => {
+    try {
+      return (await take(key, nonce, until)) ? 'fresh' : 'used'
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return 'unknown'
+      throw error
+    }
+  }
 }
 
 /** What of signatures is true: keys are found only at an https url, and a key set of no keys is none. */

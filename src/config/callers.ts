@@ -20,7 +20,12 @@ export type CallerKey = {
   /** An upstream's canonical url -> the caller's own credential there. */
   credentials: Readonly<Record<string, Auth>>
   /** How the caller signs its requests; absent when it does not. */
-  signing?: { source: { keys: readonly Jwk[] } | { url: string }; required: boolean }
+  signing?: {
+    source: { keys: readonly Jwk[] } | { url: string }
+    required: boolean
+    /** Ids of keys that are no longer to be trusted, though the key set may still have them. */
+    revoked: readonly string[]
+  }
 }
 
 export type CallerSettings = {
@@ -40,8 +45,8 @@ function bound<T>(byName: Readonly<Record<string, T>> = {}, names: UpstreamNames
   )
 }
 
-function toSigning({ jwks, jwks_url: url = '', required = false }: SigningEntry) {
-  return { source: jwks ? { keys: jwks.keys } : { url }, required }
+function toSigning({ jwks, jwks_url: url = '', required = false, revoked = [] }: SigningEntry) {
+  return { source: jwks ? { keys: jwks.keys } : { url }, required, revoked }
 }
 
 export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettings {

@@ -60,6 +60,7 @@ const Signing = object({
   jwks: maybe(object({ keys: Type.Array(Type.Record(Type.String(), Type.Unknown()), { minItems: 1 }) })),
   jwks_url: maybe(HttpUrl),
   required: maybe(Type.Boolean({ description: 'true or false' })),
+  revoked: maybe(Type.Array(Text)),
 })
 
 const RosterRule = object({

@@ -2,8 +2,17 @@
  * Nonces that were used, each until its signature can no longer be accepted. Bounded for each key and in all: beyond the
  * bound further signatures are refused, because forgetting a nonce would let its signature in again.
  */
+/** Whether a nonce was used at another process that serves the same address; `unknown` when that cannot be told now. */
+export type SharedNonces = (
+  key: string,
+  nonce: string,
+  until: number,
+) => Promise<'fresh' | 'used' | 'unknown'>
+
 export type ReplayOptions = {
   now(): number
+  /** Absent: there is no other process. */
+  shared?: SharedNonces
   mostPerKey?: number
   most?: number
 }
@@ -14,7 +23,7 @@ const MOST = 1_000_000
 const SWEEP_S = 10
 
 /** `now` in ms; times in seconds. A key is named by its owner and its id. */
-export function createReplayGuard({ now, mostPerKey = MOST_PER_KEY, most = MOST }: ReplayOptions) {
+export function createReplayGuard({ now, shared, mostPerKey = MOST_PER_KEY, most = MOST }: ReplayOptions) {
   const keys = new Map<string, Map<string, number>>()
   let count = 0
   let sweptAt = 0
@@ -39,14 +48,14 @@ export function createReplayGuard({ now, mostPerKey = MOST_PER_KEY, most = MOST 
       sweep()
       return count < most && (keys.get(key)?.size ?? 0) < mostPerKey
     },
-    /** Remembers a nonce until then; false when it was used before. */
-    take(key: string, nonce: string, until: number): boolean {
+    /** Remembers a nonce until then. */
+    async take(key: string, nonce: string, until: number): Promise<'fresh' | 'used' | 'unknown'> {
       const nonces = keys.get(key) ?? new Map<string, number>()
       keys.set(key, nonces)
-      if (nonces.has(nonce)) return false
+      if (nonces.has(nonce)) return 'used'
       nonces.set(nonce, until)
       count += 1
-      return true
+      return shared ? await shared(key, nonce, until) : 'fresh'
     },
   }
 }

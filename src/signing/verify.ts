@@ -38,7 +38,7 @@ export type VerifierOptions = {
   /** Default `either` for requests; webhooks always cover their body. */
   digest?: DigestPolicy
   /** Keys that were revoked, where a list is kept. */
-  revocation?: { isStale(): boolean; isRevoked(keyid: string): boolean }
+  revocation?: { isStale(): boolean; isRevoked(keyid: string, owner: string): boolean }
 }
 
 export type Verification =
@@ -133,14 +133,16 @@ export function createVerifier(options: VerifierOptions) {
     if (key === 'unknown') return 'signature_key_unknown'
     if (!isUsable(key.jwk, params.alg, profile.keyUses)) return 'signature_key_purpose_invalid'
     if (revocation?.isStale()) return 'signature_revocation_stale'
-    if (revocation?.isRevoked(params.keyid)) return 'signature_key_revoked'
+    if (revocation?.isRevoked(params.keyid, key.owner)) return 'signature_key_revoked'
     const name = `${key.owner} ${params.keyid}`
     if (!replay.hasRoom(name)) return 'signature_rate_abuse'
     if (!isSignedBy(key.jwk, params.alg, base, signature)) return 'signature_invalid'
     if (input.components.includes('content-digest') && !digestHolds(message)) {
       return 'signature_digest_mismatch'
     }
-    if (!replay.take(name, params.nonce, params.expires + CLOCK_SKEW_S)) return 'signature_replayed'
+    const nonce = await replay.take(name, params.nonce, params.expires + CLOCK_SKEW_S)
+    if (nonce === 'used') return 'signature_replayed'
+    if (nonce === 'unknown') return 'signature_jwks_unavailable' // the one word for "not now, again later"
     return repeatedName(body) === undefined ? key : 'body_malformed'
   }
 

@@ -241,6 +241,19 @@ const agentNames: Migration = {
   },
 }
 
+const nonces: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('nonces')
+      .addColumn('key', 'text', (column) => column.notNull())
+      .addColumn('nonce', 'text', (column) => column.notNull())
+      .addColumn('until', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('nonces_pk', ['key', 'nonce'])
+      .execute()
+    await db.schema.createIndex('nonces_until').on('nonces').column('until').execute()
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -255,6 +268,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '004_jobs': jobs('bigserial'),
   '005_segment_order': segmentOrder,
   '006_agent_names': agentNames,
+  '007_nonces': nonces,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

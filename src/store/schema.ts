@@ -114,6 +114,8 @@ export type FoundTable = {
 export type BlobTable = { name: string; parts: string }
 export type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
 
+export type NonceTable = { key: string; nonce: string; until: number }
+
 export type Tables = {
   idempotency: IdempotencyTable
   jobs: JobTable
@@ -124,6 +126,8 @@ export type Tables = {
   /** PostgreSQL only: an embedded store keeps blobs as files. */
   blobs: BlobTable
   blob_chunks: BlobChunkTable
+  /** PostgreSQL only: a process alone remembers them itself. */
+  nonces: NonceTable
 }
 
 /** The tables that go along to another storage, and by which columns their rows are told apart. */

@@ -19,6 +19,7 @@ import { createJobs, type Jobs } from './jobs.js'
 import { createLedger, type Ledger } from './ledger.js'
 import { lockFolder } from './lock.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './migrations.js'
+import { createNonces, type Nonces } from './nonces.js'
 import { openPostgres } from './postgres.js'
 import type { Db, Tables } from './schema.js'
 import { createSeal, type Seal } from './seal.js'
@@ -57,6 +58,8 @@ export type Store = Repositories &
   Steps & {
     /** True when other processes work on the same state: their leases are respected. */
     shared: boolean
+    /** Of signatures that were used; only where the state is shared. */
+    nonces?: Nonces
     blobs: Blobs
     /** All of `work` or nothing of it. */
     write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
@@ -169,7 +172,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal: createSeal(keys), answersMs })
   if (!beside) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
-  return { ...store, close }
+  return { ...store, nonces: storageMethods(createNonces(db, now)), close }
 }
 
 /**

@@ -27,16 +27,21 @@ const activate: Task = {
 
 const noSend: Send = async () => ({ kind: 'failed', reason: 'unreachable', message: 'nothing is there' })
 
-type Setting = { required?: boolean; send?: Send; url?: string }
+type Setting = { required?: boolean; send?: Send; url?: string; revoked?: string[] }
 
-async function start(t: Test, { required = false, send = noSend, url }: Setting = {}) {
+async function start(t: Test, { required = false, send = noSend, url, revoked = [] }: Setting = {}) {
   const source = url === undefined ? { keys: [publicJwk(key)] } : { url }
   const server = await startServer(t, {
     ...{ publicUrl: PUBLIC_URL, tasks: [activate], send },
     callers: {
       anonymous: 'metadata',
       keys: [
-        { id: 'buyer', tokenSha256: sha256(BUYER_TOKEN), role: 'buyer', signing: { source, required } },
+        {
+          id: 'buyer',
+          tokenSha256: sha256(BUYER_TOKEN),
+          role: 'buyer',
+          signing: { source, required, revoked },
+        },
         { id: 'other', tokenSha256: sha256(OTHER_TOKEN), role: 'buyer' },
       ],
     },
@@ -74,6 +79,13 @@ test('a signature alone says who calls, once', async (t) => {
   const headers = signatureOf(key, '/mcp', body)
   t.equal((await post('/mcp', body, headers)).status, 200)
   t.equal(codeOf(await post('/mcp', body, headers)), challenge('request_signature_replayed'))
+})
+
+test('a key that the operator revoked signs nothing, though its set still has it', async (t) => {
+  const { call } = await start(t, { revoked: ['buyer-key'] })
+  const reply = await call('activate_signal', { by: key, bearer: BUYER_TOKEN })
+  t.equal(codeOf(reply), challenge('request_signature_key_revoked'))
+  t.equal((await call('activate_signal', { bearer: BUYER_TOKEN })).status, 200, 'its owner may go on without')
 })
 
 test('a signature that does not stand is refused, whatever bearer is beside it', async (t) => {

@@ -92,13 +92,13 @@ test('a body that says one name twice is refused, wherever it does', async (t) =
 test('nonces are forgotten when their signatures are over, and never before', async (t) => {
   let now = NOW
   const replay = createReplayGuard({ now: () => now, mostPerKey: 2 })
-  t.ok(replay.take('k', 'a', NOW / 1_000 + 360))
-  t.ok(replay.take('k', 'b', NOW / 1_000 + 360))
+  t.equal(await replay.take('k', 'a', NOW / 1_000 + 360), 'fresh')
+  t.equal(await replay.take('k', 'b', NOW / 1_000 + 360), 'fresh')
   t.notOk(replay.hasRoom('k'))
   t.ok(replay.hasRoom('another'))
   now += 360_000
   t.notOk(replay.hasRoom('k'))
   now += 11_000
   t.ok(replay.hasRoom('k'))
-  t.ok(replay.take('k', 'a', now / 1_000 + 360))
+  t.equal(await replay.take('k', 'a', now / 1_000 + 360), 'fresh')
 })

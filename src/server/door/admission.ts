@@ -6,7 +6,7 @@
 import type { Send } from '../../net/send.js'
 import { createKeySets } from '../../signing/key-sets.js'
 import { REQUESTS } from '../../signing/profile.js'
-import { createReplayGuard, type ReplayGuard } from '../../signing/replay.js'
+import { createReplayGuard, type ReplayGuard, type SharedNonces } from '../../signing/replay.js'
 import { createVerifier, type Verifier } from '../../signing/verify.js'
 import { type Callers, type CallersOptions, createCallers } from './callers.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
@@ -16,6 +16,8 @@ export type AdmissionOptions = {
   callers: Omit<CallersOptions, 'jwt'>
   jwt?: JwtOptions
   rateLimit?: RateLimit
+  /** Nonces that other processes which serve the same address have seen. */
+  sharedNonces?: SharedNonces
   /** For signatures: how key sets are read, and the clock. */
   send?: Send
   now?: () => number
@@ -44,9 +46,13 @@ function signaturesOf(
   if (!send) throw new Error('signatures: keys of callers cannot be read without a way out')
   const required = new Set(signers.flatMap(({ id, required: must }) => (must ? [id] : [])))
   const everybody = callers.anonymous === 'deny' && required.size === callers.keys.length
+  const revoked = new Set(signers.flatMap((one) => (one.revoked ?? []).map((keyid) => `${one.id} ${keyid}`)))
   const sources = signers.map(({ id, source }) => ({ owner: id, ...source }))
   return {
-    verify: createVerifier({ profile: REQUESTS, keyOf: createKeySets({ sources, send, now }), replay, now }),
+    verify: createVerifier({
+      ...{ profile: REQUESTS, keyOf: createKeySets({ sources, send, now }), replay, now },
+      revocation: { isStale: () => false, isRevoked: (keyid, owner) => revoked.has(`${owner} ${keyid}`) },
+    }),
     mustSign: (caller) => (caller === undefined ? everybody : required.has(caller)),
   }
 }
@@ -62,7 +68,8 @@ function made(options: AdmissionOptions, replay: ReplayGuard) {
 
 /** Throws, here and in `reconfigure`, when callers or limits contradict themselves; then nothing changes. */
 export function createAdmission(options: AdmissionOptions): Admission {
-  const replay = createReplayGuard({ now: options.now ?? Date.now }) // what was used stays used when the configuration changes
+  const { now = Date.now, sharedNonces: shared } = options
+  const replay = createReplayGuard({ now, ...(shared && { shared }) }) // what was used stays used when the configuration changes
   let current = made(options, replay)
   return {
     identify: (credentials) => current.callers.identify(credentials),

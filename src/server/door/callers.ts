@@ -17,6 +17,8 @@ export type CallerSigning = {
   source: { keys: readonly Jwk[] } | { url: string }
   /** Whatever changes something must be signed. */
   required: boolean
+  /** Ids of keys that are no longer to be trusted. */
+  revoked?: readonly string[]
 }
 
 export type CallerConfig = {
