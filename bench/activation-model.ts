@@ -47,7 +47,7 @@ const binaries = postgresBinaries()
 if (ONLY !== 'sqlite' && binaries) {
   const server = await startPostgres(binaries)
   try {
-    await soak('PostgreSQL', await server.fresh(), true)
+    await soak('PostgreSQL', server.url, true)
   } finally {
     await server.remove()
   }

@@ -210,7 +210,7 @@ await rm(folder, { recursive: true, force: true })
 const binaries = postgresBinaries()
 if (binaries) {
   const postgres = await startPostgres(binaries)
-  results.push(await measure('PostgreSQL', await postgres.fresh(), sandbox))
+  results.push(await measure('PostgreSQL', postgres.url, sandbox))
   await postgres.remove()
 } else console.log('PostgreSQL: skipped, pg_config does not name its binaries')
 await ended(agents, 'SIGTERM')

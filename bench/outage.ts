@@ -54,7 +54,7 @@ async function main(binaries: string): Promise<boolean> {
   const postgres = await startPostgres(binaries)
   const sandbox = await startSandbox({ signals: 240 })
   const { northwind } = sandbox.agents
-  const url = await postgres.fresh()
+  const url = postgres.url
   const tributary = prepareTributary()
   const configuration = {
     listen: { port: 0 },

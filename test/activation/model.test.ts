@@ -38,7 +38,7 @@ onEveryStorage(
   'whatever happens in whatever order, a wish is carried out once, or not, and the ledger knows it',
   async (t, storage) => {
     t.setTimeout(120_000)
-    const isShared = storage.server !== undefined
+    const { isShared } = storage
     const ground = await startModelGround({ open: (now) => storage.open({ now }), isShared })
     t.teardown(() => ground.close())
     for (const [what, commands] of Object.entries(FOUND)) {

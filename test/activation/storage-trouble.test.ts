@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/unavailable.js'
 import { freezer, NO_FREEZING, NO_SMALL_DISK, smallDisk } from '../store/support/disk.js'
-import { embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
+import { embedded, mortal, NO_POSTGRES } from '../store/support/storages.js'
 import { buyer, soon } from './support/parts.js'
 import { asks, first, key, openLive, startWorld, type World } from './support/world.js'
 
@@ -69,7 +69,7 @@ test('a read-only database', async (t) => {
 })
 
 test('a database that is gone', { skip: NO_POSTGRES }, async (t) => {
-  const storage = await shared(t)
+  const storage = await mortal(t)
   if (!storage) return
   const { server } = storage
   const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url) })

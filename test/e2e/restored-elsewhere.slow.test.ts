@@ -79,7 +79,7 @@ async function restores(t: Test, from: Storage, to: Storage, copy: () => void): 
   const kinds = new Set((await store.jobs.backlog()).map(({ kind }) => kind))
   t.same(kinds, new Set(['call', 'upstream_task', 'question', 'notice']), 'each kind is open in the backup')
   t.equal(northwind.activations(), 0)
-  if (to.server) await store.jobs.endLeases() // as time does
+  if (to.isShared) await store.jobs.endLeases() // as time does
   const restored = start(to.url)
   await restored.opened()
   const taskOf = (task_id: string) =>

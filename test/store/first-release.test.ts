@@ -24,11 +24,11 @@ const task = (
   'northwind', ${upstreamTask}, 'a', '{}', 0, 1, 1, 1)`
 
 onEveryStorage('a database of the first release goes on working', async (t, storage) => {
-  const known = storage.server ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS
+  const known = storage.isShared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS
   const first = Object.fromEntries(Object.entries(known).filter(([name]) => name < '004'))
   const folder = storage.url.slice('file:'.length)
-  if (!storage.server) mkdirSync(folder, { recursive: true })
-  const old = storage.server
+  if (!storage.isShared) mkdirSync(folder, { recursive: true })
+  const old = storage.isShared
     ? openPostgres({ url: storage.url, connections: 2, onProblem: () => {} })
     : await openSqlite(join(folder, 'tributary.db'), { check: false })
   await migrate(old, first)

@@ -44,7 +44,7 @@ onEveryStorage('a request with an open call keeps its key; a released key is fre
 
 onEveryStorage('of many requests that bind one key at once, one gets it', async (t, storage) => {
   // Replicas share a PostgreSQL; an embedded storage has one process.
-  const replicas = await Promise.all(Array.from({ length: storage.server ? 3 : 1 }, () => storage.open()))
+  const replicas = await Promise.all(Array.from({ length: storage.isShared ? 3 : 1 }, () => storage.open()))
   const bindings = await Promise.all(
     Array.from({ length: 20 }).flatMap(() =>
       replicas.map((store) => store.write((tx) => tx.idempotency.bind(request))),

@@ -77,7 +77,7 @@ onEveryStorage(
 onEveryStorage(
   'of many that claim one thing at once to change it in their own way, one gets it',
   async (t, storage) => {
-    const stores = await Promise.all(Array.from({ length: storage.server ? 4 : 1 }, () => storage.open()))
+    const stores = await Promise.all(Array.from({ length: storage.isShared ? 4 : 1 }, () => storage.open()))
     const [store] = stores as [Store]
     const ids = Array.from({ length: 8 }, (_, index) => `j${index}`)
     for (const id of ids) await store.jobs.add(job(id, { target: 'segment-1', side: id }))
@@ -146,7 +146,7 @@ onEveryStorage('what has ended is forgotten a little at a time, by an index', as
   t.equal(await store.jobs.forgetEnded(storage.clock.now, 3), 3)
   t.equal(await store.jobs.forgetEnded(storage.clock.now, 3), 2)
   t.ok(await store.jobs.get('open'))
-  if (storage.server) return
+  if (storage.isShared) return
   const plan = await sql<{ detail: string }>`explain query plan
     select seq from jobs where ended_at <= 1 order by ended_at limit 200`.execute(store.db)
   t.match(plan.rows[0]?.detail, /jobs_ended/)

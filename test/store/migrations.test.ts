@@ -7,7 +7,7 @@ import { embedded, onEveryStorage } from './support/storages.js'
 onEveryStorage(
   'processes that start at once on a new storage bring it up to date once',
   async (t, storage) => {
-    const stores = await Promise.all(Array.from({ length: storage.server ? 4 : 1 }, () => storage.open()))
+    const stores = await Promise.all(Array.from({ length: storage.isShared ? 4 : 1 }, () => storage.open()))
     for (const store of stores) t.same(await store.ledger.query({}, 1), [])
   },
 )

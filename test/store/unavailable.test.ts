@@ -3,7 +3,7 @@ import { test } from 'tap'
 import type { Held, NewJob } from '../../src/store/jobs.js'
 import type { Store } from '../../src/store/store.js'
 import { StorageUnavailable } from '../../src/store/unavailable.js'
-import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+import { embedded, mortal, NO_POSTGRES } from './support/storages.js'
 
 const call: NewJob = {
   ...{ id: 'a', kind: 'call', lane: 'northwind', caller: 'acme', key: 'key' },
@@ -47,7 +47,7 @@ test('a read-only database refuses writes and goes on reading', async (t) => {
 })
 
 test('a database that goes away and returns is used again', { skip: NO_POSTGRES }, async (t) => {
-  const storage = await shared(t)
+  const storage = await mortal(t)
   if (!storage) return
   const store = await storage.open()
   const held = await add(store)

@@ -68,7 +68,7 @@ export async function startGround(t: Test, storage: Storage, starts: number) {
     counts: () => [northwind.activations() + meridian.activations(), northwind.deactivations()],
     /** Where replicas share a storage, time ends a dead process's leases. */
     async afterDeath() {
-      if (storage.server) await store.jobs.endLeases()
+      if (storage.isShared) await store.jobs.endLeases()
     },
     /** The ledger's entries of requests, once none of them is pending. */
     async entriesOf(requests: readonly Request[]): Promise<Entry[]> {

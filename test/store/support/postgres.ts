@@ -1,4 +1,4 @@
-/** A throwaway PostgreSQL of one test file: its own cluster in a temporary folder, on a free loopback port. */
+/** A throwaway PostgreSQL: a cluster of its own in a temporary folder, on a free loopback port; and its databases. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
@@ -9,8 +9,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
 
 export type Postgres = {
-  /** The url of a new, empty database. */
-  fresh(): Promise<string>
+  port: number
+  /** Its first database, which is empty. */
+  url: string
   /** Ends the server as a power cut would. */
   kill(): Promise<void>
   start(): Promise<void>
@@ -63,6 +64,54 @@ async function freePort(): Promise<number> {
   }
 }
 
+const urlOf = (port: number, database: string) => `postgres://tributary@127.0.0.1:${port}/${database}`
+
+async function ask(port: number, database: string, sql: string): Promise<void> {
+  const client = new pg.Client({ connectionString: urlOf(port, database) })
+  client.on('error', () => {}) // a server that goes away while we ask fails the query too
+  await client.connect()
+  try {
+    await client.query(sql)
+  } finally {
+    await client.end()
+  }
+}
+
+/** Whoever is still there belongs to a test that is over. */
+const EMPTY = `
+  select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid();
+  do $$
+  declare each record;
+  begin
+    for each in select tablename from pg_tables where schemaname = 'public' loop
+      execute format('drop table public.%I cascade', each.tablename);
+    end loop;
+  end $$`
+
+/** Empty databases of a running server. Emptying one that was used takes a tenth of the time of creating one. */
+export function createDatabases(port: number) {
+  const idle: string[] = []
+  let created = 0
+  return {
+    /** Its url. */
+    async take(): Promise<string> {
+      const used = idle.pop()
+      if (used) {
+        await ask(port, used, EMPTY)
+        return urlOf(port, used)
+      }
+      created += 1
+      const name = `test_${process.pid}_${created}`
+      await ask(port, 'postgres', `create database ${name}`)
+      return urlOf(port, name)
+    },
+    /** It may be emptied and taken by somebody else. */
+    give(url: string): void {
+      idle.push(new URL(url).pathname.slice(1))
+    },
+  }
+}
+
 /**
  * Runs the server until a line comes. A parent that was killed sends none: then the server ends and its folder goes,
  * so that an aborted test leaves nothing behind.
@@ -82,23 +131,16 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
     { ...user, cwd: folder, stdio: 'pipe' },
   )
   const port = await freePort()
-  const url = (database: string) => `postgres://tributary@127.0.0.1:${port}/${database}`
   let server: ChildProcess | undefined
-  let databases = 0
-
-  async function ask(sql: string): Promise<void> {
-    const client = new pg.Client({ connectionString: url('postgres') })
-    client.on('error', () => {}) // a server that goes away while we ask fails the query too
-    await client.connect()
-    try {
-      await client.query(sql)
-    } finally {
-      await client.end()
-    }
-  }
 
   async function start(): Promise<void> {
-    const settings = { listen_addresses: '127.0.0.1', port, unix_socket_directories: '', fsync: 'off' }
+    const settings = {
+      listen_addresses: '127.0.0.1',
+      port,
+      unix_socket_directories: '',
+      fsync: 'off',
+      max_connections: 300,
+    }
     const flags = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const command = [join(binaries, 'postgres'), '-D', data, ...flags]
     server = spawn('sh', ['-c', KEEPER, 'keeper', folder, ...command], {
@@ -108,7 +150,7 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
     })
     for (let attempt = 0; ; attempt += 1) {
       try {
-        return await ask('select 1')
+        return await ask(port, 'postgres', 'select 1')
       } catch (error) {
         if (attempt === 2_400) throw error // a minute: a busy machine starts slowly
         await wait(25)
@@ -124,11 +166,8 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
 
   await start()
   return {
-    async fresh() {
-      databases += 1
-      await ask(`create database test_${databases}`)
-      return url(`test_${databases}`)
-    },
+    port,
+    url: urlOf(port, 'postgres'),
     kill,
     start,
     async remove() {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import tap, { type Test, test } from 'tap'
 import { openStore, type Store, type StoreOptions } from '../../../src/store/store.js'
-import { type Postgres, postgresBinaries, startPostgres } from './postgres.js'
+import { createDatabases, type Postgres, postgresBinaries, startPostgres } from './postgres.js'
 
 export type Storage = {
   url: string
@@ -13,8 +13,8 @@ export type Storage = {
   problems: string[]
   /** A new connection to the same state, as another process would have; closed when the test ends. */
   open(more?: Partial<StoreOptions>): Promise<Store>
-  /** Only for PostgreSQL. */
-  server?: Postgres
+  /** Whether several processes can hold it at once: PostgreSQL. */
+  isShared: boolean
 }
 
 /** Ends the lease of jobs, or the pause before their next attempt: as if time had passed on the database's clock. */
@@ -25,9 +25,18 @@ export async function due({ db }: Pick<Store, 'db'>, ...ids: readonly string[]):
 
 const START = Date.UTC(2026, 0, 15)
 const binaries = postgresBinaries()
-let cluster: Promise<Postgres> | undefined
+let own: Promise<Postgres> | undefined
+let databases: ReturnType<typeof createDatabases> | undefined
 
-tap.teardown(async () => (await cluster)?.remove())
+tap.teardown(async () => (await own)?.remove())
+
+/** Databases of the server that the test runner started for all files, or else of one of this file. */
+async function openDatabases(binaries: string): Promise<ReturnType<typeof createDatabases>> {
+  const port = process.env.TRIBUTARY_TEST_POSTGRES
+  if (port) return createDatabases(Number(port))
+  own ??= startPostgres(binaries)
+  return createDatabases((await own).port)
+}
 
 function storageAt(t: Test, url: string): Storage {
   const clock = { now: START }
@@ -36,6 +45,7 @@ function storageAt(t: Test, url: string): Storage {
     url,
     clock,
     problems,
+    isShared: !url.startsWith('file:'),
     async open(more = {}) {
       const onProblem = (problem: string) => problems.push(problem)
       const store = await openStore({ url, now: () => clock.now, onProblem, ...more })
@@ -53,12 +63,22 @@ export async function embedded(t: Test): Promise<Storage> {
   return storage
 }
 
-/** A new database in this file's PostgreSQL; undefined when the machine has no PostgreSQL. */
-export async function shared(t: Test): Promise<(Storage & { server: Postgres }) | undefined> {
+/** An empty database in PostgreSQL; undefined when the machine has none. */
+export async function shared(t: Test): Promise<Storage | undefined> {
   if (!binaries) return undefined
-  cluster ??= startPostgres(binaries)
-  const server = await cluster
-  return { ...storageAt(t, await server.fresh()), server }
+  databases ??= await openDatabases(binaries)
+  const { take, give } = databases
+  const url = await take()
+  t.teardown(() => give(url)) // after its connections are closed: what was registered last is done first
+  return storageAt(t, url)
+}
+
+/** A database in a PostgreSQL of its own, which the test may end and start again. */
+export async function mortal(t: Test): Promise<(Storage & { server: Postgres }) | undefined> {
+  if (!binaries) return undefined
+  const server = await startPostgres(binaries)
+  t.teardown(server.remove)
+  return { ...storageAt(t, server.url), server }
 }
 
 export const NO_POSTGRES = binaries
