@@ -63,6 +63,8 @@ export type FederationOptions = {
   log: Logger
   /** Told of each step of an activation: a crash test kills the whole process there. */
   reached?: ActivationOptions['reached']
+  /** How long the first feed waits for whoever does not answer, ms. */
+  openAfterMs?: number
 }
 
 export type Federation = {
@@ -299,7 +301,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
 
   return {
     ...{ app, url, feed, apply },
-    ready: opening({ upstreams, providers, clock }).then(publisher.open).then(discovery.resume),
+    ready: opening({ upstreams, providers, clock, openAfterMs: options.openAfterMs })
+      .then(publisher.open)
+      .then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
     close: stack.close,

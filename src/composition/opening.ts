@@ -9,10 +9,16 @@ import { pause } from '../net/pause.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
-const OPEN_AFTER_MS = 5_000
+const OPEN_AFTER_MS = 5_000 // by default
 const POLL_MS = 20
 
-export type OpeningOptions = { upstreams: Upstreams; providers: Providers; clock: Clock }
+export type OpeningOptions = {
+  upstreams: Upstreams
+  providers: Providers
+  clock: Clock
+  /** With whom does not answer it opens after so long, ms. */
+  openAfterMs?: number | undefined
+}
 
 /** While a scope is read, and before a reading that a provider's file called for, its next attempt is not ahead. */
 export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): boolean {
@@ -20,8 +26,13 @@ export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): b
 }
 
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */
-export async function opening({ upstreams, providers, clock }: OpeningOptions): Promise<void> {
-  const until = clock.now() + OPEN_AFTER_MS
+export async function opening({
+  upstreams,
+  providers,
+  clock,
+  openAfterMs = OPEN_AFTER_MS,
+}: OpeningOptions): Promise<void> {
+  const until = clock.now() + openAfterMs
   async function poll(holds: () => boolean): Promise<void> {
     while (!holds() && clock.now() < until) await pause(clock, POLL_MS)
   }

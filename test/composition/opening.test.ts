@@ -20,7 +20,7 @@ test('a feed that opens with less than there is says what it waits for', async (
     async () => world.federation().statuses(),
     (all) => all.some(({ state }) => state === 'fresh'),
   )
-  shift(5_000)
+  shift(60_000)
   await world.federation().ready
 
   const first = await world.page()

@@ -66,6 +66,7 @@ test('planted secrets are in no answer, page, metric or log line', async (t) => 
     config: parseConfig('test', JSON.stringify(file), {}),
     version: '0.0.0',
     clock: systemClock,
+    openAfterMs: 60_000,
     random: Math.random,
     log: createLog({ write: (line: string) => void lines.push(line) }),
   })

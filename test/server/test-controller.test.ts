@@ -28,7 +28,7 @@ async function startDemo(t: Test) {
   }
   const federation = await startFederation({
     ...{ config: parseConfig('test', JSON.stringify(file), {}), sandboxSignals: 60, version: '0.0.0' },
-    ...{ clock: systemClock, random: Math.random, log: pino({ level: 'silent' }) },
+    ...{ clock: systemClock, random: Math.random, openAfterMs: 60_000, log: pino({ level: 'silent' }) },
   })
   t.teardown(async () => {
     await federation.close()

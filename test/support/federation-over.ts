@@ -39,6 +39,7 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
       version: '0.0.0',
       clock: systemClock,
       random: Math.random,
+      openAfterMs: 60_000, // a busy machine opens with all that there is, too
       log: pino({ level: 'silent' }),
     })
     await federation.ready

@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { ValidateFunction } from 'ajv'
 import { pino } from 'pino'
 import { type Sandbox, startSandbox } from '../../sandbox/world.js'
@@ -28,6 +29,8 @@ export type Answer = Record<string, unknown> & {
   errors?: { code: string; field?: string; severity?: string }[]
   adcp_error?: { code: string; message: string; field?: string }
 }
+
+type Revision = { built: number; wanted: number }
 
 export type Offer = {
   upstream: string
@@ -98,6 +101,21 @@ function configFor(sandbox: Sandbox, folder: string, extra: object): Config {
   return parseConfig('test', JSON.stringify({ ...base, ...extra }), {})
 }
 
+/**
+ * Waits until nothing is missing for want of time alone, and what was read is published: on a busy machine an agent or a
+ * provider may have been given up once. `down`: some provider cannot be reached, which is no matter of time.
+ */
+async function complete({ url, statuses, contributions }: Federation, down: boolean): Promise<void> {
+  for (const end = Date.now() + 60_000; Date.now() < end; await wait(20)) {
+    const slow = statuses().some(({ problem }) => problem?.reason === 'timeout')
+    const unread = contributions().some(
+      ({ reasons }) => reasons.has('pending') || (!down && reasons.has('unreachable')),
+    )
+    const { revision } = (await (await fetch(`${url}/readyz`)).json()) as { revision: Revision }
+    if (!slow && !unread && revision.built === revision.wanted) return
+  }
+}
+
 export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const sandbox = await startSandbox({ signals: options.signals ?? 240 })
   for (const domain of options.stopped ?? []) await sandbox.stop(domain)
@@ -109,12 +127,14 @@ export async function startWorld(options: WorldOptions = {}): Promise<World> {
       version: '0.0.0',
       clock: systemClock,
       random: Math.random,
+      openAfterMs: 60_000, // a busy machine opens with all that there is, too
       log: pino({ level: 'silent' }),
     })
     await started.ready
     return started
   }
   let federation = await start()
+  await complete(federation, options.stopped !== undefined)
 
   async function call(task: string, input: object, token: string | undefined = BUYER): Promise<Answer> {
     const answer = await callTool<Answer>(federation.url, task, input, token)

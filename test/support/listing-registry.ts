@@ -106,6 +106,7 @@ export async function openTributary(t: Test, extra: object, clock: Clock = syste
     config: parseConfig('test', JSON.stringify({ ...base, ...extra }), {}),
     version: '0.0.0',
     clock,
+    openAfterMs: 60_000,
     random: Math.random,
     log: pino({ level: 'silent' }),
   })

@@ -86,7 +86,7 @@ export async function killOverAndOver(
   let isOn = false
 
   const stall = (ms: number) =>
-    storage.server ? stallPostgres(storage.url, ms) : lockSqlite(storage.url.slice('file:'.length), ms)
+    storage.isShared ? stallPostgres(storage.url, ms) : lockSqlite(storage.url.slice('file:'.length), ms)
 
   async function send(child: ReturnType<typeof ground.start>, wish: Wish): Promise<void> {
     const transport = random() < 0.5 ? 'mcp' : 'a2a'

@@ -34,6 +34,7 @@ function settingsOf({ agents, statics, deals, paces }: Model, { registry }: Scri
     statics: [...statics].map((one) => ({ id: at(one).name, agent: at(one) })),
     registries: [registry.url],
     deals: [...deals].map(at),
+    openAfterMs: 5_000,
     pace: {
       refreshMs: 150,
       timeoutMs: 1_500 + paces,

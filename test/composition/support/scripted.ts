@@ -31,6 +31,8 @@ export type Settings = {
   /** Agents at which the reader's account `deal` is known as `gold`. */
   deals?: readonly Agent[]
   pace?: Partial<Config['defaults']>
+  /** How long the first feed waits for whoever does not answer, ms. */
+  openAfterMs?: number
   /** Between two looks at a provider's file, ms; a day when absent. */
   providersMs?: number
 }
@@ -90,6 +92,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   async function start(settings: Settings, ready = true): Promise<Federation> {
     const started = await startFederation({
       ...{ config: configOf(settings), version: '0.0.0', clock, random: Math.random, log },
+      openAfterMs: settings.openAfterMs ?? 60_000,
     })
     federation = started
     if (ready) await started.ready
