@@ -5,7 +5,7 @@
 import type { AccountReference } from '../adcp/account.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
-import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
+import { canonicalUrl } from '../adcp/url.js'
 import { criteriaOf } from '../feed/canonical.js'
 import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
@@ -94,8 +94,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
     return upstreams
       .statuses()
       .filter(isAskable)
-      .flatMap(({ id, url, mode, problem }): Asked[] => {
-        const agentUrl = agentUrlOf(url) ?? url
+      .flatMap(({ id, agentUrl, mode, problem }): Asked[] => {
         const own = refsFor(refs, agentUrl)
         if (spec === undefined && own.length === 0) return []
         const { scope, account, auth } = accessOf(reader, agentUrl, access)

@@ -1,7 +1,6 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
 import type { Destination } from '../adcp/signal.js'
-import { agentUrlOf } from '../adcp/url.js'
 import { createWebhook } from '../events/webhook.js'
 import { createTargetCheck } from '../events/webhook-target.js'
 import { type Health, incompleteOf } from '../feed/incomplete.js'
@@ -72,7 +71,7 @@ export function createBriefs(options: BriefsOptions) {
     scopeOf(reader, upstream) {
       const status = upstreams.statuses().find(({ id }) => id === upstream)
       if (!status || !isAskable(status)) return undefined
-      return accessOf(reader, agentUrlOf(status.url) ?? status.url, access).scope
+      return accessOf(reader, status.agentUrl, access).scope
     },
     onTrouble,
   })

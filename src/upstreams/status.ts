@@ -36,7 +36,7 @@ export type UpstreamState =
 
 export type UpstreamStatus = {
   id: string
-  /** Where it is called. */
+  /** Where it is called, without the credentials that may stand in it. */
   url: string
   /** Canonical: who it is, whatever its id and its place are called. */
   agentUrl: string

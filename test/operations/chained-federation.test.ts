@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import type { Federation } from '../../src/composition/federation.js'
 import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
+import { until } from '../support/upstream-world.js'
 
 const agentUrls = ({ statuses }: Federation) => statuses().map(({ url }) => url)
 const LOOPBACK = { allow_networks: ['127.0.0.0/8'] }
@@ -21,7 +22,8 @@ test('a second Tributary with the first as its registry federates the same upstr
   t.same(agentUrls(second), agentUrls(first))
   const protocols = ({ statuses }: Federation) => statuses().map(({ protocol }) => protocol)
   t.same(protocols(second), protocols(first), 'the A2A agent is one for both')
-  t.equal(second.feed.current()?.id, first.feed.current()?.id, 'the feed is the same, byte for byte')
+  const ids = () => [first, second].map(({ feed }) => feed.current()?.id)
+  await until('the feed is the same, byte for byte', () => new Set(ids()).size === 1)
 
   const listed = async ({ url }: Federation) => {
     const listing = await (await fetch(`${url}/api/registry/agents?compliance=true`)).json()

@@ -98,6 +98,7 @@ test('planted secrets are in no answer, page, metric or log line', async (t) => 
     page,
     await call('get_signals', wholesale, headers),
     await call('get_signals', { signal_spec: 'coffee' }, headers),
+    JSON.stringify([federation.statuses(), federation.url]),
     await get('/api/registry/agents?type=signals&health=true&capabilities=true'),
     ...(await Promise.all(ids().map((id) => get(`/explain?ref=${encodeURIComponent(id)}`)))),
     await get('/explain?ref=USD'),

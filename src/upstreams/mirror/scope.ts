@@ -3,6 +3,7 @@
  * both: read on a schedule, kept over failures and restarts until its cap, and dropped then.
  */
 import { isDeepStrictEqual } from 'node:util'
+import { shownUrl } from '../../adcp/redaction.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
@@ -333,7 +334,7 @@ export function createScope(options: ScopeOptions) {
         scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined
       return {
         id: entry.id,
-        url: entry.url,
+        url: shownUrl(entry.url),
         agentUrl: entry.agentUrl,
         name: entry.name,
         scope: scope.name,
