@@ -95,7 +95,7 @@ export async function startAmong(origin: string, corpus: readonly Hostile[], onS
     const response = await fetch(`${address}${path}`, {
       ...init,
       headers,
-      signal: AbortSignal.timeout(10_000),
+      signal: AbortSignal.timeout(30_000),
     })
     return { status: response.status, text: await response.text() }
   }
