@@ -64,7 +64,7 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
 
 export type BodyBounds = {
   maxBytes: number
-  /** Says when what has come is the body. */
+  /** Takes each chunk instead of the body, and says when enough has come. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Counts it among all that is being read; `giveUp` ends it. */
   begin(giveUp: () => void): Reading
@@ -92,7 +92,7 @@ function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): P
     const reading = begin(() => giveUp({ kind: 'crowded_out' }))
     let given: Promise<BodyOutcome> | undefined // who drains a stream comes to its end after it was enough
     const give = () => {
-      given ??= joined(gathering.chunks(), bytes).then((body) => ({ kind: 'body', body }))
+      given ??= joined(gathering.chunks(), enough ? 0 : bytes).then((body) => ({ kind: 'body', body }))
       finish(given)
     }
     function take(chunk: Buffer) {
@@ -103,7 +103,7 @@ function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): P
         giveUp({ kind: 'too_large', message })
         return
       }
-      gathering.add(chunk)
+      if (!enough) gathering.add(chunk)
       reading.grew(chunk.byteLength)
       if (enough?.(chunk)) {
         give()
@@ -118,7 +118,7 @@ function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): P
 }
 
 /**
- * Gives the whole body, or what had come when it was enough. Aborting the request that the stream belongs to
+ * Gives the whole body, or none of it where somebody took its chunks. Aborting the request that the stream belongs to
  * makes it `broken`: who aborts knows why.
  */
 export async function readBody(stream: Readable, encoding: string, bounds: BodyBounds): Promise<BodyOutcome> {

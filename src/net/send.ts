@@ -18,8 +18,8 @@ export type Outbound = {
   redirects?: 'same-site'
   signal?: AbortSignal
   /**
-   * For bodies that may never end (event streams): asked once per answer for a reader of chunks; when that says
-   * `true`, what came so far is the body.
+   * For bodies that may never end (event streams): asked once per answer for a reader of chunks, which says `true` when it
+   * has enough. Whoever reads the chunks has them: the body of the reply is empty.
    */
   enough?: (headers: Record<string, string>) => ((chunk: Uint8Array) => boolean) | undefined
 }

@@ -99,6 +99,7 @@ test('an endless event stream is ended by its reader, and otherwise by time', as
       type === 'text/event-stream' ? (chunk) => chunk.length > 0 : undefined,
   })
   t.match(reply, { kind: 'reply', status: 200 })
+  t.equal(reply.kind === 'reply' && reply.body.byteLength, 0, 'who reads the chunks has them')
   t.match(await get({ timeoutMs: 100 }), { kind: 'failed', reason: 'timeout' })
   const end = Date.now() + 60_000
   while (!closed && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 5))

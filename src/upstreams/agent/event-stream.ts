@@ -28,6 +28,8 @@ export type EventStream = {
   lastEventId(): string | undefined
   /** The wait that the server asked for, ms. */
   retryMs(): number | undefined
+  /** Of all streams so far. */
+  bytes(): number
 }
 
 export function isEventStream(headers: Record<string, string>): boolean {
@@ -89,6 +91,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
   const found: Buffer[] = []
   let isOver = false
   let events = 0
+  let bytes = 0
   let lastEventId: string | undefined
   let retryMs: number | undefined
   let finish = () => {}
@@ -137,6 +140,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
       lines.feed(Buffer.from('\n\n'))
     }
     return (chunk: Uint8Array) => {
+      bytes += chunk.byteLength
       lines.feed(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
       return isOver
     }
@@ -152,5 +156,6 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
     },
     lastEventId: () => lastEventId,
     retryMs: () => retryMs,
+    bytes: () => bytes,
   }
 }

@@ -1,14 +1,16 @@
 /**
- * What was learnt of an agent, as it outlives the process: the transport and the dialect, with the credential that they were told to.
- * A record that cannot be read is as good as none: the agent is asked again.
+ * What was learnt of each agent outlives the process: the transport and the dialect, with the credential that they were told to. A
+ * blob an agent, written when something new is learnt. One that cannot be read is as good as none: the agent is asked again.
  */
 import { isRecord } from '../../adcp/json.js'
+import type { Blobs } from '../blobs.js'
 import { tryParseJson } from '../rows/json.js'
 import type { Protocol } from '../status.js'
 import type { Dialect } from './dialect.js'
 import type { ToolInput, ToolInputs } from './signatures.js'
 
 const FORMAT = 1
+const PREFIX = 'dialect/'
 
 export type Learnt = {
   dialect: Dialect
@@ -29,15 +31,53 @@ function revived([name, input]: [string, StoredInput]): [string, ToolInput] {
   return [name, { ...input, names: new Set(input.names), texts: new Set(input.texts) }]
 }
 
-export function encodeLearnt({ dialect: { tools, ...dialect }, ...rest }: Learnt): Uint8Array {
+function encode({ dialect: { tools, ...dialect }, ...rest }: Learnt): Uint8Array {
   const record = { format: FORMAT, ...rest, dialect, ...(tools && { tools: [...tools].map(stored) }) }
   return Buffer.from(JSON.stringify(record))
 }
 
-export function decodeLearnt(bytes: Uint8Array): Learnt | undefined {
+function decode(bytes: Uint8Array): Learnt | undefined {
   const record = tryParseJson(bytes)
   if (!isRecord(record) || record.format !== FORMAT) return undefined
   const { format: _, tools, dialect, ...rest } = record
   const inputs: ToolInputs | undefined = Array.isArray(tools) ? new Map(tools.map(revived)) : undefined
   return { ...rest, dialect: { ...(dialect as object), ...(inputs && { tools: inputs }) } } as Learnt
 }
+
+export type LearntStoreOptions = {
+  blobs: Blobs
+  /** Told in words of what could not be written; the agent is asked again after a restart. */
+  onTrouble(message: string): void
+}
+
+export function createLearntStore({ blobs, onTrouble }: LearntStoreOptions) {
+  let last: Promise<void> = Promise.resolve() // one write at a time: they are small and seldom
+
+  function enqueue(agentUrl: string, task: () => Promise<void>): void {
+    last = last
+      .then(task)
+      .catch((error: Error) =>
+        onTrouble(`what was learnt of ${agentUrl} could not be saved: ${error.message}`),
+      )
+  }
+
+  return {
+    async load(agentUrl: string): Promise<Learnt | undefined> {
+      const [bytes] = (await blobs.read(`${PREFIX}${agentUrl}`)) ?? []
+      return bytes && decode(bytes)
+    },
+    save(agentUrl: string, learnt: Learnt): void {
+      enqueue(agentUrl, () => blobs.write(`${PREFIX}${agentUrl}`, [encode(learnt)]))
+    },
+    /** Forgets agents that nobody lists any more. */
+    async sweep(isKnown: (agentUrl: string) => boolean): Promise<void> {
+      for (const name of await blobs.list(PREFIX)) {
+        const agentUrl = name.slice(PREFIX.length)
+        if (!isKnown(agentUrl)) enqueue(agentUrl, () => blobs.remove(name))
+      }
+    },
+    close: (): Promise<void> => last,
+  }
+}
+
+export type LearntStore = ReturnType<typeof createLearntStore>

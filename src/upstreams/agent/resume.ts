@@ -35,7 +35,6 @@ export async function resume(
   const { send, url, headers, events, budget, startedAt, maxBytes } = broken
   const timeLeft = () => remaining(budget, startedAt, Date.now()).timeoutMs
   let misses = 0
-  let bytes = 0
   for (let streams = 0; streams < MAX_STREAMS && misses < MAX_MISSES; streams++) {
     const id = events.lastEventId()
     if (id === undefined) return undefined
@@ -52,13 +51,12 @@ export async function resume(
       url,
       headers: { ...headers, accept: 'text/event-stream', 'last-event-id': id },
       timeoutMs: timeLeft(),
-      maxBytes: Math.max(1, maxBytes - bytes),
+      maxBytes: Math.max(1, maxBytes - events.bytes()),
       redirects: 'same-site',
       ...(budget.signal && { signal: budget.signal }),
       enough: (answer) => (isEventStream(answer) ? events.begin() : undefined),
     })
     const messages = events.end()
-    if (reply.kind === 'reply') bytes += reply.body.byteLength
     if (messages.length > 0) return { kind: 'response', messages }
     if (reply.kind === 'failed' && !MISSES.has(reply.reason)) return reply
     const isOpen = reply.kind === 'reply' && reply.status === 200 && isEventStream(reply.headers)

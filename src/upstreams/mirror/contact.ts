@@ -17,10 +17,10 @@ import {
   recognises,
   unsaid,
 } from '../agent/dialect.js'
+import type { LearntStore } from '../agent/learnt.js'
 import { createLink, credentialName, type LineOptions } from '../agent/link.js'
 import { nameOf } from '../agent/signatures.js'
 import { unpriced } from '../rows/unpriced.js'
-import type { LearntStore } from './learnt-store.js'
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'

@@ -27,9 +27,8 @@ import type { Asked } from './asked.js'
 import { carryParts } from './carry.js'
 import { enumerate } from './enumerate.js'
 import { doShare, shareRows } from './share.js'
-import { createSpotCheck } from './spot-check.js'
-import { isDistrusted, isSameVersion, type Tokens } from './tokens.js'
-import { type WalkOutcome, walkFeed } from './walk.js'
+import { createSpotCheck, isDistrusted } from './spot-check.js'
+import { isSameVersion, type Tokens, type WalkOutcome, walkFeed } from './walk.js'
 
 /** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000

@@ -25,7 +25,7 @@ import {
   takenOver,
 } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
-import { isDistrusted } from './tokens.js'
+import { isDistrusted } from './spot-check.js'
 
 /** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
 export type ScopeState = UpstreamStatus['state'] | 'empty'

@@ -8,13 +8,15 @@ import type { AgentOutcome, Payload } from '../agent/agent.js'
 import { wordsOf } from '../rows/digest.js'
 import type { ReadRows } from '../rows/read-rows.js'
 import type { Slice } from '../rows/slice.js'
-import { moved, tokensOf } from './tokens.js'
+import { moved, tokensOf } from './walk.js'
 
 const EVERY_MS = 20 * 60 * 1_000
 const PAGES = 2 // at each look: six an hour
 const AFTER_A_FALSE_ALARM_MS = 24 * 60 * 60 * 1_000
 const REMEMBERED = 64 // cursors of the last walk
 const PORTION = 200_000 // digests between two turns of the loop: under a millisecond
+
+const DISTRUSTED_MS = 7 * 24 * 60 * 60 * 1_000
 
 export type SpotCheckOptions = { now(): number; random(): number }
 
@@ -45,6 +47,11 @@ async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
     if (highs?.delete(held[at + 1] as number) && highs.size === 0) missing.delete(held[at] as number)
   }
   return missing.size === 0
+}
+
+/** Its rows changed under an unchanged token not long ago: its tokens are not believed. */
+export function isDistrusted({ caughtAt }: { readonly caughtAt?: number }, now: number): boolean {
+  return caughtAt !== undefined && now - caughtAt < DISTRUSTED_MS
 }
 
 export function createSpotCheck({ now, random }: SpotCheckOptions) {

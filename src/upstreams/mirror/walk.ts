@@ -13,7 +13,6 @@ import {
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
 import { missingRows, partsOut } from './outages.js'
-import { moved, type Tokens, tokensOf } from './tokens.js'
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_ROWS = 2_000_000
@@ -21,6 +20,8 @@ const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
 const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
 const MAX_CURSOR = 4_096
+
+export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
 
 export type WalkOutcome =
   | ({ kind: 'complete'; out: readonly Part[] } & Collected & Tokens)
@@ -55,6 +56,34 @@ export const OVER_MEMORY = callFailed(
 )
 
 type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
+
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined
+}
+
+export function tokensOf(payload: Payload): Tokens {
+  const feedVersion = text(payload.wholesale_feed_version)
+  const pricingVersion = text(payload.pricing_version)
+  const cacheScope = text(payload.cache_scope)
+  return {
+    ...(feedVersion && { feedVersion }),
+    ...(pricingVersion && { pricingVersion }),
+    ...(cacheScope && { cacheScope }),
+  }
+}
+
+/** A page without tokens says nothing about a change: agents that do not declare versioning may leave them out. */
+export function moved(first: Tokens, page: Tokens): boolean {
+  const differs = (a?: string, b?: string) => a !== undefined && b !== undefined && a !== b
+  return differs(first.feedVersion, page.feedVersion) || differs(first.pricingVersion, page.pricingVersion)
+}
+
+/** Both came with one token, which says of both that they are the same. */
+export function isSameVersion(a: Tokens, b: Tokens): boolean {
+  return (
+    a.feedVersion !== undefined && a.feedVersion === b.feedVersion && a.pricingVersion === b.pricingVersion
+  )
+}
 
 function paginationOf(payload: Payload): Pagination {
   const { pagination } = payload
