@@ -2,7 +2,7 @@
 import type { Clock } from '../net/clock.js'
 import { pause } from '../net/pause.js'
 import type { AgentError } from '../upstreams/agent/agent.js'
-import { isTransient } from '../upstreams/agent/dialect.js'
+import { isTransient } from '../upstreams/agent/dialect/dialect.js'
 import { type Asked, answerSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'

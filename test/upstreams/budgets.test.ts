@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { createA2aAgent } from '../../src/upstreams/agent/a2a.js'
-import { createMcpAgent } from '../../src/upstreams/agent/mcp.js'
+import { createA2aAgent } from '../../src/upstreams/agent/transport/a2a.js'
+import { createMcpAgent } from '../../src/upstreams/agent/transport/mcp.js'
 import { readJson, startHttp } from '../support/upstream-agent.js'
 import { configOf, loopbackEgress, openUpstreams, until } from '../support/upstream-world.js'
 

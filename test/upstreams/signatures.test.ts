@@ -5,8 +5,8 @@ import {
   type Dialect,
   lookupShapes,
   unsaid,
-} from '../../src/upstreams/agent/dialect.js'
-import { readToolInputs } from '../../src/upstreams/agent/signatures.js'
+} from '../../src/upstreams/agent/dialect/dialect.js'
+import { readToolInputs } from '../../src/upstreams/agent/dialect/signatures.js'
 import { rowsRead } from '../../src/upstreams/status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'

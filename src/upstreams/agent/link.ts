@@ -9,10 +9,10 @@ import type { ReadLimits } from '../governor.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { Protocol, UpstreamFailure } from '../status.js'
 import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from './agent.js'
-import { probe } from './probe.js'
+import { readToolInputs, type ToolInputs } from './dialect/signatures.js'
 import { secretsOf, withoutSecrets } from './said.js'
-import { readToolInputs, type ToolInputs } from './signatures.js'
 import type { Slots } from './slots.js'
+import { probe } from './transport/probe.js'
 
 const RETRY_MS = 200
 const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business

@@ -10,8 +10,8 @@ import type { Send } from '../../net/send.js'
 import type { RosterEntry } from '../roster/roster.js'
 import { boundedText } from '../rows/json.js'
 import type { Protocol } from '../status.js'
-import { createA2aAgent } from './a2a.js'
-import { createMcpAgent } from './mcp.js'
+import { createA2aAgent } from './transport/a2a.js'
+import { createMcpAgent } from './transport/mcp.js'
 
 const FRESH_MS = 60 * 60_000
 const TIMEOUT_MS = 10_000

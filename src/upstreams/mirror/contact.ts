@@ -16,10 +16,10 @@ import {
   isCredentialError,
   recognises,
   unsaid,
-} from '../agent/dialect.js'
-import type { LearntStore } from '../agent/learnt.js'
+} from '../agent/dialect/dialect.js'
+import type { LearntStore } from '../agent/dialect/learnt.js'
+import { nameOf } from '../agent/dialect/signatures.js'
 import { createLink, credentialName, type LineOptions } from '../agent/link.js'
-import { nameOf } from '../agent/signatures.js'
 import { unpriced } from '../rows/unpriced.js'
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000

@@ -19,7 +19,7 @@ import {
   isTransient,
   lookupShapes,
   pagingOf,
-} from '../agent/dialect.js'
+} from '../agent/dialect/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
 import { partsOut } from './outages.js'

@@ -4,8 +4,8 @@
  * is not read.
  */
 import { type AgentOutcome, type Arguments, callFailed } from '../agent/agent.js'
-import { type Dialect, takes } from '../agent/dialect.js'
-import { isOld } from '../agent/signatures.js'
+import { type Dialect, takes } from '../agent/dialect/dialect.js'
+import { isOld } from '../agent/dialect/signatures.js'
 import type { MirrorOutcome } from './mirror.js'
 
 /** Arguments that carry our own account never bring in what is meant for it alone. */

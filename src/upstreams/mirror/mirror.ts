@@ -18,7 +18,7 @@ import {
   isTransient,
   listingFields,
   takes,
-} from '../agent/dialect.js'
+} from '../agent/dialect/dialect.js'
 import { createDoubt, SECOND_LOOK_MS } from '../doubt.js'
 import type { Share } from '../governor.js'
 import type { Collected } from '../rows/collect.js'

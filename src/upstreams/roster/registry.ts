@@ -4,8 +4,8 @@
  */
 import type { Send } from '../../net/send.js'
 import { readRegistry } from '../agent/reader.js'
-import { networkFailure, statusFailure } from '../agent/rpc.js'
 import { secretsShown } from '../agent/said.js'
+import { networkFailure, statusFailure } from '../agent/transport/rpc.js'
 import type { UpstreamFailure } from '../status.js'
 import type { Listing } from './listing.js'
 

@@ -4,8 +4,8 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { systemClock } from '../../net/clock.js'
-import { pause } from '../../net/pause.js'
+import { systemClock } from '../../../net/clock.js'
+import { pause } from '../../../net/pause.js'
 import {
   type Agent,
   type AgentOptions,
@@ -17,7 +17,7 @@ import {
   callFailed,
   isRead,
   remaining,
-} from './agent.js'
+} from '../agent.js'
 import { type A2aVersion, type Card, type CardEndpoints, findCard } from './card.js'
 import { createRpc, errorOfRpc, type RpcOutcome } from './rpc.js'
 

@@ -3,8 +3,8 @@
  * (docs/protocol.md#mcp, docs/decisions.md#serving-from-bytes). Our own thin client: the SDK's costs three times the
  * CPU, refuses bare results, and never re-opens a lost session.
  */
-import { isRecord } from '../../adcp/json.js'
-import { type End, within } from '../../net/deadline.js'
+import { isRecord } from '../../../adcp/json.js'
+import { type End, within } from '../../../net/deadline.js'
 import {
   type Agent,
   type AgentOptions,
@@ -16,7 +16,7 @@ import {
   callFailed,
   isRead,
   remaining,
-} from './agent.js'
+} from '../agent.js'
 import { createRpc, errorOfRpc, RPC_HEADERS, type RpcOutcome } from './rpc.js'
 
 const VERSIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05']

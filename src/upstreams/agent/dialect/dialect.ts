@@ -3,12 +3,12 @@
  * (docs/protocol.md#how-agents-differ: old agents reject arguments they do not know).
  */
 
-import { isRecord } from '../../adcp/json.js'
-import type { SignalRef } from '../../adcp/reference.js'
-import { PROJECTABLE } from '../../adcp/requests/get-signals.js'
-import type { SigningWish } from '../../signing/signed-send.js'
-import type { Protocol } from '../status.js'
-import type { AgentError, AgentOutcome, Arguments, Payload } from './agent.js'
+import { isRecord } from '../../../adcp/json.js'
+import type { SignalRef } from '../../../adcp/reference.js'
+import { PROJECTABLE } from '../../../adcp/requests/get-signals.js'
+import type { SigningWish } from '../../../signing/signed-send.js'
+import type { Protocol } from '../../status.js'
+import type { AgentError, AgentOutcome, Arguments, Payload } from '../agent.js'
 import {
   asksForTooMany,
   DELIVER_TO,

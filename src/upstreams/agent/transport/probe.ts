@@ -4,8 +4,7 @@
  * as if it did.
  */
 
-import type { Protocol } from '../status.js'
-import { createA2aAgent } from './a2a.js'
+import type { Protocol } from '../../status.js'
 import {
   type Agent,
   type AgentOptions,
@@ -13,7 +12,8 @@ import {
   type CallFailure,
   callFailed,
   remaining,
-} from './agent.js'
+} from '../agent.js'
+import { createA2aAgent } from './a2a.js'
 import { findCard } from './card.js'
 import { createMcpAgent } from './mcp.js'
 

@@ -2,7 +2,7 @@
  * How an agent is spoken to, argument by argument, for the person who asks why it gets no more: what of ours is said, in which words,
  * and how that is known. Nothing is listed twice: the dialect itself is asked to say each argument.
  */
-import type { Arguments } from './agent.js'
+import type { Arguments } from '../agent.js'
 import { argumentsFor, type Dialect, pagingOf, switchesOff } from './dialect.js'
 import { inputOf, nameOf } from './signatures.js'
 

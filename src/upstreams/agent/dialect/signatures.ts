@@ -3,9 +3,9 @@
  * refuse an argument that they do not know, so the same wish is spelled in the words of whoever is asked
  * (docs/protocol.md#how-agents-differ).
  */
-import { isRecord } from '../../adcp/json.js'
-import { legacyFromRef, type SignalRef } from '../../adcp/reference.js'
-import type { Arguments } from './agent.js'
+import { isRecord } from '../../../adcp/json.js'
+import { legacyFromRef, type SignalRef } from '../../../adcp/reference.js'
+import type { Arguments } from '../agent.js'
 
 /** `older`: no capabilities operation, which came with 3.0. `plural`: so old that segments have the plural id in its rows. */
 export type Release = 'current' | '3.0' | 'older' | 'plural'

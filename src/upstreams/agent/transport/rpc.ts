@@ -2,13 +2,13 @@
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end
  * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
  */
-import type { Failed, Reply, Send, SendOutcome } from '../../net/send.js'
-import type { RowBounds } from '../rows/read-rows.js'
-import { type AgentError, type AgentOutcome, type Budget, type CallFailure, callFailed } from './agent.js'
-import { agentError } from './answer.js'
+import type { Failed, Reply, Send, SendOutcome } from '../../../net/send.js'
+import type { RowBounds } from '../../rows/read-rows.js'
+import { type AgentError, type AgentOutcome, type Budget, type CallFailure, callFailed } from '../agent.js'
+import { agentError } from '../answer.js'
+import { messageKind, readReply } from '../reader.js'
+import type { ReadAs, Reading } from '../reading.js'
 import { createEventStream, isEventStream } from './event-stream.js'
-import { messageKind, readReply } from './reader.js'
-import type { ReadAs, Reading } from './reading.js'
 import { resume } from './resume.js'
 
 /** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */
