@@ -8,7 +8,6 @@ import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'libsql'
 import { LRUCache } from 'lru-cache'
-import { whatIsDamaged } from './damage.js'
 
 export type Opening = {
   file: string
@@ -33,6 +32,7 @@ const BUSY_MS = 1_000
 const CACHE_KIB = 64 * 1_024 // the inner pages of the indexes of a million finished calls
 const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are written to the database once in a while
 const PREPARED = 256
+const NEWEST_ROWS = 2_000 // of each table
 
 /** A folder that nobody can write to, and in it a database that was closed: all it holds is in its one file. */
 function isAtRest(file: string): boolean {
@@ -51,6 +51,38 @@ function connected(file: string): Database.Database {
   db.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON')
   db.exec(`PRAGMA cache_size = -${CACHE_KIB}; PRAGMA wal_autocheckpoint = ${CHECKPOINT_PAGES}`)
   return db
+}
+
+type Row = Record<string, unknown>
+
+/** Every page on the way to the rows is read, and each row to its end. Throws what SQLite says of one that makes no sense. */
+function readThrough(db: Database.Database, sql: string): void {
+  for (const _ of db.prepare(sql).iterate()) {
+    // Reading is all that there is to do.
+  }
+}
+
+/**
+ * What is wrong after a process that did not end in order; undefined when nothing was found. SQLite's own log undoes what a
+ * crash left half written; a disk that lies can still have lost a page, and what it loses are pages that were written last.
+ * So what was written last is read, and all that is open, which takes as long however long the ledger is. A backup reads the rest.
+ */
+function whatIsDamaged(db: Database.Database): string | undefined {
+  try {
+    const tables = db.prepare("select name from sqlite_schema where type = 'table'").all() as Row[]
+    for (const { name } of tables) {
+      readThrough(db, `select * from "${name}" order by rowid desc limit ${NEWEST_ROWS}`)
+    }
+    const indexes = db
+      .prepare("select name, tbl_name from sqlite_schema where type = 'index' and sql is not null")
+      .all() as Row[]
+    for (const { name, tbl_name } of indexes) {
+      if (name === 'jobs_due') readThrough(db, `select * from "${tbl_name}" where due is not null`)
+    }
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
 }
 
 function failed(error: unknown): Reply {

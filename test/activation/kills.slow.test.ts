@@ -1,13 +1,14 @@
 import { onEveryStorage } from '../store/support/storages.js'
 import { killOverAndOver } from './support/kills.js'
 
-const ROUNDS = 4
-const SEED = 1 // `node dist/bench/activation-kills.js` takes another each time
+const ROUNDS = 4 * Number(process.env.SOAK ?? 1)
+const SEED = Number(process.env.SEED ?? 1)
 
 onEveryStorage(
   'processes that are killed, and a database that stalls, neither lose an activation nor make two',
   async (t, storage) => {
-    t.setTimeout(300_000)
+    t.comment(`seed ${SEED}`)
+    t.setTimeout(100_000 * ROUNDS)
     await t.resolves(killOverAndOver(t, storage, ROUNDS, SEED))
   },
 )

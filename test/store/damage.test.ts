@@ -1,7 +1,7 @@
 import { open, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { wasClosed } from '../../src/store/at-rest.js'
+import { wasClosed } from '../../src/store/folder.js'
 import { embedded } from './support/storages.js'
 
 test('only what an orderly end did not leave is read through at the next start', async (t) => {
