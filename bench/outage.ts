@@ -6,7 +6,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import { startSandbox } from '../sandbox/world.js'
-import { ledgerEntries } from '../src/store/ledger.js'
+import { ledgerEntries } from '../src/store/records/ledger.js'
 import { openStore } from '../src/store/store.js'
 import { type Fields, prepareTributary } from '../test/activation/support/tributary-child.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'

@@ -13,7 +13,7 @@ import { loadConfig } from './config/load.js'
 import { ConfigError } from './config/problem.js'
 import type { Config } from './config/values.js'
 import { systemClock } from './net/clock.js'
-import type { LedgerFilter } from './store/ledger.js'
+import type { LedgerFilter } from './store/records/ledger.js'
 
 const MANIFEST = new URL('../../package.json', import.meta.url)
 const SANDBOX_CONFIG = resolve(dirname(fileURLToPath(import.meta.url)), '../../config/sandbox.yaml')

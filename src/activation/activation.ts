@@ -3,22 +3,22 @@
  * whatever a crash or a silent upstream left open comes to an end.
  */
 import type { Clock } from '../net/clock.js'
+import { createWorker, type Worker } from '../store/jobs/worker.js'
 import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { createWorker, type Worker } from '../store/worker.js'
+import { createListAccounts } from './accounts/list-accounts.js'
+import { createSyncAccounts } from './accounts/sync-accounts.js'
 import { createActivate } from './activate.js'
-import { activationCalls } from './activation-calls.js'
-import { createDelivery, type Reached, type UpstreamCall } from './delivery.js'
-import { createLeftOn } from './left-on.js'
-import { createListAccounts } from './list-accounts.js'
+import { activationCalls } from './delivery/activation-calls.js'
+import { createDelivery, type Reached, type UpstreamCall } from './delivery/delivery.js'
+import { createLeftOn } from './delivery/left-on.js'
+import { createTaskProgress } from './delivery/task-progress.js'
+import { usageCalls } from './delivery/usage-calls.js'
 import { createOnce } from './once.js'
 import { createReportUsage } from './report-usage.js'
 import type { Resolve } from './route.js'
-import { createSyncAccounts } from './sync-accounts.js'
 import { createTaskList } from './task-list.js'
-import { createTaskProgress } from './task-progress.js'
-import { usageCalls } from './usage-calls.js'
 
 const FORGET_EVERY_MS = 60_000
 const REQUEST_BUDGET_MS = 30_000 // for the upstreams, whatever longer time the caller's transport gives

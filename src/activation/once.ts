@@ -4,13 +4,13 @@
  */
 import type { Clock } from '../net/clock.js'
 import { pause } from '../net/pause.js'
-import { callJob, type NewCall, readCall } from '../store/calls.js'
-import type { Binding, KeyedRequest } from '../store/idempotency.js'
-import type { EntryOfJob } from '../store/steps.js'
+import { callJob, type NewCall, readCall } from '../store/jobs/calls.js'
+import type { EntryOfJob } from '../store/jobs/steps.js'
+import type { Binding, KeyedRequest } from '../store/records/idempotency.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
-import type { Delivered, Delivery, Reached } from './delivery.js'
+import type { Delivered, Delivery, Reached } from './delivery/delivery.js'
 
 const WATCH_MS = 100 // how often the outcome of another process's call is looked for
 

@@ -5,16 +5,16 @@
  */
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import { signalPart } from '../merge/identity.js'
-import type { NewCall } from '../store/calls.js'
-import type { Entry } from '../store/ledger.js'
+import type { NewCall } from '../store/jobs/calls.js'
+import type { Entry } from '../store/records/ledger.js'
 import type { Store } from '../store/store.js'
+import { findOwnAccount, type Principal } from './accounts/principal.js'
 import { type ActivationAnswer, notFound, refuse } from './answer.js'
-import type { Delivered } from './delivery.js'
+import type { Delivered } from './delivery/delivery.js'
+import { type PartOutcome, partOutcome, rowField } from './delivery/usage-calls.js'
 import type { Conclusion, Once, Plan } from './once.js'
-import { findOwnAccount, type Principal } from './principal.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
 import type { Resolve } from './route.js'
-import { type PartOutcome, partOutcome, rowField } from './usage-calls.js'
 import { type Sold, soldBy, type UsageRow, upstreamRow } from './usage-row.js'
 
 const HISTORY = 1_000

@@ -5,7 +5,7 @@
 import type { Destination } from '../adcp/signal.js'
 import type { Resolved, ResolvedOffer } from '../feed/lookup.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
-import type { Action, Entry } from '../store/ledger.js'
+import type { Action, Entry } from '../store/records/ledger.js'
 import { notFound, notOn, type Refusal, refuse } from './answer.js'
 import { overlap } from './destination.js'
 

@@ -5,13 +5,13 @@
 import type { AccountReference } from '../adcp/account.js'
 import { plainCursors } from '../adcp/cursor.js'
 import type { Deployment } from '../adcp/signal.js'
+import type { StoredTask, TaskFilter, TaskOrder, TaskStatus } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import type { StoredTask, TaskFilter, TaskOrder, TaskStatus } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
+import { findOwnAccount, type Principal } from './accounts/principal.js'
 import { notFound, type Refusal, refuse, storageDown } from './answer.js'
+import type { TaskProgressing } from './delivery/task-progress.js'
 import { shownSignals, visibleDeployments } from './destination.js'
-import { findOwnAccount, type Principal } from './principal.js'
-import type { TaskProgressing } from './task-progress.js'
 
 const PAGE = 50
 const LARGEST_PAGE = 100

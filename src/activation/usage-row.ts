@@ -1,7 +1,7 @@
 /** One row of a usage report: which upstream sold what it reports, and the row as that upstream gets it. */
 import type { AccountReference } from '../adcp/account.js'
 import type { Resolved } from '../feed/lookup.js'
-import type { Entry } from '../store/ledger.js'
+import type { Entry } from '../store/records/ledger.js'
 
 export type UsageRow = {
   account: AccountReference

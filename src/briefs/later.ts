@@ -3,7 +3,7 @@
  * have spoken, notified until the notice is taken (specification, "Events"). After a crash they go on: an upstream that
  * works on a task of its own is waited for, the others are asked again, and the first end of a task stands.
  */
-import { naturalKey } from '../activation/principal.js'
+import { naturalKey } from '../activation/accounts/principal.js'
 import { canonical } from '../activation/request-identity.js'
 import type { AccountReference } from '../adcp/account.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
@@ -14,11 +14,11 @@ import { type PushRules, readPushConfig } from '../events/push-config.js'
 import type { Webhook } from '../events/webhook.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
-import type { Held } from '../store/jobs.js'
+import type { Held } from '../store/jobs/jobs.js'
+import { createWorker, type Worker } from '../store/jobs/worker.js'
+import type { TaskProgress } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import type { TaskProgress } from '../store/tasks.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { createWorker, type Worker } from '../store/worker.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'

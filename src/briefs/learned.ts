@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
-import type { Found, FoundRow } from '../store/found.js'
+import type { Found, FoundRow } from '../store/records/found.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { foundSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'

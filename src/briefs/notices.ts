@@ -7,10 +7,10 @@ import type { Destination } from '../adcp/signal.js'
 import type { PushConfig } from '../events/push-config.js'
 import type { Webhook } from '../events/webhook.js'
 import type { Clock } from '../net/clock.js'
-import type { Held, NewJob } from '../store/jobs.js'
+import type { Held, NewJob } from '../store/jobs/jobs.js'
+import { pauseAfter } from '../store/jobs/worker.js'
+import type { StoredTask } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import type { StoredTask } from '../store/tasks.js'
-import { pauseAfter } from '../store/worker.js'
 
 const GIVE_UP_MS = 24 * 60 * 60_000
 const LONGEST_PAUSE_MS = 3_600_000

@@ -4,8 +4,8 @@
  */
 import { type Kysely, sql } from 'kysely'
 import type { Blobs } from '../upstreams/blobs.js'
-import { callJob, type NewCall } from './calls.js'
-import type { Db } from './schema.js'
+import type { Db } from './database/schema.js'
+import { callJob, type NewCall } from './jobs/calls.js'
 import type { Repositories, Store } from './store.js'
 
 /** The table of the first release, as far as it is read. */

@@ -2,7 +2,7 @@
  * Nonces of signatures that were used, for processes that serve one address together: whichever of them a signature reaches
  * first remembers it for all. PostgreSQL only; a process alone remembers its own (signing/replay.ts).
  */
-import type { Db } from './schema.js'
+import type { Db } from './database/schema.js'
 
 const FORGET_EVERY_MS = 60_000
 

@@ -3,8 +3,8 @@
  * after it, however much there is to forget.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { REPLAY_TTL_MS } from './idempotency.js'
-import type { LedgerPosition } from './ledger.js'
+import { REPLAY_TTL_MS } from './records/idempotency.js'
+import type { LedgerPosition } from './records/ledger.js'
 import type { Store } from './store.js'
 
 const A_STEP = 200

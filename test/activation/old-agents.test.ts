@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
+import type { Principal } from '../../src/activation/accounts/principal.js'
 import { createActivation } from '../../src/activation/activation.js'
-import type { Principal } from '../../src/activation/principal.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import { createUpstreams } from '../../src/upstreams/upstreams.js'

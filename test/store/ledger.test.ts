@@ -1,4 +1,4 @@
-import { ledgerEntries, type NewEntry } from '../../src/store/ledger.js'
+import { ledgerEntries, type NewEntry } from '../../src/store/records/ledger.js'
 import { onEveryStorage } from './support/storages.js'
 
 const SIGNAL = 'sig_AAAAAAAAAAAAAAAAAAAAAA'

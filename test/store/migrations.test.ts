@@ -1,6 +1,6 @@
 import type { Kysely, Migration } from 'kysely'
 import { test } from 'tap'
-import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/migrations.js'
+import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/database/migrations.js'
 import { openStore } from '../../src/store/store.js'
 import { embedded, onEveryStorage } from './support/storages.js'
 

@@ -1,6 +1,6 @@
 import { test } from 'tap'
+import { STATE_TABLES } from '../../src/store/database/schema.js'
 import { moveStore } from '../../src/store/move-store.js'
-import { STATE_TABLES } from '../../src/store/schema.js'
 import type { Store } from '../../src/store/store.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'
 

@@ -1,4 +1,4 @@
-import type { NewEntry, Settlement } from '../../src/store/ledger.js'
+import type { NewEntry, Settlement } from '../../src/store/records/ledger.js'
 import { createForgetting, DEFAULT_RETENTION } from '../../src/store/retention.js'
 import { onEveryStorage } from './support/storages.js'
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { createSeal } from '../../src/store/seal.js'
+import { createSeal } from '../../src/store/database/seal.js'
 import { embedded, onEveryStorage } from './support/storages.js'
 
 const OLD = 'the key that is going to be replaced soon'

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
-import type { Held, NewJob } from '../../src/store/jobs.js'
+import type { Held, NewJob } from '../../src/store/jobs/jobs.js'
 import type { Store } from '../../src/store/store.js'
 import { StorageUnavailable } from '../../src/store/unavailable.js'
 import { embedded, mortal, NO_POSTGRES } from './support/storages.js'

@@ -1,5 +1,5 @@
 import { systemClock } from '../../src/net/clock.js'
-import { createWorker } from '../../src/store/worker.js'
+import { createWorker } from '../../src/store/jobs/worker.js'
 import { until } from '../support/upstream-world.js'
 import { onEveryStorage } from './support/storages.js'
 

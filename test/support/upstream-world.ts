@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
-import { openBlobFiles } from '../../src/store/blob-files.js'
+import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
 import type { StaticUpstream } from '../../src/upstreams/roster/roster.js'
 import {
   createUpstreams,

@@ -1,10 +1,10 @@
 /** Accounts of test callers: which are sandbox accounts, what their status is forced to, and fixtures that make new ones. */
 import { isDeepStrictEqual } from 'node:util'
-import { naturalKey } from '../../activation/principal.js'
+import { naturalKey } from '../../activation/accounts/principal.js'
 import { AccountReference } from '../../adcp/account.js'
 import { isRecord } from '../../adcp/json.js'
 import { compileCheck } from '../../adcp/validation.js'
-import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/accounts.js'
+import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
 import type { TaskAnswer } from '../answer/task.js'
 import type { Caller } from '../door/caller.js'

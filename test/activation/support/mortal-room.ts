@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Activation, createActivation } from '../../../src/activation/activation.js'
-import { CHECKPOINTS } from '../../../src/activation/delivery.js'
+import { CHECKPOINTS } from '../../../src/activation/delivery/delivery.js'
 import type { Clock } from '../../../src/net/clock.js'
 import type { Store } from '../../../src/store/store.js'
 import { StorageUnavailable } from '../../../src/store/unavailable.js'

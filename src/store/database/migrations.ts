@@ -3,7 +3,7 @@
  * steps which this program does not is of a newer release and is refused, not guessed at.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
-import { agentUrlOf } from '../adcp/url.js'
+import { agentUrlOf } from '../../adcp/url.js'
 import type { Tables } from './schema.js'
 
 const activation: Migration = {

@@ -3,8 +3,8 @@
  * operator configured (schemas account/sync-accounts, account/list-accounts). Keyed by caller.
  */
 import type { Selectable } from 'kysely'
-import type { AccountTable, Db } from './schema.js'
-import type { Seal } from './seal.js'
+import type { AccountTable, Db } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
 
 /** enums/account-status */
 export const ACCOUNT_STATUSES = [

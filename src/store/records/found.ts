@@ -3,8 +3,8 @@
  * restart and on another replica (docs/decisions.md#handles). Bounded: the oldest make room, since whoever asks again
  * finds them again.
  */
-import type { Db } from './schema.js'
-import type { Seal } from './seal.js'
+import type { Db } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
 
 const MOST_ROWS = 50_000
 const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases

@@ -1,5 +1,5 @@
 /** An account as its caller sees it, whether the operator configured it or the caller declared it (schema core/account). */
-import type { StoredAccount } from '../store/accounts.js'
+import type { StoredAccount } from '../../store/records/accounts.js'
 import { shownConfig } from './notification-config.js'
 import type { Principal } from './principal.js'
 

@@ -4,9 +4,9 @@
  * from then on a write of the earlier holder changes nothing. Jobs that change one thing in opposite ways are held one at a time.
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
-import type { Dialect } from './dialect.js'
-import type { Db, JobTable, Tables } from './schema.js'
-import type { Seal } from './seal.js'
+import type { Dialect } from '../database/dialect.js'
+import type { Db, JobTable, Tables } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
 
 /** Who claims, and for how long, ms, unless it says so again. */
 export type Hold = { owner: string; ms: number }

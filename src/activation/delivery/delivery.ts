@@ -5,13 +5,13 @@
  */
 import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
-import type { Clock } from '../net/clock.js'
-import { type Call, callJob, readCall, targetOf } from '../store/calls.js'
-import type { Held, JobEnd } from '../store/jobs.js'
-import type { Ending } from '../store/steps.js'
-import type { Repositories, Store } from '../store/store.js'
-import { pauseAfter, type Worker } from '../store/worker.js'
-import type { CallOutcome } from '../upstreams/upstreams.js'
+import type { Clock } from '../../net/clock.js'
+import { type Call, callJob, readCall, targetOf } from '../../store/jobs/calls.js'
+import type { Held, JobEnd } from '../../store/jobs/jobs.js'
+import type { Ending } from '../../store/jobs/steps.js'
+import { pauseAfter, type Worker } from '../../store/jobs/worker.js'
+import type { Repositories, Store } from '../../store/store.js'
+import type { CallOutcome } from '../../upstreams/upstreams.js'
 import { type Understood, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */

@@ -2,9 +2,9 @@
  * Works on jobs that nobody waits for, and keeps hold of those that somebody does. Lanes take turns: one upstream whose
  * calls hang has its few places and no more. What a job could not do now it does later, each time after a longer pause.
  */
-import type { Clock } from '../net/clock.js'
+import type { Clock } from '../../net/clock.js'
+import { StorageUnavailable } from '../unavailable.js'
 import type { Held, Hold, Jobs } from './jobs.js'
-import { StorageUnavailable } from './unavailable.js'
 
 /** Another process takes up what a dead one held after this, ms. */
 export const LEASE_MS = 15_000

@@ -6,8 +6,8 @@ import { open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
-import type { Blobs } from '../upstreams/blobs.js'
-import { makeFolder } from './folder.js'
+import type { Blobs } from '../../upstreams/blobs.js'
+import { makeFolder } from '../database/folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'

@@ -3,7 +3,7 @@
  * with their answer after, so that each happens once.
  */
 import { hash } from 'node:crypto'
-import type { Destination } from '../adcp/signal.js'
+import type { Destination } from '../../adcp/signal.js'
 import type { Held, Job, NewJob } from './jobs.js'
 
 export type CallState =

@@ -1,10 +1,10 @@
 /** list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema account/list-accounts). */
-import type { AccountReference } from '../adcp/account.js'
-import { plainCursors } from '../adcp/cursor.js'
-import type { Store } from '../store/store.js'
-import { StorageUnavailable } from '../store/unavailable.js'
+import type { AccountReference } from '../../adcp/account.js'
+import { plainCursors } from '../../adcp/cursor.js'
+import type { Store } from '../../store/store.js'
+import { StorageUnavailable } from '../../store/unavailable.js'
+import { type ActivationAnswer, refuse, storageDown } from '../answer.js'
 import { accountView, type HeldAccount, heldAccounts } from './account-view.js'
-import { type ActivationAnswer, refuse, storageDown } from './answer.js'
 import { naturalKey, type Principal } from './principal.js'
 
 const PAGE = 50

@@ -3,8 +3,8 @@
  * chunks, since one value of hundreds of megabytes costs a multiple of that in memory on both sides.
  */
 import type { Kysely } from 'kysely'
-import type { Blobs } from '../upstreams/blobs.js'
-import type { Tables } from './schema.js'
+import type { Blobs } from '../../upstreams/blobs.js'
+import type { Tables } from '../database/schema.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
 

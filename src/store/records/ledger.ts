@@ -3,9 +3,9 @@
  * rest only where an operator says after how long: a handle that was activated stays resolvable (docs/decisions.md#handles).
  */
 import { type Selectable, sql } from 'kysely'
-import { signalPart } from '../merge/identity.js'
-import type { Dialect } from './dialect.js'
-import type { ActivationTable, Db } from './schema.js'
+import { signalPart } from '../../merge/identity.js'
+import type { Dialect } from '../database/dialect.js'
+import type { ActivationTable, Db } from '../database/schema.js'
 
 export type Action = 'activate' | 'deactivate'
 

@@ -3,8 +3,8 @@
  * and protocol/list-tasks). A task belongs to one caller; no query goes across callers.
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
-import type { Db, Tables, TaskTable } from './schema.js'
-import type { Seal } from './seal.js'
+import type { Db, Tables, TaskTable } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
 
 export type TaskStatus =
   | 'submitted'

@@ -3,9 +3,9 @@
  * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import { sql } from 'kysely'
-import type { Dialect } from './dialect.js'
-import type { Db } from './schema.js'
-import type { Seal } from './seal.js'
+import type { Dialect } from '../database/dialect.js'
+import type { Db } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
 
 /** Keys are remembered this long after their first use unless an operator sets another time; capabilities tell it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000

@@ -2,17 +2,17 @@
  * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
-import type { AccountReference } from '../adcp/account.js'
-import type { Recovery } from '../adcp/error.js'
-import { nearest } from '../adcp/nearest.js'
-import type { Accounts, StoredAccount } from '../store/accounts.js'
-import type { Store } from '../store/store.js'
-import { StorageUnavailable } from '../store/unavailable.js'
+import type { AccountReference } from '../../adcp/account.js'
+import type { Recovery } from '../../adcp/error.js'
+import { nearest } from '../../adcp/nearest.js'
+import type { Accounts, StoredAccount } from '../../store/records/accounts.js'
+import type { Store } from '../../store/store.js'
+import { StorageUnavailable } from '../../store/unavailable.js'
+import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from '../answer.js'
+import { canonical, fingerprint } from '../request-identity.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
-import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
 import { configProblem, keptConfig, type NotificationConfig } from './notification-config.js'
 import { accountIdOf, naturalKey, type Principal } from './principal.js'
-import { canonical, fingerprint } from './request-identity.js'
 
 const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
 

@@ -1,10 +1,10 @@
 /** Who asks, as far as activation needs to know, and which accounts are theirs (docs/decisions.md#callers). */
 import { hash } from 'node:crypto'
-import type { AccountReference } from '../adcp/account.js'
-import type { Destination } from '../adcp/signal.js'
-import type { AccountStatus, Accounts } from '../store/accounts.js'
-import { type Refusal, refuse } from './answer.js'
-import { canonical } from './request-identity.js'
+import type { AccountReference } from '../../adcp/account.js'
+import type { Destination } from '../../adcp/signal.js'
+import type { AccountStatus, Accounts } from '../../store/records/accounts.js'
+import { type Refusal, refuse } from '../answer.js'
+import { canonical } from '../request-identity.js'
 
 export type Principal = {
   /** Every row of the caller's state is keyed by it. */

@@ -3,12 +3,12 @@
  * before anybody is told. Each is a value, kept whole or not at all; many that come together are written by the same few
  * statements and in one commit, as a commit is a wait for the disk, and a statement a journey to the database.
  */
-import type { Binding, KeyedAnswer, KeyedRequest } from './idempotency.js'
+import type { Binding, KeyedAnswer, KeyedRequest } from '../records/idempotency.js'
+import type { NewEntry, Settlement } from '../records/ledger.js'
+import type { NewTask } from '../records/tasks.js'
+import type { Repositories } from '../store.js'
+import { isUnavailable } from '../unavailable.js'
 import type { Added, Hold, JobEnd, NewJob } from './jobs.js'
-import type { NewEntry, Settlement } from './ledger.js'
-import type { Repositories } from './store.js'
-import type { NewTask } from './tasks.js'
-import { isUnavailable } from './unavailable.js'
 
 /** An entry of the ledger whose number in the sequence is that of the job with its id. */
 export type EntryOfJob = Omit<NewEntry, 'seq'>
