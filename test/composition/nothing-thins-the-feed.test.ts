@@ -32,7 +32,10 @@ test('what is read while the first snapshot is built is in the feed', async (t) 
     agent.behave('hangs')
   }
   const sent = threads.holdNext('build-worker')
-  await world.start({ statics: asStatics(world.agents), pace: { refreshMs: 3_600_000 } }, false)
+  await world.start(
+    { statics: asStatics(world.agents), pace: { refreshMs: 3_600_000, timeoutMs: 120_000 } },
+    false,
+  )
   await until(
     async () => world.agents,
     (all) => all.every((agent) => agent.calls() > 0),

@@ -15,7 +15,7 @@ test('a feed that opens with less than there is says what it waits for', async (
   slow.offer([ownRow(slow.url, 0, 2)])
   slow.behave('hangs')
   world.providers.behave('alpha.example', 'hangs')
-  await world.start({ statics: names(world.agents), pace: { timeoutMs: 20_000 } }, false)
+  await world.start({ statics: names(world.agents), pace: { timeoutMs: 120_000 } }, false)
   await until(
     async () => world.federation().statuses(),
     (all) => all.some(({ state }) => state === 'fresh'),

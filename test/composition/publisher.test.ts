@@ -3,16 +3,17 @@ import { test } from 'tap'
 import { createPublisher } from '../../src/composition/publisher.js'
 import type { World, Worlds } from '../../src/composition/world.js'
 
-import { systemClock } from '../../src/net/clock.js'
+import { type Clock, systemClock } from '../../src/net/clock.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import { emptyFeed } from '../feed/feed-of.js'
 import { listing, sliceOf } from '../feed/world.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
 /** A world with one upstream whose rows a test changes. */
-function movableWorlds() {
+function movableWorlds(clock: Clock) {
   const listeners: (() => void)[] = []
   let count = 1
   let revision = 1
@@ -33,7 +34,7 @@ function movableWorlds() {
   const moved = () => {
     count += 1
     revision += 1
-    movedAt ??= systemClock.now()
+    movedAt ??= clock.now()
     for (const listener of listeners) listener()
   }
   const onMove = (listener: () => void) => void listeners.push(listener)
@@ -41,13 +42,14 @@ function movableWorlds() {
   return { worlds, rows: () => count }
 }
 
-function opened(t: Test, isBroken: (build: number) => boolean) {
-  const { worlds, rows } = movableWorlds()
+function opened(t: Test, isBroken: (build: number) => boolean, clock: Clock = systemClock) {
+  const { worlds, rows } = movableWorlds(clock)
   const builder = createBuilderHost()
   const feed = emptyFeed()
   let builds = 0
+  let failures = 0
   const publisher = createPublisher({
-    ...{ worlds, feed, clock: systemClock, random: () => 0, log: pino({ level: 'silent' }) },
+    ...{ worlds, feed, clock, random: () => 0, log: pino({ level: 'silent' }) },
     builder: {
       ...builder,
       async build(request) {
@@ -58,13 +60,15 @@ function opened(t: Test, isBroken: (build: number) => boolean) {
       },
     },
     onPublished: () => {},
-    onFailure: () => {},
+    onFailure: () => {
+      failures += 1
+    },
   })
   t.teardown(async () => {
     await publisher.close()
     await builder.close()
   })
-  return { publisher, feed, worlds, rows, builds: () => builds }
+  return { publisher, feed, worlds, rows, failures: () => failures }
 }
 
 const shown = (feed: ReturnType<typeof opened>['feed']) => feed.current()?.count
@@ -82,12 +86,16 @@ test('whatever changes during a build is in a generation soon after, however oft
 })
 
 test('a build that fails is tried again by itself, and how far the feed is behind shows meanwhile', async (t) => {
-  const { publisher, feed, worlds, rows } = opened(t, (build) => build === 2)
+  const time = createManualClock()
+  const { publisher, feed, worlds, rows, failures } = opened(t, (build) => build === 2, time.clock)
   await publisher.open()
   worlds.moved()
-  await until('the failure', () => publisher.revisions().behindMs > 100)
-  const { built, wanted } = publisher.revisions()
+  await until('the failure', () => failures() === 1)
+  time.advance(200)
+  const { built, wanted, behindMs } = publisher.revisions()
   t.ok(built < wanted)
+  t.equal(behindMs, 200)
+  time.advance(1_000)
   await until('the second attempt', () => shown(feed) === rows())
   t.equal(publisher.revisions().behindMs, 0)
 })
