@@ -9,16 +9,15 @@ import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
 import { digestText } from '../snapshot/digest.js'
 import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { createAnswerMemory } from './answer-memory.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings } from './filter-warnings.js'
 import { type Gap, isUnconfirmed } from './gap.js'
+import { createKeptAnswers, createKeptPages } from './kept-answers.js'
 import { createLayer, type Held, type Sight } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { nearMisses } from './near.js'
 import { createPages, pageful } from './page.js'
-import { createPageMemory } from './page-memory.js'
 import type {
   CacheScope,
   LookupQuery,
@@ -156,8 +155,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const cursors = createCursors(cursorSecret)
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
   const filtered = createViewCache()
-  const answers = createAnswerMemory()
-  const pageBodies = createPageMemory()
+  const answers = createKeptAnswers()
+  const pageBodies = createKeptPages()
   const shelf = createShelf<Held>(retain)
   const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()

@@ -3,31 +3,95 @@
  * an account or anything a caller sent (docs/decisions.md#callers): labels are our own closed words.
  */
 import type { FastifyInstance } from 'fastify'
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, type Histogram, Registry } from 'prom-client'
 import type { Observed } from './answer/dispatcher.js'
 import type { Door } from './door/door.js'
 import type { Overload } from './door/overload.js'
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
 
+/** How long the calls of one task over one transport took: how many up to each bound, not more than the one before. */
+type Durations = { counts: number[]; seconds: number }
+
+/**
+ * Calls and how long they took. They are counted here and handed to the metrics library when somebody looks: its own
+ * counters spell and sort their labels at every call, which costs as much as an answer.
+ */
+function createCallCounts(registry: Registry) {
+  const calls = new Map<string, Map<string, Map<string, number>>>()
+  const durations = new Map<string, Map<string, Durations>>()
+
+  function each<T>(
+    counts: Map<string, Map<string, T>>,
+    told: (task: string, transport: string, one: T) => void,
+  ) {
+    for (const [task, ofTask] of counts) for (const [transport, one] of ofTask) told(task, transport, one)
+  }
+
+  new Counter({
+    name: 'tributary_task_calls_total',
+    help: 'Task calls by outcome: completed, submitted, or the code of the error',
+    labelNames: ['task', 'transport', 'outcome'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      each(calls, (task, transport, outcomes) => {
+        for (const [outcome, count] of outcomes) this.inc({ task, transport, outcome }, count)
+      })
+    },
+  })
+  const name = 'tributary_task_seconds'
+  const histogram = {
+    name,
+    help: 'Time from the parsed request to the prepared answer',
+    type: 'histogram',
+    aggregator: 'sum',
+    values: [] as { metricName: string; labels: Record<string, string | number>; value: number }[],
+  }
+  function collected() {
+    const values: typeof histogram.values = []
+    each(durations, (task, transport, { counts, seconds }) => {
+      const labels = { task, transport }
+      let sum = 0
+      for (const [at, bound] of [...BUCKETS_SECONDS, '+Inf'].entries()) {
+        sum += counts[at] as number
+        values.push({ metricName: `${name}_bucket`, labels: { le: bound, ...labels }, value: sum })
+      }
+      values.push({ metricName: `${name}_sum`, labels, value: seconds })
+      values.push({ metricName: `${name}_count`, labels, value: sum })
+    })
+    return { ...histogram, values }
+  }
+  registry.registerMetric({ name, get: async () => collected() } as unknown as Histogram)
+
+  function inner<T>(outer: Map<string, Map<string, T>>, one: string, other: string, make: () => T): T {
+    const ofOne = outer.get(one) ?? new Map<string, T>()
+    outer.set(one, ofOne)
+    const found = ofOne.get(other) ?? make()
+    ofOne.set(other, found)
+    return found
+  }
+
+  return function observe({ task, transport, outcome, ms }: Observed): void {
+    const outcomes = inner(calls, task, transport, () => new Map<string, number>())
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    const took = inner(durations, task, transport, () => ({
+      counts: Array.from({ length: BUCKETS_SECONDS.length + 1 }, () => 0),
+      seconds: 0,
+    }))
+    const seconds = ms / 1_000
+    const found = BUCKETS_SECONDS.findIndex((bound) => seconds <= bound)
+    const at = found < 0 ? BUCKETS_SECONDS.length : found
+    took.counts[at] = (took.counts[at] as number) + 1
+    took.seconds += seconds
+  }
+}
+
 /** Counters of the serving side. */
 export function createServingMetrics(overload: Overload) {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const labelNames = ['task', 'transport', 'outcome'] as const
-  const calls = new Counter({
-    name: 'tributary_task_calls_total',
-    help: 'Task calls by outcome: completed, submitted, or the code of the error',
-    labelNames,
-    registers: [registry],
-  })
-  const seconds = new Histogram({
-    name: 'tributary_task_seconds',
-    help: 'Time from the parsed request to the prepared answer',
-    labelNames: ['task', 'transport'],
-    buckets: BUCKETS_SECONDS,
-    registers: [registry],
-  })
+  const observe = createCallCounts(registry)
   new Gauge({
     name: 'tributary_pending_calls',
     help: 'Calls that wait for something other than this process',
@@ -36,12 +100,6 @@ export function createServingMetrics(overload: Overload) {
       this.set(overload.pending())
     },
   })
-
-  function observe({ task, transport, outcome, ms }: Observed): void {
-    calls.inc({ task, transport, outcome })
-    seconds.observe({ task, transport }, ms / 1_000)
-  }
-
   return { registry, observe }
 }
 

@@ -147,6 +147,13 @@ test('metrics count outcomes in our own words; operators see the whole', async (
     open,
     /tributary_task_calls_total\{task="get_signals",transport="mcp",outcome="INVALID_REQUEST"\} 1/,
   )
+  const took = (name: string) =>
+    new RegExp(`tributary_task_seconds_${name}task="get_signals",transport="mcp"\\} 2`)
+  t.match(open, /# TYPE tributary_task_seconds histogram/)
+  t.match(open, took('count\\{'))
+  t.match(open, took('bucket\\{le="120",'))
+  t.match(open, took('bucket\\{le="\\+Inf",'))
+  t.equal((await send('/metrics', {})).text.match(/tributary_task_calls_total\{/g)?.length, 2, 'counted once')
   t.notOk(open.includes('tributary_of_operators'))
   const full = (await send('/metrics', { headers: { authorization: `Bearer ${OPERATOR_TOKEN}` } })).text
   t.match(full, /tributary_of_operators 7/)

@@ -2,7 +2,7 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
-import { type AdcpError, adcpError } from '../../adcp/error.js'
+import { type AdcpError, type AdcpWarning, adcpError } from '../../adcp/error.js'
 import {
   cursorOf,
   GetSignalsRequest,
@@ -15,13 +15,14 @@ import { invalidRequest, type Violation } from '../../adcp/validation.js'
 import { isSince32 } from '../../adcp/version.js'
 import type { AnswerPage } from '../../briefs/answer-pages.js'
 import type { Lookup } from '../../briefs/lookup.js'
-import { type Health, incompleteOf } from '../../feed/incomplete.js'
+import { staleWarnings } from '../../briefs/stale-warning.js'
+import type { Gap } from '../../feed/gap.js'
+import { type Health, type IncompleteEntry, incompleteOf } from '../../feed/incomplete.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
 import { inTurns } from '../answer/in-turns.js'
 import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
 import type { Caller } from '../door/caller.js'
-import { createLacks, type Lacks } from './lacks.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const NARROW =
@@ -148,6 +149,42 @@ function createQuestions() {
     const made = { broken, query: wholesaleQuery(input) }
     if (comesAgain) known.set(input, made)
     return made
+  }
+}
+
+type Lacks = {
+  incomplete: IncompleteEntry[] | undefined
+  warnings: readonly AdcpWarning[]
+  /** Equal for equal lacks. */
+  name: string
+}
+
+/**
+ * What answers lack at the moment, worked out once a turn of the event loop: asking every upstream and registry how it
+ * does, and putting it into words, would cost more than the rest of an answer of prepared bytes.
+ */
+function createLacks(health: Health) {
+  let known: Map<readonly Gap[], Map<string | undefined, Lacks>> | undefined
+
+  function made(gaps: readonly Gap[], account: string | undefined, now: number): Lacks {
+    const incomplete = incompleteOf({ gaps, health, account, scope: 'wholesale_feed', now })
+    const warnings = staleWarnings(health.statuses())
+    return { incomplete, warnings, name: JSON.stringify([incomplete, warnings]) }
+  }
+
+  /** What an answer from a snapshot with these gaps lacks for the reader of an account. */
+  return (gaps: readonly Gap[], account: string | undefined, now: number): Lacks => {
+    if (!known) {
+      known = new Map()
+      setImmediate(() => {
+        known = undefined
+      })
+    }
+    const ofGaps = known.get(gaps) ?? new Map<string | undefined, Lacks>()
+    known.set(gaps, ofGaps)
+    const lacks = ofGaps.get(account) ?? made(gaps, account, now)
+    ofGaps.set(account, lacks)
+    return lacks
   }
 }
 

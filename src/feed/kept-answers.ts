@@ -4,9 +4,11 @@
  * memory of a snapshot; all of them go when another snapshot is published.
  */
 import { LRUCache } from 'lru-cache'
+import type { AdcpWarning } from '../adcp/error.js'
 import type { Reader, WholesaleAnswer, WholesaleQuery } from './query.js'
 
-const MEMORY_BYTES = 64 * 1024 * 1024
+const ANSWER_BYTES = 64 * 1024 * 1024
+const PAGE_BYTES = 64 * 1024 * 1024
 const OWN_BYTES = 6_144 // what an answer takes beside rows of its own, with the words that are made of it
 
 type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
@@ -33,10 +35,10 @@ function ownBytes(answer: Given): number {
   return bytes
 }
 
-export function createAnswerMemory() {
+export function createKeptAnswers() {
   const numberOf = createNumbers()
   const kept = new LRUCache<string, Kept>({
-    maxSize: MEMORY_BYTES,
+    maxSize: ANSWER_BYTES,
     sizeCalculation: ({ answer }) => OWN_BYTES + ownBytes(answer),
   })
   const nameOf = (query: WholesaleQuery, reader: Reader) => `${numberOf(query)} ${numberOf(reader)}`
@@ -52,4 +54,49 @@ export function createAnswerMemory() {
     },
     clear: () => kept.clear(),
   }
+}
+
+const MOST_PIECES = 4 // of a page that is left where its rows stand
+
+/** What is shown of a page: its rows, as pieces to be written in order, and what must be said of them. */
+export type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
+
+function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const whole = Buffer.allocUnsafeSlow(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0))
+  let at = 0
+  for (const piece of pieces) {
+    whole.set(piece, at)
+    at += piece.byteLength
+  }
+  return whole
+}
+
+/**
+ * Rows of pages that had to be put together from many places or taken apart, shared by all readers who are shown the same.
+ * They are one piece, since a socket takes one large piece sooner than a hundred small ones.
+ */
+export function createKeptPages() {
+  const kept = new LRUCache<string, PageBody & { rows: readonly [Uint8Array] }>({
+    maxSize: PAGE_BYTES,
+    sizeCalculation: ({ rows: [whole] }, name) => whole.byteLength + name.length + 512,
+  })
+
+  /** The page of this name, which says everything that decides what is shown. */
+  function page(name: string, make: () => PageBody): PageBody {
+    const found = kept.get(name)
+    if (found) return found
+    const made = make()
+    if (
+      made.rows.length <= MOST_PIECES &&
+      made.rows.every(({ buffer }) => buffer instanceof SharedArrayBuffer)
+    ) {
+      return made
+    }
+    const { warnings } = made
+    const rows = [joined(made.rows)] as const
+    kept.set(name, { rows, warnings })
+    return { rows, warnings }
+  }
+
+  return { page, clear: () => kept.clear() }
 }

@@ -1,0 +1,108 @@
+import fc from 'fast-check'
+import { test } from 'tap'
+import type { Feed } from '../../src/feed/feed.js'
+import type { Reader, WholesaleAnswer, WholesaleQuery } from '../../src/feed/query.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { proven } from '../support/proven.js'
+import { anySlices } from './arbitrary.js'
+import { emptyFeed, publish } from './feed-of.js'
+import { buyer, judgeThat, listing, sliceOf } from './world.js'
+
+const RETAIN = { ms: 10_000, bytes: 2 ** 30 }
+const READERS: readonly Reader[] = [
+  buyer,
+  { ...buyer, visibility: 'metadata', caller: 'anonymous' },
+  { ...buyer, account: 'acc' },
+  { ...buyer, caller: 'granted', grants: [{ type: 'platform', platform: 'the-trade-desk' }] },
+]
+
+/** Everything that an answer says; its rows as one text. */
+function said(answer: WholesaleAnswer): string {
+  return JSON.stringify(
+    answer.kind === 'page' ? { ...answer, rows: Buffer.concat(answer.rows).toString() } : answer,
+    (_, value) => (value instanceof Set ? [...value] : value),
+  )
+}
+
+const again = (feed: Feed, query: WholesaleQuery, reader: Reader, now: number) =>
+  feed.known(query, reader, now) ?? feed.wholesaleAgain(query, reader, now)
+
+/** What may happen between two questions: another feed, an account's own, an account that is another, time. */
+const step = fc.oneof(
+  fc.record({ world: anySlices }),
+  fc.record({ own: anySlices }),
+  fc.record({ isCurrent: fc.boolean() }),
+  fc.record({ passes: fc.constantFrom(1, 6_000) }),
+)
+
+test('who asks again is told what anybody is told who asks for the first time, whatever has happened meanwhile', (t) => {
+  const property = fc.property(fc.array(step, { minLength: 4, maxLength: 10 }), (steps) => {
+    const feed = emptyFeed(RETAIN)
+    publish(feed, [sliceOf('north', [listing('a'), listing('b'), listing('c')])])
+    const selections: Omit<WholesaleQuery, 'maxResults'>[] = [
+      {},
+      { fields: ['name'] },
+      { destinations: [{ type: 'platform', platform: 'dv360' }] },
+      { countries: ['DE'], filters: { max_cpm: 3 } },
+    ]
+    const queries: WholesaleQuery[] = selections.map((one) => ({ maxResults: 2, ...one }))
+    const found: WholesaleQuery[] = []
+    let now = 0
+    let isCurrent = true
+    for (const one of steps) {
+      if ('passes' in one) now += one.passes
+      if ('isCurrent' in one) isCurrent = one.isCurrent
+      if ('world' in one) publish(feed, one.world, { now })
+      const shown = feed.current()
+      if ('own' in one && shown) {
+        const snapshot = buildSnapshot({ previous: shown, slices: one.own, judge: judgeThat() })
+        const accounts = new Map([['acc', { snapshot, gaps: [] }]])
+        feed.publish(shown, now, { accounts, isCurrent: () => isCurrent })
+      }
+      for (const reader of READERS) {
+        for (const query of [...queries, ...found.slice(0, 8)]) {
+          const fresh = feed.wholesale({ ...query }, { ...reader }, now)
+          for (const _ of [1, 2]) if (said(again(feed, query, reader, now)) !== said(fresh)) return false
+          if (fresh.kind !== 'page') continue
+          // Walks and polls of what was told, by whoever asks next.
+          if (fresh.cursor) found.push({ ...query, cursor: fresh.cursor })
+          found.push({ ...query, ifFeedVersion: fresh.feedVersion })
+        }
+      }
+    }
+    return true
+  })
+  proven(t, 25, property)
+  t.end()
+})
+
+test('an answer is kept until another generation is published, and not for other objects', (t) => {
+  const feed = emptyFeed(RETAIN)
+  const slices = [sliceOf('north', [listing('a'), listing('b')])]
+  publish(feed, slices)
+  const query = { maxResults: 1 }
+  t.equal(feed.known(query, buyer, 0), undefined)
+  const first = feed.wholesaleAgain(query, buyer, 0)
+  t.equal(feed.known(query, buyer, 0), first)
+  t.equal(feed.known({ maxResults: 1 }, buyer, 0), undefined)
+  t.equal(feed.known(query, { ...buyer }, 0), undefined)
+  publish(feed, slices)
+  t.equal(feed.known(query, buyer, 0), undefined)
+  t.end()
+})
+
+test('rows that were taken apart for one reader are shared with all who are shown the same, and with nobody else', (t) => {
+  const feed = emptyFeed(RETAIN)
+  publish(feed, [sliceOf('north', [listing('a'), listing('b')])])
+  const query = { maxResults: 2, fields: ['name'] }
+  const rowsFor = (reader: Reader) => {
+    const answer = feed.wholesale({ ...query }, reader, 0)
+    return answer.kind === 'page' ? answer.rows : []
+  }
+  const [one] = rowsFor(buyer)
+  t.equal(rowsFor({ ...buyer, caller: 'another' })[0], one)
+  const [open] = rowsFor({ ...buyer, visibility: 'metadata' })
+  t.not(open, one)
+  t.notOk(Buffer.from(open as Uint8Array).includes('pricing_options'))
+  t.end()
+})
