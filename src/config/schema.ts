@@ -101,7 +101,7 @@ export const ConfigFile = object({
       refresh: maybe(Duration),
       stale_after: maybe(Duration),
       drop_after: maybe(Duration),
-      concurrency: maybe(whole(1, 1_000)),
+      concurrency: maybe(whole(1, 32)), // one origin never gets more connections (net/egress.ts)
       page_size: maybe(whole(1, 100)),
       seeds_from_briefs: maybe(Type.Boolean()),
     }),

@@ -43,7 +43,7 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
   ],
   'no time for a call': [
     'defaults: { timeout: 0s }',
-    'defaults.timeout: expected a duration of at least 100ms, got "0s"',
+    'defaults.timeout: expected a duration from 100ms to 1h, got "0s"',
   ],
   'slices dropped before they are read again': [
     'defaults: { refresh: 10m, drop_after: 5m, stale_after: 10m }',
@@ -134,6 +134,43 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
   'a row that could hold nothing': [
     'limits: { row_bytes: 10B }',
     'limits.row_bytes: expected a size of at least 1KiB, got "10B"',
+  ],
+  'a time for a call that no timer holds': [
+    'defaults: { timeout: 30d }',
+    'defaults.timeout: expected a duration from 100ms to 1h, got "30d"',
+  ],
+  'a user in the url of an agent, which is not sent': [
+    'upstreams: [ { url: "https://u:p@a.example/mcp" } ]',
+    'upstreams[0].url: expected a url without user, password and fragment',
+  ],
+  'a key set with a fragment': [
+    'callers: { jwt: { issuer: x, audience: y, jwks_url: "https://a.example/k#f" } }',
+    'callers.jwt.jwks_url: expected a url without user, password and fragment',
+  ],
+  'a seed of white space': [agent('seeds: ["  "]'), 'upstreams[0].seeds[0]: expected a question'],
+  'nobody included': [
+    'discovery: { include: { urls: [] } }',
+    'discovery.include: expected urls or members, as nobody is included otherwise',
+  ],
+  'an agent that is included and excluded': [
+    'discovery: { include: { urls: ["https://a.example/mcp"] }, exclude: { urls: ["https://A.example/mcp"] } }',
+    'discovery.exclude.urls[0]: expected a url that discovery.include does not name',
+  ],
+  'a grant of two kinds': [
+    `callers: { keys: [ { id: a, token_sha256: "${DIGEST}", destinations: [ { type: platform, platform: x, agent_url: "https://a.example" } ] } ] }`,
+    'destinations[0].agent_url: expected no agent_url, as type is platform',
+  ],
+  'a grant for an agent that has no url': [
+    `callers: { keys: [ { id: a, token_sha256: "${DIGEST}", destinations: [ { type: agent, agent_url: "https://a..example/" } ] } ] }`,
+    "destinations[0].agent_url: expected an agent's url",
+  ],
+  'a caller called like those without a key': [
+    `callers: { keys: [ { id: anonymous, token_sha256: "${DIGEST}" } ] }`,
+    'callers.keys[0].id: expected another id',
+  ],
+  'a port in the host': [
+    'listen: { host: "127.0.0.1:80" }',
+    'listen.host: expected a host name or an address, without a port',
   ],
   'a row that no answer could hold': [
     'limits: { row_bytes: 64MiB }',

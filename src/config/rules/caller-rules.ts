@@ -1,10 +1,14 @@
 /** Rules on callers: keys that nobody can use, and names that mean no upstream. */
+import { canonicalUrl } from '../../adcp/url.js'
 import { isUsable } from '../../signing/key.js'
 import { ALGORITHMS, REQUESTS } from '../../signing/profile.js'
 import type { ConfigFile } from '../schema.js'
 import { type UpstreamNames, upstreamNames } from '../upstream-names.js'
 import { authRules } from './auth-rules.js'
 import type { Rule, Steps } from './broken.js'
+import { calledUrlRule } from './place-rules.js'
+
+const ANONYMOUS = 'anonymous'
 
 function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: Steps): Rule {
   const bound = new Map<string, string>()
@@ -49,16 +53,35 @@ function* signingRules(signing: Signing, seen: Set<string>, at: Steps): Rule {
   }
 }
 
+type Grant = NonNullable<
+  NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['destinations']
+>[number]
+
+/** A destination that means one place, and that a deployment can be on. */
+function* grantRules(grant: Grant, at: Steps): Rule {
+  const { type, agent_url: url } = grant
+  const [needed, other] =
+    type === 'platform' ? (['platform', 'agent_url'] as const) : (['agent_url', 'platform'] as const)
+  if (!grant[needed]) yield { at: [...at, needed], expected: `${needed}, as type is ${type}` }
+  if (grant[other] !== undefined) yield { at: [...at, other], expected: `no ${other}, as type is ${type}` }
+  else if (url !== undefined && !canonicalUrl(url))
+    yield { at: [...at, 'agent_url'], expected: "an agent's url" }
+}
+
 export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
   const names = upstreamNames(upstreams)
+  yield* calledUrlRule(callers?.jwt?.jwks_url, ['callers', 'jwt', 'jwks_url'])
   const ids = new Set<string>()
   const digests = new Set<string>()
   const keyIds = new Set<string>()
   for (const [index, key] of (callers?.keys ?? []).entries()) {
     const at: Steps = ['callers', 'keys', index]
+    if (key.id === ANONYMOUS)
+      yield { at: [...at, 'id'], expected: 'another id: callers without a key go by it' }
     if (ids.has(key.id)) yield { at: [...at, 'id'], expected: 'an id that no other key has' }
     ids.add(key.id)
     const digest = key.token_sha256?.toLowerCase()
+    yield* calledUrlRule(key.signing?.jwks_url, [...at, 'signing', 'jwks_url'])
     yield* signingRules(key.signing, keyIds, [...at, 'signing'])
     if (!digest && !callers?.jwt && !key.signing) {
       yield {
@@ -78,10 +101,7 @@ export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
       yield* authRules(entry, [...at, 'credentials', name])
     }
     for (const [place, grant] of (key.destinations ?? []).entries()) {
-      const needed = grant.type === 'platform' ? 'platform' : 'agent_url'
-      if (!grant[needed]) {
-        yield { at: [...at, 'destinations', place, needed], expected: `${needed}, as type is ${grant.type}` }
-      }
+      yield* grantRules(grant, [...at, 'destinations', place])
     }
   }
 }

@@ -1,4 +1,5 @@
 /** Rules on urls, domains and networks: what can never match or would be cut off in silence. */
+import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import type { ConfigFile } from '../schema.js'
@@ -24,6 +25,22 @@ export function* baseUrlRule(text: string | undefined, at: Steps): Rule {
   if (!url) yield { at, expected: 'an http or https url' }
   else if (url.search || url.hash || url.username || url.password) {
     yield { at, expected: 'a url without credentials, query and fragment' }
+  }
+}
+
+/** A url that is called as it stands: what is never sent of it would be lost in silence. */
+export function* calledUrlRule(text: string | undefined, at: Steps): Rule {
+  const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined
+  if (url && (url.username || url.password || url.hash)) {
+    yield { at, expected: 'a url without user, password and fragment, which are not sent' }
+  }
+}
+
+export function* listenRules({ listen }: ConfigFile): Rule {
+  yield* baseUrlRule(listen?.public_url, ['listen', 'public_url'])
+  const { host } = listen ?? {}
+  if (host !== undefined && isIP(host) === 0 && !/^[^\s/:?#@]+$/.test(host)) {
+    yield { at: ['listen', 'host'], expected: 'a host name or an address, without a port' }
   }
 }
 

@@ -4,7 +4,7 @@ import { readSigningKey } from '../signing-key.js'
 import type { Rule } from './broken.js'
 import { callerRules } from './caller-rules.js'
 import { limitRules } from './limit-rules.js'
-import { baseUrlRule, egressRules, providerRules } from './place-rules.js'
+import { baseUrlRule, egressRules, listenRules, providerRules } from './place-rules.js'
 import { retentionRules } from './retention-rules.js'
 import { timeRules } from './time-rules.js'
 import { registryRules, upstreamRules } from './upstream-rules.js'
@@ -56,7 +56,7 @@ function* previewRules({ preview_releases: previews = [], callers }: ConfigFile)
 
 /** What is wrong: the way to each setting and what was expected there. */
 export function* brokenRules(file: ConfigFile, production: boolean): Rule {
-  yield* baseUrlRule(file.listen?.public_url, ['listen', 'public_url'])
+  yield* listenRules(file)
   yield* registryRules(file)
   yield* upstreamRules(file)
   yield* timeRules(file)

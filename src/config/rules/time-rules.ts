@@ -5,6 +5,7 @@ import type { Rule, Steps } from './broken.js'
 
 const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100
+const LONGEST_TIMEOUT_MS = 60 * 60_000 // nobody waits longer, and timers overflow after 24 days
 
 export const DEFAULT_TIMES = { timeout: '30s', refresh: '5m', stale_after: '1h', drop_after: '24h' }
 
@@ -31,8 +32,9 @@ export function* timeRules({ defaults, registries = [], authorization, limits }:
   for (const [index, { refresh }] of registries.entries()) {
     yield* refreshRule(refresh, ['registries', index, 'refresh'])
   }
-  if (defaults?.timeout !== undefined && durationMs(defaults.timeout) < SHORTEST_TIMEOUT_MS) {
-    yield { at: ['defaults', 'timeout'], expected: 'a duration of at least 100ms' }
+  const timeoutMs = defaults?.timeout === undefined ? SHORTEST_TIMEOUT_MS : durationMs(defaults.timeout)
+  if (timeoutMs < SHORTEST_TIMEOUT_MS || timeoutMs > LONGEST_TIMEOUT_MS) {
+    yield { at: ['defaults', 'timeout'], expected: 'a duration from 100ms to 1h' }
   }
   if (limits?.walk_time !== undefined && durationMs(limits.walk_time) < SHORTEST_REFRESH_MS) {
     yield { at: ['limits', 'walk_time'], expected: 'a duration of at least 1s' }

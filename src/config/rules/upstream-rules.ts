@@ -3,7 +3,7 @@ import { agentUrlOf, canonicalUrl } from '../../adcp/url.js'
 import type { ConfigFile } from '../schema.js'
 import { authRules, headerNameRule, headerValueRule } from './auth-rules.js'
 import type { Rule, Steps } from './broken.js'
-import { baseUrlRule } from './place-rules.js'
+import { baseUrlRule, calledUrlRule } from './place-rules.js'
 
 export function* registryRules({ registries = [] }: ConfigFile): Rule {
   const urls = new Set<string>()
@@ -37,7 +37,23 @@ export function* upstreamRules({ upstreams = [], discovery }: ConfigFile): Rule 
     else if (other !== undefined) {
       yield { at: [...at, 'url'], expected: `a url that is not the one of upstreams[${other}]` }
     } else urls.set(agentUrl, index)
+    yield* calledUrlRule(upstream.url, [...at, 'url'])
+    for (const [place, seed] of (upstream.seeds ?? []).entries()) {
+      if (seed.trim() === '') yield { at: [...at, 'seeds', place], expected: 'a question' }
+    }
     yield* authRules(upstream.auth, [...at, 'auth'])
+  }
+  const { include, exclude } = discovery ?? {}
+  if (include && !include.urls?.length && !include.members?.length) {
+    yield { at: ['discovery', 'include'], expected: 'urls or members, as nobody is included otherwise' }
+  }
+  const included = new Set(include?.urls?.map(agentUrlOf))
+  for (const [index, url] of (exclude?.urls ?? []).entries()) {
+    if (!included.has(agentUrlOf(url))) continue
+    yield {
+      at: ['discovery', 'exclude', 'urls', index],
+      expected: 'a url that discovery.include does not name',
+    }
   }
   for (const side of ['include', 'exclude'] as const) {
     for (const [index, url] of (discovery?.[side]?.urls ?? []).entries()) {
