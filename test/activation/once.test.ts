@@ -25,7 +25,9 @@ onEveryStorage('200 identical requests at once run one upstream call', async (t,
   t.equal(northwind.calls('activate_signal'), 1)
 })
 
-onEveryStorage('1,000 distinct requests at once all land', async (t, storage) => {
+const MANY = 200 // thousands: `node dist/bench/activation.js`
+
+onEveryStorage('many distinct requests at once all land', async (t, storage) => {
   const keys = new Set<unknown>()
   const live = { status: 'completed', deployments: [{ ...TRADE_DESK, is_live: true }] }
   const world = await startWorld(t, {
@@ -40,17 +42,17 @@ onEveryStorage('1,000 distinct requests at once all land', async (t, storage) =>
   const choices = world.choices('northwind')
   const startedAt = Date.now()
   const answers = await Promise.all(
-    Array.from({ length: 1_000 }, (_, index) =>
+    Array.from({ length: MANY }, (_, index) =>
       world.activate(asks(choices[index % choices.length] as Choice)),
     ),
   )
-  t.comment(`1,000 activations in ${Date.now() - startedAt} ms`)
+  t.comment(`${MANY} activations in ${Date.now() - startedAt} ms`)
   t.equal(
     countOf(answers, (answer) => answer.kind === 'answer' && !answer.replayed),
-    1_000,
+    MANY,
   )
-  t.equal(keys.size, 1_000)
-  t.equal((await world.store.ledger.query({ outcome: 'completed' }, 1_000)).length, 1_000)
+  t.equal(keys.size, MANY)
+  t.equal((await world.store.ledger.query({ outcome: 'completed' }, MANY + 1)).length, MANY)
 })
 
 onEveryStorage('replicas that share a storage run one upstream call for one request', async (t, storage) => {

@@ -75,7 +75,7 @@ test('an offer that is not authorized changes no byte of a signal that has an au
   let compared = 0
   proven(
     t,
-    2_500,
+    1_000,
     fc.property(
       signals,
       fc.array(entry, { maxLength: 5 }),

@@ -163,7 +163,7 @@ test('no sequence of versions, failures, pointers and restarts authorizes what i
       await world.close()
     }
   }
-  await proven(t, 50, fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story))
+  await proven(t, 25, fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 24 }), story))
   t.ok(authorizations > 0, `${authorizations} authorizations, each of them granted`)
 })
 
@@ -195,7 +195,7 @@ test('no document, however odd, grants what no entry of it names', async (t) => 
   let authorized = 0
   proven(
     t,
-    4_000,
+    1_500,
     fc.property(file, (value) => {
       const bytes = new TextEncoder().encode(JSON.stringify(value))
       const inspection = inspect(bytes)

@@ -45,6 +45,8 @@ test('what is opened or routed for upstreams is not for webhooks', async (t) => 
 })
 
 test('a name that nobody answers for ends the question, not the caller`s patience', async (t) => {
+  const others = setInterval(() => {}, 1_000) // a server always has something else to wait for
+  t.teardown(() => clearInterval(others))
   const check = createTargetCheck(() => webhookPolicy({ webhookNetworks: [] }), {
     resolve: () => new Promise(() => {}),
     lookupMs: 20,

@@ -43,7 +43,7 @@ test('a cursor that was touched anywhere, or never given, is refused and never p
   const cursor = first({}, buyer)
   proven(
     t,
-    2_000,
+    500,
     fc.property(
       fc.oneof(
         fc.string({ maxLength: 120 }),

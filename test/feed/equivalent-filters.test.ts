@@ -41,7 +41,7 @@ const anyFilters = fc.record(
 test('equivalent filters have one version', (t) => {
   proven(
     t,
-    2_000,
+    500,
     fc.property(anyFilters, fc.nat(9), (filters, turn) => {
       const again = respelled(filters, turn)
       return (

@@ -53,7 +53,7 @@ test('weaving gives what concatenating the runs gives, whatever is inserted, rep
   const step = fc.constantFrom('keep', 'keep', 'keep', 'remove', 'replace', 'insert')
   proven(
     t,
-    500,
+    200,
     fc.property(lists, lists, fc.array(step, { minLength: 12, maxLength: 12 }), (before, patch, steps) => {
       const runs: Run[] = []
       let used = 0

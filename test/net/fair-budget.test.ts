@@ -56,7 +56,7 @@ test('whatever is held in whatever order: the bound holds, and no bystander lose
   type Thing = { bytes: number; group: string; owners: readonly string[] }
   proven(
     t,
-    2_000,
+    700,
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       const budget = createFairBudget(() => LIMIT)
       const things = new Map<string, Thing>()
