@@ -101,21 +101,33 @@ function outageText({ id, outages }: UpstreamStatus, part: Part, isLost: boolean
     : `${id} cannot give its ${words} at the moment; those that it last gave stand.`
 }
 
+type LostPart = Extract<Gap, { kind: 'part' }>
+
 /**
- * The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. `gaps`: what the
+ * The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. `lost`: what the
  * rows of the answer lack, whatever the upstream gives by now.
  */
 function outageTexts(
   status: UpstreamStatus,
-  gaps: readonly Gap[],
+  lost: readonly LostPart[],
 ): [IncompleteEntry['scope'] | undefined, string][] {
-  const lost = gaps.flatMap((gap) =>
-    gap.kind === 'part' && gap.agentUrl === status.agentUrl ? gap.part : [],
-  )
+  if (!status.outages && lost.length === 0) return [] // asked of every upstream for every answer
   return PARTS.flatMap((part) => {
-    const text = outageText(status, part, lost.includes(part))
+    const isLost = lost.some((gap) => gap.part === part && gap.agentUrl === status.agentUrl)
+    const text = outageText(status, part, isLost)
     return text ? [[part === 'pricing' ? part : undefined, text]] : []
   })
+}
+
+/** An account's own rows are in the place of what the upstream offers to everybody. */
+function withRows(
+  everybody: readonly UpstreamStatus[],
+  accounts: readonly UpstreamStatus[],
+): Iterable<UpstreamStatus> {
+  const own = accounts.filter(({ listings }) => listings > 0)
+  return own.length === 0
+    ? everybody
+    : new Map([...everybody, ...own].map((status) => [status.agentUrl, status])).values()
 }
 
 /** In the words of the schema: neither which rows the account is offered nor its prices are known. */
@@ -156,11 +168,12 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
 
   const [others] = gaps.flatMap((gap) => (gap.kind === 'others' ? gap : []))
   const accounts = account === undefined ? [] : health.statusesOf(account)
-  const withRows = new Map(accounts.filter(({ listings }) => listings > 0).map((one) => [one.agentUrl, one]))
   const everybody = health.statuses()
+  const lost = gaps.filter((gap) => gap.kind === 'part')
+  for (const status of withRows(everybody, accounts)) {
+    for (const [of, outage] of outageTexts(status, lost)) add(of ?? scope, outage)
+  }
   for (const status of everybody) {
-    const rowsOf = withRows.get(status.agentUrl) ?? status
-    for (const [of, outage] of outageTexts(rowsOf, gaps)) add(of ?? scope, outage)
     const text = upstreamText(status, others?.carried.has(status.agentUrl) === false)
     if (text) add(scope, text, status.nextAttemptAt)
   }
@@ -179,7 +192,6 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
       for (const [of, text] of accountTexts(status)) add(of ?? scope, text, status.nextAttemptAt)
       continue
     }
-    if (everybody.length === 0) for (const [of, outage] of outageTexts(status, gaps)) add(of ?? scope, outage)
     if (status.state === 'stale') {
       const text = `What ${status.id} offers to this account is as it was last read${whyOf(status)}.`
       add('pricing', text, status.nextAttemptAt)
