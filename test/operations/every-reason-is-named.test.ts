@@ -11,6 +11,7 @@ import { until } from '../support/upstream-world.js'
 
 const OPERATOR = 'operator-key'
 const DAY = 86_400_000
+const OPEN_AFTER_MS = 2_000 // one of the agents hangs
 const NOBODY = 'http://127.0.0.1:2/mcp'
 
 function row(domain: string, signal_id: string, more: Record<string, unknown> = {}) {
@@ -124,6 +125,7 @@ test('for every way a signal can be missing, explain names the true reason', asy
       },
     },
     clock,
+    OPEN_AFTER_MS,
   )
   const covered = new Set<string>()
 
@@ -152,7 +154,9 @@ test('for every way a signal can be missing, explain names the true reason', asy
   t.match(await about('p.example/good'), { reason: 'starting' }, 'nothing is missing before the feed is open')
   await federation.ready
 
-  const good = await about('p.example/good')
+  const isIn = (id: string) => federation.contributions().some(({ upstream }) => upstream === id)
+  await until('whoever answers is in the feed', () => ['main', 'rival', 'mortal'].every(isIn), 20_000)
+  const good = await eventually('p.example/good', 'present')
   t.match(good, {
     kind: 'signal',
     reason: 'present',
@@ -200,14 +204,16 @@ test('for every way a signal can be missing, explain names the true reason', asy
     ['rival', 'nothing_published'],
   ]
   for (const [ref, reason, detail] of signals) {
-    const told = await about(ref)
+    const told = await eventually(ref, reason)
     t.match(told, { reason, ...(detail && { detail }) }, `${ref}: ${reason} ${detail ?? ''}`)
   }
 
   const leaverId = federation.statuses().find(({ url }) => url === leaver.url)?.id ?? ''
-  const { reasons } = federation.contributions().find(({ upstream }) => upstream === 'rival') ?? {}
+  await eventually('watched.example/contested', 'present')
+  const rivals = () => federation.contributions().find(({ upstream }) => upstream === 'rival')?.reasons
+  await until('both are withheld for good', () => rivals()?.has('outranked') === true, 20_000)
   t.same(
-    reasons,
+    rivals(),
     new Map([
       ['outranked', 1],
       ['agent_not_listed', 1],

@@ -92,8 +92,13 @@ export async function startRegistry(t: Test, records: Record_[]): Promise<TestRe
   return registry
 }
 
-/** A Tributary on a free port and a folder of its own, its feed not open yet. */
-export async function openTributary(t: Test, extra: object, clock: Clock = systemClock): Promise<Federation> {
+/** A Tributary on a free port and a folder of its own, its feed not open yet. `openAfterMs`: whom it waits for no longer. */
+export async function openTributary(
+  t: Test,
+  extra: object,
+  clock: Clock = systemClock,
+  openAfterMs = 60_000,
+): Promise<Federation> {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-operations-'))
   const base = {
     listen: { port: 0 },
@@ -106,7 +111,7 @@ export async function openTributary(t: Test, extra: object, clock: Clock = syste
     config: parseConfig('test', JSON.stringify({ ...base, ...extra }), {}),
     version: '0.0.0',
     clock,
-    openAfterMs: 60_000,
+    openAfterMs,
     random: Math.random,
     log: pino({ level: 'silent' }),
   })
