@@ -30,7 +30,8 @@ import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
 import { onlyLookups } from '../test/support/only-lookups.js'
 
-export const TOKEN = 'bench'
+/** Of the callers: one without grants, one who may see keys, and whoever sends none. */
+export const TOKENS = { bench: 'bench', granted: 'granted', nobody: '' } as const
 const SIGNALS = 20_000
 const ROW_BYTES = 1_180 // as in docs/decisions.md#serving-from-bytes
 
@@ -43,7 +44,14 @@ function row(n: number) {
     signal_type: 'marketplace',
     data_provider: `Provider ${n % 7}`,
     coverage_percentage: n % 100,
-    deployments: [{ type: 'platform', platform: n % 3 ? 'the-trade-desk' : 'dv360', is_live: false }],
+    deployments: [
+      n % 3
+        ? { type: 'platform', platform: 'the-trade-desk', is_live: false }
+        : {
+            ...{ type: 'platform', platform: 'dv360', is_live: true },
+            activation_key: { type: 'segment_id', segment_id: `key_${n}` },
+          },
+    ],
     pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: (n % 50) / 10, currency: 'USD' }],
   }
   // Ours adds identity and provenance of about 500 bytes; the rest is description.
@@ -75,7 +83,11 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
     definition: () => undefined,
   })
   feed.publish(buildSnapshot({ slices: [slice()], judge }), Date.now())
-  const tokenSha256 = hash('sha256', TOKEN, 'hex')
+  const keyOf = (id: 'bench' | 'granted') => ({
+    id,
+    tokenSha256: hash('sha256', TOKENS[id], 'hex'),
+    role: 'buyer' as const,
+  })
   return {
     publicUrl: 'http://127.0.0.1',
     version: '0',
@@ -84,7 +96,13 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
     discovery: onlyLookups(feed),
     facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
     admission: createAdmission({
-      callers: { anonymous: 'deny', keys: [{ id: 'bench', tokenSha256, role: 'buyer' }] },
+      callers: {
+        anonymous: 'metadata',
+        keys: [
+          keyOf('bench'),
+          { ...keyOf('granted'), destinations: [{ type: 'platform', platform: 'dv360' }] },
+        ],
+      },
       ...(rateLimit && { rateLimit }),
     }),
     log: pino({ level: 'silent' }),
@@ -135,20 +153,18 @@ function lean(given: ServerOptions): FastifyInstance {
   return app
 }
 
-/** Sends whatever bytes it was given first: `PUT /bytes/:name`, then `POST /bare/:name`. */
+/** Sends whatever bytes it was given last: `PUT /bytes`, then `POST /bare`. */
 function bare(): FastifyInstance {
   const app = Fastify({ logger: false, bodyLimit: 8 * 1024 * 1024 })
-  const bytes = new Map<string, Buffer>()
+  let bytes = Buffer.alloc(0)
   app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
     done(null, body),
   )
-  app.put<{ Params: { name: string } }>('/bytes/:name', (request, reply) => {
-    bytes.set(request.params.name, request.body as Buffer)
+  app.put('/bytes', (request, reply) => {
+    bytes = request.body as typeof bytes
     return reply.send({})
   })
-  for (const name of ['unchanged', 'page']) {
-    app.post(`/bare/${name}`, (_request, reply) => reply.type('application/json').send(bytes.get(name)))
-  }
+  app.post('/bare', (_request, reply) => reply.type('application/json').send(bytes))
   return app
 }
 
