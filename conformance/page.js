@@ -132,7 +132,8 @@ The run writes this page. It fails when a step fails that \`conformance/exceptio
 needs both generations of the A2A SDK; nothing of it is downloaded by install scripts.`
 
 const CLIENT_WORDS = `A cell says whether the client understood: the state, the error's code, and the name of a task that goes on. "By its text alone" is
-somebody who reads only the text part, as a language model may. \`input-required\` does not occur: no task of this agent asks back.`
+somebody who reads only the text part, as a language model may. No task of this agent asks back, and no agent of the demo
+world does: \`input-required\` is told over both transports in test/server/input-required.test.ts.`
 
 const HOST_WORDS = `What the Inspector's command line and the tool readers of two model SDKs make of the tools over MCP.`
 

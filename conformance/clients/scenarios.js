@@ -36,7 +36,7 @@ export const SCENARIOS = [
     task: 'get_signals',
     state: 'completed, brief',
     want: completed,
-    request: () => ({ signal_spec: SPEC }),
+    request: () => ({ signal_spec: SPEC, time_budget: { interval: 60, unit: 'seconds' } }),
     text: ({ signals }) => signals[0].signal_agent_segment_id,
   },
   {

@@ -68,7 +68,12 @@ for (const [set, briefs] of [
     const measured = briefs.map(({ brief, wanted }) => {
       const all = signals.map((signal) => grade(wanted, signal))
       t.ok(Math.max(...all) > 0, `the market has something for: ${brief}`)
-      const grades = [...search(brief, { limit: 50 }).rows].map((row) => all[row] as number)
+      const { rows, matches } = search(brief, { limit: 50 })
+      t.ok(
+        [...matches].every((match) => match !== 0),
+        `each row shares something with: ${brief}`,
+      )
+      const grades = [...rows].map((row) => all[row] as number)
       const plain = oracle.any(brief, 50).map((row) => all[row] as number)
       return {
         brief,
