@@ -2,49 +2,44 @@
  * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
  * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
  */
-import type { AccountReference } from '../adcp/account.js'
+
+import type { Caller } from '../adcp/caller.js'
 import type { AdcpError } from '../adcp/error.js'
+import type { ActivateSignalRequest } from '../adcp/requests/activate-signal.js'
 import type { Destination } from '../adcp/signal.js'
 import type { NewCall } from '../store/jobs/calls.js'
 import type { EntryOfJob } from '../store/jobs/steps.js'
-import type { Action } from '../store/records/ledger.js'
 import type { TaskStatus } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
-import { findOwnAccount, type OwnAccount, type Principal } from './accounts/principal.js'
+import { findOwnAccount, type OwnAccount } from './accounts/principal.js'
 import { type ActivationAnswer, notOn, refuse } from './answer.js'
 import type { Activated } from './delivery/activation-calls.js'
 import type { Delivered } from './delivery/delivery.js'
 import { type Holder, standingFor } from './delivery/holders.js'
 import { toldFields } from './delivery/told.js'
-import { overlap, visibleDeployments } from './destination.js'
+import { mayOverlap, visibleDeployments } from './destination.js'
 import type { Conclusion, Once, Plan } from './once.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
-import { type Resolve, type Route, routeActivation, routeDeactivation } from './route.js'
+import { type ResolveHandle, type Route, routeActivation, routeDeactivation } from './route.js'
 
 const HISTORY = 1_000 // the caller's newest entries for one signal: what is still on is among them
 const RETRY_SECONDS = 10
 
-export type ActivateRequest = {
-  idempotency_key: string
-  action?: Action
-  signal_agent_segment_id: string
+/** With the destinations as identities have them. */
+export type ActivateRequest = Omit<ActivateSignalRequest, 'destinations'> & {
   destinations: readonly Destination[]
-  pricing_option_id?: string
-  governance_context?: string
-  account?: AccountReference
-  context?: Record<string, unknown>
 }
 
 export type ActivateOptions = {
   store: Store
   once: Once
   newId: () => string
-  resolve: Resolve
+  resolve: ResolveHandle
   upstreamAt: (agentUrl: string) => string
   hasOwnCredential: (caller: string, agentUrl: string) => boolean
 }
 
-function render(principal: Principal, answer: unknown, replayed: boolean): ActivationAnswer {
+function render(principal: Caller, answer: unknown, replayed: boolean): ActivationAnswer {
   const { action, deployments: told, unknown = [], taskId } = answer as Activated
   const deployments = visibleDeployments(told, principal.destinations)
   const fields = toldFields({ deployments, unknown })
@@ -102,7 +97,7 @@ function conclude([delivered]: readonly Delivered[]): Conclusion {
 export function createActivate(options: ActivateOptions) {
   const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = options
 
-  async function route(request: ActivateRequest, principal: Principal, account: OwnAccount | undefined) {
+  async function route(request: ActivateRequest, principal: Caller, account: OwnAccount | undefined) {
     const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
     const { idempotency_key, governance_context } = request
     const said = {
@@ -129,7 +124,7 @@ export function createActivate(options: ActivateOptions) {
   /** What the caller never activated, and somebody else did, is not there for it to switch off. */
   async function isOthers(
     to: Route,
-    principal: Principal,
+    principal: Caller,
     account: OwnAccount | undefined,
     destinations: readonly Destination[],
   ): Promise<boolean> {
@@ -143,12 +138,12 @@ export function createActivate(options: ActivateOptions) {
     }
     const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId, HISTORY)
     const standing = standingFor(entries, holder)
-    return standing.some((one) => destinations.some((other) => overlap(one, other)))
+    return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
   }
 
   function planned(
     request: ActivateRequest,
-    principal: Principal,
+    principal: Caller,
     account: OwnAccount | undefined,
     to: Route,
     print: string,
@@ -200,7 +195,7 @@ export function createActivate(options: ActivateOptions) {
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
   async function activate(
     request: ActivateRequest,
-    principal: Principal,
+    principal: Caller,
     deadline: number,
   ): Promise<ActivationAnswer> {
     const print = fingerprint(request)

@@ -11,13 +11,13 @@ import { createListAccounts } from './accounts/list-accounts.js'
 import { createSyncAccounts } from './accounts/sync-accounts.js'
 import { createActivate } from './activate.js'
 import { activationCalls } from './delivery/activation-calls.js'
-import { createDelivery, type Reached, type UpstreamCall } from './delivery/delivery.js'
+import { type CallUpstream, createDelivery, type Reached } from './delivery/delivery.js'
 import { createLeftOn } from './delivery/left-on.js'
 import { createTaskProgress } from './delivery/task-progress.js'
 import { usageCalls } from './delivery/usage-calls.js'
 import { createOnce } from './once.js'
 import { createReportUsage } from './report-usage.js'
-import type { Resolve } from './route.js'
+import type { ResolveHandle } from './route.js'
 import { createTaskList } from './task-list.js'
 
 const FORGET_EVERY_MS = 60_000
@@ -28,7 +28,7 @@ export type ActivationOptions = {
   clock: Clock
   /** Unguessable. */
   newId: () => string
-  resolve: Resolve
+  resolve: ResolveHandle
   /** What an agent (canonical url) is called by now: an operator may give it another id, or take it away. */
   upstreamAt: (agentUrl: string) => string
   /** Whether a caller has a credential of its own for an upstream. */
@@ -36,7 +36,7 @@ export type ActivationOptions = {
   /** How long things are kept. Default: 30 days, the ledger for ever. */
   retention?: Retention
   /** The upstreams' `call`, with the caller's own credential where the configuration has one. */
-  call: UpstreamCall
+  call: CallUpstream
   /** An upstream where something changed for a caller: what it offers should be read again soon. */
   refreshSoon: (upstream: string, caller: string) => void
   /** Told of what an operator should know. */

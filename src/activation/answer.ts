@@ -1,5 +1,5 @@
 /** What the activation room says to the tasks that serve it: an answer's own fields, or an error. */
-import { type AdcpError, adcpError, type ErrorCode, type ErrorParts } from '../adcp/error.js'
+import { adcpError, type ErrorCode, type ErrorParts, type Refused } from '../adcp/error.js'
 
 export type ActivationAnswer =
   | {
@@ -10,13 +10,11 @@ export type ActivationAnswer =
       fields: Readonly<Record<string, unknown>>
       replayed?: boolean
     }
-  | Refusal
-
-export type Refusal = { kind: 'refused'; error: AdcpError }
+  | Refused
 
 const STORAGE_RETRY_SECONDS = 5
 
-export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refusal {
+export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
   return { kind: 'refused', error: adcpError(code, message, parts) }
 }
 
@@ -24,7 +22,7 @@ export function refuse<C extends ErrorCode>(code: C, message: string, parts: Err
  * A handle or id that is stale, forged or somebody else's: one answer for all, byte for byte
  * (docs/protocol.md#envelope).
  */
-export function notFound(field: string): Refusal {
+export function notFound(field: string): Refused {
   return refuse('REFERENCE_NOT_FOUND', 'What this field names does not exist or is not visible to you.', {
     field,
     suggestion: 'Take handles and ids from a current get_signals, list_tasks or list_accounts answer.',
@@ -35,7 +33,7 @@ export function notFound(field: string): Refusal {
  * There is nothing of the caller's to switch off; what others have on is not told apart from what nobody has
  * (docs/activation.md, "Whose activation it is").
  */
-export function notOn(): Refusal {
+export function notOn(): Refused {
   const message =
     'You have nothing to switch off here: no activation of yours for this signal on these destinations.'
   return refuse('REFERENCE_NOT_FOUND', message, {
@@ -45,14 +43,14 @@ export function notOn(): Refusal {
 }
 
 /** The key was used for another request; of that request nothing is told, and the error has no member beyond what it needs. */
-export function keyConflict(): Refusal {
+export function keyConflict(): Refused {
   const message =
     'This idempotency_key was used for another request: repeat a request unchanged, or use a fresh key.'
   return refuse('IDEMPOTENCY_CONFLICT', message, {})
 }
 
 /** The same request is still being worked on, by another process or an earlier connection. */
-export function stillRunning(): Refusal {
+export function stillRunning(): Refused {
   return refuse('SERVICE_UNAVAILABLE', 'The first request with this key is still being worked on.', {
     retry_after: 1,
     suggestion: 'Repeat the same request with the same idempotency_key.',
@@ -60,7 +58,7 @@ export function stillRunning(): Refusal {
 }
 
 /** The storage cannot take a write just now; nothing was done that is not written down. */
-export function storageDown(): Refusal {
+export function storageDown(): Refused {
   return refuse('SERVICE_UNAVAILABLE', 'This agent cannot store what it does just now.', {
     retry_after: STORAGE_RETRY_SECONDS,
     suggestion: 'Repeat the same request with the same idempotency_key.',

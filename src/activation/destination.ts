@@ -6,7 +6,7 @@ import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 
 /** Whether two requests can bear on the same deployment: an account that only one of them names tells nothing apart. */
-export function overlap(one: Destination, other: Destination): boolean {
+export function mayOverlap(one: Destination, other: Destination): boolean {
   const key = destinationKey(one)
   const otherKey = destinationKey(other)
   if (key === undefined || otherKey === undefined) return false

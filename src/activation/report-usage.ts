@@ -3,38 +3,35 @@
  * (schemas account/report-usage). A part without an answer is told for its rows; the same request again asks only for
  * the parts that are missing, under the same derived keys, so nothing is counted twice.
  */
+
+import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
+import type { ReportUsageRequest } from '../adcp/requests/report-usage.js'
 import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/jobs/calls.js'
 import type { Entry } from '../store/records/ledger.js'
 import type { Store } from '../store/store.js'
-import { findOwnAccount, type Principal } from './accounts/principal.js'
+import { findOwnAccount } from './accounts/principal.js'
 import { type ActivationAnswer, notFound, refuse } from './answer.js'
 import type { Delivered } from './delivery/delivery.js'
 import { type PartOutcome, partOutcome, rowField } from './delivery/usage-calls.js'
 import type { Conclusion, Once, Plan } from './once.js'
 import { fingerprint, upstreamKey } from './request-identity.js'
-import type { Resolve } from './route.js'
-import { type Sold, soldBy, type UsageRow, upstreamRow } from './usage-row.js'
+import type { ResolveHandle } from './route.js'
+import { type SoldOption, soldBy, type UsageRow, upstreamRow } from './usage-row.js'
 
 const HISTORY = 1_000
-
-export type ReportUsageRequest = {
-  idempotency_key: string
-  reporting_period: { start: string; end: string }
-  usage: readonly UsageRow[]
-}
 
 export type ReportUsageOptions = {
   store: Store
   once: Once
   newId: () => string
-  resolve: Resolve
+  resolve: ResolveHandle
   upstreamAt: (agentUrl: string) => string
   hasOwnCredential: (caller: string, agentUrl: string) => boolean
 }
 
-type Row = { row: number; to: Sold; args: Record<string, unknown> }
+type Row = { row: number; to: SoldOption; args: Record<string, unknown> }
 
 export function createReportUsage(options: ReportUsageOptions) {
   const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = options
@@ -43,7 +40,7 @@ export function createReportUsage(options: ReportUsageOptions) {
   async function place(
     row: number,
     usage: UsageRow,
-    principal: Principal,
+    principal: Caller,
     history: (handle: string) => Promise<Entry[]>,
   ): Promise<Row | AdcpError> {
     const { signal_agent_segment_id: handle } = usage
@@ -79,7 +76,7 @@ export function createReportUsage(options: ReportUsageOptions) {
   function partsOf(
     rows: readonly Row[],
     request: ReportUsageRequest,
-    principal: Principal,
+    principal: Caller,
     print: string,
   ): NewCall[] {
     const byAgent = new Map<string, Row[]>()
@@ -105,7 +102,7 @@ export function createReportUsage(options: ReportUsageOptions) {
   /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
   async function reportUsage(
     request: ReportUsageRequest,
-    principal: Principal,
+    principal: Caller,
     deadline: number,
   ): Promise<ActivationAnswer> {
     const print = fingerprint(request)

@@ -2,12 +2,13 @@
  * From a handle to the one offer that a request means. What is ambiguous is refused with the choices: which upstream
  * is paid, and at which price, is the buyer's decision (specification, "PricingOption").
  */
+import type { Refused } from '../adcp/error.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Resolved, ResolvedOffer } from '../feed/lookup.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
-import { notFound, notOn, type Refusal, refuse } from './answer.js'
-import { overlap } from './destination.js'
+import { notFound, notOn, refuse } from './answer.js'
+import { mayOverlap } from './destination.js'
 
 export type RouteRequest = {
   action: Action
@@ -21,7 +22,7 @@ export type RouteRequest = {
 }
 
 /** What a handle stands for now, in the overlay of the caller's account when there is one. */
-export type Resolve = (
+export type ResolveHandle = (
   handle: string,
   caller: string,
   accountId?: string,
@@ -45,7 +46,7 @@ export type Route = {
 
 const SEVERAL = 'Several upstreams offer this signal: name one.'
 
-export type Routed = { kind: 'route'; route: Route } | Refusal
+export type Routed = { kind: 'route'; route: Route } | Refused
 
 /** At the signal's or the offer's handle; an option id is no handle. */
 function namesOffer(handle: string, signalHandle: string, offerHandle: string): boolean {
@@ -53,7 +54,7 @@ function namesOffer(handle: string, signalHandle: string, offerHandle: string): 
 }
 
 /** Requests that can be sent as they stand: nothing is bound to the key of a request that was refused. */
-function choose(field: string, message: string, choices: readonly object[]): Refusal {
+function choose(field: string, message: string, choices: readonly object[]): Refused {
   return refuse('INVALID_REQUEST', message, {
     field,
     suggestion: 'Send one of details.choices.',
@@ -157,7 +158,7 @@ export function activatedRoutes(
     if (entry.outcome === 'failed' || !namesOffer(handle, entry.signalHandle, entry.offerHandle)) continue
     if (account !== undefined && entry.account !== account) continue
     const reached = entry.destinations as readonly Destination[]
-    if (!reached.some((one) => destinations.some((other) => overlap(one, other)))) continue
+    if (!reached.some((one) => destinations.some((other) => mayOverlap(one, other)))) continue
     const key = `${entry.offerHandle} ${entry.account ?? ''}`
     const seen = newest.get(key)
     if (!seen) newest.set(key, { entry, on: entry.action === 'activate' })

@@ -2,57 +2,28 @@
  * get_task_status and list_tasks: a caller's tasks as the protocol shows them (schemas protocol/get-task-status,
  * protocol/list-tasks). A task of another caller or another account is not found, as one that never was.
  */
-import type { AccountReference } from '../adcp/account.js'
+
+import type { Caller } from '../adcp/caller.js'
 import { plainCursors } from '../adcp/cursor.js'
+import type { Refused } from '../adcp/error.js'
+import type { GetTaskStatusRequest, ListTasksRequest } from '../adcp/requests/task-requests.js'
 import type { Deployment } from '../adcp/signal.js'
 import type { StoredTask, TaskFilter, TaskOrder, TaskStatus } from '../store/records/tasks.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { findOwnAccount, type Principal } from './accounts/principal.js'
-import { notFound, type Refusal, refuse, storageDown } from './answer.js'
+import { findOwnAccount } from './accounts/principal.js'
+import { notFound, refuse, storageDown } from './answer.js'
 import type { TaskProgressing } from './delivery/task-progress.js'
 import { shownSignals, visibleDeployments } from './destination.js'
 
 const PAGE = 50
 const LARGEST_PAGE = 100
 
-export type TaskStatusRequest = {
-  task_id: string
-  account?: AccountReference
-  include_history?: boolean
-  include_result?: boolean
-}
-
-export type ListTasksRequest = {
-  account?: AccountReference
-  filters?: {
-    protocol?: string
-    protocols?: readonly string[]
-    status?: string
-    statuses?: readonly string[]
-    task_type?: string
-    task_types?: readonly string[]
-    created_after?: string
-    created_before?: string
-    updated_after?: string
-    updated_before?: string
-    task_ids?: readonly string[]
-    context_contains?: string
-    has_webhook?: boolean
-  }
-  sort?: {
-    field?: 'created_at' | 'updated_at' | 'status' | 'task_type' | 'protocol'
-    direction?: 'asc' | 'desc'
-  }
-  pagination?: { max_results?: number; cursor?: string }
-  include_history?: boolean
-}
-
 export type TaskStatusAnswer =
   | { kind: 'answer'; status: TaskStatus; message: string; fields: Record<string, unknown> }
-  | Refusal
+  | Refused
 
-export type TaskListAnswer = { kind: 'answer'; message: string; fields: Record<string, unknown> } | Refusal
+export type TaskListAnswer = { kind: 'answer'; message: string; fields: Record<string, unknown> } | Refused
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
@@ -68,14 +39,14 @@ function common(task: StoredTask) {
 }
 
 /** A result with keys only for who may see them now. */
-function shownResult({ type, result }: StoredTask, principal: Principal): unknown {
+function shownResult({ type, result }: StoredTask, principal: Caller): unknown {
   if (type === 'get_signals') return shownSignals(result, principal.destinations)
   const { deployments, ...more } = result as { deployments: readonly Deployment[] }
   return { deployments: visibleDeployments(deployments, principal.destinations), ...more }
 }
 
 /** What was asked and what was answered, oldest first (schema protocol/get-task-status-response, `history`). */
-function historyOf(task: StoredTask, principal: Principal) {
+function historyOf(task: StoredTask, principal: Caller) {
   const { id, status, request, error, createdAt, completedAt } = task
   const asked = { timestamp: iso(createdAt), type: 'request', data: request }
   const said = { timestamp: iso(createdAt), type: 'response', data: { status: 'submitted', task_id: id } }
@@ -132,7 +103,7 @@ function offsetOf(cursor: string | undefined): number | undefined {
 
 export function createTaskList({ store, progress }: { store: Store; progress: TaskProgressing }) {
   /** The upstream is asked, within `deadline`; when it or the storage cannot say, what was known last is told. */
-  async function refreshed(principal: Principal, task: StoredTask, deadline: number): Promise<StoredTask> {
+  async function refreshed(principal: Caller, task: StoredTask, deadline: number): Promise<StoredTask> {
     try {
       await progress.advance(task, deadline)
     } catch (error) {
@@ -143,8 +114,8 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
   }
 
   async function status(
-    request: TaskStatusRequest,
-    principal: Principal,
+    request: GetTaskStatusRequest,
+    principal: Caller,
     deadline: number,
   ): Promise<TaskStatusAnswer> {
     const found =
@@ -170,7 +141,7 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
     }
   }
 
-  async function list(request: ListTasksRequest, principal: Principal): Promise<TaskListAnswer> {
+  async function list(request: ListTasksRequest, principal: Caller): Promise<TaskListAnswer> {
     const offset = offsetOf(request.pagination?.cursor)
     if (offset === undefined) {
       return refuse('INVALID_REQUEST', 'This cursor is not one of list_tasks.', {
@@ -216,7 +187,7 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
   }
 
   /** A storage that cannot even be read is told as SERVICE_UNAVAILABLE. */
-  async function readable<T>(work: () => Promise<T>): Promise<T | Refusal> {
+  async function readable<T>(work: () => Promise<T>): Promise<T | Refused> {
     try {
       return await work()
     } catch (error) {
@@ -226,8 +197,8 @@ export function createTaskList({ store, progress }: { store: Store; progress: Ta
   }
 
   return {
-    status: (request: TaskStatusRequest, principal: Principal, deadline: number) =>
+    status: (request: GetTaskStatusRequest, principal: Caller, deadline: number) =>
       readable(() => status(request, principal, deadline)),
-    list: (request: ListTasksRequest, principal: Principal) => readable(() => list(request, principal)),
+    list: (request: ListTasksRequest, principal: Caller) => readable(() => list(request, principal)),
   }
 }

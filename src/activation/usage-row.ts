@@ -1,15 +1,14 @@
 /** One row of a usage report: which upstream sold what it reports, and the row as that upstream gets it. */
+
 import type { AccountReference } from '../adcp/account.js'
+import type { ReportUsageRequest } from '../adcp/requests/report-usage.js'
 import type { Resolved } from '../feed/lookup.js'
 import type { Entry } from '../store/records/ledger.js'
 
-export type UsageRow = {
-  account: AccountReference
-  signal_agent_segment_id?: string
-  pricing_option_id?: string
-} & Record<string, unknown>
+/** Rows may carry more than the schema lists: it is passed on. */
+export type UsageRow = ReportUsageRequest['usage'][number]
 
-export type Sold = {
+export type SoldOption = {
   upstream: string
   agentUrl: string
   segmentId: string
@@ -21,9 +20,9 @@ export function soldBy(
   row: UsageRow,
   history: readonly Entry[],
   signal: Resolved | undefined,
-): Sold | 'ambiguous' | undefined {
+): SoldOption | 'ambiguous' | undefined {
   const { signal_agent_segment_id: handle = '', pricing_option_id: optionId } = row
-  const sold = new Map<string, Sold>()
+  const sold = new Map<string, SoldOption>()
   for (const entry of history) {
     if (entry.action !== 'activate' || entry.outcome === 'failed') continue
     if (handle !== entry.signalHandle && handle !== entry.offerHandle) continue
@@ -49,7 +48,7 @@ export function soldBy(
 /** The row as the upstream gets it: its own ids, and the caller's account as it knows it, if it does. */
 export function upstreamRow(
   row: UsageRow,
-  to: Sold,
+  to: SoldOption,
   account: AccountReference | undefined,
 ): Record<string, unknown> {
   const { account: _, signal_agent_segment_id: __, pricing_option_id: ___, ...figures } = row

@@ -45,6 +45,9 @@ export type AdcpError = {
   details?: Record<string, unknown>
 }
 
+/** The answer to a request that is not done as it stands. */
+export type Refused = { kind: 'refused'; error: AdcpError }
+
 export type AdcpWarning = {
   code: WarningCode
   message: string

@@ -2,7 +2,7 @@
  * Pages of an answer in an order of its own, brief discovery's and exact lookup's alike (specification, "Limits"). The
  * first page keeps the order for the others; each shows its rows as the reader sees them when it is asked for.
  */
-import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
+import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Feed } from '../feed/feed.js'
 import type { Gap } from '../feed/gap.js'
@@ -38,7 +38,6 @@ export type AnswerPage = {
   /** Of each signal of the page, in its order; none where nothing was asked in words. */
   relevance: readonly ShownRelevance[]
 }
-export type Refused = { kind: 'refused'; error: AdcpError }
 
 /** The feed has no snapshot yet. */
 export const NOT_READY: Refused = {

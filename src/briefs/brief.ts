@@ -17,7 +17,7 @@ import type { Slice } from '../upstreams/rows/slice.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { gatherFindings } from './findings.js'
 import type { Ground } from './hits.js'
-import type { Sight } from './page.js'
+import type { RowSelection } from './page.js'
 import type { Order, Ranking } from './rank.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 
@@ -41,7 +41,7 @@ export type Ranked = Order & {
   /** What stands beside the feed. */
   rows: readonly FoundRow[]
   seen: Seen
-  sight: Sight
+  sight: RowSelection
   reports: readonly UpstreamReport[]
   missing: readonly Missing[]
 }
@@ -146,7 +146,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
       const { ground, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
       const { criteria } = seen
-      const sight: Sight = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
+      const sight: RowSelection = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
       let list = 0
       return {
         ground,

@@ -2,8 +2,9 @@
  * Brief discovery as a task answer: within its time one ranked, paged answer that says what is missing; or `submitted`,
  * when the caller would rather have all of it later (specification, "Response body", "Errors").
  */
+
 import { durationMs, durationOf } from '../adcp/duration.js'
-import type { AdcpError, AdcpWarning } from '../adcp/error.js'
+import type { AdcpError, AdcpWarning, Refused } from '../adcp/error.js'
 import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
 import type { Gap } from '../feed/gap.js'
 import type { IncompleteEntry } from '../feed/incomplete.js'
@@ -13,7 +14,7 @@ import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { Learned } from './learned.js'
 import { briefMessage } from './message.js'
-import type { Understood } from './rank.js'
+import type { UnderstoodWords } from './rank.js'
 import type { Missing } from './upstream-report.js'
 
 const DEFAULT_BUDGET_MS = 10_000
@@ -41,7 +42,7 @@ export type DiscoverAnswer =
       rows?: { field: string; parts: readonly Uint8Array[] }
       warnings?: readonly AdcpWarning[]
     }
-  | { kind: 'refused'; error: AdcpError }
+  | Refused
 
 /** Takes over questions that outlive their request. */
 export type Later = {
@@ -79,7 +80,7 @@ const QUESTION_CUT: AdcpWarning = {
 }
 
 /** What was read from the words, for machines; nothing when they say only what is sought. */
-function readAs({ countries, lookbackDays, maxCpm, platforms, ratesAsOf }: Understood) {
+function readAs({ countries, lookbackDays, maxCpm, platforms, ratesAsOf }: UnderstoodWords) {
   const read = {
     ...(countries.length > 0 && { countries }),
     ...(platforms.length > 0 && { platforms }),

@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
-import type { Found, FoundRow } from '../store/records/found.js'
+import type { FoundRow, FoundRows } from '../store/records/found.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { foundSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
@@ -15,7 +15,7 @@ const MOST_SIGNALS = 10_000 // in memory: what was found a moment ago, and what 
 const MOST_UNWRITTEN = 10_000
 
 export type LearnedOptions = {
-  found: Found
+  found: FoundRows
   /** The scope in which a reader is answered by an upstream; undefined when it is not asked any more. */
   scopeOf(reader: Reader, upstream: string): string | undefined
   onTrouble(message: string): void

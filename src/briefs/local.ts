@@ -22,7 +22,7 @@ export type LocalHits = {
   isCut: boolean
 }
 
-export type Question = {
+type Question = {
   text: string
   countries: readonly string[]
   /** How well a hit serves what its words do not show, 0 to 1. */

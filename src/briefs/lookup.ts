@@ -4,7 +4,7 @@
  * error.
  */
 
-import type { AdcpWarning } from '../adcp/error.js'
+import type { AdcpWarning, Refused } from '../adcp/error.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { cursorOf, type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import { canonicalUrl } from '../adcp/url.js'
@@ -13,7 +13,7 @@ import { entryOfRef } from '../feed/lookup.js'
 import type { Reader } from '../feed/query.js'
 import { identityKey, signalHandle } from '../merge/identity.js'
 import type { Judge } from '../snapshot/judge.js'
-import { type AnswerPage, type AnswerPages, NOT_READY, type Refused } from './answer-pages.js'
+import { type AnswerPage, type AnswerPages, NOT_READY } from './answer-pages.js'
 import { gatherFindings } from './findings.js'
 import { anchorsOf } from './hits.js'
 import type { Learned } from './learned.js'

@@ -3,7 +3,7 @@
  * should produce a `message` ..."). Names come from providers and upstreams: letters and figures pass, markup does not.
  */
 import type { Deployment, PricingOption } from '../adcp/signal.js'
-import type { Understood } from './rank.js'
+import type { UnderstoodWords } from './rank.js'
 import type { ShownRelevance } from './relevance.js'
 
 const NAME_LENGTH = 80
@@ -11,7 +11,7 @@ const MOST_PLACES = 3
 
 type Row = { name: string; deployments: readonly Deployment[]; pricing_options?: readonly PricingOption[] }
 
-export type Outcome = {
+type Outcome = {
   best: Row | undefined
   count: number
   total: number
@@ -23,7 +23,7 @@ export type Outcome = {
   /** What of the question the best match has and lacks. */
   relevance?: Pick<ShownRelevance, 'has' | 'lacks'>
   /** What was read from the words beside the subject. */
-  read?: Understood
+  read?: UnderstoodWords
 }
 
 /** Text of others as it may stand in a sentence of ours. */
@@ -87,7 +87,7 @@ function fitText({ has, lacks }: Pick<ShownRelevance, 'has' | 'lacks'>): string 
 }
 
 /** What was read from the words, and how to make it hold for every row. */
-function readText({ countries, lookbackDays, maxCpm, platforms, isCut, ratesAsOf }: Understood): string {
+function readText({ countries, lookbackDays, maxCpm, platforms, isCut, ratesAsOf }: UnderstoodWords): string {
   const unit = maxCpm?.currency ?? 'of no currency, which nothing is compared with'
   const rates = ratesAsOf ? `, other currencies compared by rates of ${ratesAsOf}` : ''
   const price = maxCpm && `CPM up to ${maxCpm.amount} ${unit}${rates}`

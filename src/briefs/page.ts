@@ -10,7 +10,7 @@ import { type Ground, placeOf } from './hits.js'
 
 const COMMA = new TextEncoder().encode(',')
 
-export type Sight = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
+export type RowSelection = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
 
 function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
   const flags = new Uint8Array(snapshot.count)
@@ -19,7 +19,7 @@ function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
 }
 
 /** Whether a hit passes the criteria. `entries`: the feed's entries that do, from `feed.see`. */
-export function createGate(ground: Ground, entries: Uint32Array, { criteria, reader }: Sight) {
+export function createGate(ground: Ground, entries: Uint32Array, { criteria, reader }: RowSelection) {
   const inFeed = flagsOf(ground.feed, entries)
   const inBeside =
     ground.beside && flagsOf(ground.beside, drained(viewOf(ground.beside, criteria, reader)).entries)
@@ -28,7 +28,7 @@ export function createGate(ground: Ground, entries: Uint32Array, { criteria, rea
 }
 
 /** The rows of some hits, as pieces to be written in order, commas included. */
-export function createRowPieces(ground: Ground, { criteria, reader, fields }: Sight) {
+export function createRowPieces(ground: Ground, { criteria, reader, fields }: RowSelection) {
   const pagesOf = (snapshot: Snapshot) =>
     createPages(snapshot, {
       criteria,

@@ -46,7 +46,7 @@ export type Candidates = {
 }
 
 /** What was read from the words, and how it was used. */
-export type Understood = ReadAs & {
+export type UnderstoodWords = ReadAs & {
   isCut: boolean
   /** The day of the rates by which prices were compared with one that the words name. */
   ratesAsOf?: string
@@ -57,7 +57,7 @@ export type Order = {
   hits: readonly number[]
   relevance: Relevance
   /** Undefined when nothing was asked in words. */
-  read?: Understood
+  read?: UnderstoodWords
 }
 
 /** Every CPM price that compares with the amount is above it. Other currencies compare by rates, where there are any. */

@@ -1,6 +1,6 @@
 /** Option values as the commands want them; a wrong one is named with what was expected. */
 import { InvalidArgumentError } from 'commander'
-import { durationMs } from '../config/units.js'
+import { parseDuration } from '../config/units.js'
 
 export function wholeNumber(minimum: number, maximum: number) {
   return (text: string): number => {
@@ -41,7 +41,7 @@ export function oneOf<W extends string>(words: readonly W[]) {
 /** A moment as ms since the epoch: a date, or how long ago (`90m`, `24h`, `7d`). */
 export function moment(now: () => number) {
   return (text: string): number => {
-    const ms = /^\d+[mhd]$/.test(text) ? now() - durationMs(text) : Date.parse(text)
+    const ms = /^\d+[mhd]$/.test(text) ? now() - parseDuration(text) : Date.parse(text)
     if (Number.isFinite(ms)) return ms
     throw new InvalidArgumentError('expected a date such as 2026-11-20 or an age such as 24h')
   }

@@ -1,10 +1,10 @@
 /** The accounts of callers in a configuration: where each differs from the public, and what is sent upstream in its name. */
 import type { AccountReference } from '../adcp/account.js'
-import type { Auth } from '../config/auth.js'
 import type { CallerKey } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'
 import { overlayName } from '../server/door/callers.js'
+import type { Auth } from '../upstreams/agent/agent.js'
 import type { Scope } from '../upstreams/mirror/scope-setting.js'
 
 /** What is sent to one upstream in an account's name. */
@@ -19,7 +19,7 @@ export type Account = {
   upstreams: ReadonlyMap<string, Credential>
 }
 
-export type Accounts = ReadonlyMap<string, Account>
+export type AccountMap = ReadonlyMap<string, Account>
 
 function accountOf({ id, accounts, credentials }: CallerKey, account: string): Account {
   const references = accounts[account] ?? {}
@@ -33,10 +33,10 @@ function accountOf({ id, accounts, credentials }: CallerKey, account: string): A
 }
 
 /** A question asks for an account once for each upstream: a configuration's accounts are put together once. */
-const known = new WeakMap<Config, Accounts>()
+const known = new WeakMap<Config, AccountMap>()
 
 /** Every account of every caller, by name. */
-export function accountsOf(config: Config): Accounts {
+export function accountsOf(config: Config): AccountMap {
   const made =
     known.get(config) ??
     new Map(
@@ -49,7 +49,7 @@ export function accountsOf(config: Config): Accounts {
 }
 
 /** The scopes that are read from each upstream beside the public one. */
-export function scopesOf(accounts: Accounts): Map<string, Scope[]> {
+export function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
   const scopes = new Map<string, Scope[]>()
   for (const { name, caller, upstreams } of accounts.values()) {
     for (const [upstream, credential] of upstreams) {
@@ -60,7 +60,7 @@ export function scopesOf(accounts: Accounts): Map<string, Scope[]> {
 }
 
 /** What is sent to an upstream (canonical url) in the name of a reader's account; nothing but our own for everybody else. */
-export function accessOf(config: Config, { account }: Reader, agentUrl: string) {
+export function accountAccess(config: Config, { account }: Reader, agentUrl: string) {
   if (account === undefined) return undefined
   const credential = accountsOf(config).get(account)?.upstreams.get(agentUrl)
   return credential && { scope: account, ...credential }

@@ -35,7 +35,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { openStore, type Store } from '../store/store.js'
 import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
-import { accessOf, credentialOf } from './accounts.js'
+import { accountAccess, credentialOf } from './accounts.js'
 import { listening } from './listening.js'
 import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
@@ -146,7 +146,7 @@ async function createPublishing(base: Base, stack: Stack) {
       send: sendToCallers,
       egressPolicy: () => webhookPolicy(config().egress),
       judge: verdicts.judge,
-      access: (reader, agentUrl) => accessOf(config(), reader, agentUrl),
+      access: (reader, agentUrl) => accountAccess(config(), reader, agentUrl),
       grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
       rates: () => config().rates,
       synonyms: await readSynonyms(SYNONYMS),

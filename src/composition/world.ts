@@ -15,7 +15,7 @@ import { PUBLIC } from '../upstreams/mirror/scope-setting.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
 import { PARTS, type Slice } from '../upstreams/rows/slice.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import type { Account, Accounts } from './accounts.js'
+import type { Account, AccountMap } from './accounts.js'
 
 /** What one snapshot is made of, and what it will lack. */
 export type Layer = {
@@ -39,7 +39,7 @@ export type WorldsOptions = {
   upstreams: Upstreams
   providers: Providers
   policy(): PolicySettings
-  accounts(): Accounts
+  accounts(): AccountMap
   clock: Clock
 }
 

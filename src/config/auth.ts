@@ -1,7 +1,6 @@
 /** A credential that is sent to an upstream. */
+import type { Auth } from '../upstreams/agent/agent.js'
 import type { AuthEntry } from './schema.js'
-
-export type Auth = { type: 'bearer'; token: string } | { type: 'header'; name: string; value: string }
 
 /** Undefined for `type: none`. */
 export function toAuth(entry: AuthEntry | undefined): Auth | undefined {

@@ -2,7 +2,8 @@
 import type { AccountReference } from '../adcp/account.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Jwk } from '../signing/key.js'
-import { type Auth, toAuth } from './auth.js'
+import type { Auth } from '../upstreams/agent/agent.js'
+import { toAuth } from './auth.js'
 import type { ConfigFile } from './schema.js'
 import { type UpstreamNames, upstreamNames } from './upstream-names.js'
 

@@ -1,6 +1,6 @@
 /** What strangers may cost: bounds on what upstreams and providers send (docs/configuration.md). */
 import type { ConfigFile } from './schema.js'
-import { durationMs, sizeBytes } from './units.js'
+import { parseDuration, parseSize } from './units.js'
 
 export type Limits = {
   rowsPerUpstream: number
@@ -34,12 +34,12 @@ export function toLimits(limits: ConfigFile['limits']): Limits {
   const set = { ...DEFAULT_LIMITS, ...limits }
   return {
     rowsPerUpstream: set.rows_per_upstream,
-    rowBytes: sizeBytes(set.row_bytes),
-    pageBytes: sizeBytes(set.page_bytes),
+    rowBytes: parseSize(set.row_bytes),
+    pageBytes: parseSize(set.page_bytes),
     providerDomainsPerUpstream: set.provider_domains_per_upstream,
-    providerBytes: sizeBytes(set.provider_bytes),
-    memoryBytes: sizeBytes(set.memory),
-    underWayBytes: sizeBytes(set.under_way),
-    walkMs: durationMs(set.walk_time),
+    providerBytes: parseSize(set.provider_bytes),
+    memoryBytes: parseSize(set.memory),
+    underWayBytes: parseSize(set.under_way),
+    walkMs: parseDuration(set.walk_time),
   }
 }

@@ -8,7 +8,7 @@ import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
 import { createChecks } from '../adcp/checks.js'
 import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './problem.js'
-import type { Steps } from './rules/broken.js'
+import type { ConfigPath } from './rules/broken.js'
 import { brokenRules } from './rules/rules.js'
 import { ConfigFile } from './schema.js'
 import { type Config, toConfig } from './values.js'
@@ -19,8 +19,12 @@ const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
 const { conforms, errors } = createChecks({ allErrors: true, verbose: true })<ConfigFile>(ConfigFile)
 
-function interpolate(value: unknown, environment: Environment, missing: (name: string, at: Steps) => void) {
-  const walk = (node: unknown, at: Steps): unknown => {
+function interpolate(
+  value: unknown,
+  environment: Environment,
+  missing: (name: string, at: ConfigPath) => void,
+) {
+  const walk = (node: unknown, at: ConfigPath): unknown => {
     if (typeof node === 'string') {
       return node.replace(VARIABLE, (whole, name: string) => {
         const found = environment[name]
@@ -37,7 +41,7 @@ function interpolate(value: unknown, environment: Environment, missing: (name: s
   return walk(value, [])
 }
 
-function stepsOf(error: ErrorObject, value: unknown): Steps {
+function stepsOf(error: ErrorObject, value: unknown): ConfigPath {
   const steps: (string | number)[] = []
   let node = value
   for (const part of error.instancePath.split('/').slice(1)) {
@@ -49,7 +53,7 @@ function stepsOf(error: ErrorObject, value: unknown): Steps {
   return typeof extra === 'string' ? [...steps, extra] : steps
 }
 
-function valueAt(file: unknown, steps: Steps): unknown {
+function valueAt(file: unknown, steps: ConfigPath): unknown {
   return steps.reduce<unknown>((node, step) => (node as Record<string | number, unknown>)?.[step], file)
 }
 
@@ -72,7 +76,7 @@ function contentOf(document: ReturnType<typeof parseDocument>): { content: unkno
 export function parseConfig(path: string, text: string, environment: Environment): Config {
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines })
-  const lineOf = (steps: Steps): number | undefined => {
+  const lineOf = (steps: ConfigPath): number | undefined => {
     for (let depth = steps.length; depth > 0; depth -= 1) {
       const node = document.getIn(steps.slice(0, depth), true)
       if (isNode(node) && node.range) return lines.linePos(node.range[0]).line
@@ -89,7 +93,7 @@ export function parseConfig(path: string, text: string, environment: Environment
 
   const read = contentOf(document)
   if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
-  const problem = (steps: Steps, expected: string, got: string) =>
+  const problem = (steps: ConfigPath, expected: string, got: string) =>
     problems.push({ path: pathText(steps), line: lineOf(steps), expected, got })
   const file = interpolate(read.content, environment, (name, at) =>
     problem(at, `the environment variable ${name}`, 'none; set it or remove the reference'),

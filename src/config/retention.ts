@@ -1,15 +1,15 @@
 /** How long finished things are kept (docs/storage.md#how-much-it-grows). */
 import { DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { ConfigFile } from './schema.js'
-import { durationMs } from './units.js'
+import { parseDuration } from './units.js'
 
 type Set = NonNullable<NonNullable<ConfigFile['storage']>['retention']>
 
 const lengths = ({ ledger, tasks, calls, answers }: Set): Partial<Retention> => ({
-  ...(answers !== undefined && { answersMs: durationMs(answers) }),
-  ...(calls !== undefined && { callsMs: durationMs(calls) }),
-  ...(tasks !== undefined && { tasksMs: durationMs(tasks) }),
-  ...(ledger !== undefined && { ledgerMs: durationMs(ledger) }),
+  ...(answers !== undefined && { answersMs: parseDuration(answers) }),
+  ...(calls !== undefined && { callsMs: parseDuration(calls) }),
+  ...(tasks !== undefined && { tasksMs: parseDuration(tasks) }),
+  ...(ledger !== undefined && { ledgerMs: parseDuration(ledger) }),
 })
 
 /** What is set, and the defaults for the rest: 24 hours for answers, 30 days for calls and tasks, the ledger for ever. */

@@ -1,7 +1,7 @@
 /** The private key that webhooks are signed with, as an operator may write it. */
 import { createPrivateKey, type KeyObject } from 'node:crypto'
 
-export type SigningKey = { keyId: string; privateKey: KeyObject }
+export type SigningKeySetting = { keyId: string; privateKey: KeyObject }
 
 /** What the configuration file holds: a JSON Web Key as text, or an id beside a key in PEM. */
 export type SigningKeyEntry = string | { id: string; private_key: string }
@@ -11,7 +11,7 @@ function usable(key: KeyObject): boolean {
   return type === 'ed25519' || (type === 'ec' && details?.namedCurve === 'prime256v1')
 }
 
-function read(entry: SigningKeyEntry): SigningKey | undefined {
+function read(entry: SigningKeyEntry): SigningKeySetting | undefined {
   if (typeof entry !== 'string') {
     return { keyId: entry.id, privateKey: createPrivateKey(entry.private_key) }
   }
@@ -21,7 +21,7 @@ function read(entry: SigningKeyEntry): SigningKey | undefined {
 }
 
 /** Undefined when it is no private Ed25519 or P-256 key with an id: the algorithms of the webhook profile. */
-export function readSigningKey(entry: SigningKeyEntry): SigningKey | undefined {
+export function readSigningKey(entry: SigningKeyEntry): SigningKeySetting | undefined {
   try {
     const found = read(entry)
     return found && usable(found.privateKey) ? found : undefined

@@ -16,11 +16,11 @@ function measure(text: string, units: Record<string, number>): number {
 }
 
 /** Milliseconds of `250ms`, `30s`, `5m`, `24h`, `7d`. */
-export function durationMs(text: string): number {
+export function parseDuration(text: string): number {
   return measure(text, SHORT_MS)
 }
 
 /** Bytes of `512B`, `256KiB`, `32MiB`, `1GiB`. */
-export function sizeBytes(text: string): number {
+export function parseSize(text: string): number {
   return measure(text, UNIT_BYTES)
 }

@@ -7,15 +7,16 @@ import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
 import type { Rates } from '../feed/rates.js'
 import type { Retention } from '../store/retention.js'
+import type { Auth } from '../upstreams/agent/agent.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
-import { type Auth, toAuth } from './auth.js'
+import { toAuth } from './auth.js'
 import { type CallerSettings, toCallers } from './callers.js'
 import { type Limits, toLimits } from './limits.js'
 import { toRetention } from './retention.js'
 import { DEFAULT_TIMES } from './rules/time-rules.js'
 import type { ConfigFile } from './schema.js'
-import { readSigningKey, type SigningKey } from './signing-key.js'
-import { durationMs } from './units.js'
+import { readSigningKey, type SigningKeySetting } from './signing-key.js'
+import { parseDuration } from './units.js'
 
 export type Config = {
   file: string
@@ -67,7 +68,7 @@ export type Config = {
     /** Where upstreams' webhooks reach us, without a trailing slash. */
     publicUrl: string | undefined
     /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
-    signingKey: SigningKey | undefined
+    signingKey: SigningKeySetting | undefined
   }
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
@@ -81,7 +82,7 @@ export type Config = {
 }
 
 /** The key of `events`, or of `webhooks`, which held it in earlier releases. */
-function signingKeyOf({ events, webhooks }: ConfigFile): SigningKey | undefined {
+function signingKeyOf({ events, webhooks }: ConfigFile): SigningKeySetting | undefined {
   const entry = events?.signing_key ?? webhooks?.signing_key
   return entry === undefined ? undefined : readSigningKey(entry)
 }
@@ -114,7 +115,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
     },
     registries: (file.registries ?? []).map(({ url, refresh, headers }) => ({
       url: url.replace(/\/$/, ''),
-      refreshMs: durationMs(refresh ?? '5m'),
+      refreshMs: parseDuration(refresh ?? '5m'),
       headers: headers ?? {},
     })),
     upstreams: (file.upstreams ?? []).map(({ id, url, protocol, auth, seeds, account_prices, exclude }) => ({
@@ -132,17 +133,17 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       verifiedOnly: discovery?.verified_only ?? false,
     },
     defaults: {
-      timeoutMs: durationMs(times.timeout),
-      refreshMs: durationMs(times.refresh),
-      staleAfterMs: durationMs(times.stale_after),
-      dropAfterMs: durationMs(times.drop_after),
+      timeoutMs: parseDuration(times.timeout),
+      refreshMs: parseDuration(times.refresh),
+      staleAfterMs: parseDuration(times.stale_after),
+      dropAfterMs: parseDuration(times.drop_after),
       concurrency: defaults?.concurrency ?? 4,
       pageSize: defaults?.page_size ?? 100,
       seedsFromBriefs: defaults?.seeds_from_briefs ?? true,
     },
     authorization: {
       policy: authorization?.policy ?? 'strict',
-      refreshMs: durationMs(authorization?.refresh ?? '6h'),
+      refreshMs: parseDuration(authorization?.refresh ?? '6h'),
       providers: Object.fromEntries(
         providers.flatMap(([domain, { policy }]) => (policy ? [[domain.toLowerCase(), { policy }]] : [])),
       ),

@@ -15,7 +15,7 @@ const NONCE_BYTES = 16
 /** Statuses that a later try may change: not yet, too fast, not now. */
 const TRY_AGAIN = new Set([408, 409, 425, 429])
 
-export type Delivery =
+type Delivery =
   | { kind: 'delivered' }
   /** Worth another try. */
   | { kind: 'undelivered'; reason: string; retryAfterMs?: number }

@@ -2,11 +2,13 @@
  * Why a signal is, or is not, in the feed: for the operator who is asked in the morning. One question, one answer with a
  * reason word, a sentence, and the evidence behind them (GET /explain, `tributary explain`).
  */
+
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import { evidenceOf, type ProviderEvidence, providerEvidence } from '../authz/report/evidence.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { ProviderState } from '../authz/state.js'
 import type { Verdict } from '../authz/verdict.js'
+import type { CallerSettings } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
 import type { Selection } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
@@ -20,7 +22,7 @@ import { WHY, type Why } from './reasons.js'
 import { isPinnedTo, type Meaning, meaningOf } from './ref.js'
 import { handleOfSegment } from './segment.js'
 import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
-import { accountOf, explainView, readerOf, type ViewCallers, type ViewExplanation } from './view.js'
+import { accountOf, explainView, readerOf, type ViewExplanation } from './view.js'
 
 export type Explanation = {
   ref: string
@@ -44,7 +46,7 @@ export type Explanation = {
 }
 
 /** What a person asks. `caller`, one of its accounts and the selection: whose request the signal is missing from. */
-export type Question = Selection & { ref: string; caller?: string; account?: string }
+type Question = Selection & { ref: string; caller?: string; account?: string }
 
 export type Explained =
   | { kind: 'explained'; explanation: Explanation }
@@ -59,7 +61,7 @@ export type ExplainSources = UpstreamSources & {
   providerState(domain: string): ProviderState | undefined
   departures: Departures
   former: FormerUpstreams
-  callers(): ViewCallers
+  callers(): Pick<CallerSettings, 'anonymous' | 'keys'>
   now(): number
 }
 

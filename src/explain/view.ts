@@ -2,9 +2,10 @@
  * What one caller sees of a signal that is in the feed (docs/decisions.md#callers): the same rules that answer its
  * requests are asked, one criterion at a time, so that the one that leaves the signal out has a name.
  */
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { SignalRef } from '../adcp/reference.js'
-import type { Destination } from '../adcp/signal.js'
+import type { CallerSettings } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader, Selection } from '../feed/query.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
@@ -12,16 +13,6 @@ import { accountNamed, overlayName } from '../server/door/callers.js'
 import type { SignalExplanation } from './offers-of-signal.js'
 
 export const ANONYMOUS = 'anonymous'
-
-export type ViewCallers = {
-  anonymous: 'deny' | 'metadata'
-  keys: readonly {
-    id: string
-    destinations: readonly Destination[]
-    /** By the caller's own id for each. */
-    accounts: Readonly<Record<string, unknown>>
-  }[]
-}
 
 export type ViewExplanation = {
   caller: string
@@ -35,14 +26,21 @@ export type ViewExplanation = {
 }
 
 /** The caller as a reader of the feed; undefined when nobody goes by that name. */
-export function readerOf(caller: string, callers: ViewCallers): Reader | undefined {
+export function readerOf(
+  caller: string,
+  callers: Pick<CallerSettings, 'anonymous' | 'keys'>,
+): Reader | undefined {
   if (caller === ANONYMOUS) return { caller, visibility: 'metadata', grants: [] }
   const key = callers.keys.find(({ id }) => id === caller)
   return key && { caller, visibility: 'full', grants: key.destinations }
 }
 
 /** The feed's name of an account of a caller; undefined when the caller has no such account. */
-export function accountOf(caller: string, account: string, { keys }: ViewCallers): string | undefined {
+export function accountOf(
+  caller: string,
+  account: string,
+  { keys }: Pick<CallerSettings, 'anonymous' | 'keys'>,
+): string | undefined {
   const key = keys.find(({ id }) => id === caller)
   return key && Object.hasOwn(key.accounts, account) ? overlayName(caller, account) : undefined
 }
@@ -64,7 +62,7 @@ export type ViewInput = {
   now: number
   signal: SignalExplanation
   reader: Reader
-  anonymous: ViewCallers['anonymous']
+  anonymous: CallerSettings['anonymous']
   selection: Selection
 }
 

@@ -3,8 +3,9 @@
  * page walks that never tear (docs/decisions.md#snapshots-and-versions; specification, Wholesale conditional-fetch
  * rules). Reads are synchronous: a snapshot is swapped between two of them, never during one.
  */
+
 import { LRUCache } from 'lru-cache'
-import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
+import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
 import { digestText } from '../snapshot/digest.js'
 import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
@@ -14,7 +15,7 @@ import { createCursors, type Place } from './cursor.js'
 import { filterWarnings } from './filter-warnings.js'
 import { type Gap, isUnconfirmed } from './gap.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
-import { createLayer, type Held, type Sight } from './layer.js'
+import { createLayer, type Layer, type TupleView } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { nearMisses } from './near.js'
 import { createPages, pageful } from './page.js'
@@ -29,15 +30,15 @@ import type {
   WholesaleQuery,
 } from './query.js'
 import type { Rates } from './rates.js'
-import { createShelf, type Retention } from './shelf.js'
-import type { Steps } from './steps.js'
+import { createShelf, type SnapshotRetention } from './shelf.js'
+import type { InPortions } from './steps.js'
 import type { View } from './view.js'
 import { createViewCache } from './view-cache.js'
 
-export type FeedOptions = {
+type FeedOptions = {
   /** Shared by all replicas, and kept over restarts. */
   cursorSecret: string | Uint8Array
-  retain: Retention
+  retain: SnapshotRetention
   /** By which prices in different currencies are compared; without them they are not. */
   rates?: () => Rates | undefined
 }
@@ -68,7 +69,7 @@ export type Beside = {
 const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
 
 /** What is answered from, and in which scope. */
-type Answering = { sight: Sight; scope: CacheScope }
+type Answering = { sight: TupleView; scope: CacheScope }
 
 /** A walk under way. */
 type Begun = { place: Place; scope: CacheScope }
@@ -76,8 +77,6 @@ type Begun = { place: Place; scope: CacheScope }
 const PUBLIC = ''
 const SCOPES: readonly CacheScope[] = ['public', 'account']
 const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
-
-type Refused = { kind: 'refused'; error: AdcpError }
 
 const NOT_READY: Refused = {
   kind: 'refused',
@@ -157,7 +156,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const filtered = createViewCache()
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
-  const shelf = createShelf<Held>(retain)
+  const shelf = createShelf<Layer>(retain)
   const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
   let isCurrent = (_account: string) => true
@@ -349,7 +348,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     query: Selection & Pick<WholesaleQuery, 'cursor'>,
     reader: Reader,
     now: number,
-  ): Steps<void> | undefined {
+  ): InPortions<void> | undefined {
     const { filters, destinations, countries, cursor } = query
     if (!filters && !destinations && !countries && !reader.pricedOnly && reader.grants.length === 0) {
       return undefined

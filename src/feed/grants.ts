@@ -10,7 +10,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { createMeter, type Steps } from './steps.js'
+import { createMeter, type InPortions } from './steps.js'
 import { destinationTest, shownDeployments } from './view.js'
 
 export type Grants = {
@@ -24,7 +24,7 @@ export type Grants = {
    * What the keys that are shown of these signals hash to: part of what this reader is answered, so of its version.
    * Absent where there are no grants.
    */
-  digest?(entries: Uint32Array): Steps<string>
+  digest?(entries: Uint32Array): InPortions<string>
 }
 
 const NONE: Grants = { name: '', holds: () => false, keysOf: () => [] }
@@ -87,7 +87,7 @@ export function createGrants(
     return words
   }
 
-  function* digest(entries: Uint32Array): Steps<string> {
+  function* digest(entries: Uint32Array): InPortions<string> {
     const found: number[] = []
     for (const [order, entry] of entries.entries()) {
       wordsOf(entry).forEach((word, place) => {

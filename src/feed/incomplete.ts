@@ -46,7 +46,7 @@ export type Lack = {
 const MOST_NAMED = 20
 
 /** Each failure in words that may be shown to anybody. */
-export const REASONS: Record<UpstreamFailure, string> = {
+export const FAILURE_WORDS: Record<UpstreamFailure, string> = {
   refused: 'our egress policy does not let us reach it',
   unresolvable: 'its host name does not resolve',
   unreachable: 'it cannot be reached',
@@ -76,7 +76,7 @@ function listOf(names: readonly string[]): string {
   return more > 0 ? `${names.slice(0, MOST_NAMED).join(', ')} and ${more} more` : names.join(', ')
 }
 
-const whyOf = ({ problem }: UpstreamStatus) => (problem ? `: ${REASONS[problem.reason]}` : '')
+const whyOf = ({ problem }: UpstreamStatus) => (problem ? `: ${FAILURE_WORDS[problem.reason]}` : '')
 
 function upstreamText(status: UpstreamStatus, isMissing: boolean): string | undefined {
   const { id, state } = status
@@ -152,7 +152,7 @@ function registryText({ url, reason, upstreams }: SilentRegistry): string {
   const says =
     reason === 'shrunken_feed'
       ? 'lists few of those whom it listed before, which is believed when it says so again'
-      : `lists nobody that can be used: ${REASONS[reason]}`
+      : `lists nobody that can be used: ${FAILURE_WORDS[reason]}`
   const kept = upstreams.length > 0 ? ` ${listOf(upstreams)} stay on its last word alone.` : ''
   return `The registry ${host} ${says}.${kept}`
 }

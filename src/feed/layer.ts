@@ -9,23 +9,23 @@ import type { Gap } from './gap.js'
 import { createGrants, type Grants, grantsName } from './grants.js'
 import type { Reader } from './query.js'
 import type { Shelf } from './shelf.js'
-import { drained, type Steps } from './steps.js'
+import { drained, type InPortions } from './steps.js'
 import { type View, viewOf } from './view.js'
 import type { ViewCache } from './view-cache.js'
 
 /** A snapshot with the views that were asked of it. */
-export type Held = {
+export type Layer = {
   readonly snapshot: Snapshot
   readonly gaps: readonly Gap[]
-  see(criteria: Criteria, reader: Reader): Sight
+  see(criteria: Criteria, reader: Reader): TupleView
   /** Whether `see` has nothing to work out. */
   knows(criteria: Criteria, reader: Reader): boolean
   /** The same in portions: seen to the end, `see` has it at once. */
-  seeing(criteria: Criteria, reader: Reader): Steps<Sight>
+  seeing(criteria: Criteria, reader: Reader): InPortions<TupleView>
 }
 
 /** What a reader is shown of a tuple. */
-export type Sight = {
+export type TupleView = {
   readonly snapshot: Snapshot
   /** What the snapshot lacks. */
   readonly gaps: readonly Gap[]
@@ -37,7 +37,7 @@ export type Sight = {
 
 const MOST_VIEWS = 2_000
 
-function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Held {
+function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
   const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // these share the snapshot's own column
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 
@@ -53,7 +53,7 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
   }
 
   /** What was seen before. */
-  function seen(criteria: Criteria, reader: Reader): Sight | undefined {
+  function seen(criteria: Criteria, reader: Reader): TupleView | undefined {
     const key = viewKey(criteria, reader)
     const view = viewAt(key)
     if (!view) return undefined
@@ -62,7 +62,7 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
     return secret === undefined ? undefined : { snapshot, gaps, view, grants, secret }
   }
 
-  function* seeing(criteria: Criteria, reader: Reader): Steps<Sight> {
+  function* seeing(criteria: Criteria, reader: Reader): InPortions<TupleView> {
     const known = seen(criteria, reader)
     if (known) return known
     const key = viewKey(criteria, reader)
@@ -91,16 +91,16 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): He
 
 export type LayerOptions = {
   name: string
-  shelf: Shelf<Held>
+  shelf: Shelf<Layer>
   filtered: ViewCache
   /** Each snapshot is built on the one before; those of an account are built on the public ones. */
   isBuiltOn: boolean
 }
 
 export function createLayer({ name, shelf, filtered, isBuiltOn }: LayerOptions) {
-  let current: Held | undefined
+  let current: Layer | undefined
 
-  function replace(next: Held | undefined, now: number): void {
+  function replace(next: Layer | undefined, now: number): void {
     if (current) shelf.put(name, current, next?.snapshot, isBuiltOn, now)
     current = next
   }
@@ -112,7 +112,7 @@ export function createLayer({ name, shelf, filtered, isBuiltOn }: LayerOptions) 
     /** There is no current snapshot any more; walks on retained ones go on. */
     withdraw: (now: number) => replace(undefined, now),
     /** The current or retained snapshot of that id; undefined when it is gone. */
-    find: (id: string, now: number): Held | undefined =>
+    find: (id: string, now: number): Layer | undefined =>
       current?.snapshot.id === id ? current : shelf.find(name, id, now),
     current: () => current,
   }

@@ -1,5 +1,5 @@
 /** What a caller may ask of the feed and what comes back: the contract between `feed` and `server`. */
-import type { AdcpError, AdcpWarning } from '../adcp/error.js'
+import type { AdcpWarning, Refused } from '../adcp/error.js'
 import type { SignalRef } from '../adcp/reference.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Gap } from './gap.js'
@@ -54,7 +54,4 @@ export type Page = Versions & {
   warnings: readonly AdcpWarning[]
 }
 
-export type WholesaleAnswer =
-  | ({ kind: 'unchanged'; gaps: readonly Gap[] } & Versions)
-  | Page
-  | { kind: 'refused'; error: AdcpError }
+export type WholesaleAnswer = ({ kind: 'unchanged'; gaps: readonly Gap[] } & Versions) | Page | Refused

@@ -6,7 +6,7 @@
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { slabBuffers } from '../upstreams/rows/slab.js'
 
-export type Retention = {
+export type SnapshotRetention = {
   /** How long after it was replaced, ms. */
   ms: number
   /** Of memory that nothing but replaced snapshots holds. */
@@ -29,7 +29,7 @@ function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
   return bytes
 }
 
-export function createShelf<T extends Kept>({ ms, bytes: most }: Retention) {
+export function createShelf<T extends Kept>({ ms, bytes: most }: SnapshotRetention) {
   /** Oldest first. */
   let entries: Entry<T>[] = []
   /** Only those in which somebody walks are worth keeping. */

@@ -2,7 +2,7 @@
  * Work in portions. Most answers take microseconds; one that takes long stops now and then, so that whoever drives it can
  * let others be served in between.
  */
-export type Steps<T> = Generator<undefined, T>
+export type InPortions<T> = Generator<undefined, T>
 
 /** Signals looked at between two stops: about a millisecond. */
 export const PORTION = 8_192
@@ -29,7 +29,7 @@ export function createMeter(): Meter {
 }
 
 /** Runs to the end at once. */
-export function drained<T>(steps: Steps<T>): T {
+export function drained<T>(steps: InPortions<T>): T {
   for (;;) {
     const step = steps.next()
     if (step.done) return step.value

@@ -13,7 +13,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { countryTest, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { createMeter, type Meter, PORTION, type Steps } from './steps.js'
+import { createMeter, type InPortions, type Meter, PORTION } from './steps.js'
 import { type WordTest, wordTest } from './word-test.js'
 
 export type View = {
@@ -154,7 +154,7 @@ function createWordDigest(signals: number) {
   }
 }
 
-function* digestOf(column: Uint32Array, entries: Uint32Array, meter: Meter): Steps<string> {
+function* digestOf(column: Uint32Array, entries: Uint32Array, meter: Meter): InPortions<string> {
   const digest = createWordDigest(entries.length)
   for (const entry of entries) {
     digest.push(column, entry)
@@ -171,7 +171,7 @@ function* partDigests(
   criteria: Criteria,
   narrowing: Narrowing,
   meter: Meter,
-): Steps<Omit<View, 'entries'>> {
+): InPortions<Omit<View, 'entries'>> {
   const { digests, deployments } = snapshot
   const { at, destination, words } = deployments
   const isWanted = criteria.destinations && destinationTest(snapshot, criteria.destinations)
@@ -214,7 +214,7 @@ export function* viewOf(
   snapshot: Snapshot,
   criteria: Criteria,
   { visibility, pricedOnly = false }: ViewReader,
-): Steps<View> {
+): InPortions<View> {
   const meter = createMeter()
   const all = tests(snapshot, criteria, meter)
   const offered = offerTests(snapshot, criteria, visibility === 'full', meter)

@@ -7,7 +7,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import type { Conflict } from './definition.js'
 import { offerHandle } from './identity.js'
-import type { Sold } from './order.js'
+import type { SoldBy } from './order.js'
 import type { Provenance } from './provenance.js'
 import { type Row, type Standing, writeRow } from './row.js'
 
@@ -36,7 +36,7 @@ function conflictsAmong(conflicts: readonly Conflict[], kept: readonly Standing[
 /** `sold`: the listings that stand in the row. Undefined when no offer may be used in any of the countries. */
 export function narrowRow(
   row: PublishedRow,
-  sold: readonly Sold[],
+  sold: readonly SoldBy[],
   countries: readonly string[],
 ): Row | undefined {
   const {

@@ -2,12 +2,12 @@
 import type { Offer } from './offer.js'
 
 /** What an upstream sells, before anybody judged it. */
-export type Sold = Pick<Offer, 'agentUrl' | 'listing'>
+export type SoldBy = Pick<Offer, 'agentUrl' | 'listing'>
 
 export const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
 /** By upstream, then by segment: an upstream may sell one signal as several segments. */
-export function byUpstream(a: Sold, b: Sold): number {
+export function byUpstream(a: SoldBy, b: SoldBy): number {
   return (
     byText(a.agentUrl, b.agentUrl) ||
     byText(a.listing.signal_agent_segment_id, b.listing.signal_agent_segment_id)

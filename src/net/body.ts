@@ -6,7 +6,7 @@ import type { Readable, Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { createGathering } from './gathering.js'
-import type { Reading } from './under-way.js'
+import type { BodyReading } from './under-way.js'
 
 // A stream that said enough may end by itself in this time; then its connection can be used again.
 const DRAIN_MS = 100
@@ -67,7 +67,7 @@ export type BodyBounds = {
   /** Takes each chunk instead of the body, and says when enough has come. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
   /** Counts it among all that is being read; `giveUp` ends it. */
-  begin(giveUp: () => void): Reading
+  begin(giveUp: () => void): BodyReading
 }
 
 function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): Promise<BodyOutcome> {

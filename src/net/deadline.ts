@@ -4,7 +4,7 @@
  */
 import { type Clock, systemClock } from './clock.js'
 
-export type Limits = {
+type Limits = {
   /** Time for the work, ms. */
   timeoutMs: number
   /** The caller's will. */

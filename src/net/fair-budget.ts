@@ -3,7 +3,7 @@
  * owner that holds most, and within it the group that holds most. So whoever holds no more than an equal share of the bound
  * loses nothing, whatever the others do.
  */
-export type Holding = {
+type Holding = {
   bytes: number
   group: string
   /** Who has a use for it, as of now. One of them, the one that holds least, pays for it. */

@@ -9,7 +9,7 @@ import { getDomain } from 'tldts'
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
 
 /** One answer that is being read. */
-export type Reading = {
+export type BodyReading = {
   grew(bytes: number): void
   /** It has come whole, or will not come. */
   end(): void
@@ -17,7 +17,7 @@ export type Reading = {
 
 export type UnderWay = {
   /** `giveUp`: it takes too much of what there is, and must end. */
-  begin(url: URL, giveUp: () => void): Reading
+  begin(url: URL, giveUp: () => void): BodyReading
   bytes(): number
   /** Answers that were given up. */
   givenUp(): number

@@ -4,7 +4,7 @@
  * to a limit, and our own closed words (docs/operations.md says what to watch).
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
-import { sizeOf } from '../authz/provider/room.js'
+import { recordBytes } from '../authz/provider/room.js'
 import type { ProviderState } from '../authz/state.js'
 import type { Contribution } from '../feed/contributions.js'
 import type { Feed } from '../feed/feed.js'
@@ -176,7 +176,8 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   )
   number('tributary_provider_bytes', 'Provider files that are held, each once', () => {
     const held = new Map<string, number>()
-    for (const { document } of sources.providers()) if (document) held.set(document.digest, sizeOf(document))
+    for (const { document } of sources.providers())
+      if (document) held.set(document.digest, recordBytes(document))
     return [...held.values()].reduce((sum, bytes) => sum + bytes, 0)
   })
   number(

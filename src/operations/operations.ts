@@ -38,7 +38,7 @@ export type ObservedParts = {
   publisher: { revisions(): Revisions }
 }
 
-export type OperationsOptions = {
+type OperationsOptions = {
   config: () => Config
   send: Send
   clock: Clock

@@ -13,7 +13,7 @@ import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
 
 const MOST_ROWS = 500 // of one table: a page that people read
 
-export type Seen = {
+type Seen = {
   snapshot: Snapshot | undefined
   publishedAt: number | undefined
   statuses: readonly UpstreamStatus[]

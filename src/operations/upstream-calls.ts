@@ -13,7 +13,7 @@ const MAX_URLS = 10_000
 const OTHER = 'other' // registries, and upstreams that left the roster while they were called
 
 /** The last exchange with an upstream that brought an answer, whatever its status. */
-export type Answered = { at: number; ms: number }
+type Answered = { at: number; ms: number }
 
 export type UpstreamMeter = {
   metered(send: Send): Send

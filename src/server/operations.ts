@@ -112,7 +112,7 @@ export type Revisions = {
   behindMs: number
 }
 
-export type OperationsOptions = {
+type OperationsOptions = {
   /** Whether the first snapshot is there, and can be searched. */
   isReady: () => boolean
   configuration?: () => { revision: string; problem?: string }

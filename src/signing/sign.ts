@@ -35,7 +35,7 @@ export function publicJwk(key: SigningKey): Jwk {
 const quotedText = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
 
 /** What the receiver wants otherwise. */
-export type Wanted = {
+type Wanted = {
   /** Whether the body's digest is covered. Default: true. */
   digest?: boolean
   /** The signature in standard base64, as requests to agents of 3.2 have it. Default: false. */

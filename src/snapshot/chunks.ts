@@ -5,7 +5,7 @@
 const FIRST_CHUNK = 64 * 1024
 const LAST_CHUNK = 8 * 1024 * 1024
 
-export type Place = { readonly chunk: number; readonly start: number }
+type Place = { readonly chunk: number; readonly start: number }
 
 export function createChunks() {
   const chunks: Uint8Array[] = []

@@ -16,7 +16,7 @@ export type ProviderView = {
 
 export type Judge = (domain: string) => ProviderView
 
-export type Providers = ReadonlyMap<string, CompiledProvider>
+type Providers = ReadonlyMap<string, CompiledProvider>
 
 /** A domain that nobody has asked about yet proves nothing. */
 export function pending(domain: string): CompiledProvider {

@@ -20,7 +20,7 @@ import { createJobs, type Jobs } from './jobs/jobs.js'
 import { createSteps, type Steps } from './jobs/steps.js'
 import { createNonces, type Nonces } from './nonces.js'
 import { type Accounts, createAccounts } from './records/accounts.js'
-import { createFound, type Found } from './records/found.js'
+import { createFound, type FoundRows } from './records/found.js'
 import { createIdempotency, type Idempotency } from './records/idempotency.js'
 import { createLedger, type Ledger } from './records/ledger.js'
 import { createTasks, type Tasks } from './records/tasks.js'
@@ -48,7 +48,7 @@ export type Repositories = {
   ledger: Ledger
   tasks: Tasks
   accounts: Accounts
-  found: Found
+  found: FoundRows
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */

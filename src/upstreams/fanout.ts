@@ -55,7 +55,7 @@ export type Asked = {
   briefOnly?: boolean
 }
 
-export type Question = {
+type Question = {
   /** Equal keys are the same question, under the same account and credentials. */
   key: string
   asked: readonly Asked[]

@@ -1,17 +1,17 @@
 import { type Test, test } from 'tap'
 import { createListAccounts } from '../../src/activation/accounts/list-accounts.js'
-import type { AccountEntry, SyncAccountsRequest } from '../../src/activation/accounts/sync-accounts.js'
 import { createSyncAccounts } from '../../src/activation/accounts/sync-accounts.js'
+import type { SyncAccountsRequest } from '../../src/adcp/requests/account-requests.js'
 import { embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
 import { buyer } from './support/parts.js'
 import { key } from './support/world.js'
 
-const acme: AccountEntry = {
+const acme: SyncAccountsRequest['accounts'][number] = {
   brand: { domain: 'acme.example' },
   operator: 'agency.example',
   billing: 'operator',
 }
-const nova: AccountEntry = {
+const nova: SyncAccountsRequest['accounts'][number] = {
   ...{ brand: { domain: 'nova.example', brand_id: 'spark' }, operator: 'agency.example', billing: 'agent' },
 }
 const config = {
@@ -32,7 +32,11 @@ async function tasks(storage: Storage) {
   const list = createListAccounts({ store })
   type Row = Record<string, unknown>
   return {
-    async sync(accounts: AccountEntry[], more: Partial<SyncAccountsRequest> = {}, as = buyer) {
+    async sync(
+      accounts: SyncAccountsRequest['accounts'][number][],
+      more: Partial<SyncAccountsRequest> = {},
+      as = buyer,
+    ) {
       const answer = await sync({ idempotency_key: key(), accounts, ...more }, as)
       if (answer.kind !== 'answer') throw new Error(answer.error.message)
       return answer.fields.accounts as Row[]

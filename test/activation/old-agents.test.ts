@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import type { Principal } from '../../src/activation/accounts/principal.js'
 import { createActivation } from '../../src/activation/activation.js'
+import type { Caller } from '../../src/adcp/caller.js'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import { createUpstreams } from '../../src/upstreams/upstreams.js'
@@ -111,7 +111,7 @@ test('an agent slower than its timeout is asked once, however often its caller a
 test('what an agent cannot be told is refused before it is asked', async (t) => {
   const { agent, activation, agentUrl } = await rig(t, await embedded(t))
   const accounts = new Map([['acc_1', new Map([[agentUrl, { account_id: 'old_77' }]])]])
-  const holder: Principal = { ...buyer, accounts }
+  const holder: Caller = { ...buyer, accounts }
   const refused = (field: string) => ({
     error: { code: 'INVALID_REQUEST', field, details: { upstream: 'old' } },
   })

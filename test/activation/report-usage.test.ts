@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { ActivationAnswer } from '../../src/activation/answer.js'
-import type { ReportUsageRequest } from '../../src/activation/report-usage.js'
+import type { ReportUsageRequest } from '../../src/adcp/requests/report-usage.js'
 import { buyer, other, rosterOf, soon } from './support/parts.js'
 import {
   asks,

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { Principal } from '../../src/activation/accounts/principal.js'
+import type { Caller } from '../../src/adcp/caller.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { buyer, other, soon, stranger, TRADE_DESK } from './support/parts.js'
 import { asks, first, key, openLive, startWorld, type WorldOptions } from './support/world.js'
@@ -91,7 +91,7 @@ test('a credential, or an upstream account, of its own is a caller`s own affair'
   t.equal(northwind.deactivations(), 1)
   const account = { account_id: 'acc_1' }
   const at = new Map([['acc_1', new Map([[northwind.url, { account_id: 'nw_77' }]])]])
-  const holder: Principal = { ...buyer, id: 'third', accounts: at }
+  const holder: Caller = { ...buyer, id: 'third', accounts: at }
   await world.activate(asks(choice, { account }), holder)
   t.match(await world.activate({ ...off, account }, holder), { kind: 'answer' })
   t.equal(northwind.deactivations(), 2)

@@ -19,13 +19,14 @@ const ROOMS: readonly string[] = [
   'feed',
   'search',
   'store',
+  'config',
   'activation',
   'events',
   'briefs',
   'server',
 ]
 /** What puts the rooms together, and may know them all; no room knows it. */
-const COMPOSITION = ['top', 'commands', 'config', 'composition', 'explain', 'operations']
+const COMPOSITION = ['top', 'commands', 'composition', 'explain', 'operations']
 const PURE = ['merge', 'snapshot', 'feed', 'search']
 /** What a pure room may take from Node: computing, and the thread that computes. */
 const PURE_MODULES = ['node:crypto', 'node:zlib', 'node:worker_threads', 'node:buffer', 'node:url']

@@ -35,7 +35,7 @@ async function start(t: Test, transport: 'mcp' | 'a2a', sign: boolean, auth: Aut
       keys: [
         {
           ...{ id: 'us', tokenSha256: sha256(BUYER_TOKEN), role: 'buyer' },
-          signing: { source: { keys: [publicJwk(key)] }, required: true },
+          signing: { source: { keys: [publicJwk(key)] }, required: true, revoked: [] },
         },
         { id: 'them', tokenSha256: sha256(OTHER_TOKEN), role: 'buyer' },
       ],

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
-import { type WalkOptions, walkFeed } from '../../src/upstreams/mirror/walk.js'
+import { type WalkOptions, walkUpstream } from '../../src/upstreams/mirror/walk.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { row } from '../support/upstream-world.js'
 
@@ -25,7 +25,7 @@ function walk(page: (cursor: string | undefined, nth: number) => Page, limits: P
     page: async (cursor) => answer(page(cursor, asked++)),
     ...limits,
   }
-  return walkFeed(options).then((outcome) => ({ outcome, asked }))
+  return walkUpstream(options).then((outcome) => ({ outcome, asked }))
 }
 
 test("pages are put together in their order, under the first page's tokens", async (t) => {
@@ -170,5 +170,5 @@ test("an error on a later page is the walk's failure, and nothing of it is kept"
         ? { kind: 'error', error: { code: 'INVALID_REQUEST', message: 'cursor expired' } }
         : answer({ to: 2, ...more('b') }),
   }
-  t.match(await walkFeed(options), { kind: 'failed', reason: 'agent_error', message: /INVALID_REQUEST/ })
+  t.match(await walkUpstream(options), { kind: 'failed', reason: 'agent_error', message: /INVALID_REQUEST/ })
 })

@@ -1,7 +1,7 @@
 /** An account as its caller sees it, whether the operator configured it or the caller declared it (schema core/account). */
+import type { Caller } from '../../adcp/caller.js'
 import type { StoredAccount } from '../../store/records/accounts.js'
 import { shownConfig } from './notification-config.js'
-import type { Principal } from './principal.js'
 
 /** An account of the caller's; `stored` is what the caller told about it. */
 export type HeldAccount = { id: string; stored?: StoredAccount }
@@ -36,7 +36,7 @@ export function accountView(account: HeldAccount): Record<string, unknown> & { s
 }
 
 /** All accounts of the caller: configured ones by id, then declared ones, oldest first. */
-export function heldAccounts(principal: Principal, stored: readonly StoredAccount[]): HeldAccount[] {
+export function heldAccounts(principal: Caller, stored: readonly StoredAccount[]): HeldAccount[] {
   const byId = new Map(stored.map((account) => [account.accountId, account]))
   const configured = [...principal.accounts.keys()].sort().map((id): HeldAccount => {
     const told = byId.get(id)

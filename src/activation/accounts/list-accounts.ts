@@ -1,21 +1,17 @@
 /** list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema account/list-accounts). */
+
 import type { AccountReference } from '../../adcp/account.js'
+import type { Caller } from '../../adcp/caller.js'
 import { plainCursors } from '../../adcp/cursor.js'
+import type { ListAccountsRequest } from '../../adcp/requests/account-requests.js'
 import type { Store } from '../../store/store.js'
 import { StorageUnavailable } from '../../store/unavailable.js'
 import { type ActivationAnswer, refuse, storageDown } from '../answer.js'
 import { accountView, type HeldAccount, heldAccounts } from './account-view.js'
-import { naturalKey, type Principal } from './principal.js'
+import { naturalKey } from './principal.js'
 
 const PAGE = 50
 const LARGEST_PAGE = 100
-
-export type ListAccountsRequest = {
-  account?: AccountReference
-  status?: string
-  sandbox?: boolean
-  pagination?: { max_results?: number; cursor?: string }
-}
 
 function names(reference: AccountReference, { id, stored }: HeldAccount): boolean {
   if ('account_id' in reference) return reference.account_id === id
@@ -26,7 +22,7 @@ function names(reference: AccountReference, { id, stored }: HeldAccount): boolea
 const CURSORS = plainCursors('accounts')
 
 export function createListAccounts({ store }: { store: Store }) {
-  async function listAccounts(request: ListAccountsRequest, principal: Principal): Promise<ActivationAnswer> {
+  async function listAccounts(request: ListAccountsRequest, principal: Caller): Promise<ActivationAnswer> {
     const { account, status, sandbox, pagination = {} } = request
     let held: HeldAccount[]
     try {

@@ -8,7 +8,7 @@ import { createAddressPolicy } from '../../net/address.js'
 export type NotificationConfig = Readonly<Record<string, unknown>>
 
 /** What is wrong with an account's subscriptions; `path` leads from the account to the member. */
-export type ConfigProblem = {
+type ConfigProblem = {
   code: 'INVALID_REQUEST' | 'UNSUPPORTED_FEATURE'
   path: string
   message: string

@@ -1,19 +1,12 @@
 /** Who asks, as far as activation needs to know, and which accounts are theirs (docs/decisions.md#callers). */
+
 import { hash } from 'node:crypto'
 import type { AccountReference } from '../../adcp/account.js'
-import type { Destination } from '../../adcp/signal.js'
+import type { Caller } from '../../adcp/caller.js'
+import type { Refused } from '../../adcp/error.js'
 import type { AccountStatus, Accounts } from '../../store/records/accounts.js'
-import { type Refusal, refuse } from '../answer.js'
+import { refuse } from '../answer.js'
 import { canonical } from '../request-identity.js'
-
-export type Principal = {
-  /** Every row of the caller's state is keyed by it. */
-  readonly id: string
-  /** Destinations whose activation keys the caller may see. */
-  readonly destinations: readonly Destination[]
-  /** The caller's account -> an upstream's canonical url -> the reference that upstream knows it by. */
-  readonly accounts: ReadonlyMap<string, ReadonlyMap<string, AccountReference>>
-}
 
 /** An account of the caller's. */
 export type OwnAccount = {
@@ -40,7 +33,7 @@ export function naturalKey({ brand, operator, sandbox }: Natural): string {
 }
 
 /** One answer for accounts that do not exist and those of others (docs/protocol.md#envelope). */
-export function accountNotFound(field: string): Refusal {
+export function accountNotFound(field: string): Refused {
   return refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
     field,
     suggestion: 'Use an account of list_accounts, or declare it with sync_accounts.',
@@ -48,7 +41,7 @@ export function accountNotFound(field: string): Refusal {
 }
 
 /** Why an account in this status cannot be used; undefined when it can. */
-function stoppedBy(status: AccountStatus, field: string): Refusal | undefined {
+function stoppedBy(status: AccountStatus, field: string): Refused | undefined {
   if (status === 'active') return undefined
   if (status === 'suspended') {
     const suggestion = 'Ask the operator of this agent to lift the suspension, or use another account.'
@@ -72,11 +65,11 @@ export function accountIdOf(caller: string, key: string): string {
  * (docs/decisions.md#accounts). Upstreams know such an account by its natural key, which is theirs to accept.
  */
 export async function findOwnAccount(
-  principal: Principal,
+  principal: Caller,
   reference: AccountReference,
   accounts: Accounts,
   field: string,
-): Promise<{ kind: 'account'; account: OwnAccount } | Refusal> {
+): Promise<{ kind: 'account'; account: OwnAccount } | Refused> {
   if ('account_id' in reference) {
     const mapped = principal.accounts.get(reference.account_id)
     if (mapped) {

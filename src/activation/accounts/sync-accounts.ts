@@ -2,17 +2,19 @@
  * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
  * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
  */
-import type { AccountReference } from '../../adcp/account.js'
+
+import type { Caller } from '../../adcp/caller.js'
 import type { Recovery } from '../../adcp/error.js'
 import { nearest } from '../../adcp/nearest.js'
+import type { SyncAccountsRequest } from '../../adcp/requests/account-requests.js'
 import type { Accounts, StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
 import { StorageUnavailable } from '../../store/unavailable.js'
 import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from '../answer.js'
 import { canonical, fingerprint } from '../request-identity.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
-import { configProblem, keptConfig, type NotificationConfig } from './notification-config.js'
-import { accountIdOf, naturalKey, type Principal } from './principal.js'
+import { configProblem, keptConfig } from './notification-config.js'
+import { accountIdOf, naturalKey } from './principal.js'
 
 const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
 
@@ -22,26 +24,7 @@ const BILLING: ReadonlySet<string> = new Set(['operator', 'agent'])
 /** What an entry that declares an account has, and one that changes settings must not have. */
 const DECLARING = ['brand', 'operator', 'billing'] as const
 
-type Brand = Extract<AccountReference, { operator: string }>['brand']
-
-export type AccountEntry = {
-  account?: AccountReference
-  brand?: Brand
-  operator?: string
-  billing?: string
-  billing_entity?: Record<string, unknown>
-  payment_terms?: string
-  sandbox?: boolean
-  notification_configs?: readonly NotificationConfig[]
-}
-
-export type SyncAccountsRequest = {
-  idempotency_key: string
-  accounts: readonly AccountEntry[]
-  delete_missing?: boolean
-  dry_run?: boolean
-  push_notification_config?: unknown
-}
+type AccountEntry = SyncAccountsRequest['accounts'][number]
 
 type EntryError = {
   code: string
@@ -86,11 +69,7 @@ function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: un
 }
 
 /** What an entry is about; an error when it is about nothing of the caller's. */
-function targetOf(
-  entry: AccountEntry,
-  principal: Principal,
-  held: readonly HeldAccount[],
-): Target | EntryError {
+function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAccount[]): Target | EntryError {
   const fail = (code: string, field: string, message: string, suggestion: string): EntryError => ({
     ...{ code, message, recovery: code === 'ACCOUNT_NOT_FOUND' ? 'terminal' : 'correctable' },
     ...{ field, suggestion },
@@ -187,11 +166,7 @@ function changed(target: Target, entry: AccountEntry, caller: string): StoredAcc
 }
 
 /** Applies the entries one after the other: two that mean one account see each other. */
-async function apply(
-  request: SyncAccountsRequest,
-  principal: Principal,
-  accounts: Accounts,
-): Promise<Result[]> {
+async function apply(request: SyncAccountsRequest, principal: Caller, accounts: Accounts): Promise<Result[]> {
   let held = heldAccounts(principal, await accounts.list(principal.id))
   const named = new Set<string>()
   const results: Result[] = []
@@ -243,7 +218,7 @@ function render(request: SyncAccountsRequest, accounts: readonly Result[]): Acti
 }
 
 export function createSyncAccounts({ store }: { store: Store }) {
-  async function syncAccounts(request: SyncAccountsRequest, principal: Principal): Promise<ActivationAnswer> {
+  async function syncAccounts(request: SyncAccountsRequest, principal: Caller): Promise<ActivationAnswer> {
     const keyed = {
       caller: principal.id,
       key: request.idempotency_key,

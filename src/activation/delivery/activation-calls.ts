@@ -8,7 +8,7 @@ import type { Action } from '../../store/records/ledger.js'
 import type { NewTask } from '../../store/records/tasks.js'
 import type { Repositories } from '../../store/store.js'
 import { readRow } from '../../upstreams/rows/listing.js'
-import { overlap, readDeployments, visibleDeployments } from '../destination.js'
+import { mayOverlap, readDeployments, visibleDeployments } from '../destination.js'
 import type { CallKind } from './delivery.js'
 import { holderOf, standingFor } from './holders.js'
 import { leftOnJob } from './left-on.js'
@@ -49,7 +49,7 @@ function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all
     )
     .flatMap(destinationsOf)
   const wished = destinationsOf(call)
-  const left = wished.filter((one) => !against.some((other) => overlap(one, other)))
+  const left = wished.filter((one) => !against.some((other) => mayOverlap(one, other)))
   return left.length === wished.length ? 'nothing' : left.length > 0 ? 'a part' : 'all'
 }
 
@@ -58,7 +58,7 @@ async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): 
   if (actionOf(call) === 'activate' || call.segment === undefined) return call
   const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
   const others = standingFor(entries, holderOf(call))
-  const isKept = (one: Destination) => others.some((other) => overlap(one, other))
+  const isKept = (one: Destination) => others.some((other) => mayOverlap(one, other))
   const kept = destinationsOf(call).filter(isKept)
   if (kept.length === 0) return call
   const destinations = destinationsOf(call).filter((one) => !isKept(one))
@@ -90,7 +90,7 @@ const state: NonNullable<CallKind['state']> = {
     const wanted = actionOf(call) === 'activate'
     const shown = deploymentsIn(payload, call.segment)
     const deployments = destinationsOf(call).map((destination) =>
-      shown.find((one) => one.is_live === wanted && overlap(one, destination)),
+      shown.find((one) => one.is_live === wanted && mayOverlap(one, destination)),
     )
     return deployments.includes(undefined) ? undefined : { kind: 'done', payload: { deployments } }
   },

@@ -6,13 +6,13 @@
 import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
 import type { Clock } from '../../net/clock.js'
-import { type Call, callJob, readCall, targetOf } from '../../store/jobs/calls.js'
+import { type Call, callJob, callTarget, readCall } from '../../store/jobs/calls.js'
 import type { Held, JobEnd } from '../../store/jobs/jobs.js'
 import type { Ending } from '../../store/jobs/steps.js'
 import { pauseAfter, type Worker } from '../../store/jobs/worker.js'
 import type { Repositories, Store } from '../../store/store.js'
 import type { CallOutcome } from '../../upstreams/upstreams.js'
-import { type Understood, understand } from './upstream-answer.js'
+import { type UnderstoodAnswer, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
 const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
@@ -30,7 +30,7 @@ export type Checkpoint = (typeof CHECKPOINTS)[number]
 /** Told where a request is between its steps; the request goes on when what it returned has resolved. */
 export type Reached = (checkpoint: Checkpoint) => void | Promise<void>
 
-export type CallContext = {
+type CallContext = {
   deadline: number
   /** Who may have a credential of their own for the upstream. */
   caller: string
@@ -38,14 +38,14 @@ export type CallContext = {
   sentAt?: number
 }
 
-export type UpstreamCall = (
+export type CallUpstream = (
   upstream: string,
   task: string,
   args: Readonly<Record<string, unknown>>,
   context: CallContext,
 ) => Promise<CallOutcome>
 
-type Done = Extract<Understood, { kind: 'done' | 'submitted' }>
+type Done = Extract<UnderstoodAnswer, { kind: 'done' | 'submitted' }>
 
 /** What a kind of call means beyond being made. */
 export type CallKind = {
@@ -72,7 +72,7 @@ export type CallKind = {
 export type DeliveryOptions = {
   store: Store
   clock: Clock
-  call: UpstreamCall
+  call: CallUpstream
   /** What an agent (canonical url) is called by now. */
   upstreamAt: (agentUrl: string) => string
   kinds: Readonly<Record<Call['task'], CallKind>>
@@ -113,7 +113,7 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   /** `sentAt`: it may have been sent before. */
-  async function ask(call: Call, deadline: number, sentAt?: number): Promise<Understood> {
+  async function ask(call: Call, deadline: number, sentAt?: number): Promise<UnderstoodAnswer> {
     const { agentUrl, task, caller } = call
     const upstream = upstreamAt(agentUrl)
     const args = { ...call.args, idempotency_key: call.upstreamKey }
@@ -140,14 +140,17 @@ export function createDelivery(options: DeliveryOptions) {
 
   /** The later calls on the same target that came to something, or still may. */
   async function laterThan(call: Call): Promise<Call[]> {
-    const target = targetOf(call)
+    const target = callTarget(call)
     if (target === undefined) return []
     const later = (await store.jobs.later({ target, seq: call.seq })).map(readCall)
     return later.filter(({ state }) => state !== 'refused' && state !== 'superseded')
   }
 
   /** A call that may have been made before. Gives how it ends when later requests, which came to something, are against it. */
-  async function askAgain(call: Call, deadline: number): Promise<Understood | 'superseded' | 'abandoned'> {
+  async function askAgain(
+    call: Call,
+    deadline: number,
+  ): Promise<UnderstoodAnswer | 'superseded' | 'abandoned'> {
     const { undone } = kinds[call.task]
     const later = await laterThan(call)
     const undecided = later.filter(({ state }) => state === 'open')
@@ -164,13 +167,13 @@ export function createDelivery(options: DeliveryOptions) {
     call: Call,
     deadline: number,
     isFresh: boolean,
-  ): Promise<Understood | 'superseded'> {
+  ): Promise<UnderstoodAnswer | 'superseded'> {
     const later = isFresh ? [] : await laterThan(call)
     return kinds[call.task].undone(call, later) === 'nothing' ? await ask(call, deadline) : 'superseded'
   }
 
   /** What an attempt that decided nothing leaves: another one later, or, when it is too late for that, the unknown. */
-  async function leave(call: Working, understood: Exclude<Understood, Done>): Promise<Delivered> {
+  async function leave(call: Working, understood: Exclude<UnderstoodAnswer, Done>): Promise<Delivered> {
     const age = clock.now() - call.createdAt
     const watched = understood.kind === 'unrepeatable'
     const tooLate = age > (watched ? LOOK_FOR_MS : REPEAT_FOR_MS)

@@ -6,7 +6,7 @@
 import type { Deployment, Destination } from '../../adcp/signal.js'
 import type { Call } from '../../store/jobs/calls.js'
 import type { Entry } from '../../store/records/ledger.js'
-import { overlap } from '../destination.js'
+import { mayOverlap } from '../destination.js'
 import { canonical } from '../request-identity.js'
 
 /** A caller with one of its accounts, and how the upstream sees it. */
@@ -47,7 +47,7 @@ export function standingFor(entries: readonly Entry[], holder: Holder): Destinat
     const seen = settled.get(nameOf(entry)) ?? []
     settled.set(nameOf(entry), seen)
     for (const destination of entry.destinations as readonly Destination[]) {
-      if (seen.some((one) => overlap(one, destination))) continue
+      if (seen.some((one) => mayOverlap(one, destination))) continue
       seen.push(destination)
       if (entry.action === 'activate') standing.push(destination)
     }
@@ -64,12 +64,12 @@ export function leftOnFor(
   return entries.flatMap((entry) => {
     if (NEVER_ON.has(entry.outcome) || !isSeenAsOne(entry, holder)) return []
     const newest = (entry.destinations as readonly Destination[]).filter(
-      (destination) => !seen.some((one) => overlap(one, destination)),
+      (destination) => !seen.some((one) => mayOverlap(one, destination)),
     )
     seen.push(...newest)
     if (entry.action !== 'deactivate' || entry.outcome !== 'completed') return []
     const live = (entry.deployments as readonly Deployment[] | undefined)?.filter(({ is_live }) => is_live)
-    const destinations = newest.filter((destination) => live?.some((one) => overlap(one, destination)))
+    const destinations = newest.filter((destination) => live?.some((one) => mayOverlap(one, destination)))
     return destinations.length > 0 ? [{ entry, destinations }] : []
   })
 }

@@ -4,12 +4,12 @@
  * asks once more (docs/activation.md, "Whose activation it is").
  */
 import type { Destination } from '../../adcp/signal.js'
-import { type Call, callJob, type NewCall, targetOf } from '../../store/jobs/calls.js'
+import { type Call, callJob, callTarget, type NewCall } from '../../store/jobs/calls.js'
 import type { Held, NewJob } from '../../store/jobs/jobs.js'
 import type { EntryOfJob } from '../../store/jobs/steps.js'
 import type { Entry } from '../../store/records/ledger.js'
 import type { Store } from '../../store/store.js'
-import { overlap } from '../destination.js'
+import { mayOverlap } from '../destination.js'
 import { upstreamKey } from '../request-identity.js'
 import { type Holder, holderOf, leftOnFor, standingFor } from './holders.js'
 
@@ -22,7 +22,7 @@ type LeftOn = { agentUrl: string; segment: string; holder: Holder }
 /** The job that decides when the wish of this call has come to nothing; undefined where that changes nothing. */
 export function leftOnJob(call: Call): NewJob | undefined {
   const { agentUrl, segment, caller } = call
-  const target = targetOf(call)
+  const target = callTarget(call)
   if (call.args.action === 'deactivate' || segment === undefined || target === undefined) return undefined
   const data: LeftOn = { agentUrl, segment, holder: holderOf(call) }
   const id = `${call.id}.left-on` // a wish ends once
@@ -54,7 +54,7 @@ export function createLeftOn({ store }: LeftOnOptions) {
     const entries = await store.ledger.ofSegment(agentUrl, segment, HISTORY)
     const wishes = leftOnFor(entries, holder).flatMap(({ entry, destinations }, index) => {
       const others = standingFor(entries, entry)
-      const unwanted = destinations.filter((one) => !others.some((other) => overlap(one, other)))
+      const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
       return unwanted.length > 0 ? [again(`${held.id}.${index}`, entry, unwanted)] : []
     })
     await store.conclude({

@@ -14,7 +14,7 @@ import type { Store } from '../../store/store.js'
 import type { CallOutcome } from '../../upstreams/upstreams.js'
 import { visibleDeployments } from '../destination.js'
 import type { Activated } from './activation-calls.js'
-import type { UpstreamCall } from './delivery.js'
+import type { CallUpstream } from './delivery.js'
 import { leftOnJob } from './left-on.js'
 import { readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
@@ -39,7 +39,7 @@ type UpstreamTask = { agentUrl: string; upstreamTaskId: string; callId?: string 
 export type TaskProgressOptions = {
   store: Store
   clock: Clock
-  call: UpstreamCall
+  call: CallUpstream
   /** What an agent (canonical url) is called by now. */
   upstreamAt: (agentUrl: string) => string
   onChanged: (upstream: string, caller: string) => void

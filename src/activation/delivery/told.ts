@@ -4,7 +4,7 @@
  */
 import { isRecord } from '../../adcp/json.js'
 import type { Deployment, Destination } from '../../adcp/signal.js'
-import { overlap, readDeployments, readKey } from '../destination.js'
+import { mayOverlap, readDeployments, readKey } from '../destination.js'
 
 type Payload = Readonly<Record<string, unknown>>
 
@@ -48,7 +48,7 @@ export function readTold(payload: Payload, destinations: readonly Destination[])
     if (deployments.length === 0) deployments = keyed(part, destinations)
     if (deployments.length > 0) break
   }
-  const unknown = destinations.filter((one) => !deployments.some((told) => overlap(told, one)))
+  const unknown = destinations.filter((one) => !deployments.some((told) => mayOverlap(told, one)))
   return { deployments, unknown }
 }
 

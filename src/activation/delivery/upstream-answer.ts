@@ -3,14 +3,14 @@
  * Only a refusal for good ends a call; whatever leaves open whether the upstream acted is repeated under its key.
  * The upstream's own words are never passed on (docs/protocol.md#envelope): its code is, as a detail.
  */
-import { type AdcpError, adcpError, type ErrorCode } from '../../adcp/error.js'
+import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../../adcp/error.js'
 import type { UpstreamFailure } from '../../upstreams/status.js'
 import type { CallOutcome } from '../../upstreams/upstreams.js'
 
-export type Understood =
+export type UnderstoodAnswer =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
   | { kind: 'submitted'; taskId: string }
-  | { kind: 'refused'; error: AdcpError }
+  | Refused
   /** It reached nobody: `error` says so to a caller who will not wait. */
   | { kind: 'not_made'; error: AdcpError; retryAfter: number }
   | { kind: 'unknown'; retryAfter: number }
@@ -103,7 +103,7 @@ function firstError(errors: unknown): SaidError | undefined {
   }
 }
 
-function fromError(upstream: string, { code, field, recovery, retryAfterMs }: SaidError): Understood {
+function fromError(upstream: string, { code, field, recovery, retryAfterMs }: SaidError): UnderstoodAnswer {
   if (UNDECIDED.has(code) || recovery === 'transient') {
     return { kind: 'unknown', retryAfter: retrySeconds(retryAfterMs) }
   }
@@ -119,7 +119,7 @@ export type Circumstances = {
 }
 
 /** What is known after the call. */
-export function understand(outcome: CallOutcome, circumstances: Circumstances): Understood {
+export function understand(outcome: CallOutcome, circumstances: Circumstances): UnderstoodAnswer {
   const { upstream, errorsRefuse, mayHaveActed } = circumstances
   if (outcome.kind === 'failed') {
     const retryAfter = retrySeconds(outcome.retryAfterMs)

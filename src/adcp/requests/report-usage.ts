@@ -7,7 +7,7 @@ const MAX_ROWS = 1_000
 
 const Id = Type.String({ minLength: 1, maxLength: 256 })
 
-export const UsageRow = Type.Object({
+const UsageRow = Type.Object({
   account: AccountReference,
   signal_agent_segment_id: Type.Optional(Id),
   pricing_option_id: Type.Optional(Id),

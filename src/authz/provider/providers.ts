@@ -9,7 +9,7 @@ import type { Clock } from '../../net/clock.js'
 import { createFairQueue } from '../../net/fair-queue.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../../upstreams/blobs.js'
-import { REASONS } from '../report/reasons.js'
+import { VERDICT_REASONS } from '../report/reasons.js'
 import type { ProviderState } from '../state.js'
 import { createArchive } from './archive.js'
 import { providerDomain, registrableDomain } from './domain.js'
@@ -76,7 +76,7 @@ function seen(entry: Held): ProviderState {
 
 /** Of a domain that is named and not looked at. */
 function unseen(domain: string, reason: 'bad_domain' | 'too_many_domains', since: number): ProviderState {
-  return { domain, problem: { reason, message: REASONS[reason], since, passing: false } }
+  return { domain, problem: { reason, message: VERDICT_REASONS[reason], since, passing: false } }
 }
 
 export function createProviders(options: ProvidersOptions) {

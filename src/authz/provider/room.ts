@@ -17,7 +17,7 @@ export type RoomOptions = {
 }
 
 /** What a document takes, with what is made from it, in bytes. */
-export function sizeOf({ bytes, tables }: HeldDocument): number {
+export function recordBytes({ bytes, tables }: HeldDocument): number {
   return bytes.byteLength + tableBytes(tables)
 }
 
@@ -37,7 +37,7 @@ export function createRoom({ bytes, ownersOf, onEvicted }: RoomOptions) {
     usersOf.set(digest, users.add(domain))
     if (budget.has(digest)) return
     const gone = budget.hold(digest, {
-      bytes: sizeOf(document),
+      bytes: recordBytes(document),
       group: registrableDomain(new URL(url).hostname),
       owners: () => ownersOfDocument(digest),
     })

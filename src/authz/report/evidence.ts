@@ -6,7 +6,7 @@ import type { CompiledProvider } from '../rules/decide.js'
 import type { Grant } from '../rules/rules.js'
 import type { HeldDocument, ProviderState } from '../state.js'
 import type { Verdict } from '../verdict.js'
-import { REASONS } from './reasons.js'
+import { VERDICT_REASONS } from './reasons.js'
 
 export type GrantEvidence = {
   /** RFC 6901 pointer to the entry in the provider's file. */
@@ -112,5 +112,5 @@ export function evidenceOf(state: ProviderState, compiled: CompiledProvider, ver
   }
   const { outcome, reason } = verdict
   const hint = verdict.outcome === 'unauthorized' ? verdict.hint : undefined
-  return { ...base, outcome, reason, explanation: REASONS[reason], ...(hint && { hint }), grants: [] }
+  return { ...base, outcome, reason, explanation: VERDICT_REASONS[reason], ...(hint && { hint }), grants: [] }
 }

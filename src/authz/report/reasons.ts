@@ -1,7 +1,7 @@
 /** What each reason means and who can do something about it: the words of `authz`, `explain` and docs/authorization.md. */
 import type { Unauthorized, Unverifiable } from '../verdict.js'
 
-export const REASONS: Readonly<Record<Unauthorized | Unverifiable, string>> = {
+export const VERDICT_REASONS: Readonly<Record<Unauthorized | Unverifiable, string>> = {
   signal_not_published: 'the provider does not publish a signal with this id in signals[]',
   agent_not_listed: 'no entry in authorized_agents[] has the url of this agent',
   agent_not_listed_for_signal:

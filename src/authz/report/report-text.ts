@@ -1,5 +1,5 @@
 /** A provider report as lines for a terminal. Whatever a provider wrote is shown without its control characters. */
-import { REASONS } from './reasons.js'
+import { VERDICT_REASONS } from './reasons.js'
 import type { ProviderReport } from './report.js'
 
 const MAX_NAMES = 5
@@ -15,7 +15,7 @@ function some(names: readonly string[]): string {
 
 function documentLines({ document, heldPointer, problem, unverifiable }: ProviderReport): string[] {
   const lines: string[] = []
-  if (unverifiable) lines.push(`  unverifiable (${unverifiable}): ${REASONS[unverifiable]}`)
+  if (unverifiable) lines.push(`  unverifiable (${unverifiable}): ${VERDICT_REASONS[unverifiable]}`)
   if (document) {
     const { url, validator, fetchedAt, confirmedAt, expiresAt } = document
     lines.push(`  file        ${url}`)

@@ -14,12 +14,16 @@ const TAG = /^[a-z0-9_-]+$/
 const COUNTRY = /^[A-Z]{2}$/
 
 /** When and where a grant holds. `from` is included, `until` is not; ms since the epoch. */
-export type Limits = { readonly from: number; readonly until: number; readonly countries?: readonly string[] }
+export type GrantLimits = {
+  readonly from: number
+  readonly until: number
+  readonly countries?: readonly string[]
+}
 
-export type Entry =
+type Entry =
   /** The agent is listed, but not for signals: property types grant nothing here. */
   | { kind: 'other'; url: string }
-  | { kind: 'ids' | 'tags'; url: string; names: readonly string[]; limits: Limits; labelled: boolean }
+  | { kind: 'ids' | 'tags'; url: string; names: readonly string[]; limits: GrantLimits; labelled: boolean }
   | { kind: 'bad'; message: string }
 
 function listOf(value: unknown, pattern: RegExp): readonly string[] | undefined {
@@ -32,7 +36,7 @@ function bound(value: unknown, otherwise: number): number | undefined {
   return value === undefined ? otherwise : instantOf(value)
 }
 
-function readLimits(entry: Record<string, unknown>): Limits | string {
+function readLimits(entry: Record<string, unknown>): GrantLimits | string {
   const from = bound(entry.effective_from, Number.NEGATIVE_INFINITY)
   const until = bound(entry.effective_until, Number.POSITIVE_INFINITY)
   if (from === undefined) return 'effective_from is not a date-time'

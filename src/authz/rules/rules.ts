@@ -5,11 +5,11 @@
 import type { Diagnostic } from '../diagnostic.js'
 import type { HeldDocument } from '../state.js'
 import type { Verdict } from '../verdict.js'
-import type { Limits } from './entry.js'
+import type { GrantLimits } from './entry.js'
 import { findName, nameAt, nameCount } from './name-table.js'
 import { type Lists, unpackedCountry } from './tables.js'
 
-export type Grant = Limits & {
+export type Grant = GrantLimits & {
   /** Its place in `authorized_agents[]`. */
   readonly entry: number
   /** The verdict when nothing but this grant applies. */

@@ -6,7 +6,7 @@
 import { isRecord } from '../../adcp/json.js'
 import { createDiagnostics, type Diagnostic, type Diagnostics } from '../diagnostic.js'
 import { elementSpans } from '../elements.js'
-import { type Limits, readEntry } from './entry.js'
+import { type GrantLimits, readEntry } from './entry.js'
 import { createNames, type NameTable, sharedNumbers } from './name-table.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
@@ -184,7 +184,7 @@ export function makeTables(
   const neighbours: number[][] = []
   const pairs: Pairs[] = []
   const entries: number[] = []
-  const limits: Limits[] = []
+  const limits: GrantLimits[] = []
   const boundaries = new Set<number>()
 
   function agentOf(url: string): number {

@@ -1,9 +1,9 @@
 /** A setting that the schema allows and that still cannot mean what it says. */
-export type Steps = readonly (string | number)[]
+export type ConfigPath = readonly (string | number)[]
 
-export type Broken = {
+type Broken = {
   /** The way to the setting. */
-  at: Steps
+  at: ConfigPath
   expected: string
   /** What came, where showing the setting's value would not say it. Never a secret. */
   got?: string

@@ -5,12 +5,12 @@ import { ALGORITHMS, REQUESTS } from '../../signing/profile.js'
 import type { ConfigFile } from '../schema.js'
 import { type UpstreamNames, upstreamNames } from '../upstream-names.js'
 import { authRules } from './auth-rules.js'
-import type { Rule, Steps } from './broken.js'
+import type { ConfigPath, Rule } from './broken.js'
 import { calledUrlRule } from './place-rules.js'
 
 const ANONYMOUS = 'anonymous'
 
-function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: Steps): Rule {
+function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNames, at: ConfigPath): Rule {
   const bound = new Map<string, string>()
   for (const name of Object.keys(named)) {
     const agentUrl = names.agentUrl(name)
@@ -33,14 +33,14 @@ function* boundNames(named: Readonly<Record<string, unknown>>, names: UpstreamNa
 type Signing = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]['signing']
 
 /** Keys that can sign requests, each with an id that no other key of the file has. */
-function* signingRules(signing: Signing, seen: Set<string>, at: Steps): Rule {
+function* signingRules(signing: Signing, seen: Set<string>, at: ConfigPath): Rule {
   if (!signing) return
   const { jwks, jwks_url: url } = signing
   if ((jwks === undefined) === (url === undefined)) {
     yield { at, expected: 'one of jwks and jwks_url', got: jwks ? 'both' : 'neither' }
   }
   for (const [index, key] of (jwks?.keys ?? []).entries()) {
-    const place: Steps = [...at, 'jwks', 'keys', index]
+    const place: ConfigPath = [...at, 'jwks', 'keys', index]
     if (!ALGORITHMS.some((algorithm) => isUsable(key, algorithm, REQUESTS.keyUses))) {
       const expected =
         'a public Ed25519 or P-256 key with alg, use sig, key_ops verify and adcp_use request-signing'
@@ -58,7 +58,7 @@ type Grant = NonNullable<
 >[number]
 
 /** A destination that means one place, and that a deployment can be on. */
-function* grantRules(grant: Grant, at: Steps): Rule {
+function* grantRules(grant: Grant, at: ConfigPath): Rule {
   const { type, agent_url: url } = grant
   const [needed, other] =
     type === 'platform' ? (['platform', 'agent_url'] as const) : (['agent_url', 'platform'] as const)
@@ -75,7 +75,7 @@ export function* callerRules({ callers, upstreams }: ConfigFile): Rule {
   const digests = new Set<string>()
   const keyIds = new Set<string>()
   for (const [index, key] of (callers?.keys ?? []).entries()) {
-    const at: Steps = ['callers', 'keys', index]
+    const at: ConfigPath = ['callers', 'keys', index]
     if (key.id === ANONYMOUS)
       yield { at: [...at, 'id'], expected: 'another id: callers without a key go by it' }
     if (ids.has(key.id)) yield { at: [...at, 'id'], expected: 'an id that no other key has' }

@@ -1,7 +1,7 @@
 /** Rules on sizes: bounds so small that nothing could pass them, and bounds of a part beyond those of the whole. */
 import { DEFAULT_LIMITS } from '../limits.js'
 import type { ConfigFile } from '../schema.js'
-import { sizeBytes } from '../units.js'
+import { parseSize } from '../units.js'
 import type { Rule } from './broken.js'
 
 const LEAST = { row_bytes: '1KiB', page_bytes: '64KiB', provider_bytes: '1MiB', memory: '16MiB' } as const
@@ -15,14 +15,14 @@ const PARTS = [
 export function* limitRules({ limits }: ConfigFile): Rule {
   for (const [name, least] of Object.entries(LEAST)) {
     const set = limits?.[name as keyof typeof LEAST]
-    if (set !== undefined && sizeBytes(set) < sizeBytes(least)) {
+    if (set !== undefined && parseSize(set) < parseSize(least)) {
       yield { at: ['limits', name], expected: `a size of at least ${least}` }
     }
   }
   const all = { ...DEFAULT_LIMITS, ...limits }
   for (const [part, whole] of PARTS) {
     if (limits?.[part] === undefined && limits?.[whole] === undefined) continue
-    if (sizeBytes(all[part]) <= sizeBytes(all[whole])) continue
+    if (parseSize(all[part]) <= parseSize(all[whole])) continue
     const at = limits[part] === undefined ? whole : part
     const expected =
       at === part

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import type { ConfigFile } from '../schema.js'
-import type { Rule, Steps } from './broken.js'
+import type { ConfigPath, Rule } from './broken.js'
 
 /** A name as urls carry it: lower case, A-labels, no trailing dot; undefined when it is no host name. */
 function hostName(name: string): string | undefined {
@@ -11,7 +11,7 @@ function hostName(name: string): string | undefined {
   return new URL(`http://${name}/`).hostname.replace(/\.$/, '')
 }
 
-export function* domainRule(name: string, at: Steps): Rule {
+export function* domainRule(name: string, at: ConfigPath): Rule {
   const host = hostName(name)
   if (host === name) return
   const expected = host ? `${host}, as the name stands in urls` : 'a domain name'
@@ -19,7 +19,7 @@ export function* domainRule(name: string, at: Steps): Rule {
 }
 
 /** A url that paths are added to: what stands behind the path would be lost, or end up in the middle. */
-export function* baseUrlRule(text: string | undefined, at: Steps): Rule {
+export function* baseUrlRule(text: string | undefined, at: ConfigPath): Rule {
   if (text === undefined) return
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url) yield { at, expected: 'an http or https url' }
@@ -29,7 +29,7 @@ export function* baseUrlRule(text: string | undefined, at: Steps): Rule {
 }
 
 /** A url that is called as it stands: what is never sent of it would be lost in silence. */
-export function* calledUrlRule(text: string | undefined, at: Steps): Rule {
+export function* calledUrlRule(text: string | undefined, at: ConfigPath): Rule {
   const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined
   if (url && (url.username || url.password || url.hash)) {
     yield { at, expected: 'a url without user, password and fragment, which are not sent' }
@@ -44,14 +44,14 @@ export function* listenRules({ listen }: ConfigFile): Rule {
   }
 }
 
-function* originRule(text: string, at: Steps): Rule {
+function* originRule(text: string, at: ConfigPath): Rule {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.pathname !== '/' || url.search || url.hash || url.username || url.password) {
     yield { at, expected: 'an origin such as http://127.0.0.1:4900, without a path' }
   }
 }
 
-function* networkRules(networks: readonly string[] = [], at: Steps): Rule {
+function* networkRules(networks: readonly string[] = [], at: ConfigPath): Rule {
   for (const [index, network] of networks.entries()) {
     if (!ipaddr.isValidCIDR(network)) {
       yield { at: [...at, index], expected: 'a network such as 127.0.0.0/8' }
@@ -70,7 +70,7 @@ export function* egressRules({ egress }: ConfigFile): Rule {
 
 export function* providerRules({ authorization }: ConfigFile): Rule {
   for (const [domain, { confirm_pointer: pointer }] of Object.entries(authorization?.providers ?? {})) {
-    const at: Steps = ['authorization', 'providers', domain]
+    const at: ConfigPath = ['authorization', 'providers', domain]
     yield* domainRule(domain, at)
     if (pointer !== undefined && !canonicalUrl(pointer)?.startsWith('https:')) {
       yield { at: [...at, 'confirm_pointer'], expected: 'an https url' }

@@ -1,7 +1,7 @@
 /** Rules on how long finished things are kept: what callers were promised, and what an operator must have time to export. */
 import { toRetention } from '../retention.js'
 import type { ConfigFile } from '../schema.js'
-import { durationMs } from '../units.js'
+import { parseDuration } from '../units.js'
 import type { Rule } from './broken.js'
 
 const HOUR_MS = 60 * 60 * 1_000
@@ -24,7 +24,7 @@ export function* retentionRules({ storage }: ConfigFile): Rule {
     ['ledger', '1d'],
   ] as const) {
     const given = set[name]
-    if (given !== undefined && durationMs(given) < durationMs(least)) {
+    if (given !== undefined && parseDuration(given) < parseDuration(least)) {
       yield { at: ['storage', 'retention', name], expected: `a duration of at least ${least}` }
     }
   }

@@ -1,7 +1,7 @@
 /** Rules on lengths of time: intervals that would turn without a pause, or that contradict each other. */
 import type { ConfigFile } from '../schema.js'
-import { durationMs } from '../units.js'
-import type { Rule, Steps } from './broken.js'
+import { parseDuration } from '../units.js'
+import type { ConfigPath, Rule } from './broken.js'
 
 const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100
@@ -9,8 +9,8 @@ const LONGEST_TIMEOUT_MS = 60 * 60_000 // nobody waits longer, and timers overfl
 
 export const DEFAULT_TIMES = { timeout: '30s', refresh: '5m', stale_after: '1h', drop_after: '24h' }
 
-function* refreshRule(text: string | undefined, at: Steps): Rule {
-  if (text !== undefined && durationMs(text) < SHORTEST_REFRESH_MS) {
+function* refreshRule(text: string | undefined, at: ConfigPath): Rule {
+  if (text !== undefined && parseDuration(text) < SHORTEST_REFRESH_MS) {
     yield { at, expected: 'a duration of at least 1s' }
   }
 }
@@ -18,7 +18,7 @@ function* refreshRule(text: string | undefined, at: Steps): Rule {
 /** A slice older than `later` must have had its turn to be refreshed. */
 function* afterRefresh(defaults: ConfigFile['defaults'], later: 'stale_after' | 'drop_after'): Rule {
   const set = { ...DEFAULT_TIMES, ...defaults }
-  if (durationMs(set[later]) >= durationMs(set.refresh)) return
+  if (parseDuration(set[later]) >= parseDuration(set.refresh)) return
   const written = (name: keyof typeof DEFAULT_TIMES) =>
     defaults?.[name] === undefined ? `${name} (${set[name]} unless it is set)` : `${name}, ${set[name]}`
   yield defaults?.[later] === undefined
@@ -32,11 +32,11 @@ export function* timeRules({ defaults, registries = [], authorization, limits }:
   for (const [index, { refresh }] of registries.entries()) {
     yield* refreshRule(refresh, ['registries', index, 'refresh'])
   }
-  const timeoutMs = defaults?.timeout === undefined ? SHORTEST_TIMEOUT_MS : durationMs(defaults.timeout)
+  const timeoutMs = defaults?.timeout === undefined ? SHORTEST_TIMEOUT_MS : parseDuration(defaults.timeout)
   if (timeoutMs < SHORTEST_TIMEOUT_MS || timeoutMs > LONGEST_TIMEOUT_MS) {
     yield { at: ['defaults', 'timeout'], expected: 'a duration from 100ms to 1h' }
   }
-  if (limits?.walk_time !== undefined && durationMs(limits.walk_time) < SHORTEST_REFRESH_MS) {
+  if (limits?.walk_time !== undefined && parseDuration(limits.walk_time) < SHORTEST_REFRESH_MS) {
     yield { at: ['limits', 'walk_time'], expected: 'a duration of at least 1s' }
   }
   yield* afterRefresh(defaults, 'drop_after')

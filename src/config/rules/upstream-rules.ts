@@ -2,13 +2,13 @@
 import { agentUrlOf, canonicalUrl } from '../../adcp/url.js'
 import type { ConfigFile } from '../schema.js'
 import { authRules, headerNameRule, headerValueRule } from './auth-rules.js'
-import type { Rule, Steps } from './broken.js'
+import type { ConfigPath, Rule } from './broken.js'
 import { baseUrlRule, calledUrlRule } from './place-rules.js'
 
 export function* registryRules({ registries = [] }: ConfigFile): Rule {
   const urls = new Set<string>()
   for (const [index, { url, headers = {} }] of registries.entries()) {
-    const at: Steps = ['registries', index]
+    const at: ConfigPath = ['registries', index]
     yield* baseUrlRule(url, [...at, 'url'])
     const canonical = canonicalUrl(url.replace(/\/$/, ''))
     if (canonical && urls.has(canonical)) {
@@ -26,7 +26,7 @@ export function* upstreamRules({ upstreams = [], discovery }: ConfigFile): Rule 
   const ids = new Set<string>()
   const urls = new Map<string, number>()
   for (const [index, upstream] of upstreams.entries()) {
-    const at: Steps = ['upstreams', index]
+    const at: ConfigPath = ['upstreams', index]
     if (upstream.id && ids.has(upstream.id)) {
       yield { at: [...at, 'id'], expected: 'an id that no other upstream has' }
     }

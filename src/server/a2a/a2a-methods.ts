@@ -2,16 +2,16 @@
 
 import { isRecord } from '../../adcp/json.js'
 
-export type Dialect = '1.0' | '0.3'
+export type A2aRelease = '1.0' | '0.3'
 
 export type Method =
-  | { kind: 'send'; dialect: Dialect; isStream: boolean }
+  | { kind: 'send'; dialect: A2aRelease; isStream: boolean }
   /** Answered by the official handlers. */
-  | { kind: 'other'; dialect: Dialect }
+  | { kind: 'other'; dialect: A2aRelease }
   /** Notifications in A2A's own way, which we do not send. */
   | { kind: 'push' }
 
-const other = (dialect: Dialect, ...names: string[]): [string, Method][] =>
+const other = (dialect: A2aRelease, ...names: string[]): [string, Method][] =>
   names.map((name) => [name, { kind: 'other', dialect }])
 
 const push = (...names: string[]): [string, Method][] => names.map((name) => [name, { kind: 'push' }])

@@ -8,7 +8,7 @@ import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-
 import { LRUCache } from 'lru-cache'
 import { bufferOf } from '../../upstreams/rows/json.js'
 import { textOf, wrapped } from '../answer/chunks.js'
-import { type Payload, type Words, wordsOf } from '../answer/payload.js'
+import { type AnswerPayload, type Words, wordsOf } from '../answer/payload.js'
 
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
@@ -21,10 +21,10 @@ export type KeptTask = {
   contextId: string
   /** ISO 8601. */
   timestamp: string
-  payload: Payload
+  payload: AnswerPayload
 }
 
-type Own = Pick<Payload, 'words' | 'rows'>
+type Own = Pick<AnswerPayload, 'words' | 'rows'>
 
 /** By the words of an answer: where it is given again, its tasks share one copy. */
 const copies = new WeakMap<Words, Own>()
@@ -33,7 +33,7 @@ const copies = new WeakMap<Words, Own>()
  * Words and rows of an answer in memory of their own. Its rows are views into the chunks of a snapshot, and a view keeps
  * a whole chunk alive for as long as the task is kept; so do words that are not made yet.
  */
-function ownOf({ words, rows }: Payload): Own {
+function ownOf({ words, rows }: AnswerPayload): Own {
   const known = copies.get(words)
   if (known) return known
   const text = words.text()
@@ -52,7 +52,7 @@ function bytesOf({ payload }: KeptTask): number {
 }
 
 /** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
-export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
+export function taskState(payload: AnswerPayload, dialect: '1.0' | '0.3'): string {
   // An AdCP task that was submitted is an A2A task that is completed (docs/protocol.md#a2a).
   if (dialect === '1.0') return payload.isError ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
   return payload.isError ? 'failed' : 'completed'
@@ -60,7 +60,7 @@ export function stateOf(payload: Payload, dialect: '1.0' | '0.3'): string {
 
 function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
-  const status = { state: stateOf(payload, '1.0'), timestamp }
+  const status = { state: taskState(payload, '1.0'), timestamp }
   const parts = [{ data }, { text: payload.isError ? payload.message : payload.words.text() }]
   const metadata = payload.taskId === undefined ? {} : { metadata: { adcp_task_id: payload.taskId } }
   const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...metadata }

@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, sendChunks, wrapped } from '../answer/chunks.js'
-import type { Call, Dispatcher } from '../answer/dispatcher.js'
+import type { Dispatcher, TaskCall } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
@@ -16,7 +16,7 @@ import {
   type RpcRequest,
   rpcError,
 } from '../answer/json-rpc.js'
-import type { Payload } from '../answer/payload.js'
+import type { AnswerPayload } from '../answer/payload.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
 import type { Exchange } from '../door/exchange.js'
 import { hangUpSignal } from '../door/hang-up.js'
@@ -25,8 +25,8 @@ import type { RateLimiter } from '../door/rate-limit.js'
 import type { FastLane } from '../fast-lane.js'
 import type { A2aCold } from './a2a-cold.js'
 import { readSkill, type SkillCall } from './a2a-message.js'
-import { type Dialect, METHOD_NAMES, methodOf, parameterFault } from './a2a-methods.js'
-import { type A2aTasks, type KeptTask, stateOf } from './a2a-tasks.js'
+import { type A2aRelease, METHOD_NAMES, methodOf, parameterFault } from './a2a-methods.js'
+import { type A2aTasks, type KeptTask, taskState } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
 const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'A2A-Version, Accept-Encoding']
@@ -77,10 +77,10 @@ function ownerOf(who: Entered): string | undefined {
 function taskResponse(
   id: string,
   { id: taskId, contextId, timestamp, payload }: KeptTask,
-  dialect: Dialect,
+  dialect: A2aRelease,
 ): Chunk[] {
   const isCurrent = dialect === '1.0'
-  const status = `{"state":"${stateOf(payload, dialect)}","timestamp":"${timestamp}"}`
+  const status = `{"state":"${taskState(payload, dialect)}","timestamp":"${timestamp}"}`
   const text = `${isCurrent ? '' : '"kind":"text",'}"text":${payload.isError ? JSON.stringify(payload.message) : payload.words.json()}`
   const open =
     payload.taskId === undefined ? '' : `,"metadata":{"adcp_task_id":${JSON.stringify(payload.taskId)}}`
@@ -103,7 +103,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     { skill, input, rawContext, contextId, comesAgain }: SkillCall,
     who: Entered,
     exchange: Exchange,
-  ): Call {
+  ): TaskCall {
     return {
       task: skill,
       arguments: input,
@@ -117,7 +117,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     }
   }
 
-  function unknownSkill(call: Call): Payload {
+  function unknownSkill(call: TaskCall): AnswerPayload {
     const error = adcpError('INVALID_REQUEST', 'The message names no skill of this agent.', {
       field: 'skill',
       suggestion:
@@ -127,7 +127,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     return dispatcher.refuse(call, error)
   }
 
-  function run(call: Call): Payload | Promise<Payload> {
+  function run(call: TaskCall): AnswerPayload | Promise<AnswerPayload> {
     if (!dispatcher.has(call.task)) return unknownSkill(call)
     const payload = dispatcher.run(call)
     return payload instanceof Promise ? overload.track(payload) : payload
@@ -135,7 +135,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
 
   function sendMessage(
     request: RpcRequest,
-    how: { dialect: Dialect; isStream: boolean },
+    how: { dialect: A2aRelease; isStream: boolean },
     who: Entered,
     exchange: Exchange,
   ): void | Promise<void> {
@@ -151,7 +151,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     if (read.kind === 'wants_push') {
       return fault(PUSH_NOT_SUPPORTED, NO_PUSH)
     }
-    const finish = (payload: Payload) => {
+    const finish = (payload: AnswerPayload) => {
       const task = {
         id: newTaskId(),
         contextId: payload.contextId,
@@ -169,7 +169,12 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     return payload instanceof Promise ? payload.then(finish) : finish(payload)
   }
 
-  async function callCold({ id, message }: RpcRequest, dialect: Dialect, who: Entered, exchange: Exchange) {
+  async function callCold(
+    { id, message }: RpcRequest,
+    dialect: A2aRelease,
+    who: Entered,
+    exchange: Exchange,
+  ) {
     const answer = await cold.answer(message, dialect, ownerOf(who))
     const withId = (response: object) => {
       const { id: _, ...rest } = response as Record<string, unknown>

@@ -2,8 +2,9 @@
  * The context of one call. A class for its one lazy member: a getter in an object literal makes a hidden class each
  * time, which costs a microsecond and old-space garbage on every call of the hot path.
  */
+
+import type { Caller } from '../../adcp/caller.js'
 import type { Release } from '../../adcp/version.js'
-import type { Caller } from '../door/caller.js'
 import type { CallContext } from './task.js'
 
 /** What the transport knows of a call. */

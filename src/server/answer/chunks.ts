@@ -4,12 +4,12 @@
  */
 import { bufferOf } from '../../upstreams/rows/json.js'
 import type { Exchange } from '../door/exchange.js'
-import type { Payload } from './payload.js'
+import type { AnswerPayload } from './payload.js'
 
 export type Chunk = string | Uint8Array
 
 /** A payload between what a transport writes before and after it. */
-export function wrapped(before: string, payload: Payload, after: string): Chunk[] {
+export function wrapped(before: string, payload: AnswerPayload, after: string): Chunk[] {
   const { head, rows, tail } = payload
   if (rows.length === 0) return [before + head + tail + after]
   return [before + head, ...rows, tail + after]
@@ -19,7 +19,7 @@ export function wrapped(before: string, payload: Payload, after: string): Chunk[
  * The payload as the inside of a JSON string, quotes included. Rows are JSON already, so only quotes and backslashes
  * can need an escape, and those are single bytes in UTF-8: Latin-1 carries all other bytes through unchanged.
  */
-export function quoted(payload: Payload): Chunk[] {
+export function quoted(payload: AnswerPayload): Chunk[] {
   const { head, rows, tail } = payload
   const open = JSON.stringify(head).slice(0, -1)
   if (rows.length === 0) return [`${open}${JSON.stringify(tail).slice(1)}`]

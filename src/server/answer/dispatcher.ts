@@ -14,12 +14,12 @@ import { CALL_MS } from '../door/hang-up.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import { registersSecret } from '../door/signed-calls.js'
 import { type CallOrigin, Context } from './call-context.js'
-import { type Envelope, type Payload, payloadOf } from './payload.js'
+import { type AnswerPayload, type Envelope, payloadOf } from './payload.js'
 import type { CallContext, Task, TaskAnswer } from './task.js'
 
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 
-export type Call = CallOrigin & {
+export type TaskCall = CallOrigin & {
   task: string
   arguments: unknown
   /** The JSON text of `arguments.context`; asked for only when there is one. */
@@ -49,7 +49,7 @@ export type DispatcherOptions = {
   contextIdOf: (bucket: string) => string
   observe: (observed: Observed) => void
   /** Told of every exception a task threw. */
-  onBug: (error: unknown, call: Call) => void
+  onBug: (error: unknown, call: TaskCall) => void
 }
 
 type Entry = { task: Task; check: (value: unknown) => Checked<TSchema> }
@@ -67,7 +67,7 @@ function pinsOf(input: Record<string, unknown>): VersionPin {
 }
 
 /** The door looks for tasks by their names in the body; what it could not see there is refused here. */
-function needsSignature({ who }: Call, isMutating: boolean, holdsSecret: () => boolean): boolean {
+function needsSignature({ who }: TaskCall, isMutating: boolean, holdsSecret: () => boolean): boolean {
   if (who.kind !== 'caller' || who.signature === undefined) return false
   return (isMutating && who.signature === 'required') || holdsSecret()
 }
@@ -88,26 +88,26 @@ export function createDispatcher(options: DispatcherOptions) {
     }
   }
 
-  function contextIdFor(call: Call): string {
+  function contextIdFor(call: TaskCall): string {
     const asked = isRecord(call.arguments) ? call.arguments.context_id : undefined
     const given = asked ?? call.contextId
     return typeof given === 'string' && CONTEXT_ID.test(given) ? given : options.contextIdOf(call.who.bucket)
   }
 
-  function envelopeOf(call: Call): Envelope {
+  function envelopeOf(call: TaskCall): Envelope {
     const envelope: Envelope = { release: '3.1', contextId: contextIdFor(call) }
     const context = isRecord(call.arguments) && isRecord(call.arguments.context) && call.rawContext()
     if (context) envelope.context = context
     return envelope
   }
 
-  function contextOf(call: Call, { contextId, release }: Envelope, arrived: number): CallContext {
+  function contextOf(call: TaskCall, { contextId, release }: Envelope, arrived: number): CallContext {
     if (call.who.kind !== 'caller') throw new Error('A denied caller reached a task')
     return new Context(call.who.caller, release, arrived, arrived + CALL_MS, contextId, call)
   }
 
   /** Everything before the handler; undefined when the call may go on. */
-  function gate(call: Call, input: unknown, arrived: number): TaskAnswer | undefined {
+  function gate(call: TaskCall, input: unknown, arrived: number): TaskAnswer | undefined {
     const { who } = call
     if (who.kind === 'denied') {
       return refusal('AGENT_ACCESS_DENIED', 'These credentials do not give access to this signals agent.', {
@@ -139,7 +139,7 @@ export function createDispatcher(options: DispatcherOptions) {
 
   function guarded(
     run: () => TaskAnswer | Promise<TaskAnswer>,
-    call: Call,
+    call: TaskCall,
   ): TaskAnswer | Promise<TaskAnswer> {
     const bug = (error: unknown): TaskAnswer => {
       onBug(error, call)
@@ -158,7 +158,7 @@ export function createDispatcher(options: DispatcherOptions) {
 
   function answer(
     entry: Entry,
-    call: Call,
+    call: TaskCall,
     envelope: Envelope,
     arrived: number,
   ): TaskAnswer | Promise<TaskAnswer> {
@@ -194,12 +194,12 @@ export function createDispatcher(options: DispatcherOptions) {
   }
 
   /** The payload of one call; synchronous when the task is. Throws when there is no such task. */
-  function run(call: Call): Payload | Promise<Payload> {
+  function run(call: TaskCall): AnswerPayload | Promise<AnswerPayload> {
     const entry = entries.get(call.task)
     if (!entry) throw new Error(`No task is named ${call.task}`)
     const arrived = now()
     const envelope = envelopeOf(call)
-    const finish = (said: TaskAnswer): Payload => {
+    const finish = (said: TaskAnswer): AnswerPayload => {
       const payload = payloadOf(said, envelope)
       const outcome = payload.error?.code ?? payload.status
       observe({ task: entry.task.name, transport: call.transport, outcome, ms: now() - arrived })
@@ -210,7 +210,7 @@ export function createDispatcher(options: DispatcherOptions) {
   }
 
   /** A failure of a call that names no task of ours, in the envelope a task would have. */
-  function refuse(call: Call, error: ReturnType<typeof adcpError>): Payload {
+  function refuse(call: TaskCall, error: ReturnType<typeof adcpError>): AnswerPayload {
     return payloadOf({ kind: 'refused', error }, envelopeOf(call))
   }
 

@@ -18,7 +18,7 @@ export type Envelope = {
 /** A text, and the same as JSON. */
 export type Words = { text(): string; json(): string }
 
-export type Payload = {
+export type AnswerPayload = {
   /** The task failed. */
   isError: boolean
   /** Why, in the words that all tasks have. */
@@ -105,7 +105,7 @@ function keptFrame(answer: Answer): Frame {
   return made
 }
 
-function answered(answer: Answer, envelope: Envelope): Payload {
+function answered(answer: Answer, envelope: Envelope): AnswerPayload {
   const { status = 'completed', message } = answer
   const { contextId } = envelope
   const { before, between, rows, after, words } = answer.comesAgain ? keptFrame(answer) : frameOf(answer)
@@ -121,7 +121,7 @@ function answered(answer: Answer, envelope: Envelope): Payload {
   }
 }
 
-function refused(error: AdcpError, envelope: Envelope): Payload {
+function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
   const { message } = error
   const json = JSON.stringify(error)
   const errors = `,"adcp_error":${json},"errors":[${json}]`
@@ -131,7 +131,10 @@ function refused(error: AdcpError, envelope: Envelope): Payload {
   return { isError: true, error, status: 'failed', message, words, contextId, head, rows: [], tail: '' }
 }
 
-function failed({ message, fields }: Extract<TaskAnswer, { kind: 'failed' }>, envelope: Envelope): Payload {
+function failed(
+  { message, fields }: Extract<TaskAnswer, { kind: 'failed' }>,
+  envelope: Envelope,
+): AnswerPayload {
   const head = opening('failed', message) + identity(envelope) + members(fields) + closing(envelope)
   const words = wordsOf(() => JSON.stringify({ message, ...fields }))
   const { contextId } = envelope
@@ -139,7 +142,7 @@ function failed({ message, fields }: Extract<TaskAnswer, { kind: 'failed' }>, en
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */
-export function payloadOf(answer: TaskAnswer, envelope: Envelope): Payload {
+export function payloadOf(answer: TaskAnswer, envelope: Envelope): AnswerPayload {
   if (answer.kind === 'answer') return answered(answer, envelope)
   return answer.kind === 'failed' ? failed(answer, envelope) : refused(answer.error, envelope)
 }

@@ -2,10 +2,11 @@
  * The contract of a task: what the dispatcher needs to offer it over MCP and A2A alike.
  * A task's file in `tasks/` reads as the specification's section: request schema, rules, handler, message.
  */
+
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { AdcpError, AdcpWarning } from '../../adcp/error.js'
+import type { Caller } from '../../adcp/caller.js'
+import type { AdcpWarning, Refused } from '../../adcp/error.js'
 import type { Release } from '../../adcp/version.js'
-import type { Caller } from '../door/caller.js'
 
 export type CallContext = {
   readonly caller: Caller
@@ -46,7 +47,7 @@ export type TaskAnswer =
       /** Only on the replay of a request whose idempotency key was seen before. */
       replayed?: boolean
     }
-  | { kind: 'refused'; error: AdcpError }
+  | Refused
   /** A failure of a task that has words of its own for it. */
   | { kind: 'failed'; message: string; fields: Readonly<Record<string, unknown>> }
 

@@ -2,14 +2,15 @@
  * Whether an account that a request names is the caller's. An account that does not exist and one of somebody else
  * get the same answer, byte for byte (docs/decisions.md#callers; docs/protocol.md#envelope).
  */
+
 import type { AccountReference } from '../../adcp/account.js'
-import { type AdcpError, adcpError } from '../../adcp/error.js'
-import type { Caller } from './caller.js'
+import type { Caller } from '../../adcp/caller.js'
+import { adcpError, type Refused } from '../../adcp/error.js'
 import { overlayName } from './callers.js'
 
 export type AccountFound =
   /** `overlay`: the layer of the feed that may hold prices of its own; without one the rate card is the account's. */
-  { kind: 'account'; overlay?: string } | { kind: 'refused'; error: AdcpError }
+  { kind: 'account'; overlay?: string } | Refused
 
 /** Whether the caller declared this account id to us, with sync_accounts. */
 export type DeclaredAccounts = (callerId: string, accountId: string) => Promise<boolean>

@@ -3,38 +3,18 @@
  * digests, so the configuration holds nothing that opens a door; a digest is compared in constant time.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { AccountReference } from '../../adcp/account.js'
-import type { Destination } from '../../adcp/signal.js'
-import type { Jwk } from '../../signing/key.js'
-import type { Caller } from './caller.js'
+import type { Caller } from '../../adcp/caller.js'
+import type { CallerKey } from '../../config/callers.js'
 import type { JwtVerifier } from './jwt.js'
 
 const MOST_HEADERS = 10_000 // that are remembered: a key may be written in more than one way
 const MAX_TOKEN = 8_192 // a header longer than this is no credential of ours
 
-/** How a caller signs its requests (docs/callers.md). */
-export type CallerSigning = {
-  source: { keys: readonly Jwk[] } | { url: string }
-  /** Whatever changes something must be signed. */
-  required: boolean
-  /** Ids of keys that are no longer to be trusted. */
-  revoked?: readonly string[]
-}
-
-export type CallerConfig = {
-  id: string
-  /** Hex. Absent: the caller comes with a JWT whose `sub` is this id. */
-  tokenSha256?: string
-  role: 'buyer' | 'operator'
-  signing?: CallerSigning
-  destinations?: readonly Destination[]
-  /** The caller's account id -> an upstream's canonical url -> that upstream's reference. */
-  accounts?: Readonly<Record<string, Readonly<Record<string, AccountReference>>>>
-}
+type ConfiguredCaller = Pick<CallerKey, 'id' | 'role'> & Partial<CallerKey>
 
 export type CallersOptions = {
   anonymous: 'deny' | 'metadata'
-  keys: readonly CallerConfig[]
+  keys: readonly ConfiguredCaller[]
   jwt?: JwtVerifier
 }
 
@@ -72,7 +52,7 @@ const ANONYMOUS: Caller = {
   accounts: new Map(),
 }
 
-function callerOf({ id, role, destinations = [], accounts = {} }: CallerConfig): Caller {
+function callerOf({ id, role, destinations = [], accounts = {} }: ConfiguredCaller): Caller {
   return {
     id,
     role,

@@ -6,7 +6,7 @@
 import { isRecord } from '../../adcp/json.js'
 import { shownUrl } from '../../adcp/redaction.js'
 import { canonicalUrl } from '../../adcp/url.js'
-import { REASONS } from '../../feed/incomplete.js'
+import { FAILURE_WORDS } from '../../feed/incomplete.js'
 import type { Tool } from '../../upstreams/agent/tool-survey.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
 import type { UpstreamFailure, UpstreamStatus } from '../../upstreams/status.js'
@@ -136,7 +136,7 @@ function healthOf({ status, answered, tools }: Measured): Record<string, unknown
     ...(answered && { checked_at: new Date(answered.at).toISOString() }),
     ...(answered && online && { response_time_ms: Math.round(answered.ms) }),
     ...(tools && { tools_count: tools.length }),
-    ...(problem && { error: REASONS[problem.reason] }),
+    ...(problem && { error: FAILURE_WORDS[problem.reason] }),
   }
 }
 

@@ -26,7 +26,7 @@ const CONCURRENCY = 4
 
 export type ListingRegistry = { url: string; headers?: Readonly<Record<string, string>> }
 
-export type Found = {
+type Found = {
   listed: readonly Listed[]
   /** How many registries have not answered this question lately. */
   silent: number

@@ -10,7 +10,7 @@ import {
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, quoted, sendChunks, wrapped } from '../answer/chunks.js'
-import type { Call, Dispatcher } from '../answer/dispatcher.js'
+import type { Dispatcher, TaskCall } from '../answer/dispatcher.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
@@ -20,7 +20,7 @@ import {
   type RpcRequest,
   rpcError,
 } from '../answer/json-rpc.js'
-import type { Payload } from '../answer/payload.js'
+import type { AnswerPayload } from '../answer/payload.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
 import type { Exchange } from '../door/exchange.js'
 import { hangUpSignal } from '../door/hang-up.js'
@@ -81,7 +81,7 @@ function httpFault(
 }
 
 /** A tool result. Older clients read the text, so theirs holds the payload as JSON (docs/protocol.md#mcp). */
-function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
+function toolResult(id: string, payload: AnswerPayload, revision: string): Chunk[] {
   const before = `{"jsonrpc":"2.0","id":${id},"result":{${payload.isError ? '"isError":true,' : ''}"content":[{"type":"text","text":`
   const between = '}],"structuredContent":'
   if (revision < STRUCTURED_SINCE) {
@@ -90,7 +90,7 @@ function toolResult(id: string, payload: Payload, revision: string): Chunk[] {
   return wrapped(before + payload.words.json() + between, payload, '}}')
 }
 
-function callOf({ raw, params, comesAgain }: RpcRequest, session: Session): Call | undefined {
+function callOf({ raw, params, comesAgain }: RpcRequest, session: Session): TaskCall | undefined {
   const { name, arguments: input } = (params ?? {}) as Record<string, unknown>
   if (typeof name !== 'string') return undefined
   return {
@@ -121,7 +121,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
       return [rpcError(request.id, INVALID_PARAMS, message)]
     }
     const payload = dispatcher.run(call)
-    const result = (done: Payload) => toolResult(request.id, done, session.revision)
+    const result = (done: AnswerPayload) => toolResult(request.id, done, session.revision)
     return payload instanceof Promise ? overload.track(payload).then(result) : result(payload)
   }
 

@@ -2,6 +2,8 @@
  * get_signals: the wholesale feed page by page, exact lookup, and search in plain words (specification, "Operation
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
+
+import type { Caller } from '../../adcp/caller.js'
 import { type AdcpError, type AdcpWarning, adcpError } from '../../adcp/error.js'
 import {
   cursorOf,
@@ -22,7 +24,6 @@ import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery
 import { inTurns } from '../answer/in-turns.js'
 import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
-import type { Caller } from '../door/caller.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const NARROW =

@@ -2,12 +2,12 @@
 import { isDeepStrictEqual } from 'node:util'
 import { naturalKey } from '../../activation/accounts/principal.js'
 import { AccountReference } from '../../adcp/account.js'
+import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
 import type { TaskAnswer } from '../answer/task.js'
-import type { Caller } from '../door/caller.js'
 import { refusedTest, succeeded } from './answers.js'
 
 /** Nothing leads out of these. */

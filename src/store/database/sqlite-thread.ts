@@ -22,7 +22,7 @@ export type Statement = {
   parameters: readonly unknown[]
 }
 
-export type Reply =
+export type ThreadReply =
   | { kind: 'done'; rows: Record<string, unknown>[]; changes?: number }
   | { kind: 'failed'; message: string; code?: string }
   | { kind: 'damaged'; found: string }
@@ -85,7 +85,7 @@ function whatIsDamaged(db: Database.Database): string | undefined {
   }
 }
 
-function failed(error: unknown): Reply {
+function failed(error: unknown): ThreadReply {
   const { message, code } = error as { message: string; code?: string }
   return { kind: 'failed', message, ...(code !== undefined && { code }) }
 }
@@ -101,7 +101,7 @@ function executor(db: Database.Database) {
     return fresh
   }
 
-  return function execute({ begins, sql, parameters }: Statement): Reply {
+  return function execute({ begins, sql, parameters }: Statement): ThreadReply {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
     if (sql === 'rollback' && !db.inTransaction) return { kind: 'done', rows: [] }
     try {
@@ -127,7 +127,7 @@ function close(db: Database.Database): void {
 }
 
 function open({ file, check }: Opening): void {
-  const answer = (reply: Reply) => parentPort?.postMessage(reply)
+  const answer = (reply: ThreadReply) => parentPort?.postMessage(reply)
   try {
     const db = connected(file)
     const found = check ? whatIsDamaged(db) : undefined

@@ -15,7 +15,7 @@ import {
 } from 'kysely'
 import { startThread } from '../../threads/start-thread.js'
 import type { Tables } from './schema.js'
-import type { Opening, Reply, Statement } from './sqlite-thread.js'
+import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 
@@ -24,7 +24,7 @@ export type SqliteOptions = {
   check: boolean
 }
 
-type Waiting = { resolve(reply: Extract<Reply, { kind: 'done' }>): void; reject(error: Error): void }
+type Waiting = { resolve(reply: Extract<ThreadReply, { kind: 'done' }>): void; reject(error: Error): void }
 
 /** The thread, as somebody to whom statements are sent. Rejects when the database cannot be opened. */
 async function startDatabase(opening: Opening) {
@@ -38,13 +38,13 @@ async function startDatabase(opening: Opening) {
   }
 
   const replied = () =>
-    new Promise<Extract<Reply, { kind: 'done' }>>((resolve, reject) => {
+    new Promise<Extract<ThreadReply, { kind: 'done' }>>((resolve, reject) => {
       if (gone) return reject(gone)
       if (waiting.length === 0) thread.ref() // a process does not end over a statement
       waiting.push({ resolve, reject })
     })
 
-  thread.on('message', (reply: Reply) => {
+  thread.on('message', (reply: ThreadReply) => {
     const first = waiting.shift()
     if (waiting.length === 0) thread.unref()
     if (reply.kind === 'done') return first?.resolve(reply)
@@ -72,7 +72,7 @@ async function startDatabase(opening: Opening) {
     throw error
   }
   return {
-    async execute(statement: Statement): Promise<Extract<Reply, { kind: 'done' }>> {
+    async execute(statement: Statement): Promise<Extract<ThreadReply, { kind: 'done' }>> {
       const reply = replied()
       thread.postMessage(statement)
       return await reply

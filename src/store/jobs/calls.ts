@@ -63,7 +63,7 @@ export type Call = NewCall &
   }
 
 /** What calls on one segment have in common where the upstream cannot tell their callers apart. */
-export function targetOf({ agentUrl, segment, seenAs, caller }: NewCall): string | undefined {
+export function callTarget({ agentUrl, segment, seenAs, caller }: NewCall): string | undefined {
   if (segment === undefined) return undefined
   const seen = seenAs === 'own' ? caller : ''
   return hash('sha256', JSON.stringify([agentUrl, seen, segment]), 'base64url')
@@ -72,7 +72,7 @@ export function targetOf({ agentUrl, segment, seenAs, caller }: NewCall): string
 /** The job that carries the call out. */
 export function callJob(call: NewCall): NewJob {
   const { id, caller, key, agentUrl } = call
-  const target = targetOf(call)
+  const target = callTarget(call)
   const side = call.args.action === 'deactivate' ? 'off' : 'on'
   const data = Object.fromEntries(
     DATA.flatMap((name) => (call[name] === undefined ? [] : [[name, call[name]]])),

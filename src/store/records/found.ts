@@ -22,7 +22,7 @@ export type FoundRow = {
   listing: string
 }
 
-export type Found = {
+export type FoundRows = {
   /** Rows of one name are replaced. No two of `rows` have one name. */
   put(rows: readonly FoundRow[]): Promise<void>
   /** The rows of these signals, in every scope. */
@@ -32,7 +32,7 @@ export type Found = {
 const nameOf = ({ handle, upstream, scope, segment }: FoundRow) =>
   JSON.stringify([handle, upstream, scope, segment])
 
-export function createFound(db: Db, now: () => number, seal: Seal): Found {
+export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
   /** Most rows hold no secret: they stay as they are. */
   const sealed = (listing: string) =>
     listing.includes('"activation_key"') ? seal.write(JSON.parse(listing)) : listing

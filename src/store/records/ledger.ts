@@ -9,7 +9,7 @@ import type { ActivationTable, Db } from '../database/schema.js'
 
 export type Action = 'activate' | 'deactivate'
 
-export type Outcome =
+type Outcome =
   | 'pending' // intended; the upstream's answer is not known yet
   | 'submitted' // the upstream works on it
   | 'completed'

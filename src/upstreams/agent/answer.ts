@@ -7,8 +7,7 @@ import { isRecord } from '../../adcp/json.js'
 import { boundedText } from '../rows/json.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { isCut, type Skimmed, skim } from '../rows/skim.js'
-import type { AgentError, AgentOutcome, Payload } from './agent.js'
-import { callFailed } from './agent.js'
+import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'
 
 const MAX_MESSAGE = 500
 const MAX_CODE = 64
@@ -21,7 +20,12 @@ const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
  * What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure.
  * `rows`: of a payload that was written as a text, where its array of signals was cut out.
  */
-export type Found = { payload?: Payload; rows?: readonly Uint8Array[]; text?: string; failed: boolean }
+export type UnwrappedAnswer = {
+  payload?: Payload
+  rows?: readonly Uint8Array[]
+  text?: string
+  failed: boolean
+}
 
 /** Frameworks put what a function gave under one key of theirs: `result`, or `response` beside the function's name. */
 export function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
@@ -61,7 +65,7 @@ function ofTask(payload: Payload | undefined): Pick<AgentError, 'status'> {
 }
 
 /** The error a payload reports, wherever it reports it; undefined when it is an answer. */
-function errorIn({ payload, text, failed }: Found): AgentError | undefined {
+function errorIn({ payload, text, failed }: UnwrappedAnswer): AgentError | undefined {
   if (isRecord(payload?.adcp_error)) return readError(payload.adcp_error)
   const reports = failed || FAILED.has(String(payload?.status))
   if (!reports) return undefined
@@ -77,7 +81,7 @@ function holdsCut({ signals, result }: Payload): boolean {
 }
 
 /** The object that a text part is, its signals cut out; undefined for a message to people. */
-export function objectIn(text: string): Pick<Found, 'payload' | 'rows'> | undefined {
+export function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
   if (!/^\s*\{/.test(text)) return undefined
   let skimmed: Skimmed
   try {
@@ -124,7 +128,7 @@ function rowsIn({ signals, result }: Payload): Uint8Array[] {
  */
 export function readAnswer(
   skimmed: Skimmed,
-  locate: (message: unknown) => Found | undefined,
+  locate: (message: unknown) => UnwrappedAnswer | undefined,
   bounds: RowBounds = {},
 ): AgentOutcome {
   let found = locate(skimmed.value)

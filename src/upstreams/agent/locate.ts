@@ -1,7 +1,7 @@
 /** Where a transport's message carries the AdCP payload: an MCP tool result, an A2A task or message. */
 import { isRecord } from '../../adcp/json.js'
 import { boundedText } from '../rows/json.js'
-import { type Found, objectIn, unwrapped } from './answer.js'
+import { objectIn, type UnwrappedAnswer, unwrapped } from './answer.js'
 
 const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
 const FAILED = /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
@@ -12,7 +12,7 @@ function texts(content: unknown): string[] {
 }
 
 /** docs/protocol.md#mcp: `isError`, then structuredContent, then the first text that is an object; or a bare result. */
-export function locateMcp(message: unknown): Found | undefined {
+export function locateMcp(message: unknown): UnwrappedAnswer | undefined {
   const result = isRecord(message) ? message.result : undefined
   if (!isRecord(result)) return undefined
   const failed = result.isError === true
@@ -46,7 +46,7 @@ function partsIn(holder: unknown): Record<string, unknown>[] {
   return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
 }
 
-function lastObject(texts: readonly string[]): Pick<Found, 'payload' | 'rows'> | undefined {
+function lastObject(texts: readonly string[]): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
   for (const text of [...texts].reverse()) {
     const object = objectIn(text)
     if (object) return object
@@ -58,7 +58,7 @@ function lastObject(texts: readonly string[]): Pick<Found, 'payload' | 'rows'> |
  * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message; without any data part, a
  * text that is an object.
  */
-export function locateA2a(message: unknown): Found | undefined {
+export function locateA2a(message: unknown): UnwrappedAnswer | undefined {
   const body = bodyOf(message)
   if (!body) return undefined
   const { state, message: spoken } = statusOf(body)

@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { createPool } from '../../threads/pool.js'
 import { readListingBytes } from '../roster/listing.js'
-import { holdsResponse, type Reading, type ReadingJob, readMessages } from './reading.js'
+import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './reading.js'
 import type { MessageKind } from './transport/event-stream.js'
 
 const SMALL_BYTES = 16 * 1024 // read in well under a millisecond, whatever it holds
@@ -16,9 +16,9 @@ const JOB_MS = 20_000
 const WAITING_BYTES = 256 * 1024 ** 2
 
 type RegistryListing = ReturnType<typeof readListingBytes>
-export type Job = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
+export type ReaderJob = ReadingJob | { registry: Uint8Array; secrets: readonly string[] }
 
-const pool = createPool<Job, Reading | RegistryListing>({
+const pool = createPool<ReaderJob, ReadAnswer | RegistryListing>({
   code: new URL('./reading-worker.js', import.meta.url),
   size: Math.max(1, Math.min(MOST_THREADS, availableParallelism() - 1)),
   heapMb: HEAP_MB,
@@ -49,7 +49,7 @@ function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
 }
 
 /** `key`: whose answer it is; the readings of one wait for each other. The messages are given away. */
-export async function readReply(key: string, job: ReadingJob): Promise<Reading> {
+export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswer> {
   const size = job.messages.reduce((sum, { byteLength }) => sum + byteLength, 0)
   if (size === 0) return { kind: 'none' }
   if (size <= SMALL_BYTES) return readMessages(job)
@@ -60,7 +60,7 @@ export async function readReply(key: string, job: ReadingJob): Promise<Reading> 
       { ...job, messages },
       messages.map(({ buffer }) => buffer),
       size,
-    )) as Reading
+    )) as ReadAnswer
   } catch (error) {
     // The thread died of this answer alone, or it was given up because too much waits.
     return { kind: 'too_large', message: (error as Error).message }

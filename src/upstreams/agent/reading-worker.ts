@@ -1,13 +1,13 @@
 /** The thread that reads large answers. Rows that it read are handed over, not copied. */
 import { parentPort } from 'node:worker_threads'
 import { readListingBytes } from '../roster/listing.js'
-import type { Job } from './reader.js'
+import type { ReaderJob } from './reader.js'
 import { readMessages } from './reading.js'
 
 if (!parentPort) throw new Error('started outside of a thread')
 const port = parentPort
 
-port.on('message', (job: Job) => {
+port.on('message', (job: ReaderJob) => {
   if ('registry' in job) {
     port.postMessage(readListingBytes(job.registry, job.secrets))
     return

@@ -11,18 +11,18 @@ import { readAnswer } from './answer.js'
 import { locateA2a, locateMcp, pendingTask } from './locate.js'
 
 /** `value`: the result as it came, for handshakes and lists. The others: the AdCP answer that the transport wrapped. */
-export type ReadAs = 'value' | 'mcp' | 'a2a'
+export type AnswerForm = 'value' | 'mcp' | 'a2a'
 
 export type ReadingJob = {
   /** What may hold the response, in the order in which it came. */
   messages: readonly Uint8Array[]
   /** Of the request. */
   id: number
-  as: ReadAs
+  as: AnswerForm
   bounds: RowBounds
 }
 
-export type Reading =
+export type ReadAnswer =
   | { kind: 'value'; value: unknown }
   /** `pending`: the A2A task that is still worked on. */
   | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
@@ -47,7 +47,7 @@ function responseIn(message: Uint8Array, id: number): Skimmed | undefined {
   return response && { value: response, rows: [], whole: () => response }
 }
 
-function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): Reading {
+function understand(skimmed: Skimmed, { as, bounds }: ReadingJob): ReadAnswer {
   const message = skimmed.value as Record<string, unknown>
   if (isRecord(message.error)) {
     const { code, message: text } = message.error
@@ -68,7 +68,7 @@ export function holdsResponse(message: Uint8Array, id: number): boolean {
   }
 }
 
-export function readMessages(job: ReadingJob): Reading {
+export function readMessages(job: ReadingJob): ReadAnswer {
   for (const message of job.messages) {
     try {
       const response = responseIn(message, job.id)

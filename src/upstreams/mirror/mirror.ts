@@ -28,7 +28,7 @@ import { carryParts } from './carry.js'
 import { enumerate } from './enumerate.js'
 import { doShare, shareRows } from './share.js'
 import { createSpotCheck, isDistrusted } from './spot-check.js'
-import { isSameVersion, type Tokens, type WalkOutcome, walkFeed } from './walk.js'
+import { isSameVersion, type Tokens, type WalkOutcome, walkUpstream } from './walk.js'
 
 /** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000
@@ -37,7 +37,7 @@ const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 const MAX_PAGE_SIZE = 100
 
 /** A slice and what its upstream's keeper needs to know beside it. */
-export type Held = {
+export type HeldSlice = {
   slice: Slice
   /** Provider domains named in its rows. */
   domains: readonly string[]
@@ -53,8 +53,8 @@ const NO_FEED = {
 }
 
 export type MirrorOutcome =
-  | { kind: 'unchanged'; held: Held }
-  | { kind: 'replaced'; held: Held }
+  | { kind: 'unchanged'; held: HeldSlice }
+  | { kind: 'replaced'; held: HeldSlice }
   /** The account has no overlay: its rate card is the public one. Only where `account` is sent. */
   | { kind: 'public' }
   | CallFailure
@@ -89,7 +89,7 @@ export type MirrorOptions = {
   share?: Share
 }
 
-function conditions(held: Held | undefined, now: number): Arguments {
+function conditions(held: HeldSlice | undefined, now: number): Arguments {
   const { feedVersion, pricingVersion, walkedAt } = held?.slice ?? {}
   if (!feedVersion || walkedAt === undefined || now - walkedAt >= FULL_WALK_MS) return {}
   if (held && isDistrusted(held.slice, now)) return {}
@@ -120,7 +120,7 @@ export function createMirror(options: MirrorOptions) {
   let own: { digests: Slice['digests']; dialect: Dialect } | undefined // what this process read, and how it asked
 
   /** The parts that are out now, each with when it was last given; 0 where that is too long ago to stand. */
-  function outagesOf(held: Held | undefined, out: readonly Part[]): Outages | undefined {
+  function outagesOf(held: HeldSlice | undefined, out: readonly Part[]): Outages | undefined {
     if (out.length === 0) return undefined
     const given = out.map((part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0)
     return Object.fromEntries(
@@ -133,7 +133,7 @@ export function createMirror(options: MirrorOptions) {
    * is out there are no tokens: they would tell that nothing changed when the part is back.
    */
   async function settle(
-    held: Held | undefined,
+    held: HeldSlice | undefined,
     mode: SliceMode,
     whole: Found,
     dialect: Dialect,
@@ -173,7 +173,7 @@ export function createMirror(options: MirrorOptions) {
   }
 
   /** An account may be read before everybody is: what it holds is shared as soon as there is something to share it with. */
-  async function sharing(held: Held): Promise<Held> {
+  async function sharing(held: HeldSlice): Promise<HeldSlice> {
     const base = alike?.()
     if (!base || doShare(held.slice.rows, base.rows)) return held
     return { ...held, slice: await shareRows(held.slice, base) }
@@ -212,7 +212,7 @@ export function createMirror(options: MirrorOptions) {
 
   function walk(tokens: Arguments, dialect: Dialect): Promise<WalkOutcome> {
     const next = pages(dialect, tokens)
-    return walkFeed({
+    return walkUpstream({
       conditional: Object.keys(tokens).length > 0,
       overlay: account !== undefined,
       ...{ walkMs, now },
@@ -226,7 +226,11 @@ export function createMirror(options: MirrorOptions) {
   }
 
   /** Walks where the token says that something changed, or where some page says so all the same. */
-  async function walkIfMoved(held: Held | undefined, dialect: Dialect, whole: boolean): Promise<WalkOutcome> {
+  async function walkIfMoved(
+    held: HeldSlice | undefined,
+    dialect: Dialect,
+    whole: boolean,
+  ): Promise<WalkOutcome> {
     const tokens = held?.slice.mode === 'wholesale' && !whole ? conditions(held, now()) : {}
     const outcome = await walk(tokens, dialect)
     if (outcome.kind !== 'unchanged' || !held || !spots.isDue()) return outcome
@@ -237,7 +241,7 @@ export function createMirror(options: MirrorOptions) {
     return walked
   }
 
-  async function question(held: Held | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+  async function question(held: HeldSlice | undefined, dialect: Dialect): Promise<MirrorOutcome> {
     const outcome = await enumerate({
       dialect,
       refs: await referencesFor(agentUrl),
@@ -256,7 +260,7 @@ export function createMirror(options: MirrorOptions) {
     return settle(held, 'enumerated', outcome, dialect)
   }
 
-  async function read(held: Held | undefined, dialect: Dialect, whole: boolean): Promise<MirrorOutcome> {
+  async function read(held: HeldSlice | undefined, dialect: Dialect, whole: boolean): Promise<MirrorOutcome> {
     const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
     const outcome = canBeAsked ? await walkIfMoved(held, dialect, whole) : NO_FEED
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome, dialect)
@@ -287,7 +291,11 @@ export function createMirror(options: MirrorOptions) {
   /**
    * Brings the scope up to date once. `held` is what the caller has; it is never changed. `whole`: whatever its token says.
    */
-  async function refresh(held: Held | undefined, dialect: Dialect, whole = false): Promise<MirrorOutcome> {
+  async function refresh(
+    held: HeldSlice | undefined,
+    dialect: Dialect,
+    whole = false,
+  ): Promise<MirrorOutcome> {
     if (held) share?.holds(held.slice)
     const outcome = await read(held, dialect, whole)
     if (outcome.kind === 'replaced') share?.holds(outcome.held.slice)

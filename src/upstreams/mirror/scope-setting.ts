@@ -6,7 +6,7 @@ import { credentialName } from '../agent/link.js'
 import type { RosterEntry } from '../roster/roster.js'
 import type { Contact } from './contact.js'
 import { untokened } from './held.js'
-import type { Held } from './mirror.js'
+import type { HeldSlice } from './mirror.js'
 import type { Owner } from './slice-store.js'
 
 /** The name of the scope that everybody reads. */
@@ -65,15 +65,15 @@ export const isOther = (a: ScopeSetting, b: ScopeSetting) => a.contact !== b.con
 
 /** What was read with one setting, as far as it is good for the next. */
 export function takenOver(
-  held: Held | undefined,
+  held: HeldSlice | undefined,
   before: ScopeSetting,
   next: ScopeSetting,
-): Held | undefined {
+): HeldSlice | undefined {
   if (!held || !isSameReader(before, next)) return undefined
   return isOther(before, next) ? untokened(held) : held
 }
 
-export function isRateCard(held: Held | undefined, { scope }: ScopeSetting): boolean {
+export function isRateCard(held: HeldSlice | undefined, { scope }: ScopeSetting): boolean {
   return scope.name !== PUBLIC && held?.cacheScope === 'public'
 }
 

@@ -13,7 +13,7 @@ import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../status.
 import type { Asked } from './asked.js'
 import { rateCard, untokened } from './held.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
-import { createMirror, type Held, type Mirror, type MirrorOutcome } from './mirror.js'
+import { createMirror, type HeldSlice, type Mirror, type MirrorOutcome } from './mirror.js'
 import {
   isOther,
   isRateCard,
@@ -71,7 +71,7 @@ export function createScope(options: ScopeOptions) {
   const { store, governor, clock, random, onChange, onTransition, onTrouble } = options
   let setting = options.setting
   let mirror = mirrorFor(setting)
-  let held: Held | undefined
+  let held: HeldSlice | undefined
   let problem: UpstreamStatus['problem']
   let failures = 0
   let answered = false
@@ -153,17 +153,17 @@ export function createScope(options: ScopeOptions) {
   }
 
   /** Under the id that the upstream has now. */
-  function named(one: Held): Held {
+  function named(one: HeldSlice): HeldSlice {
     const { id } = setting.entry
     return one.slice.upstream === id ? one : { ...one, slice: { ...one.slice, upstream: id } }
   }
 
-  function keep(next: Held): void {
+  function keep(next: HeldSlice): void {
     held = named(next)
     arm()
   }
 
-  function accept(next: Held, isNewContent: boolean): void {
+  function accept(next: HeldSlice, isNewContent: boolean): void {
     const before = held?.slice // gone when it passed its cap while this refresh was under way
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)

@@ -9,7 +9,7 @@ import { collectAgain } from '../rows/collect.js'
 import { bytesOf, sharedBytes } from '../rows/shared-bytes.js'
 import type { Slab } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
-import type { Held } from './mirror.js'
+import type { HeldSlice } from './mirror.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they came: what they say is found out again
@@ -48,7 +48,7 @@ function nameOf({ agentUrl, scope }: Key): string {
 /** The url in such a name. */
 const urlIn = (name: string) => name.split('/').slice(2).join('/')
 
-function encode({ slice, domains, confirmedAt, cacheScope }: Held, owner: Owner): Uint8Array[] {
+function encode({ slice, domains, confirmedAt, cacheScope }: HeldSlice, owner: Owner): Uint8Array[] {
   const { rows, digests, ...rest } = slice
   const header: Header = {
     ...rest,
@@ -69,7 +69,7 @@ function mayRead(header: Owner, owner: Owner, { scope }: Key): boolean {
   return owner.account !== undefined || header.credential === owner.credential
 }
 
-async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Promise<Held | undefined> {
+async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Promise<HeldSlice | undefined> {
   const [head, digests, chunkOf, start, length, ...chunks] = parts
   if (!head || !digests || !chunkOf || !start || !length) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
@@ -133,13 +133,13 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     enqueue(name, () => blobs.remove(name))
   }
 
-  function save(held: Held, owner: Owner): void {
+  function save(held: HeldSlice, owner: Owner): void {
     const name = nameOf(held.slice)
     enqueue(name, () => blobs.write(name, encode(held, owner)))
   }
 
   /** The first release kept slices under whole urls, credentials included; from here on it is kept under its name. */
-  async function loadOlder(key: Key, owner: Owner): Promise<Held | undefined> {
+  async function loadOlder(key: Key, owner: Owner): Promise<HeldSlice | undefined> {
     const names = await blobs.list(`${nameOf(key)}?`)
     const older = names.find((name) => agentUrlOf(urlIn(name)) === key.agentUrl)
     const parts = older === undefined ? undefined : await blobs.read(older)
@@ -157,14 +157,14 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
       const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Record<string, number>) : {}
       for (const [name, at] of Object.entries(saved)) confirmations.set(name, at)
     },
-    async load(key: Key, owner: Owner): Promise<Held | undefined> {
+    async load(key: Key, owner: Owner): Promise<HeldSlice | undefined> {
       const parts = await blobs.read(nameOf(key))
       const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
       if (!held) return undefined
       return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
     },
     save,
-    confirm({ slice, confirmedAt }: Held): void {
+    confirm({ slice, confirmedAt }: HeldSlice): void {
       confirmations.set(nameOf(slice), confirmedAt)
       cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
     },

@@ -183,7 +183,7 @@ async function passOnce(
   }
 }
 
-export async function walkFeed(options: WalkOptions): Promise<WalkOutcome> {
+export async function walkUpstream(options: WalkOptions): Promise<WalkOutcome> {
   const until = options.now() + options.walkMs
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts++) {
     const first = await options.page(undefined)

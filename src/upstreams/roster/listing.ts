@@ -25,7 +25,7 @@ export type RegistryRecord = {
   verified: boolean
 }
 
-export type Listing = {
+export type RegistryListing = {
   records: readonly RegistryRecord[]
   /** Records that could not be used, in words. */
   diagnostics: readonly string[]
@@ -87,7 +87,7 @@ function readRecord(record: unknown, secrets: readonly string[]): RegistryRecord
 export function readListing(
   body: unknown,
   secrets: readonly string[] = [],
-): Pick<Listing, 'records' | 'diagnostics'> | undefined {
+): Pick<RegistryListing, 'records' | 'diagnostics'> | undefined {
   if (!isRecord(body) || !Array.isArray(body.agents)) return undefined
   const diagnostics: string[] = []
   const byAgent = new Map<string, RegistryRecord>()

@@ -10,7 +10,7 @@ import type { Send } from '../../net/send.js'
 import type { Blobs } from '../blobs.js'
 import { createDoubt, type Doubt, SECOND_LOOK_MS } from '../doubt.js'
 import type { UpstreamFailure } from '../status.js'
-import type { Listing, RegistryRecord } from './listing.js'
+import type { RegistryListing, RegistryRecord } from './listing.js'
 import { createRegistry, type RegistryOutcome } from './registry.js'
 
 const BLOB = 'roster'
@@ -55,11 +55,11 @@ export type RegistriesOptions = {
 }
 
 /** What outlives the process of a registry. `emptySince`: from when on it has listed nobody, ms. */
-type Saved = Listing & { emptySince?: number }
+type Saved = RegistryListing & { emptySince?: number }
 
 type Member = {
   config: RegistryConfig
-  listing?: Listing
+  listing?: RegistryListing
   emptySince?: number
   doubt: Doubt
   problem?: RegistryStatus['problem']
@@ -75,7 +75,7 @@ function isSaved(value: unknown): value is Record<string, Saved> {
   return typeof value === 'object' && value !== null
 }
 
-function sameRecords(before: Listing | undefined, after: Listing): boolean {
+function sameRecords(before: RegistryListing | undefined, after: RegistryListing): boolean {
   return before !== undefined && JSON.stringify(before.records) === JSON.stringify(after.records)
 }
 
@@ -248,7 +248,7 @@ export function createRegistries(options: RegistriesOptions) {
             laterMs: Math.min(SECOND_LOOK_MS, config.refreshMs),
             now: clock.now,
           }),
-          ...('records' in listing && { listing: listing as Listing }),
+          ...('records' in listing && { listing: listing as RegistryListing }),
           ...(emptySince !== undefined && { emptySince }),
           ...(known?.problem && { problem: known.problem }),
         }

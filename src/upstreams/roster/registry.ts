@@ -7,13 +7,13 @@ import { readRegistry } from '../agent/reader.js'
 import { secretsShown } from '../agent/said.js'
 import { networkFailure, statusFailure } from '../agent/transport/rpc.js'
 import type { UpstreamFailure } from '../status.js'
-import type { Listing } from './listing.js'
+import type { RegistryListing } from './listing.js'
 
 const MAX_BYTES = 32 * 1024 * 1024
 const TIMEOUT_MS = 30_000
 
 export type RegistryOutcome =
-  | { kind: 'listed'; listing: Listing }
+  | { kind: 'listed'; listing: RegistryListing }
   | { kind: 'unchanged' }
   | { kind: 'failed'; reason: UpstreamFailure; message: string; retryAfterMs?: number }
 
@@ -29,7 +29,7 @@ export function createRegistry({ send, url, headers, now }: RegistryOptions) {
   const secrets = secretsShown(Object.values(headers), url)
 
   /** Asks once; `held` is what an earlier call listed, and makes the request conditional. */
-  async function fetch(held: Listing | undefined): Promise<RegistryOutcome> {
+  async function fetch(held: RegistryListing | undefined): Promise<RegistryOutcome> {
     const reply = await send({
       url: address,
       headers: { accept: 'application/json', ...headers, ...(held?.etag && { 'if-none-match': held.etag }) },

@@ -3,10 +3,11 @@
  * and come back from a backup, time that passes. In the end each agent did what was wished once or not at all, the ledger
  * says what the agents' own books say, or that it does not know, and nothing that was acknowledged is lost.
  */
+
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
-import type { Principal } from '../../../src/activation/accounts/principal.js'
 import type { ActivationAnswer } from '../../../src/activation/answer.js'
+import type { Caller } from '../../../src/adcp/caller.js'
 import { createEgress } from '../../../src/net/egress.js'
 import type { Entry } from '../../../src/store/records/ledger.js'
 import { isFinal } from '../../../src/store/records/tasks.js'
@@ -33,7 +34,7 @@ const DAY = 24 * HOUR
 const TIMEOUT_MS = 150 // of real time: what an agent that hangs costs
 const REPEATED_FOR_MS = 20 * HOUR // later a key may stand for a new wish
 
-const CALLERS: readonly Principal[] = [buyer, other]
+const CALLERS: readonly Caller[] = [buyer, other]
 const PLACES = ['the-trade-desk', 'dv360'] as const
 
 type Ask = { at: Kind; by: number; isOn: boolean; places: readonly (typeof PLACES)[number][]; room: number }
@@ -196,7 +197,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
 
     async function send(wish: Wish, index: number): Promise<void> {
       const where = roomAt(index)
-      const by = CALLERS[wish.by] as Principal
+      const by = CALLERS[wish.by] as Caller
       const before = wish.told
       const answer = await result(
         where,
@@ -284,7 +285,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         const wish = tasks[one.which % Math.max(1, tasks.length)]
         const where = roomAt(one.room)
         const task_id = wish?.told?.fields.task_id as string
-        const by = CALLERS[wish?.by ?? 0] as Principal
+        const by = CALLERS[wish?.by ?? 0] as Caller
         const deadline = clock.now() + 30 * SECOND
         const said = wish && (await result(where, where.activation.taskStatus({ task_id }, by, deadline)))
         if (said?.kind === 'refused' && said.error.code !== 'SERVICE_UNAVAILABLE') {

@@ -1,8 +1,9 @@
 /** The product's parts that activation stands on, over agents that are there already. Free of tap: processes that are killed run it too. */
+
 import { randomUUID } from 'node:crypto'
 import type { Sandbox } from '../../../sandbox/world.js'
-import type { Principal } from '../../../src/activation/accounts/principal.js'
 import { type ActivationOptions, createActivation } from '../../../src/activation/activation.js'
+import type { Caller } from '../../../src/adcp/caller.js'
 import type { Destination } from '../../../src/adcp/signal.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import { systemClock } from '../../../src/net/clock.js'
@@ -15,9 +16,12 @@ import { until } from '../../support/upstream-world.js'
 export type AgentId = 'northwind' | 'meridian' | 'harborlight'
 
 export const TRADE_DESK: Destination = { type: 'platform', platform: 'the-trade-desk' }
-export const buyer: Principal = { id: 'buyer', destinations: [TRADE_DESK], accounts: new Map() }
-export const other: Principal = { id: 'other', destinations: [TRADE_DESK], accounts: new Map() }
-export const stranger: Principal = { id: 'stranger', destinations: [], accounts: new Map() }
+const callerWith = (id: string, destinations: Caller['destinations']): Caller => {
+  return { id, role: 'buyer', visibility: 'full', destinations, accounts: new Map() }
+}
+export const buyer: Caller = callerWith('buyer', [TRADE_DESK])
+export const other: Caller = callerWith('other', [TRADE_DESK])
+export const stranger: Caller = callerWith('stranger', [])
 
 /** The configuration of a roster; who is in it is the test's business. */
 export const rosterOf = (statics: UpstreamsConfig['statics']): UpstreamsConfig => ({

@@ -1,10 +1,11 @@
 /** The sandbox's agents, mirrored and merged into a feed, with the activation room on a storage beside it. */
+
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { type Sandbox, startSandbox } from '../../../sandbox/world.js'
-import type { Principal } from '../../../src/activation/accounts/principal.js'
 import type { Activation } from '../../../src/activation/activation.js'
 import type { ActivationAnswer } from '../../../src/activation/answer.js'
+import type { Caller } from '../../../src/adcp/caller.js'
 import type { Destination, PricingOption, SignalRow } from '../../../src/adcp/signal.js'
 import type { Feed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
@@ -33,7 +34,7 @@ export type World = {
   rows(reader?: Reader): SignalRow[]
   /** Signals that the agent offers and prices, in the feed's order; on the-trade-desk unless told otherwise. */
   choices(agent: AgentId, where?: (choice: Choice) => boolean): Choice[]
-  activate(request: object, as?: Principal): Promise<ActivationAnswer>
+  activate(request: object, as?: Caller): Promise<ActivationAnswer>
 }
 
 export type WorldOptions = Pick<PartsOptions, 'agents' | 'reached' | 'call' | 'hasOwnCredential'> & {
@@ -43,7 +44,7 @@ export type WorldOptions = Pick<PartsOptions, 'agents' | 'reached' | 'call' | 'h
 
 export const key = () => `key-${randomUUID()}`
 
-export function asReader({ id, destinations }: Principal): Reader {
+export function asReader({ id, destinations }: Caller): Reader {
   return { caller: id, visibility: 'full', grants: destinations }
 }
 

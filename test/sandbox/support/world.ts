@@ -1,6 +1,5 @@
 /** A sandbox for one test, and the official SDKs' clients to ask its agents. */
-import type { SendMessageResult } from '@a2a-js/sdk'
-import { Role } from '@a2a-js/sdk'
+import { Role, type SendMessageResult } from '@a2a-js/sdk'
 import { ClientFactory, DefaultAgentCardResolver, JsonRpcTransportFactory } from '@a2a-js/sdk/client'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'

@@ -10,19 +10,19 @@ import type { SigningWish } from '../../../signing/signed-send.js'
 import type { Protocol } from '../../status.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from '../agent.js'
 import {
+  type AgentRelease,
   asksForTooMany,
   DELIVER_TO,
   inputOf,
   isOld,
   legacyIds,
   nameOf,
-  type Release,
   spelled,
   type ToolInputs,
 } from './signatures.js'
 
 export type Dialect = {
-  readonly release: Release
+  readonly release: AgentRelease
   readonly protocol?: Protocol
   /**
    * Declared, not guessed: many answer wholesale requests without declaring it (docs/protocol.md#how-agents-differ).

@@ -8,7 +8,7 @@ import { legacyFromRef, type SignalRef } from '../../../adcp/reference.js'
 import type { Arguments } from '../agent.js'
 
 /** `older`: no capabilities operation, which came with 3.0. `plural`: so old that segments have the plural id in its rows. */
-export type Release = 'current' | '3.0' | 'older' | 'plural'
+export type AgentRelease = 'current' | '3.0' | 'older' | 'plural'
 
 /** The arguments of one tool. */
 export type ToolInput = {
@@ -32,7 +32,7 @@ const MAX_NAME = 100
 const MAX_WORDS = 10_000 // of a description and examples
 
 /** Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the protocol has. */
-const KNOWN: Readonly<Record<Release, Readonly<Record<string, readonly string[]>>>> = {
+const KNOWN: Readonly<Record<AgentRelease, Readonly<Record<string, readonly string[]>>>> = {
   current: {},
   '3.0': {
     get_signals: [
@@ -69,10 +69,10 @@ const KNOWN: Readonly<Record<Release, Readonly<Record<string, readonly string[]>
 }
 
 /** Of the known arguments those that are plain texts: there an account is a seat at the platform. */
-const KNOWN_TEXTS: Readonly<Partial<Record<Release, readonly string[]>>> = { plural: ['account'] }
+const KNOWN_TEXTS: Readonly<Partial<Record<AgentRelease, readonly string[]>>> = { plural: ['account'] }
 
 /** Before 3.0. */
-export const isOld = (release: Release) => release === 'older' || release === 'plural'
+export const isOld = (release: AgentRelease) => release === 'older' || release === 'plural'
 
 /** Platforms that the oldest agents must be told to deliver to; one they do not know they leave out. */
 const PLATFORMS = ['the-trade-desk', 'dv360', 'index-exchange', 'openx', 'pubmatic', 'amazon-dsp', 'xandr']
@@ -186,7 +186,7 @@ export function readToolInputs(list: unknown): ToolInputs | undefined {
  * agents refuse the rest without saying so. Undefined: whatever the protocol has.
  */
 export function inputOf(
-  release: Release,
+  release: AgentRelease,
   tools: ToolInputs | undefined,
   task: string,
 ): ToolInput | undefined {

@@ -15,7 +15,7 @@ const MAX_MISSES = 3 // connections in a row that bring nothing
 const MISSES: ReadonlySet<SendFailure> = new Set(['unreachable', 'broken_body'])
 const UNAVAILABLE = new Set([408, 429, 500, 502, 503, 504])
 
-export type Broken = {
+type Broken = {
   send: Send
   url: string
   /** Those of the request, with the session that its answer may have opened. */

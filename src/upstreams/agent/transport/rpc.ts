@@ -7,7 +7,7 @@ import type { RowBounds } from '../../rows/read-rows.js'
 import { type AgentError, type AgentOutcome, type Budget, type CallFailure, callFailed } from '../agent.js'
 import { agentError } from '../answer.js'
 import { messageKind, readReply } from '../reader.js'
-import type { ReadAs, Reading } from '../reading.js'
+import type { AnswerForm, ReadAnswer } from '../reading.js'
 import { createEventStream, isEventStream } from './event-stream.js'
 import { resume } from './resume.js'
 
@@ -24,14 +24,14 @@ export const RPC_HEADERS = {
   accept: 'application/json, text/event-stream',
 }
 
-export type RpcRequest = {
+type RpcRequest = {
   url: string
   headers: Record<string, string>
   method: string
   params?: unknown
   budget: Budget
   /** What the result is. */
-  as: ReadAs
+  as: AnswerForm
   bounds?: RowBounds
   /** An event stream that ends before the response is resumed where it gave event ids. */
   resumable?: boolean
@@ -95,7 +95,7 @@ function isWide({ headers }: Pick<Reply, 'headers'>): boolean {
   return /charset\s*=\s*"?(utf-?(16|32)|ucs-?[24])/i.test(headers['content-type'] ?? '')
 }
 
-function outcomeOf(reading: Reading, { status, headers }: Pick<Reply, 'status' | 'headers'>): RpcOutcome {
+function outcomeOf(reading: ReadAnswer, { status, headers }: Pick<Reply, 'status' | 'headers'>): RpcOutcome {
   if (reading.kind === 'none') {
     return { ...callFailed('protocol_error', `HTTP ${status} without a JSON-RPC answer`), status }
   }

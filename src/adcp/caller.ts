@@ -1,6 +1,6 @@
 /** Who is asking, once the credentials are checked (docs/decisions.md#callers). Nothing here is a secret. */
-import type { AccountReference } from '../../adcp/account.js'
-import type { Destination } from '../../adcp/signal.js'
+import type { AccountReference } from './account.js'
+import type { Destination } from './signal.js'
 
 export type Role = 'anonymous' | 'buyer' | 'operator'
 
