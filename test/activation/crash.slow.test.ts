@@ -24,7 +24,7 @@ const isCheckpoint = (step: Step): step is Step & Checkpoint =>
   (CHECKPOINTS as readonly string[]).includes(step)
 
 onEveryStorage('a kill at any step neither loses an activation nor makes two', async (t, storage) => {
-  t.setTimeout(60_000) // each kill starts a process
+  t.setTimeout(300_000) // each kill starts a process
   const ground = await startGround(t, storage, STARTS)
   const { line, done } = ground
   let child = ground.start()

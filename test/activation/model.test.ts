@@ -37,7 +37,7 @@ const FOUND: Record<string, Command[]> = {
 onEveryStorage(
   'whatever happens in whatever order, a wish is carried out once, or not, and the ledger knows it',
   async (t, storage) => {
-    t.setTimeout(120_000)
+    t.setTimeout(300_000)
     const { isShared } = storage
     const ground = await startModelGround({ open: (now) => storage.open({ now }), isShared })
     t.teardown(() => ground.close())

@@ -25,7 +25,7 @@ async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'ur
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   const roster = rosterOf([{ id: 'old', url: agent.url, protocol: 'mcp' }])
   const upstreams = createUpstreams({
-    config: { ...roster, defaults: { ...roster.defaults, timeoutMs: 700 } },
+    config: { ...roster, defaults: { ...roster.defaults, timeoutMs: 3_000 } },
     ...{ send: egress.send, blobs: store.blobs, clock: systemClock, random: Math.random },
     ...{ referencesFor: () => [], onTrouble: () => {} },
   } as never)

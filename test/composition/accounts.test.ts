@@ -24,7 +24,7 @@ async function withDeal(t: Parameters<typeof startScripted>[0], clock = shiftabl
 test('an account that has not been read is never told that the rate card is its own', async (t) => {
   const { world, north, settings, clock } = await withDeal(t)
   north.behave('hangs', 'gold')
-  await world.start(settings, false)
+  await world.start({ ...settings, openAfterMs: 5_000 }, false)
   await until(
     async () => world.federation().statuses(),
     (all) => all.every(({ state }) => state === 'fresh'),

@@ -7,7 +7,7 @@ const RUNS = 2
 const CHANGES = 60 // of each run; thousands of them are tried by `npm run soak`
 
 test('whatever changes in whatever order, every reader is told what there is, or what is missing', {
-  timeout: 120_000,
+  timeout: 300_000,
 }, async (t) => {
   const steps = { count: 0 }
   const property = fc.asyncProperty(changesOfOneWorld(CHANGES), (sequence) => runChanges(sequence, steps))

@@ -33,7 +33,11 @@ test('what is read while the first snapshot is built is in the feed', async (t) 
   }
   const sent = threads.holdNext('build-worker')
   await world.start(
-    { statics: asStatics(world.agents), pace: { refreshMs: 3_600_000, timeoutMs: 120_000 } },
+    {
+      statics: asStatics(world.agents),
+      pace: { refreshMs: 3_600_000, timeoutMs: 120_000 },
+      openAfterMs: 5_000,
+    },
     false,
   )
   await until(

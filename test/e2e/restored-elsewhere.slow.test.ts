@@ -21,7 +21,7 @@ const NEVER_MS = 600_000
 
 /** `copy` makes the backup of the one and restores it as the other. */
 async function restores(t: Test, from: Storage, to: Storage, copy: () => void): Promise<void> {
-  t.setTimeout(60_000)
+  t.setTimeout(300_000)
   const sandbox = await startSandbox({ signals: 48 })
   t.teardown(() => sandbox.close())
   const { northwind, meridian } = sandbox.agents

@@ -71,7 +71,7 @@ async function follow(
   return { ran, output }
 }
 
-test('the operations guide works as it is written', { timeout: 55_000 }, async (t) => {
+test('the operations guide works as it is written', { timeout: 300_000 }, async (t) => {
   const port = await freePort()
   const folder = await checkout(t, port)
   const guide = await readFile(GUIDE, 'utf8')

@@ -75,7 +75,7 @@ function isProtocolAnswer({ status, text }: { status: number; text: string }): b
 }
 
 test('a mutated body gets a protocol answer: never a 500, a crash or a hang', {
-  timeout: 60_000,
+  timeout: 300_000,
 }, async (t) => {
   const { put, isAlive, noBugs } = await target(t)
   t.comment(`seed ${SEED}`)
@@ -123,7 +123,7 @@ test('a mutated body gets a protocol answer: never a 500, a crash or a hang', {
   t.ok(noBugs(), 'no task threw')
 })
 
-test('any JSON as message, params or arguments gets a protocol answer', { timeout: 60_000 }, async (t) => {
+test('any JSON as message, params or arguments gets a protocol answer', { timeout: 300_000 }, async (t) => {
   const { put, isAlive, noBugs } = await target(t)
   t.comment(`seed ${SEED}`)
   const keys = fc.constantFrom(

@@ -42,7 +42,7 @@ test('upstreams that misbehave in every known way never move the feed, lose a ro
   let kills = 0
 
   await upstreams.start()
-  await until('every feed once', () => upstreams.slices().length === UPSTREAMS, 20_000)
+  await until('every feed once', () => upstreams.slices().length === UPSTREAMS, 120_000)
   const content = () => upstreams.slices().map(({ digests }) => digests.join())
   const before = content()
   t.ok(upstreams.slices().every(({ rows }) => rows.count === ROWS))
