@@ -113,6 +113,7 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
 function lean(given: ServerOptions): FastifyInstance {
   const lane = createFastLane({
     idOf: createRequestIds(),
+    isOpen: true,
     timeouts: { requestTimeout: 0, timeout: 0, keepAliveTimeout: 72_000 },
     onBug: console.error,
   })

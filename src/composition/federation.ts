@@ -19,7 +19,7 @@ import type { Clock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import { createOperations, type ObservedParts, type Operations } from '../operations/operations.js'
-import { traceRequests } from '../operations/tracing.js'
+import { isTracing, traceRequests } from '../operations/tracing.js'
 import { createServer } from '../server/app.js'
 import { createAdmission } from '../server/door/admission.js'
 import { overlayName } from '../server/door/callers.js'
@@ -250,7 +250,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     : undefined
   const { app, url } = await listening(current.listen, (publicUrl) => {
     const server = createServer({
-      ...{ publicUrl, version, feed, upstreams, log },
+      ...{ publicUrl, version, feed, upstreams, log, hooked: isTracing() },
       discovery: controller?.forced(discovery) ?? discovery,
       facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,

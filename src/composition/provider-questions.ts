@@ -40,7 +40,7 @@ export function createProviderQuestions({ references, names }: ProviderQuestions
     connect(upstreams: Upstreams, providers: Providers, moved: () => void): void {
       upstreams.onChange(moved)
       providers.onChange(() => {
-        for (const { id } of upstreams.statuses().filter(livesByQuestions)) upstreams.refreshSoon(id)
+        for (const { id } of upstreams.statuses().filter(livesByQuestions)) upstreams.refreshNow(id)
         moved()
       })
     },

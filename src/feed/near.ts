@@ -70,7 +70,7 @@ function platformMisses({ deployments }: Snapshot, asked: readonly Destination[]
     const { platform } = destination
     const key = destinationKey({ type: 'platform', platform }) as string
     if (destinations.some((deployed) => matchesDestination(deployed, key))) return []
-    const message = 'No signal of the feed has this platform.'
+    const message = 'No signal of the feed lists this platform.'
     const otherwise = 'Take platforms from deployments of get_signals.'
     const near = nearWords(platform, platformsOf(destinations))
     return [warning(`destinations[${at}].platform`, message, near, otherwise)]

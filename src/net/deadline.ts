@@ -2,15 +2,15 @@
  * One end for work that may take so long and that its caller may give up. `AbortSignal.timeout` would do, but its timer cannot be
  * taken back: thousands of answered requests would each be held until their time is up.
  */
-import { type Clock, systemClock } from './clock.js'
+import type { Clock } from './clock.js'
 
 type Limits = {
   /** Time for the work, ms. */
   timeoutMs: number
   /** The caller's will. */
   signal?: AbortSignal | undefined
-  /** Default: the system's. */
-  clock?: Clock
+  /** Default: the system's time, with a timer that keeps the process alive: somebody waits for what it ends. */
+  clock?: Pick<Clock, 'after'>
 }
 
 export type End = 'timeout' | 'aborted'
@@ -26,7 +26,14 @@ export type Deadline = {
   release(): void
 }
 
-export function createDeadline({ timeoutMs, signal, clock = systemClock }: Limits): Deadline {
+const holding: Pick<Clock, 'after'> = {
+  after(ms, task) {
+    const timer = setTimeout(task, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): Deadline {
   const controller = new AbortController()
   let cause: End | undefined
   let tell: (end: End) => void = () => {}

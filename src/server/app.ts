@@ -56,6 +56,8 @@ export type ServerOptions = GetSignalsOptions & {
   /** How long an idempotency key replays; given when `tasks` change state. */
   replayTtlSeconds?: number
   log: Logger
+  /** Whether hooks of the app are to see every request, as traces do: then none takes the fast lane before them. */
+  hooked?: boolean
   operatorRegistry?: Registry
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration?: () => { revision: string; problem?: string }
@@ -136,6 +138,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const genReqId = createRequestIds()
   const lane = createFastLane({
     idOf: genReqId,
+    isOpen: !options.hooked,
     timeouts: { requestTimeout: REQUEST_MS, timeout: IDLE_MS, keepAliveTimeout: KEEP_ALIVE_MS },
     onBug: (err, requestId) => log.error({ err, requestId }, 'a request failed'),
   })

@@ -27,6 +27,8 @@ type Take = (exchange: Exchange) => void | Promise<void>
 
 export type FastLaneOptions = {
   idOf(request: IncomingMessage): string
+  /** False: every request goes Fastify's way. */
+  isOpen: boolean
   /** Told of what went wrong on our side. The caller is answered. */
   onBug(error: unknown, requestId: string): void
   /** As `node:http` has them, ms. */
@@ -60,10 +62,10 @@ function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) =>
   })
 }
 
-export function createFastLane({ idOf, onBug, timeouts }: FastLaneOptions) {
+export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOptions) {
   const lanes = new Map<string | undefined, Take>()
   let server: Server | undefined
-  let isOpen = true
+  let { isOpen } = options
   const isListening = () => server?.listening === true
 
   function fail(error: unknown, exchange: Exchange): void {

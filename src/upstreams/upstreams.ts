@@ -109,10 +109,12 @@ export type Upstreams = {
   /** Calls a task of one upstream, by what `idOf` gives, once. Arguments are cut to what its dialect knows. */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
   /**
-   * Refreshes one upstream now: after its definitions changed, or after a caller activated something there, whose accounts
-   * are read again too. Unknown ids are ignored.
+   * Refreshes one upstream after a caller activated something there, whose accounts are read again too: at most once a
+   * second. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
+  /** Reads what it offers to everybody now, or once more when that is being read: what it can be asked has changed. */
+  refreshNow(id: string): void
   /** Reads an upstream now from its first row to its last, whatever its tokens say; false when nobody has this id. */
   refreshWhole(id: string): boolean
   /** How an upstream is spoken to, as far as that is known; undefined for an id that nobody has. */
@@ -274,6 +276,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     refreshSoon(id, caller) {
       byId(id)?.refreshSoon(caller)
+    },
+    refreshNow(id) {
+      byId(id)?.refreshNow()
     },
     refreshWhole(id) {
       const runner = byId(id)

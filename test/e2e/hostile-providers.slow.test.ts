@@ -1,7 +1,8 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
 import { createWeb } from '../authz/world.js'
-import { startTributary } from '../support/listing-registry.js'
+import { openTributary } from '../support/listing-registry.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 
@@ -61,7 +62,7 @@ test('an upstream that names hanging, invented and huge providers takes nothing 
   t.teardown(honest.close)
   web.page(`honest.example${WELL_KNOWN}`, { body: file(honest.url, { pad: 'x'.repeat(400_000) }) })
 
-  const { url } = await startTributary(t, {
+  const settings = {
     upstreams: [
       { id: 'hostile', url: hostile.url, protocol: 'mcp' },
       { id: 'huge', url: huge.url, protocol: 'mcp' },
@@ -77,7 +78,10 @@ test('an upstream that names hanging, invented and huge providers takes nothing 
       anonymous: 'metadata',
       keys: [{ id: 'op', token_sha256: hash('sha256', OPERATOR, 'hex'), role: 'operator' }],
     },
-  })
+  }
+  // It opens without the providers that hang.
+  const { url, ready } = await openTributary(t, settings, systemClock, 500)
+  await ready
   const headers = { authorization: `Bearer ${OPERATOR}` }
   const reasonOf = async (domain: string) => {
     const answer = (await (await fetch(`${url}/explain?ref=${domain}/s`, { headers })).json()) as {

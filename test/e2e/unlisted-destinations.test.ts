@@ -58,6 +58,7 @@ test('an agent that lists no destinations is found, asked and believed', async (
   t.equal(signals.length, 1, 'destinations do not hide it')
   t.match(signals[0].ext.tributary.offers, [{ upstream: 'quiet', destinations_not_listed: true }])
   t.match(errors, [
+    { code: 'REFERENCE_NOT_FOUND', severity: 'warning', message: /lists this platform/ },
     { code: 'PARTIAL_COVERAGE', severity: 'warning', message: /list no destinations.*not promised/ },
   ])
   const { errors: none } = await over.wholesale()

@@ -255,7 +255,7 @@ export function createScope(options: ScopeOptions) {
       })
   }
 
-  /** Once more when a refresh is under way. Before the first one there is nothing to hurry. */
+  /** Before the first refresh there is nothing to hurry. */
   function refreshAt(at: number): void {
     if (!isOpen) return
     soonAt = at
@@ -263,6 +263,7 @@ export function createScope(options: ScopeOptions) {
     else schedule(at - clock.now())
   }
 
+  /** At once, or once more when a refresh is under way. */
   const refreshNow = () => refreshAt(clock.now())
 
   /**
@@ -315,6 +316,7 @@ export function createScope(options: ScopeOptions) {
     isRateCard: () => isRateCard(held, setting),
     update,
     refreshSoon,
+    refreshNow,
     /** The next reading is a whole one, and begins now. */
     refreshWhole(): void {
       isWholeDue = true
