@@ -19,12 +19,6 @@ import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 /** For what hangs: no test counts on it, and a busy machine must not reach it. */
 const LONGEST_S = 300
 
-/**
- * The optimizing compiler works for code that runs long. Most tests are over before it has paid: only what is run very
- * often is left to it, which saves a fifth of the processor time of all tests.
- */
-const FLAGS = ['--enable-source-maps', '--interrupt-budget=4000000']
-
 const HERE = dirname(fileURLToPath(import.meta.url))
 const SOURCES = resolve(HERE, '../../test')
 
@@ -67,7 +61,7 @@ const environment = {
 }
 
 for (const file of testFiles(positionals, values.slow)) {
-  t.spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, ...FLAGS, file], {
+  t.spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, '--enable-source-maps', file], {
     name: file,
     buffered: true,
     timeout: LONGEST_S * 1_000,
