@@ -77,6 +77,43 @@ onEveryStorage(
   },
 )
 
+onEveryStorage(
+  'a call is asked again whatever is still to be decided about its segment',
+  async (t, storage) => {
+    let answer: 'made' | 'cut' | 'refused' | 'broken' = 'made'
+    const call: NonNullable<WorldOptions['call']> =
+      (make) =>
+      async (...args) => {
+        if (args[1] !== 'activate_signal' || answer === 'made') return await make(...args)
+        if (answer === 'broken') throw new Error('broken on the way')
+        if (answer === 'cut') return { kind: 'failed', reason: 'unreachable', message: 'cut' }
+        return { kind: 'error', error: { code: 'PERMISSION_DENIED', message: 'no' } }
+      }
+    const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
+    const { store } = world
+    const choice = first(world.choices('northwind'))
+    const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+    await world.activate(asks(choice), other)
+    await world.activate(off, other)
+    answer = 'cut'
+    const cut = asks(choice, { idempotency_key: key() })
+    t.match(await world.activate(cut), { error: { code: 'SERVICE_UNAVAILABLE' } })
+    answer = 'refused'
+    t.match(await world.activate(asks(choice)), { error: { code: 'PERMISSION_DENIED' } })
+    t.match(
+      await store.jobs.due(['left_on'], [], 10),
+      [{ id: /left-on/ }],
+      'what is left on is to be decided',
+    )
+    answer = 'broken'
+    await t.rejects(world.activate(cut), { message: 'broken on the way' })
+    const held = store.db.selectFrom('jobs').select('id').where('owner', 'is not', null)
+    t.same(await held.execute(), [], 'nobody holds it any more')
+    answer = 'made'
+    t.match(await world.activate(cut), { kind: 'answer', fields: { deployments: [{ is_live: true }] } })
+  },
+)
+
 test('a credential, or an upstream account, of its own is a caller`s own affair', async (t) => {
   const world = await startWorld(t, {
     agents: ['northwind'],

@@ -142,7 +142,7 @@ export function createDelivery(options: DeliveryOptions) {
   async function laterThan(call: Call): Promise<Call[]> {
     const target = callTarget(call)
     if (target === undefined) return []
-    const later = (await store.jobs.later({ target, seq: call.seq })).map(readCall)
+    const later = (await store.jobs.later({ kind: 'call', target, seq: call.seq })).map(readCall)
     return later.filter(({ state }) => state !== 'refused' && state !== 'superseded')
   }
 
@@ -218,17 +218,24 @@ export function createDelivery(options: DeliveryOptions) {
   }
 
   return (worker: Worker) => {
-    const during = (held: Held, deadline: number, isFresh: boolean) =>
-      worker.during(held, () => make({ ...readCall(held), held }, deadline, isFresh))
+    async function makeOrRelease(held: Held, deadline: number): Promise<Delivered> {
+      try {
+        return await make({ ...readCall(held), held }, deadline, false)
+      } catch (error) {
+        await store.jobs.release(held, pauseAfter(held.attempts))
+        throw error
+      }
+    }
 
     return {
       hold: worker.hold,
       /** Makes a call that was just written down and is held. */
-      deliver: (held: Held, deadline: number): Promise<Delivered> => during(held, deadline, true),
+      deliver: (held: Held, deadline: number): Promise<Delivered> =>
+        worker.during(held, () => make({ ...readCall(held), held }, deadline, true)),
       /** Goes on with an open call; undefined when it is not open or somebody else is at it, or its turn has not come. */
       async repeat(id: string, deadline: number): Promise<Delivered | undefined> {
         const held = await worker.claim(id, true)
-        return held && (await during(held, deadline, false))
+        return held && (await worker.during(held, () => makeOrRelease(held, deadline)))
       },
       /** As a job that nobody waits for. */
       run: async (held: Held): Promise<void> =>

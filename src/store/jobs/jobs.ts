@@ -86,8 +86,8 @@ export type Jobs = {
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
   /** The same for many: the ids of those that ended by it. */
   endAll(ends: readonly JobEnd[]): Promise<ReadonlySet<string>>
-  /** The jobs on the same target that were asked for after this one, open or not. */
-  later(job: Pick<Job, 'target' | 'seq'>): Promise<Job[]>
+  /** The jobs of the same kind on the same target that were asked for after this one, open or not. */
+  later(job: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]>
   /** Frees what an earlier process held: for a storage that only one process uses, at its start. */
   endLeases(): Promise<void>
   /** Forgets up to so many jobs that ended before. Gives how many. */
@@ -298,12 +298,13 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
     return new Set(rows.map(({ id }) => id))
   }
 
-  async function later({ target, seq }: Pick<Job, 'target' | 'seq'>): Promise<Job[]> {
+  async function later({ kind, target, seq }: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]> {
     if (target === undefined) return []
     const rows = await db
       .selectFrom('jobs')
       .selectAll()
       .where('target', '=', target)
+      .where('kind', '=', kind)
       .where('seq', '>', seq)
       .orderBy('seq')
       .execute()
