@@ -117,7 +117,8 @@ function lean(given: ServerOptions): FastifyInstance {
     timeouts: { requestTimeout: 0, timeout: 0, keepAliveTimeout: 72_000 },
     onBug: console.error,
   })
-  const app = Fastify({ logger: false, serverFactory: lane.serverOf })
+  const app = Fastify({ logger: false })
+  lane.before(app)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) =>
     done(null, body),

@@ -296,7 +296,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const { account } = reader
     const isOwn = () => account !== undefined && isCurrent(account)
     const wasOwn = isOwn()
-    const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteriaOf(query), reader)
+    const walk =
+      query.cursor === undefined ? undefined : begun(query.cursor, criteriaOf(query, rates()), reader)
     if (!walk) return () => isOwn() === wasOwn
     const held = pinned(walk, reader, now)
     return (at) => isOwn() === wasOwn && pinned(walk, reader, at) === held

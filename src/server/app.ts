@@ -147,8 +147,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     bodyLimit: BODY_BYTES,
     forceCloseConnections: 'idle',
     genReqId,
-    serverFactory: lane.serverOf,
   })
+  lane.before(app)
   app.addHook('preClose', async () => lane.close())
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {

@@ -4,13 +4,7 @@
  * an encoding, a body of unknown or great length, a server that closes) goes to Fastify's route for the same path,
  * which ends in the same function and knows every fault.
  */
-import {
-  createServer,
-  type IncomingMessage,
-  type RequestListener,
-  type Server,
-  type ServerResponse,
-} from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { sendChunks } from './answer/chunks.js'
 import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
@@ -85,15 +79,20 @@ export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOp
   }
 
   return {
-    /** The HTTP server of a Fastify whose requests, where they are not taken here, `handler` gets (`serverFactory`). */
-    serverOf(handler: RequestListener): Server {
-      server = createServer((raw: IncomingMessage, response: ServerResponse) => {
+    /** Stands before the listeners of an app's server: what is not taken here is theirs. */
+    before(app: FastifyInstance): void {
+      const own = app.server
+      const listeners = own.listeners('request') as RequestListener[]
+      server = own
+      own.removeAllListeners('request')
+      own.on('request', (raw: IncomingMessage, response: ServerResponse) => {
         const take = isOpen ? lanes.get(raw.url) : undefined
         const length = take && plainLength(raw)
-        if (!take || length === undefined) return handler(raw, response)
-        readWhole(raw, length, (body) => safely(take, { raw, body, response, id: idOf(raw), isListening }))
+        if (take && length !== undefined)
+          readWhole(raw, length, (body) => safely(take, { raw, body, response, id: idOf(raw), isListening }))
+        else for (const listener of listeners) listener.call(own, raw, response)
       })
-      return Object.assign(server, timeouts)
+      Object.assign(own, timeouts)
     },
     /** Who answers POST requests to a path, whichever way they come. */
     post(app: FastifyInstance, path: string, take: Take): void {

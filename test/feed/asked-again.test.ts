@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import type { Feed } from '../../src/feed/feed.js'
+import { createFeed, type Feed } from '../../src/feed/feed.js'
 import type { Reader, WholesaleAnswer, WholesaleQuery } from '../../src/feed/query.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { proven } from '../support/proven.js'
@@ -105,4 +105,21 @@ test('rows that were taken apart for one reader are shared with all who are show
   t.not(open, one)
   t.notOk(Buffer.from(open as Uint8Array).includes('pricing_options'))
   t.end()
+})
+
+test('a page of a walk is given again no longer than its snapshot is kept, where prices are converted too', async (t) => {
+  const rates = { asOf: '2026-11-01', worth: new Map([['USD', 1]]) }
+  const feed = createFeed({ cursorSecret: 's', retain: RETAIN, rates: () => rates })
+  const priced = (id: string) =>
+    listing(id, { pricing_options: [{ pricing_option_id: 'u', model: 'cpm', cpm: 1, currency: 'USD' }] })
+  publish(feed, [sliceOf('north', [priced('a'), priced('b')])], { now: 0 })
+  const query: WholesaleQuery = { maxResults: 1, filters: { max_cpm: 50 } }
+  const first = feed.wholesale(query, buyer, 0)
+  if (first.kind !== 'page') return t.fail('no page')
+  t.ok(first.cursor)
+  publish(feed, [sliceOf('north', [priced('a'), priced('c')])], { now: 1 })
+  const next: WholesaleQuery = { ...query, ...(first.cursor !== undefined && { cursor: first.cursor }) }
+  t.equal(said(again(feed, next, buyer, 2)), said(feed.wholesale(next, buyer, 2)))
+  const late = 2 * RETAIN.ms
+  t.equal(said(again(feed, next, buyer, late)), said(feed.wholesale(next, buyer, late)))
 })

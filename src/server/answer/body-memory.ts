@@ -8,8 +8,8 @@ import { valueSpan } from '../../adcp/raw-json.js'
 import type { RpcRequest } from './json-rpc.js'
 
 const MOST_LENGTH = 4_096
-const MEMORY_LENGTH = 8 * 1024 * 1024 // of texts together
-const OWN_LENGTH = 2_048 // what a request takes that is remembered, beside its text
+const MEMORY_BYTES = 32 * 1024 * 1024
+const BYTES_A_CHARACTER = 24 // of what is parsed, at most: `{},` is an object
 const ID = '"id":'
 const MESSAGE_ID = '"messageId":'
 const QUOTE = 0x22
@@ -51,15 +51,18 @@ function isCutOf(text: string, path: readonly string[], { start, end }: Cut): bo
   return span?.start === start && span.end === end
 }
 
-/** The wholesale feed is what is asked for again and again. Secrets of webhooks are not kept longer than they are used. */
+/**
+ * The wholesale feed is what is asked for again and again. Secrets of webhooks are not kept longer than they are used, however
+ * their members are spelled.
+ */
 function isWorthKeeping(text: string): boolean {
-  return text.includes('"wholesale"') && !text.includes('push_notification_config')
+  return text.includes('"wholesale"') && !text.includes('notification_config') && !text.includes('\\u')
 }
 
 export function createBodyMemory() {
   const known = new LRUCache<string, RpcRequest>({
-    maxSize: MEMORY_LENGTH,
-    sizeCalculation: (_request, name) => name.length + OWN_LENGTH,
+    maxSize: MEMORY_BYTES,
+    sizeCalculation: (_request, name) => name.length * BYTES_A_CHARACTER,
   })
 
   /** The request that this text is, when one like it is remembered. */

@@ -7,7 +7,6 @@ import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
 import type { JwtVerifier } from './jwt.js'
 
-const MOST_HEADERS = 10_000 // that are remembered: a key may be written in more than one way
 const MAX_TOKEN = 8_192 // a header longer than this is no credential of ours
 
 type ConfiguredCaller = Pick<CallerKey, 'id' | 'role'> & Partial<CallerKey>
@@ -108,14 +107,11 @@ export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers
     byDigest.set(digest, { digest: Buffer.from(digest, 'hex'), caller })
   }
 
-  /** Whose key a header holds: it comes with every request, and hashing a key costs a tenth of answering one. */
+  /**
+   * Whose key a header holds: it comes with every request, and hashing a key costs a tenth of answering one. In the usual
+   * spelling only, so that there is one for each key.
+   */
   const byHeader = new Map<string, Identified>()
-
-  function remember(header: string, who: Identified): Identified {
-    if (byHeader.size >= MOST_HEADERS) byHeader.clear()
-    byHeader.set(header, who)
-    return who
-  }
 
   function byKey(token: string): Caller | undefined {
     const digest = hash('sha256', token, 'hex')
@@ -146,7 +142,8 @@ export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers
     const caller = byKey(token)
     if (caller) {
       const who: Identified = { kind: 'caller', caller, bucket: caller.id }
-      return authorization === undefined ? who : remember(authorization, who)
+      if (authorization === `Bearer ${token}`) byHeader.set(authorization, who)
+      return who
     }
     return jwt && isJwt(token) ? byJwt(jwt, token) : { kind: 'unauthenticated', reason: 'invalid' }
   }
