@@ -1,6 +1,9 @@
 import { type Test, test } from 'tap'
+import { createLearntStore } from '../../src/upstreams/agent/dialect/learnt.js'
+import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
 import { startA2aAgent } from '../support/upstream-a2a.js'
 import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES, wholesaleAgent } from '../support/upstream-feed.js'
 import { configOf, openUpstreams, row, tempFolder, until } from '../support/upstream-world.js'
 
@@ -142,4 +145,28 @@ test('an A2A agent is told to deactivate only where its card speaks of it', asyn
     else t.match(off, { kind: 'error', error: { unsent: true, field: 'action' } })
     t.equal(tasks().filter((task) => task === 'activate_signal').length, isTold ? 2 : 1)
   }
+})
+
+test('what was kept and cannot be read is as good as none, and is told', async (t) => {
+  const damaged = Buffer.from('{"format":1,"tools":[null],"dialect":{}}')
+  const ways = [() => Promise.reject(new Error('storage is down')), async () => [damaged]]
+  for (const read of ways) {
+    const trouble: string[] = []
+    const onTrouble = (message: string) => void trouble.push(message)
+    const blobs = { read, write: async () => {}, remove: async () => {}, list: async () => [] }
+    t.equal(await createLearntStore({ blobs, onTrouble }).load('https://a.example/mcp'), undefined)
+    t.match(trouble, [/^what was learnt of https:\/\/a\.example\/mcp could not be read: /])
+  }
+  const trouble: string[] = []
+  const blobs = {
+    read: ways[0] as never,
+    write: async () => {},
+    remove: async () => {},
+    list: async () => [],
+  }
+  const { clock } = createManualClock()
+  const slices = createSliceStore({ blobs, clock, onTrouble: (message) => void trouble.push(message) })
+  const key = { agentUrl: 'https://a.example/mcp', scope: 'public' }
+  t.equal(await slices.load(key, { credential: 'none' }), undefined)
+  t.match(trouble, [/^slice\/public\/.* could not be read: storage is down$/])
 })

@@ -157,11 +157,18 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
       const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Record<string, number>) : {}
       for (const [name, at] of Object.entries(saved)) confirmations.set(name, at)
     },
+    /** Never rejects: a slice that cannot be read is as good as none. */
     async load(key: Key, owner: Owner): Promise<HeldSlice | undefined> {
-      const parts = await blobs.read(nameOf(key))
-      const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
-      if (!held) return undefined
-      return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(nameOf(key)) ?? 0) }
+      const name = nameOf(key)
+      try {
+        const parts = await blobs.read(name)
+        const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
+        if (!held) return undefined
+        return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(name) ?? 0) }
+      } catch (error) {
+        onTrouble(`${name} could not be read: ${(error as Error).message}`)
+        return undefined
+      }
     },
     save,
     confirm({ slice, confirmedAt }: HeldSlice): void {

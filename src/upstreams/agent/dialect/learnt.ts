@@ -46,7 +46,7 @@ function decode(bytes: Uint8Array): Learnt | undefined {
 
 export type LearntStoreOptions = {
   blobs: Blobs
-  /** Told in words of what could not be written; the agent is asked again after a restart. */
+  /** Told in words of what could not be read or written; the agent is asked again after a restart. */
   onTrouble(message: string): void
 }
 
@@ -62,9 +62,15 @@ export function createLearntStore({ blobs, onTrouble }: LearntStoreOptions) {
   }
 
   return {
+    /** Never rejects. */
     async load(agentUrl: string): Promise<Learnt | undefined> {
-      const [bytes] = (await blobs.read(`${PREFIX}${agentUrl}`)) ?? []
-      return bytes && decode(bytes)
+      try {
+        const [bytes] = (await blobs.read(`${PREFIX}${agentUrl}`)) ?? []
+        return bytes && decode(bytes)
+      } catch (error) {
+        onTrouble(`what was learnt of ${agentUrl} could not be read: ${(error as Error).message}`)
+        return undefined
+      }
     },
     save(agentUrl: string, learnt: Learnt): void {
       enqueue(agentUrl, () => blobs.write(`${PREFIX}${agentUrl}`, [encode(learnt)]))
