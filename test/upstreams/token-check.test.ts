@@ -1,5 +1,8 @@
 import { type Test, test } from 'tap'
-import { sliceListing } from '../../src/upstreams/rows/slice.js'
+import { createSpotCheck } from '../../src/upstreams/mirror/spot-check.js'
+import { tokensOf } from '../../src/upstreams/mirror/walk.js'
+import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
+import { type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
@@ -153,4 +156,24 @@ test('cursors that are over prove nothing', async (t) => {
   for (let look = 0; look < 4; look++) await refreshedAfter(LOOK_MS)
   t.match(status(), { state: 'fresh', listings: 450 })
   t.same(trouble, [])
+})
+
+test('cursors and tokens that are too long are neither kept nor sent', async (t) => {
+  const spots = createSpotCheck({ now: () => 1, random: () => 0 })
+  const slice = { digests: new BigUint64Array(0) } as Slice
+  const sent: number[] = []
+  const look = (length: number) =>
+    spots.finds(slice, async (cursor) => {
+      sent.push(cursor?.length ?? 0)
+      const pagination = { has_more: true, cursor: 'x'.repeat(length) }
+      return { kind: 'answer', rows: NO_ROWS, payload: { signals: [], pagination } }
+    })
+  await look(4_097)
+  t.same(sent, [0])
+  await look(4_096)
+  t.same(sent, [0, 0, 4_096])
+
+  const tokens = (length: number) => tokensOf({ wholesale_feed_version: 'v'.repeat(length) })
+  t.same(tokens(513), {})
+  t.equal(tokens(512).feedVersion?.length, 512)
 })

@@ -8,7 +8,7 @@ import type { AgentOutcome, Payload } from '../agent/agent.js'
 import { wordsOf } from '../rows/digest.js'
 import type { ReadRows } from '../rows/read-rows.js'
 import type { Slice } from '../rows/slice.js'
-import { moved, tokensOf } from './walk.js'
+import { moved, paginationOf, tokensOf } from './walk.js'
 
 const EVERY_MS = 20 * 60 * 1_000
 const PAGES = 2 // at each look: six an hour
@@ -27,9 +27,9 @@ function totalOf({ pagination }: Payload): number | undefined {
   return typeof total === 'number' ? total : undefined
 }
 
-function nextOf({ pagination }: Payload): string | undefined {
-  const { has_more: hasMore, cursor } = isRecord(pagination) ? pagination : {}
-  return hasMore !== false && typeof cursor === 'string' && cursor !== '' ? cursor : undefined
+function nextOf(payload: Payload): string | undefined {
+  const next = paginationOf(payload)
+  return next.kind === 'more' ? next.cursor : undefined
 }
 
 /** Whether the slice has every row of a page, byte for byte. */

@@ -20,6 +20,7 @@ const MAX_BYTES = 4 * 1024 ** 3
 const MAX_RESTARTS = 3
 const MAX_NEEDLESS_PAGES = 3 // empty pages in a row after all rows that the agent counts have come
 const MAX_CURSOR = 4_096
+const MAX_TOKEN = 512 // characters; it is kept, and sent with every poll
 
 export type Tokens = { feedVersion?: string; pricingVersion?: string; cacheScope?: string }
 
@@ -58,9 +59,10 @@ export const OVER_MEMORY = callFailed(
 type Pagination = { kind: 'more'; cursor: string } | { kind: 'end' } | CallFailure
 
 function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined
+  return typeof value === 'string' && value !== '' && value.length <= MAX_TOKEN ? value : undefined
 }
 
+/** A token that is longer than may be kept is none. */
 export function tokensOf(payload: Payload): Tokens {
   const feedVersion = text(payload.wholesale_feed_version)
   const pricingVersion = text(payload.pricing_version)
@@ -85,7 +87,8 @@ export function isSameVersion(a: Tokens, b: Tokens): boolean {
   )
 }
 
-function paginationOf(payload: Payload): Pagination {
+/** What comes after a page; a cursor longer than may be kept is a failure. */
+export function paginationOf(payload: Payload): Pagination {
   const { pagination } = payload
   if (!isRecord(pagination)) return { kind: 'end' }
   const cursor = typeof pagination.cursor === 'string' ? pagination.cursor : ''
