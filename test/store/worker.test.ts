@@ -66,3 +66,20 @@ onEveryStorage(
     t.match(await jobs.get('a'), { state: 'answered', answer: 'by the living', epoch: 2 })
   },
 )
+
+onEveryStorage('of many in one process that claim a job at once, one gets it', async (t, storage) => {
+  const { jobs } = await storage.open({ now: Date.now })
+  const onProblem = (problem: string) => t.comment(problem)
+  const kinds = { call: { run: async () => {} } }
+  const worker = createWorker({ jobs, clock: systemClock, owner: 'one', onProblem, kinds })
+  t.same(await Promise.all([worker.claim('a'), worker.claim('a')]), [undefined, undefined], 'there is none')
+  await jobs.add({ id: 'a', lane: 'l', kind: 'call', caller: 'acme', data: {} })
+  const claims = await Promise.all(Array.from({ length: 4 }, () => worker.claim('a', true)))
+  const held = claims.filter((one) => one !== undefined)
+  t.match(held, [{ id: 'a', epoch: 2, attempts: 1 }])
+  t.equal(held.length, 1)
+  const end = () => Promise.all(held.map((one) => worker.during(one, () => jobs.release(one, 0))))
+  t.same(await end(), [true])
+  t.match(await worker.claim('a', true), { epoch: 3 }, 'what it let go of it may take again')
+  await worker.close()
+})

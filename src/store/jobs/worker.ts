@@ -43,6 +43,7 @@ export function createWorker(options: WorkerOptions) {
   const { jobs, clock, owner, kinds, places: limits = PLACES, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
   const inHand = new Map<string, { held: Held; done: Promise<void> }>()
+  const claimed = new Set<string>() // or about to be, and not in hand yet
   const lanes = new Map<string, string>() // of jobs that nobody waits for, by id, from before they are claimed
   let closed = false
   let looking: Promise<void> | undefined
@@ -83,6 +84,7 @@ export function createWorker(options: WorkerOptions) {
       finish = resolve
     })
     inHand.set(held.id, { held, done })
+    claimed.delete(held.id)
     keepBeating()
     try {
       return await work()
@@ -92,10 +94,17 @@ export function createWorker(options: WorkerOptions) {
     }
   }
 
-  /** An open job that this process may work on now; one of its own that it had let go of is no obstacle. */
+  /** An open job to be worked on `during` what follows; one of its own that this process had let go of is no obstacle. */
   async function claim(id: string, early = false): Promise<Held | undefined> {
-    if (inHand.has(id)) return undefined
-    return await jobs.claim(id, hold, { early, ownToo: true })
+    if (inHand.has(id) || claimed.has(id)) return undefined
+    claimed.add(id)
+    let held: Held | undefined
+    try {
+      held = await jobs.claim(id, hold, { early, ownToo: true })
+    } finally {
+      if (!held) claimed.delete(id)
+    }
+    return held
   }
 
   async function run(id: string): Promise<void> {
