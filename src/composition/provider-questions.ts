@@ -14,10 +14,13 @@ export type ProviderQuestionsOptions = {
   names(agentUrl: string): readonly string[]
 }
 
-/** Or may, for all that is known: its first answer is still on the way. */
+/**
+ * Or may, for all that is known: its first answer is still on the way. One that is in trouble is asked again when its time
+ * comes: others' files do not call it sooner.
+ */
 function livesByQuestions({ mode, problem }: UpstreamStatus): boolean {
-  if (mode) return mode === 'enumerated'
-  return problem === undefined || problem.reason === 'not_enumerable'
+  if (problem && problem.reason !== 'not_enumerable') return false
+  return mode === undefined || mode === 'enumerated'
 }
 
 export function createProviderQuestions({ references, names }: ProviderQuestionsOptions) {

@@ -108,7 +108,13 @@ test('rows that were taken apart for one reader are shared with all who are show
 })
 
 test('a page of a walk is given again no longer than its snapshot is kept, where prices are converted too', async (t) => {
-  const rates = { asOf: '2026-11-01', worth: new Map([['USD', 1]]) }
+  const rates = {
+    asOf: '2026-11-01',
+    worth: new Map([
+      ['USD', 1],
+      ['EUR', 1.08],
+    ]),
+  }
   const feed = createFeed({ cursorSecret: 's', retain: RETAIN, rates: () => rates })
   const priced = (id: string) =>
     listing(id, { pricing_options: [{ pricing_option_id: 'u', model: 'cpm', cpm: 1, currency: 'USD' }] })
