@@ -9,8 +9,9 @@ import { didYouMean } from '../adcp/issue-words.js'
 import { nearest } from '../adcp/nearest.js'
 import type { Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
+import { digestText } from '../snapshot/digest.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { Selection } from './query.js'
+import type { Filters, Selection } from './query.js'
 
 const NONE: readonly AdcpWarning[] = []
 const MOST_ASKED = 3
@@ -77,12 +78,18 @@ function platformMisses({ deployments }: Snapshot, asked: readonly Destination[]
   })
 }
 
+function providersAsked({ data_providers: asked }: Filters = {}): readonly unknown[] {
+  return Array.isArray(asked) ? asked : []
+}
+
 function missesOf(
   snapshot: Snapshot,
   { filters = {}, destinations = [], countries = [] }: Selection,
 ): AdcpWarning[] {
-  const asked = Array.isArray(filters.data_providers) ? filters.data_providers : []
-  const found = [...providerMisses(snapshot, asked), ...platformMisses(snapshot, destinations)]
+  const found = [
+    ...providerMisses(snapshot, providersAsked(filters)),
+    ...platformMisses(snapshot, destinations),
+  ]
   for (const [at, country] of countries.entries()) {
     if (isCountry(country)) continue
     const message = 'No country has this code.'
@@ -93,7 +100,7 @@ function missesOf(
   return found
 }
 
-/** Requests repeat, and finding what is near takes milliseconds. */
+/** Requests repeat, and finding what is near takes milliseconds. By digests: a request may be a megabyte. */
 const known = new WeakMap<Snapshot, LRUCache<string, readonly AdcpWarning[]>>()
 
 /** For any answer to a selection; nothing is looked up for one that names neither providers, platforms nor countries. */
@@ -102,7 +109,8 @@ export function nearMisses(snapshot: Snapshot, selection: Selection): readonly A
   if (!filters?.data_providers && !destinations && !countries) return NONE
   const told = known.get(snapshot) ?? new LRUCache<string, readonly AdcpWarning[]>({ max: 1_000 })
   known.set(snapshot, told)
-  const key = JSON.stringify([filters?.data_providers, destinations, countries])
+  const looked = [providersAsked(filters).slice(0, MOST_ASKED), destinations?.slice(0, MOST_ASKED), countries]
+  const key = digestText(JSON.stringify(looked))
   const before = told.get(key)
   if (before) return before
   const made = missesOf(snapshot, selection)

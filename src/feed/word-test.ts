@@ -3,6 +3,7 @@
  * whoever asked must not wait for all of them, nor must anybody else.
  */
 import { LRUCache } from 'lru-cache'
+import { digestText } from '../snapshot/digest.js'
 import type { Meter } from './steps.js'
 
 const MOST_KNOWN = 256 // questions whose words are remembered, by list
@@ -40,10 +41,11 @@ export function wordTest(
     tests.get(words) ??
     new LRUCache({ max: MOST_KNOWN, maxSize: KNOWN_BYTES, sizeCalculation: ({ bytes }) => bytes })
   tests.set(words, ofList)
-  const key = JSON.stringify(asked)
+  const text = JSON.stringify(asked)
+  const key = digestText(text)
   const known = ofList.get(key)
   if (known) return known.test
   const test = createTest(words, make())
-  ofList.set(key, { test, bytes: 1 + words.length })
+  ofList.set(key, { test, bytes: words.length + text.length }) // what a word must pass keeps what was asked
   return test
 }
