@@ -137,6 +137,28 @@ onEveryStorage(
   },
 )
 
+onEveryStorage(
+  'of endings written together, only the first of who holds the job counts',
+  async (t, storage) => {
+    const store = await storage.open()
+    const past = await add(store, job('a'), one)
+    const held = (await store.jobs.claim('a', one, { ownToo: true })) as Held
+    const task = { caller: 'acme', type: 'activate_signal', status: 'submitted', request: {} } as const
+    const warm = store.conclude({ held: await add(store, job('b'), one), state: 'answered' }) // the others wait for it
+    const endings = await Promise.all([
+      store.conclude({ held: past, state: 'refused', tasks: [{ ...task, id: 'of the past' }] }),
+      store.conclude({ held, state: 'answered', answer: 1, tasks: [{ ...task, id: 'of the first' }] }),
+      store.conclude({ held, state: 'answered', answer: 2, tasks: [{ ...task, id: 'of the second' }] }),
+    ])
+    t.equal(await warm, true)
+    t.same(endings, [false, true, false])
+    t.match(await store.jobs.get('a'), { state: 'answered', answer: 1 })
+    t.equal(await store.tasks.get('acme', 'of the past'), undefined)
+    t.match(await store.tasks.get('acme', 'of the first'), { id: 'of the first' })
+    t.equal(await store.tasks.get('acme', 'of the second'), undefined)
+  },
+)
+
 onEveryStorage('what has ended is forgotten a little at a time, by an index', async (t, storage) => {
   const store = await storage.open()
   for (let index = 0; index < 5; index += 1)

@@ -84,8 +84,8 @@ export type Jobs = {
   release(held: Held, afterMs: number): Promise<boolean>
   /** False when it had ended, or somebody else holds it: then nothing of the unit of work may be kept. */
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
-  /** The same for many: the ids of those that ended by it. */
-  endAll(ends: readonly JobEnd[]): Promise<ReadonlySet<string>>
+  /** The same for many: for each of them whether it ended by it. */
+  endAll(ends: readonly JobEnd[]): Promise<boolean[]>
   /** The jobs of the same kind on the same target that were asked for after this one, open or not. */
   later(job: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]>
   /** Frees what an earlier process held: for a storage that only one process uses, at its start. */
@@ -97,6 +97,9 @@ export type Jobs = {
 }
 
 const OPEN = 'open'
+
+/** Names one holding of a job. */
+const claimOf = ({ id, epoch }: Pick<Held, 'id' | 'epoch'>) => `${epoch} ${id}`
 
 export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Seal): Jobs {
   function fromRow(row: Selectable<JobTable>): Job {
@@ -284,18 +287,21 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
     return numUpdatedRows === 1n
   }
 
-  async function endAll(ends: readonly JobEnd[]): Promise<ReadonlySet<string>> {
-    if (ends.length === 0) return new Set()
-    const given = ends.map(({ held: { id, owner, epoch }, state, answer }) => ({
+  async function endAll(ends: readonly JobEnd[]): Promise<boolean[]> {
+    if (ends.length === 0) return []
+    const first = new Map<string, JobEnd>()
+    for (const end of ends) if (!first.has(claimOf(end.held))) first.set(claimOf(end.held), end)
+    const given = [...first.values()].map(({ held: { id, owner, epoch }, state, answer }) => ({
       ...{ id, owner, epoch, state },
       ...(answer !== undefined && { answer: seal.write(answer) }),
     }))
-    const { rows } = await sql<{ id: string }>`update jobs
+    const { rows } = await sql<Pick<Held, 'id' | 'epoch'>>`update jobs
       set state = value->>'state', answer = value->>'answer', owner = null, due = null, ended_at = ${now()}
       from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
         and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
-      returning jobs.id`.execute(db)
-    return new Set(rows.map(({ id }) => id))
+      returning jobs.id, jobs.epoch`.execute(db)
+    const ended = new Set(rows.map(claimOf))
+    return ends.map(({ held }) => ended.delete(claimOf(held))) // the first of each
   }
 
   async function later({ kind, target, seq }: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]> {
@@ -334,7 +340,7 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
 
   return {
     ...{ add, addAll, get, ofKey, claim, due, extend, endAll, later, forgetEnded, backlog },
-    end: async (held, state, answer) => (await endAll([{ held, state, answer }])).size === 1,
+    end: async (held, state, answer) => (await endAll([{ held, state, answer }]))[0] === true,
     note: (held, data) => changed(held, { data: seal.write(data) }),
     release: (held, afterMs) => changed(held, { owner: null, due: from(afterMs) }),
     endLeases: async () =>

@@ -59,7 +59,7 @@ function numbered(entries: readonly EntryOfJob[], added: readonly Added[]): NewE
 async function endAll(repositories: Repositories, endings: readonly Ending[]): Promise<boolean[]> {
   const { jobs, ledger, idempotency, tasks } = repositories
   const ended = await jobs.endAll(endings)
-  const first = endings.filter(({ held }) => ended.has(held.id))
+  const first = endings.filter((_, index) => ended[index])
   const settlements = first.flatMap(({ held, settlement }) =>
     settlement ? [[held.id, settlement] as const] : [],
   )
@@ -73,7 +73,7 @@ async function endAll(repositories: Repositories, endings: readonly Ending[]): P
   const added = await jobs.addAll(first.flatMap((one) => (one.jobs ?? []).map((job) => ({ job }))))
   const entries = first.flatMap((one) => one.entries ?? [])
   await ledger.recordAll(numbered(entries, added))
-  return endings.map(({ held }) => ended.has(held.id))
+  return ended
 }
 
 async function undertakeAll(
