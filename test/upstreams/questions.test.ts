@@ -1,4 +1,8 @@
 import { type Test, test } from 'tap'
+import type { AgentOutcome, Arguments } from '../../src/upstreams/agent/agent.js'
+import { createAsked } from '../../src/upstreams/mirror/asked.js'
+import { enumerate } from '../../src/upstreams/mirror/enumerate.js'
+import { readRows } from '../../src/upstreams/rows/read-rows.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
@@ -88,4 +92,59 @@ test('an agent that knows no lookup is asked by what providers call its signals'
   const { rows, asked } = await world(t, false, ['Drivers 3', 'Riders 4'])
   t.equal(rows(), 3)
   t.ok(asked.includes('Drivers 3') && asked.includes('Riders 4'))
+})
+
+/** Asks an old agent, whose only answers are these. */
+function enumerated(
+  questions: { seeds?: readonly string[]; asked?: readonly string[] },
+  answer: (spec: string, size: number) => AgentOutcome,
+  inputs: readonly string[] = ['signal_spec', 'pagination'],
+) {
+  const input = { names: new Set(inputs), texts: new Set<string>(), isOpen: false }
+  const tools = new Map([['get_signals', input]]) as never
+  return enumerate({
+    ...{ refs: [], names: [], seeds: [], asked: [], pageSize: 100 },
+    ...questions,
+    dialect: { release: 'older', declaresWholesale: false, tools },
+    sleep: async () => {},
+    ask: async (_task, { signal_spec: spec, pagination }: Arguments) =>
+      answer(String(spec), (pagination as { max_results: number }).max_results),
+  })
+}
+
+const found = (from: number, count: number): AgentOutcome => ({
+  ...{ kind: 'answer', payload: { signals: [] } },
+  rows: readRows(Array.from({ length: count }, (_, at) => Buffer.from(JSON.stringify(row(from + at))))),
+})
+const broken: AgentOutcome = { kind: 'error', error: { code: 'INTERNAL_ERROR', message: 'boom' } }
+
+test('a question of a buyer that fails costs the others nothing', async (t) => {
+  const questions = { seeds: ['seed'], asked: ['breaks', 'finds'] }
+  const answer = (spec: string) => (spec === 'breaks' ? broken : found(spec === 'seed' ? 1 : 5, 3))
+  const outcome = await enumerated(questions, answer)
+  t.match(outcome, { kind: 'complete', rows: { count: 6 }, barren: new Set(['breaks']) })
+  t.match(await enumerated({ seeds: ['breaks'], asked: ['finds'] }, answer), { kind: 'failed' })
+  t.match(await enumerated({ asked: ['breaks'] }, answer), { kind: 'failed' }, 'none was answered')
+})
+
+test('only questions that were asked count as useful', (t) => {
+  const asked = createAsked()
+  asked.note('early')
+  const reading = asked.questions()
+  asked.note('late')
+  asked.learn(reading, new Set())
+  for (let at = 0; at < 25; at++) asked.note(`more ${at}`)
+  t.ok(asked.questions().includes('early'))
+  t.notOk(asked.questions().includes('late'))
+  t.end()
+})
+
+test('an agent that cannot give more rows in time has a limit, and one that refuses us has none', async (t) => {
+  const inputs = ['signal_spec', 'max_results']
+  const asking = (more: AgentOutcome) =>
+    enumerated({ seeds: ['seed'] }, (_, size) => (size > 100 ? more : found(1, 100)), inputs)
+  const slow = await asking({ kind: 'failed', reason: 'timeout', message: 'slow' })
+  t.match(slow, { kind: 'complete', rows: { count: 100 }, limitedAt: 100 })
+  const refused = await asking({ kind: 'failed', reason: 'unauthorized', message: 'who are you' })
+  t.match(refused, { kind: 'failed', reason: 'unauthorized' })
 })

@@ -24,11 +24,12 @@ export function createAsked() {
       if (questions.size < MOST) questions.set(text, { isUseful: false })
     },
     questions: (): readonly string[] => [...questions.keys()],
-    /** All of them were asked after the seeds: those that found nothing new are forgotten. */
-    learn(barren: ReadonlySet<string>): void {
-      for (const [text, question] of questions) {
+    /** These were asked after the seeds: those that failed or found nothing new are forgotten. */
+    learn(asked: readonly string[], barren: ReadonlySet<string>): void {
+      for (const text of asked) {
+        const question = questions.get(text)
         if (barren.has(text)) questions.delete(text)
-        else question.isUseful = true
+        else if (question) question.isUseful = true
       }
     },
     clear: () => questions.clear(),

@@ -38,6 +38,8 @@ export type EnumerateOptions = {
   /** What providers call the same signals: questions for an agent that cannot be asked for references. */
   names: readonly string[]
   seeds: readonly string[]
+  /** Questions of buyers, asked last: what one of them does to the agent costs nobody else's rows. */
+  asked: readonly string[]
   pageSize: number
   ask(task: string, args: Arguments): Promise<AgentOutcome>
   /** Waits; given as an argument so that tests need not. */
@@ -52,7 +54,7 @@ export type EnumerateOutcome =
       out: readonly Part[]
       /** Some question was answered with as many rows as the agent gives at most. */
       limitedAt?: number
-      /** Seeds that found nothing which the questions before them had not found. */
+      /** Questions that failed, or found nothing which the questions before them had not found. */
       barren: ReadonlySet<string>
     } & Collected)
   | CallFailure
@@ -68,7 +70,7 @@ type Learnt = {
 }
 
 /** One question, in the shapes that the agent may understand it in. */
-type Question = { kind: 'lookup' | 'brief'; seed?: string; shapes: readonly Arguments[] }
+type Question = { kind: 'lookup' | 'brief'; text?: string; isBuyers?: boolean; shapes: readonly Arguments[] }
 
 function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
   return Array.from({ length: Math.ceil(refs.length / BATCH) }, (_, at) =>
@@ -76,18 +78,21 @@ function batches(refs: readonly SignalRef[]): (readonly SignalRef[])[] {
   )
 }
 
-function questionsOf({ dialect, refs, names, seeds }: EnumerateOptions): Question[] {
+function questionsOf({ dialect, refs, names, seeds, asked }: EnumerateOptions): Question[] {
   const asLookup = (batch: readonly SignalRef[]): Question => ({
     kind: 'lookup',
     shapes: lookupShapes(dialect, batch),
   })
-  const asBrief = (seed: string): Question => ({ kind: 'brief', seed, shapes: briefShapes(dialect, seed) })
+  const asBrief = (text: string, isBuyers: boolean): Question => ({
+    ...{ kind: 'brief', text, isBuyers },
+    shapes: briefShapes(dialect, text),
+  })
   const lookups = batches(refs)
     .map(asLookup)
     .filter(({ shapes }) => shapes.length > 0)
-  return [...lookups, ...new Set([...(lookups.length > 0 ? [] : names), ...seeds])].map((question) =>
-    typeof question === 'string' ? asBrief(question) : question,
-  )
+  const own = new Set([...(lookups.length > 0 ? [] : names), ...seeds])
+  const briefs = [...new Set([...own, ...asked])]
+  return [...lookups, ...briefs.map((text) => asBrief(text, !own.has(text)))]
 }
 
 function cursorOf(payload: Payload): string | undefined {
@@ -163,8 +168,8 @@ async function askGrowing(
     const asked = { ...question, pagination: { max_results: size } }
     const outcome = await settled(await options.ask('get_signals', asked), options)
     if (outcome.kind !== 'answer') {
-      if (best && isAboutShape(outcome)) break // it is the larger number that it refuses
-      return outcome
+      if (!best || failureOf(outcome).reason === 'unauthorized') return outcome
+      break // it is the larger number that it refuses, or cannot give in time
     }
     const { elements } = outcome.rows
     if (best && elements <= best.rows.elements) break
@@ -224,9 +229,24 @@ function isAboutShape(trouble: AgentOutcome): boolean {
   return trouble.kind === 'error' && !isTransient(trouble.error) && !isCredentialError(trouble.error)
 }
 
+/** Asks in the first shape that the agent understands, from what is known of it on. */
+async function askInShapes(
+  { kind, shapes }: Question,
+  options: EnumerateOptions,
+  collector: Collector,
+  learnt: Learnt,
+): Promise<Trouble | undefined> {
+  for (let at = learnt.understood[kind]; ; at++) {
+    const trouble = await askWhole(shapes[at] as Arguments, options, collector, learnt)
+    if (trouble && at < shapes.length - 1 && isAboutShape(trouble)) continue
+    if (!trouble) learnt.understood[kind] = at
+    return trouble
+  }
+}
+
 /**
- * Every question must be answered for the outcome to be complete: half an enumeration would lose good rows. Rows that
- * nobody asked for are kept: agents that ignore the reference answer with everything they have
+ * Every question of ours must be answered for the outcome to be complete: half an enumeration would lose good rows. Of
+ * buyers' questions one must be, where there are no others. Rows that nobody asked for are kept: agents that ignore the reference answer with everything they have
  * (docs/protocol.md#how-agents-differ).
  */
 export async function enumerate(options: EnumerateOptions): Promise<EnumerateOutcome> {
@@ -240,20 +260,19 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
     out: new Set(),
     size: options.pageSize,
   }
-  const { understood } = learnt
   const barren = new Set<string>()
-  for (const { kind, seed, shapes } of questions) {
+  let failed: CallFailure | undefined
+  let isAnswered = false
+  for (const question of questions) {
+    const { text, isBuyers } = question
     const before = collector.rows()
-    for (;;) {
-      const shape = shapes[understood[kind]] as Arguments
-      const trouble = await askWhole(shape, options, collector, learnt)
-      if (!trouble) break
-      const isLast = understood[kind] === shapes.length - 1
-      if (isLast || !isAboutShape(trouble)) return failureOf(trouble)
-      understood[kind] += 1
-    }
-    if (seed !== undefined && collector.rows() === before) barren.add(seed)
+    const trouble = await askInShapes(question, options, collector, learnt)
+    if (trouble) failed = failureOf(trouble)
+    else isAnswered = true
+    if (trouble && (!isBuyers || trouble === OVER_MEMORY)) return failureOf(trouble)
+    if (text !== undefined && (trouble || collector.rows() === before)) barren.add(text)
   }
+  if (failed && !isAnswered) return failed
   const { out, limitedAt } = learnt
   return {
     ...{ kind: 'complete', out: [...out], ...collector.finish(), barren },

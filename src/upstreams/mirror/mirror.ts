@@ -242,18 +242,19 @@ export function createMirror(options: MirrorOptions) {
   }
 
   async function question(held: HeldSlice | undefined, dialect: Dialect): Promise<MirrorOutcome> {
+    const questions = asked?.questions() ?? []
     const outcome = await enumerate({
       dialect,
       refs: await referencesFor(agentUrl),
       names: await namesFor(agentUrl),
-      seeds: [...seeds, ...(asked?.questions() ?? [])],
+      ...{ seeds, asked: questions },
       pageSize,
       sleep,
       ...(share && { gathers: share.gathers }),
       ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
     })
     if (outcome.kind === 'failed') return outcome
-    asked?.learn(outcome.barren)
+    asked?.learn(questions, outcome.barren)
     if (outcome.rows.count === 0 && !held) {
       return callFailed('not_enumerable', 'none of the questions found a signal')
     }
