@@ -159,6 +159,19 @@ onEveryStorage(
   },
 )
 
+onEveryStorage('of thousands of jobs in hand, those that are still held are held on', async (t, storage) => {
+  const { jobs, db } = await storage.open()
+  const names = Array.from({ length: 3_000 }, (_, index) => `a${index}`)
+  const added = await jobs.addAll(names.map((id) => ({ job: job(id), hold: one })))
+  const held = added.flatMap((each) => (each.isHeld ? [each.job] : []))
+  await jobs.claim('a7', one, { ownToo: true })
+  await jobs.end(held[8] as Held, 'answered')
+  await due({ db }, 'a9')
+  const kept = names.filter((id) => id !== 'a7' && id !== 'a8')
+  t.same((await jobs.extend(held, one)).sort(), kept.sort())
+  t.same(await jobs.due(['call'], [], 10), [], 'nobody else may take them up')
+})
+
 onEveryStorage('what has ended is forgotten a little at a time, by an index', async (t, storage) => {
   const store = await storage.open()
   for (let index = 0; index < 5; index += 1)

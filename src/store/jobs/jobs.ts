@@ -264,14 +264,11 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
 
   async function extend(held: readonly Pick<Held, 'id' | 'epoch'>[], { owner, ms }: Hold): Promise<string[]> {
     if (held.length === 0) return []
-    const rows = await db
-      .updateTable('jobs')
-      .set({ due: from(ms) })
-      .where('owner', '=', owner)
-      .where('due', 'is not', null)
-      .where((eb) => eb.or(held.map(({ id, epoch }) => eb.and([eb('id', '=', id), eb('epoch', '=', epoch)]))))
-      .returning('id')
-      .execute()
+    const given = held.map(({ id, epoch }) => ({ id, epoch }))
+    const { rows } = await sql<Pick<Held, 'id'>>`update jobs set due = ${from(ms)}
+      from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = ${owner}
+        and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
+      returning jobs.id`.execute(db)
     return rows.map(({ id }) => id)
   }
 
