@@ -54,3 +54,16 @@ onEveryStorage('of many requests that bind one key at once, one gets it', async 
   t.equal(kinds.filter((kind) => kind === 'fresh').length, 1)
   t.equal(kinds.filter((kind) => kind === 'open').length, kinds.length - 1)
 })
+
+onEveryStorage('of requests that are bound together, the first with a key gets it', async (t, storage) => {
+  const { idempotency } = await storage.open()
+  const second = { ...request, key: 'key-of-another' }
+  const open = { kind: 'open', since: storage.clock.now }
+  t.same(await idempotency.bindAll([request, { ...request, fingerprint: 'f2' }, second, request, second]), [
+    { kind: 'fresh' },
+    { kind: 'conflict' },
+    { kind: 'fresh' },
+    open,
+    open,
+  ])
+})

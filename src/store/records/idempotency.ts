@@ -64,8 +64,8 @@ export function createIdempotency(
     return { kind: 'answered', answer: seal.read(held.answer) } as const
   }
 
-  /** Which of the requests found their keys free. */
-  async function bindFree(requests: readonly KeyedRequest[]): Promise<ReadonlySet<string>> {
+  /** Which keys were free: each is bound to the first request with it. */
+  async function bindFree(requests: readonly KeyedRequest[]): Promise<Set<string>> {
     const at = now()
     const rows = requests.map(({ caller, key, task, fingerprint }) => ({ caller, key, task, fingerprint }))
     const { rows: bound } = await sql<Pick<KeyedRequest, 'caller' | 'key'>>`insert into idempotency
@@ -96,7 +96,8 @@ export function createIdempotency(
     const free = await bindFree(requests)
     const bindings: Binding[] = []
     for (const request of requests) {
-      bindings.push(free.has(nameOf(request)) ? { kind: 'fresh' } : await rebind(request))
+      const isFirst = free.delete(nameOf(request)) // of those with this key; the others find it bound
+      bindings.push(isFirst ? { kind: 'fresh' } : await rebind(request))
     }
     return bindings
   }
