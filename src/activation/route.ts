@@ -149,7 +149,7 @@ function fromEntry(entry: Entry): Route {
  * What the caller activated and has not switched off since, newest first, one route an offer and account; when all
  * of it is off, every one of them, since switching off twice must be possible. `history` is newest first.
  */
-export function activatedRoutes(
+function activatedRoutes(
   history: readonly Entry[],
   { handle, account, destinations }: Pick<RouteRequest, 'handle' | 'account' | 'destinations'>,
 ): Route[] {

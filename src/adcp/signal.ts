@@ -102,7 +102,7 @@ const Rate = Type.Object({
   mid: Type.Optional(Amount),
   high: Type.Optional(Amount),
 })
-export const CoveragePoint = Type.Object({
+const CoveragePoint = Type.Object({
   label: Type.Optional(Text),
   dimensions: Type.Array(
     Type.Object({
@@ -127,7 +127,7 @@ export type CoverageForecast = Static<typeof CoverageForecast>
 
 const nonEmpty = { minItems: 1, maxItems: 1_000 }
 /** Definition fields: the provider's own words about a signal (schema core/signal-definition-enrichment). */
-export const definitionFields = {
+const definitionFields = {
   restricted_attributes: Type.Optional(Type.Array(Short, nonEmpty)),
   policy_categories: Type.Optional(Type.Array(Short, nonEmpty)),
   demographic_predicate: Type.Optional(Type.Object({ age: Type.Object({}) })),

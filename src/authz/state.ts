@@ -7,7 +7,7 @@ import type { RuleTables } from './rules/tables.js'
 import type { Unverifiable } from './verdict.js'
 
 const HOUR = 3_600_000
-export const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
+const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
 export const HARD_CAP_MS = 7 * 24 * HOUR // from the last good fetch, whatever happened since
 export const POINTER_HOLD_MS = 24 * HOUR // how long a changed pointer must stay the same
 

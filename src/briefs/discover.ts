@@ -91,7 +91,7 @@ function readAs({ countries, lookbackDays, maxCpm, platforms, ratesAsOf }: Under
 }
 
 /** How long this question may take, ms. */
-export function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>): number {
+function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>): number {
   if (!asked) return DEFAULT_BUDGET_MS
   return Math.min(MAX_BUDGET_MS, Math.max(MIN_BUDGET_MS, durationMs(asked)))
 }

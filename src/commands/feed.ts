@@ -43,7 +43,7 @@ function cells(row: FeedRow): string[] {
 }
 
 /** Where `serve` with the same configuration answers. */
-export function feedUrl(config: Config): string {
+function feedUrl(config: Config): string {
   return `${config.listen.publicUrl ?? `http://${config.listen.host}:${config.listen.port}`}/mcp`
 }
 

@@ -68,7 +68,7 @@ export function lowest(options: readonly MergedOption[], model: 'cpm' | 'percent
 
 /** The currency of CPM prices as a number that a column holds: none, several, or one by its three letters. */
 export const NO_CURRENCY = 0
-export const SEVERAL_CURRENCIES = 1
+const SEVERAL_CURRENCIES = 1
 
 /** ISO 4217. */
 export function currencyNumber(code: string): number {

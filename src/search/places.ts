@@ -4,7 +4,7 @@
  */
 
 /** ISO 3166-1 codes of countries where data is sold. */
-export const MARKETS =
+const MARKETS =
   `AE AR AT AU BE BG BR CA CH CL CN CO CZ DE DK EE EG ES FI FR GB GR HK HR HU ID IE IL IN IT JP KE KR
   LT LU LV MX MY NG NL NO NZ PE PH PL PT RO RS SA SE SG SI SK TH TR TW UA US VN ZA`.split(/\s+/)
 

@@ -70,7 +70,7 @@ function withSpans(folded: string): string {
 }
 
 /** Times that are written in words, in figures: "six months" is "6 months", "last month" "last 1 month". */
-export function timesInFigures(folded: string): string {
+function timesInFigures(folded: string): string {
   return folded
     .replace(QUARTER, '$1 3 months')
     .replace(WORDED_TIME, (_, word?: string, before?: string) =>

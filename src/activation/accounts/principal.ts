@@ -33,7 +33,7 @@ export function naturalKey({ brand, operator, sandbox }: Natural): string {
 }
 
 /** One answer for accounts that do not exist and those of others (docs/protocol.md#envelope). */
-export function accountNotFound(field: string): Refused {
+function accountNotFound(field: string): Refused {
   return refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
     field,
     suggestion: 'Use an account of list_accounts, or declare it with sync_accounts.',

@@ -65,7 +65,7 @@ export function hostOf(url: string): string {
   return authority.replace(/:\d+$/, '')
 }
 
-export function packedCountry(country: string): number {
+function packedCountry(country: string): number {
   return country.charCodeAt(0) * 256 + country.charCodeAt(1)
 }
 

@@ -11,7 +11,7 @@ function hostName(name: string): string | undefined {
   return new URL(`http://${name}/`).hostname.replace(/\.$/, '')
 }
 
-export function* domainRule(name: string, at: ConfigPath): Rule {
+function* domainRule(name: string, at: ConfigPath): Rule {
   const host = hostName(name)
   if (host === name) return
   const expected = host ? `${host}, as the name stands in urls` : 'a domain name'

@@ -11,7 +11,7 @@ import { createBodyMemory } from './body-memory.js'
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
 const MAX_BATCH = 50
 
-export const PARSE_ERROR = -32_700
+const PARSE_ERROR = -32_700
 export const INVALID_MESSAGE = -32_600
 export const METHOD_NOT_FOUND = -32_601
 export const INVALID_PARAMS = -32_602

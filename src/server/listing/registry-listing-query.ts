@@ -16,7 +16,7 @@ export const AGENT_TYPES = [
 ] as const
 export type AgentType = (typeof AGENT_TYPES)[number]
 
-export const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
+const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
 export type Flag = (typeof FLAGS)[number]
 
 const AXES = ['spec', 'live'] as const

@@ -7,7 +7,7 @@ import { StorageUnavailable } from '../unavailable.js'
 import type { Held, Hold, Jobs } from './jobs.js'
 
 /** Another process takes up what a dead one held after this, ms. */
-export const LEASE_MS = 15_000
+const LEASE_MS = 15_000
 const HEARTBEAT_MS = 5_000
 const LOOK_EVERY_MS = 1_000
 const LOOKED_AT = 256

@@ -97,7 +97,7 @@ export type Ledger = {
   forget(before: number, limit: number, after?: LedgerPosition): Promise<LedgerPosition | undefined>
 }
 
-export const LEDGER_PAGE = 1_000
+const LEDGER_PAGE = 1_000
 
 function fromRow(row: Selectable<ActivationTable>): Entry {
   return {

@@ -24,7 +24,7 @@ const MAX_DESCRIPTION = 500
 export type Tool = { name: string; description: string }
 
 /** Tools as MCP lists them, or skills, whose `id` is the name that a call uses (docs/protocol.md#a2a). */
-export function readTools(list: unknown): Tool[] | undefined {
+function readTools(list: unknown): Tool[] | undefined {
   if (!Array.isArray(list)) return undefined
   return list
     .filter(isRecord)

@@ -7,7 +7,7 @@ import { endOfString, skipSpace } from '../../adcp/json-bytes.js'
 import { bufferOf, parseJson, tryParseJson } from './json.js'
 
 /** Elements of one array when nothing else is said: agents that do not paginate send everything at once. */
-export const PAGE_ROWS = 100_000
+const PAGE_ROWS = 100_000
 
 const QUOTE = 0x22
 const OPEN_BRACE = 0x7b
