@@ -1,9 +1,8 @@
 /** The accounts of callers in a configuration: where each differs from the public, and what is sent upstream in its name. */
 import type { AccountReference } from '../adcp/account.js'
-import type { CallerKey } from '../config/callers.js'
+import { type CallerKey, overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'
-import { overlayName } from '../server/door/callers.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { Scope } from '../upstreams/mirror/scope-setting.js'
 

@@ -84,3 +84,16 @@ export function toCallers({ callers = {}, upstreams }: ConfigFile): CallerSettin
     },
   }
 }
+
+/**
+ * The layer of the feed that an account of a caller is read from. Account ids are the caller's own words: two
+ * callers may use one word for different accounts, so the layer's name holds both.
+ */
+export function overlayName(callerId: string, accountId: string): string {
+  return JSON.stringify([callerId, accountId])
+}
+
+/** Whose account goes by that name, and the caller's own id for it. */
+export function accountNamed(name: string): [caller: string, account: string] {
+  return JSON.parse(name) as [string, string]
+}

@@ -1,7 +1,7 @@
 /** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
 
+import { accountNamed } from '../config/callers.js'
 import type { Contribution } from '../feed/contributions.js'
-import { accountNamed } from '../server/door/callers.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'

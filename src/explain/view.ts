@@ -5,11 +5,10 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { SignalRef } from '../adcp/reference.js'
-import type { CallerSettings } from '../config/callers.js'
+import { accountNamed, type CallerSettings, overlayName } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader, Selection } from '../feed/query.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
-import { accountNamed, overlayName } from '../server/door/callers.js'
 import type { SignalExplanation } from './offers-of-signal.js'
 
 export const ANONYMOUS = 'anonymous'

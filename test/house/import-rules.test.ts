@@ -23,6 +23,7 @@ const ROOMS: readonly string[] = [
   'activation',
   'events',
   'briefs',
+  'tasks',
   'server',
 ]
 /** What puts the rooms together, and may know them all; no room knows it. */

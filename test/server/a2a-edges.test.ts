@@ -3,7 +3,7 @@ import { ServerCallContext } from '@a2a-js/sdk/server'
 import { Type } from '@sinclair/typebox'
 import { test } from 'tap'
 import { createA2aTasks } from '../../src/server/a2a/a2a-tasks.js'
-import type { Task } from '../../src/server/answer/task.js'
+import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
 const bearer = { authorization: `Bearer ${BUYER_TOKEN}` }

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { createDispatcher } from '../../src/server/answer/dispatcher.js'
 import { createRateLimiter } from '../../src/server/door/rate-limit.js'
-import { getSignals } from '../../src/server/tasks/get-signals.js'
+import { getSignals } from '../../src/tasks/get-signals.js'
 import { healthOf } from '../support/health.js'
 import { onlyLookups } from '../support/only-lookups.js'
 import { plainFeed } from '../support/server-feed.js'

@@ -4,7 +4,7 @@ import { Type } from '@sinclair/typebox'
 import { test } from 'tap'
 import { requestEnvelope } from '../../src/adcp/envelope.js'
 import { createFeed } from '../../src/feed/feed.js'
-import type { Task } from '../../src/server/answer/task.js'
+import type { Task } from '../../src/tasks/task.js'
 import { healthOf } from '../support/health.js'
 import { BUYER_TOKEN, OPERATOR_TOKEN, startServer } from '../support/server-fixture.js'
 

@@ -4,7 +4,7 @@ import { createAnswerPages } from '../../src/briefs/answer-pages.js'
 import { createKept } from '../../src/briefs/kept.js'
 import { createLookup } from '../../src/briefs/lookup.js'
 import type { Feed } from '../../src/feed/feed.js'
-import type { SignalsDiscovery } from '../../src/server/tasks/get-signals.js'
+import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'
 import { judge } from './server-feed.js'
 
 export function onlyLookups(feed: Pick<Feed, 'see'>): SignalsDiscovery {

@@ -2,7 +2,7 @@
  * The A2A agent card, one document that 1.0 and 0.3 clients both read (docs/protocol.md#a2a). It holds no credentials
  * and needs none to be read. Built by hand: the SDK writes one form or the other.
  */
-import type { Task } from '../answer/task.js'
+import type { Task } from '../../tasks/task.js'
 
 const EXTENSION = 'https://adcontextprotocol.org/extensions/adcp/v3'
 

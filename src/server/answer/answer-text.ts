@@ -4,8 +4,8 @@
  * are quoted, on one line and cut.
  */
 import { isRecord } from '../../adcp/json.js'
+import type { TaskAnswer } from '../../tasks/task.js'
 import { bufferOf, tryParseJson } from '../../upstreams/rows/json.js'
-import type { TaskAnswer } from './task.js'
 
 const ROWS = 10
 const WHOLESALE_ROWS = 5 // whoever walks the feed reads the data; its text must not cost a page's worth of parsing

@@ -5,7 +5,7 @@
 
 import type { Caller } from '../../adcp/caller.js'
 import type { Release } from '../../adcp/version.js'
-import type { CallContext } from './task.js'
+import type { CallContext } from '../../tasks/task.js'
 
 /** What the transport knows of a call. */
 export type CallOrigin = {

@@ -9,13 +9,13 @@ import { isRecord } from '../../adcp/json.js'
 import { nearest } from '../../adcp/nearest.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
 import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
+import type { CallContext, Task, TaskAnswer } from '../../tasks/task.js'
 import type { Identified } from '../door/callers.js'
 import { CALL_MS } from '../door/hang-up.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import { registersSecret } from '../door/signed-calls.js'
 import { type CallOrigin, Context } from './call-context.js'
 import { type AnswerPayload, type Envelope, payloadOf } from './payload.js'
-import type { CallContext, Task, TaskAnswer } from './task.js'
 
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 

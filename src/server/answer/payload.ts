@@ -5,8 +5,8 @@
  */
 import type { AdcpError } from '../../adcp/error.js'
 import type { Release } from '../../adcp/version.js'
+import type { TaskAnswer } from '../../tasks/task.js'
 import { answerText } from './answer-text.js'
-import type { TaskAnswer } from './task.js'
 
 export type Envelope = {
   release: Release

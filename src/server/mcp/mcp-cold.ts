@@ -13,7 +13,7 @@ import {
   type Tool,
 } from '@modelcontextprotocol/sdk/types.js'
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
-import type { Task } from '../answer/task.js'
+import type { Task } from '../../tasks/task.js'
 import { toolSchema } from './tool-schema.js'
 
 const jsonSchemaValidator = new AjvJsonSchemaValidator()

@@ -1,8 +1,8 @@
 /** report_usage: tells each upstream how the signals it sold were used (schema account/report-usage-request). */
-import type { Activation } from '../../activation/activation.js'
-import { ReportUsageRequest } from '../../adcp/requests/report-usage.js'
-import { ReportUsageResponse } from '../../adcp/responses.js'
-import type { Task } from '../answer/task.js'
+import type { Activation } from '../activation/activation.js'
+import { ReportUsageRequest } from '../adcp/requests/report-usage.js'
+import { ReportUsageResponse } from '../adcp/responses.js'
+import type { Task } from './task.js'
 
 export function reportUsage({
   reportUsage: report,

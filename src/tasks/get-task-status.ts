@@ -1,9 +1,9 @@
 /** get_task_status: how a request that was answered `submitted` goes on (specification, "get_task_status"). */
-import type { Activation } from '../../activation/activation.js'
-import { GetTaskStatusRequest } from '../../adcp/requests/task-requests.js'
-import { GetTaskStatusResponse } from '../../adcp/responses.js'
-import { isSince32 } from '../../adcp/version.js'
-import type { AnswerStatus, Task } from '../answer/task.js'
+import type { Activation } from '../activation/activation.js'
+import { GetTaskStatusRequest } from '../adcp/requests/task-requests.js'
+import { GetTaskStatusResponse } from '../adcp/responses.js'
+import { isSince32 } from '../adcp/version.js'
+import type { AnswerStatus, Task } from './task.js'
 
 export function getTaskStatus({
   taskStatus,

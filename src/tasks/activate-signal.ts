@@ -1,9 +1,9 @@
 /** activate_signal: makes a signal live, or switches it off, at the upstream that offers it (specification, "Operation `activate_signal`"). */
-import type { Activation } from '../../activation/activation.js'
-import { ActivateSignalRequest } from '../../adcp/requests/activate-signal.js'
-import { ActivateSignalResponse } from '../../adcp/responses.js'
-import { destinationsOf } from '../../adcp/signal.js'
-import type { Task } from '../answer/task.js'
+import type { Activation } from '../activation/activation.js'
+import { ActivateSignalRequest } from '../adcp/requests/activate-signal.js'
+import { ActivateSignalResponse } from '../adcp/responses.js'
+import { destinationsOf } from '../adcp/signal.js'
+import type { Task } from './task.js'
 
 export function activateSignal({
   activate,

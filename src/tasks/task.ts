@@ -4,9 +4,9 @@
  */
 
 import type { Static, TSchema } from '@sinclair/typebox'
-import type { Caller } from '../../adcp/caller.js'
-import type { AdcpWarning, Refused } from '../../adcp/error.js'
-import type { Release } from '../../adcp/version.js'
+import type { Caller } from '../adcp/caller.js'
+import type { AdcpWarning, Refused } from '../adcp/error.js'
+import type { Release } from '../adcp/version.js'
 
 export type CallContext = {
   readonly caller: Caller

@@ -3,27 +3,21 @@
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
 
-import type { Caller } from '../../adcp/caller.js'
-import { type AdcpError, type AdcpWarning, adcpError } from '../../adcp/error.js'
-import {
-  cursorOf,
-  GetSignalsRequest,
-  pageSizeOf,
-  refsOf,
-  selectionOf,
-} from '../../adcp/requests/get-signals.js'
-import { GetSignalsResponse } from '../../adcp/responses.js'
-import { invalidRequest, type Violation } from '../../adcp/validation.js'
-import { isSince32 } from '../../adcp/version.js'
-import type { AnswerPage } from '../../briefs/answer-pages.js'
-import type { Lookup } from '../../briefs/lookup.js'
-import { staleWarnings } from '../../briefs/stale-warning.js'
-import type { Gap } from '../../feed/gap.js'
-import { type Health, type IncompleteEntry, incompleteOf } from '../../feed/incomplete.js'
-import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../../feed/query.js'
-import { inTurns } from '../answer/in-turns.js'
-import type { CallContext, Task, TaskAnswer } from '../answer/task.js'
-import { type AccountFound, type DeclaredAccounts, findAccount } from '../door/accounts.js'
+import type { Caller } from '../adcp/caller.js'
+import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
+import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
+import { GetSignalsResponse } from '../adcp/responses.js'
+import { invalidRequest, type Violation } from '../adcp/validation.js'
+import { isSince32 } from '../adcp/version.js'
+import type { AnswerPage } from '../briefs/answer-pages.js'
+import type { Lookup } from '../briefs/lookup.js'
+import { staleWarnings } from '../briefs/stale-warning.js'
+import type { Gap } from '../feed/gap.js'
+import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
+import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
+import { inTurns } from './in-turns.js'
+import { type AccountFound, type DeclaredAccounts, findAccount } from './read-account.js'
+import type { CallContext, Task, TaskAnswer } from './task.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const NARROW =

@@ -1,8 +1,8 @@
 /** sync_accounts: declares the accounts a caller acts for, and changes their settings (schema account/sync-accounts-request). */
-import type { Activation } from '../../activation/activation.js'
-import { SyncAccountsRequest } from '../../adcp/requests/account-requests.js'
-import { SyncAccountsResponse } from '../../adcp/responses.js'
-import type { Task } from '../answer/task.js'
+import type { Activation } from '../activation/activation.js'
+import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
+import { SyncAccountsResponse } from '../adcp/responses.js'
+import type { Task } from './task.js'
 
 export function syncAccounts({
   syncAccounts: sync,

@@ -3,10 +3,10 @@
  * get the same answer, byte for byte (docs/decisions.md#callers; docs/protocol.md#envelope).
  */
 
-import type { AccountReference } from '../../adcp/account.js'
-import type { Caller } from '../../adcp/caller.js'
-import { adcpError, type Refused } from '../../adcp/error.js'
-import { overlayName } from './callers.js'
+import type { AccountReference } from '../adcp/account.js'
+import type { Caller } from '../adcp/caller.js'
+import { adcpError, type Refused } from '../adcp/error.js'
+import { overlayName } from '../config/callers.js'
 
 export type AccountFound =
   /** `overlay`: the layer of the feed that may hold prices of its own; without one the rate card is the account's. */

@@ -1,8 +1,8 @@
 /** list_accounts: the accounts a caller may name in other requests (schema account/list-accounts-request). */
-import type { Activation } from '../../activation/activation.js'
-import { ListAccountsRequest } from '../../adcp/requests/account-requests.js'
-import { ListAccountsResponse } from '../../adcp/responses.js'
-import type { Task } from '../answer/task.js'
+import type { Activation } from '../activation/activation.js'
+import { ListAccountsRequest } from '../adcp/requests/account-requests.js'
+import { ListAccountsResponse } from '../adcp/responses.js'
+import type { Task } from './task.js'
 
 export function listAccounts({
   listAccounts: list,

@@ -2,11 +2,11 @@
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
-import { CapabilitiesRequest } from '../../adcp/requests/capabilities.js'
-import { CapabilitiesResponse } from '../../adcp/responses.js'
-import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../../adcp/version.js'
-import { type Algorithm, WEBHOOKS } from '../../signing/profile.js'
-import type { Task } from '../answer/task.js'
+import { CapabilitiesRequest } from '../adcp/requests/capabilities.js'
+import { CapabilitiesResponse } from '../adcp/responses.js'
+import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
+import { type Algorithm, WEBHOOKS } from '../signing/profile.js'
+import type { Task } from './task.js'
 
 const MAX_DOMAINS = 10_000
 const RETRY_HORIZON_SECONDS = 86_400 // a notice is given up after a day

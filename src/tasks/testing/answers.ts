@@ -1,5 +1,5 @@
 /** What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of its own. */
-import type { TaskAnswer } from '../answer/task.js'
+import type { TaskAnswer } from '../task.js'
 
 export type ControllerError =
   | 'INVALID_TRANSITION'

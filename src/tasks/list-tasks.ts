@@ -1,8 +1,8 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
-import type { Activation } from '../../activation/activation.js'
-import { ListTasksRequest } from '../../adcp/requests/task-requests.js'
-import { ListTasksResponse } from '../../adcp/responses.js'
-import type { Task } from '../answer/task.js'
+import type { Activation } from '../activation/activation.js'
+import { ListTasksRequest } from '../adcp/requests/task-requests.js'
+import { ListTasksResponse } from '../adcp/responses.js'
+import type { Task } from './task.js'
 
 export function listTasks({ listTasks: list }: Pick<Activation, 'listTasks'>): Task<typeof ListTasksRequest> {
   return {

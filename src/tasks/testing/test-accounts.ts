@@ -7,7 +7,7 @@ import { isRecord } from '../../adcp/json.js'
 import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
-import type { TaskAnswer } from '../answer/task.js'
+import type { TaskAnswer } from '../task.js'
 import { refusedTest, succeeded } from './answers.js'
 
 /** Nothing leads out of these. */
