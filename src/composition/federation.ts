@@ -2,7 +2,7 @@
  * The composition root: a configuration becomes running parts. The only file that knows every room.
  * `listings -> verdicts -> offers -> signals -> snapshot`, again whenever an upstream or a provider changes.
  */
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
@@ -33,9 +33,9 @@ import { listTasks } from '../tasks/list-tasks.js'
 import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
-import type { Blobs } from '../upstreams/blobs.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { accountAccess, credentialOf } from './accounts.js'
+import { cursorSecret } from './cursor-secret.js'
 import { listening } from './listening.js'
 import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
@@ -48,7 +48,6 @@ import { openDemoWorld } from './way-out.js'
 
 /** A walk that takes longer, or for whose snapshot there is no memory, starts again. */
 const RETAIN = { ms: 15 * 60_000, bytes: 1024 ** 3 }
-const SECRET_NAME = 'cursor-secret'
 const INDEX_AGAIN_MS = 5_000
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
 
@@ -83,15 +82,6 @@ export type Federation = {
   apply(config: Config): readonly string[]
   /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
-}
-
-/** The same for all replicas that share a storage, and after every restart: cursors outlive both. */
-async function cursorSecret(blobs: Blobs): Promise<Uint8Array> {
-  const [known] = (await blobs.read(SECRET_NAME)) ?? []
-  if (known) return known
-  const fresh = randomBytes(32)
-  await blobs.write(SECRET_NAME, [fresh])
-  return (await blobs.read(SECRET_NAME))?.[0] ?? fresh
 }
 
 /** `events`: as they were at the start, which is when they are taken up. */

@@ -5,7 +5,7 @@
  */
 import { join, resolve } from 'node:path'
 import type { Kysely, Migration } from 'kysely'
-import type { Blobs } from '../upstreams/blobs.js'
+import type { AddedBlobs } from '../upstreams/blobs.js'
 import { openBlobFiles } from './blobs/blob-files.js'
 import { createBlobRows } from './blobs/blob-rows.js'
 import { carryOver } from './carry-over.js'
@@ -58,7 +58,7 @@ export type Store = Repositories &
     shared: boolean
     /** Of signatures that were used; only where the state is shared. */
     nonces?: Nonces
-    blobs: Blobs
+    blobs: AddedBlobs
     /** All of `work` or nothing of it. */
     write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
     /** For moving the state to another storage; repositories are the way for everything else. */
@@ -85,7 +85,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
   }
 }
 
-function storeOn(db: Kysely<Tables>, blobs: Blobs, shared: boolean, means: Means): Store {
+function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: Means): Store {
   const direct = repositories(db, means)
   const transact = <T>(work: (repositories: Repositories, tx: Db) => Promise<T>) =>
     db.transaction().execute((tx) => work(repositories(tx, means), tx))

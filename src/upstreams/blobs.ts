@@ -12,6 +12,12 @@ export type Blobs = {
   list(prefix: string): Promise<string[]>
 }
 
+/** Where one of several processes decides for all: the name is given once. */
+export type AddedBlobs = Blobs & {
+  /** Writes the blob unless there is one of that name already: of several writers at once one succeeds. */
+  add(name: string, parts: readonly Uint8Array[]): Promise<void>
+}
+
 /**
  * Blobs that end with the process, for commands that look and leave no trace: what is written goes to memory, what is not there is read from `beneath`,
  * which is never written to.

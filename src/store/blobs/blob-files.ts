@@ -2,11 +2,11 @@
  * Blobs as files: one a name, written beside and renamed, so that a crash leaves the old one or the new one; each
  * part is checksummed, so that a damaged file is ignored and named instead of believed.
  */
-import { open, readdir, rename, rm } from 'node:fs/promises'
+import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
-import type { Blobs } from '../../upstreams/blobs.js'
+import type { AddedBlobs } from '../../upstreams/blobs.js'
 import { makeFolder } from '../database/folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
@@ -102,7 +102,7 @@ async function removeUnfinished(folder: string): Promise<void> {
 }
 
 /** Blobs under `folder`, which is made when it is absent. Throws when the folder cannot be made. */
-export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOptions): Promise<Blobs> {
+export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOptions): Promise<AddedBlobs> {
   await makeFolder(folder)
   if (sweep) await removeUnfinished(folder)
   const pathOf = (name: string) => join(folder, `${encodeURIComponent(name)}${SUFFIX}`)
@@ -126,7 +126,12 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     }
   }
 
-  async function write(name: string, parts: readonly Uint8Array[]): Promise<void> {
+  /** Written beside, then put in its place by `place`. */
+  async function written(
+    name: string,
+    parts: readonly Uint8Array[],
+    place: (beside: string, path: string) => Promise<void>,
+  ): Promise<void> {
     const path = pathOf(name)
     const beside = `${path}.${process.pid}.${++writes}${UNFINISHED}`
     try {
@@ -138,12 +143,20 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
       } finally {
         await file.close()
       }
-      await rename(beside, path)
+      await place(beside, path)
     } catch (error) {
       await rm(beside, { force: true })
       throw error
     }
     await syncFolder(folder)
+  }
+
+  /** A link is made only where there is no file, which is one step for the system. */
+  async function placeNew(beside: string, path: string): Promise<void> {
+    await link(beside, path).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EEXIST') throw error
+    })
+    await rm(beside)
   }
 
   async function list(prefix: string): Promise<string[]> {
@@ -154,5 +167,11 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
       .sort()
   }
 
-  return { read, write, remove: (name) => rm(pathOf(name), { force: true }), list }
+  return {
+    read,
+    write: (name, parts) => written(name, parts, rename),
+    add: (name, parts) => written(name, parts, placeNew),
+    remove: (name) => rm(pathOf(name), { force: true }),
+    list,
+  }
 }

@@ -2,8 +2,8 @@
  * Blobs as rows, for replicas that share a PostgreSQL: the same contract as the files. A blob's parts are cut into
  * chunks, since one value of hundreds of megabytes costs a multiple of that in memory on both sides.
  */
-import type { Kysely } from 'kysely'
-import type { Blobs } from '../../upstreams/blobs.js'
+import type { Kysely, Transaction } from 'kysely'
+import type { AddedBlobs } from '../../upstreams/blobs.js'
 import type { Tables } from '../database/schema.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
@@ -21,7 +21,7 @@ function* chunksOf(part: Uint8Array): Generator<Buffer> {
   }
 }
 
-export function createBlobRows({ db, onDamage }: BlobRowsOptions): Blobs {
+export function createBlobRows({ db, onDamage }: BlobRowsOptions): AddedBlobs {
   // One snapshot for the lengths and all chunks: a writer that replaces the blob meanwhile is not seen.
   async function read(name: string): Promise<Uint8Array[] | undefined> {
     return await db
@@ -56,8 +56,20 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): Blobs {
       })
   }
 
+  async function writeChunks(tx: Transaction<Tables>, name: string, parts: readonly Uint8Array[]) {
+    for (const [part, content] of parts.entries()) {
+      let chunk = 0
+      for (const bytes of chunksOf(content)) {
+        await tx.insertInto('blob_chunks').values({ name, part, chunk, bytes }).execute()
+        chunk += 1
+      }
+    }
+  }
+
+  const lengthsOf = (parts: readonly Uint8Array[]) => JSON.stringify(parts.map((part) => part.byteLength))
+
   async function write(name: string, parts: readonly Uint8Array[]): Promise<void> {
-    const lengths = JSON.stringify(parts.map((part) => part.byteLength))
+    const lengths = lengthsOf(parts)
     await db.transaction().execute(async (tx) => {
       // The row is taken first, so that two writers of one name come one after the other.
       await tx
@@ -66,13 +78,19 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): Blobs {
         .onConflict((conflict) => conflict.column('name').doUpdateSet({ parts: lengths }))
         .execute()
       await tx.deleteFrom('blob_chunks').where('name', '=', name).execute()
-      for (const [part, content] of parts.entries()) {
-        let chunk = 0
-        for (const bytes of chunksOf(content)) {
-          await tx.insertInto('blob_chunks').values({ name, part, chunk, bytes }).execute()
-          chunk += 1
-        }
-      }
+      await writeChunks(tx, name, parts)
+    })
+  }
+
+  async function add(name: string, parts: readonly Uint8Array[]): Promise<void> {
+    await db.transaction().execute(async (tx) => {
+      // Waits for another transaction that inserts the same name, and does nothing when that one is kept.
+      const { numInsertedOrUpdatedRows } = await tx
+        .insertInto('blobs')
+        .values({ name, parts: lengthsOf(parts) })
+        .onConflict((conflict) => conflict.doNothing())
+        .executeTakeFirst()
+      if (numInsertedOrUpdatedRows === 1n) await writeChunks(tx, name, parts)
     })
   }
 
@@ -88,5 +106,5 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): Blobs {
       .sort()
   }
 
-  return { read, write, remove, list }
+  return { read, write, add, remove, list }
 }

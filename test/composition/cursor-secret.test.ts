@@ -1,0 +1,38 @@
+/** Processes that start at the same moment on an empty storage sign cursors with one secret. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { cursorSecret } from '../../src/composition/cursor-secret.js'
+import { embedded, NO_POSTGRES, shared } from '../store/support/storages.js'
+
+const STARTS = 8
+const hex = (secret: Uint8Array) => Buffer.from(secret).toString('hex')
+
+test('eight starts at once on a fresh database end with one secret', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const stores = await Promise.all(Array.from({ length: STARTS }, () => storage.open()))
+  const secrets = await Promise.all(stores.map(({ blobs }) => cursorSecret(blobs)))
+  t.equal(new Set(secrets.map(hex)).size, 1)
+  const { blobs } = await storage.open()
+  t.equal(hex(await cursorSecret(blobs)), hex(secrets[0] as Uint8Array), 'it is what stays in the storage')
+})
+
+test('a folder keeps its secret over a restart', async (t) => {
+  const storage = await embedded(t)
+  const first = await storage.open()
+  const secrets = await Promise.all(Array.from({ length: STARTS }, () => cursorSecret(first.blobs)))
+  t.equal(new Set(secrets.map(hex)).size, 1)
+  await first.close()
+  const { blobs } = await storage.open()
+  t.equal(hex(await cursorSecret(blobs)), hex(secrets[0] as Uint8Array))
+})
+
+test('a secret that is damaged on disk gives way to a new one, which stays', async (t) => {
+  const storage = await embedded(t)
+  const { blobs } = await storage.open()
+  await cursorSecret(blobs)
+  await writeFile(join(storage.url.slice('file:'.length), 'blobs', 'cursor-secret.blob'), 'damaged')
+  const fresh = await cursorSecret(blobs)
+  t.same(await cursorSecret(blobs), fresh)
+})
