@@ -1,27 +1,21 @@
 /**
- * The activation room: what callers do with signals they found, and the work that goes on when nobody asks, so that
- * whatever a crash or a silent upstream left open comes to an end.
+ * What the tasks that change something stand on, and the work that goes on when nobody asks, so that whatever a crash
+ * or a silent upstream left open comes to an end.
  */
 import type { Clock } from '../net/clock.js'
 import { createWorker, type Worker } from '../store/jobs/worker.js'
 import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { createListAccounts } from './accounts/list-accounts.js'
-import { createSyncAccounts } from './accounts/sync-accounts.js'
-import { createActivate } from './activate.js'
-import { activationCalls } from './delivery/activation-calls.js'
-import { type CallUpstream, createDelivery, type Reached } from './delivery/delivery.js'
-import { createLeftOn } from './delivery/left-on.js'
-import { createTaskProgress } from './delivery/task-progress.js'
-import { usageCalls } from './delivery/usage-calls.js'
+import { activationCalls } from './activation-calls.js'
+import { type CallUpstream, createDelivery, type Reached } from './delivery.js'
+import { createLeftOn } from './left-on.js'
 import { createOnce } from './once.js'
-import { createReportUsage } from './report-usage.js'
 import type { ResolveHandle } from './route.js'
-import { createTaskList } from './task-list.js'
+import { createTaskProgress } from './task-progress.js'
+import { usageCalls } from './usage-calls.js'
 
 const FORGET_EVERY_MS = 60_000
-const REQUEST_BUDGET_MS = 30_000 // for the upstreams, whatever longer time the caller's transport gives
 
 export type ActivationOptions = {
   store: Store
@@ -67,10 +61,6 @@ export function createActivation(options: ActivationOptions) {
   const delivery = createdDelivery(worker)
   const progress = createdProgress(worker)
   const once = createOnce({ store, clock, delivery, reached })
-  const shared = { store, once, newId, resolve, upstreamAt, hasOwnCredential }
-  const activate = createActivate(shared)
-  const reportUsage = createReportUsage(shared)
-  const tasks = createTaskList({ store, progress })
 
   const forgetOld = createForgetting(store, retention)
   let forgetting: Promise<void> = Promise.resolve()
@@ -89,18 +79,10 @@ export function createActivation(options: ActivationOptions) {
       })
   }
 
-  const until = (deadline: number) => Math.min(deadline, clock.now() + REQUEST_BUDGET_MS)
-
   return {
-    activate: (...[request, principal, deadline]: Parameters<typeof activate>) =>
-      activate(request, principal, until(deadline)),
-    reportUsage: (...[request, principal, deadline]: Parameters<typeof reportUsage>) =>
-      reportUsage(request, principal, until(deadline)),
-    taskStatus: (...[request, principal, deadline]: Parameters<typeof tasks.status>) =>
-      tasks.status(request, principal, until(deadline)),
-    listTasks: tasks.list,
-    listAccounts: createListAccounts({ store }),
-    syncAccounts: createSyncAccounts({ store }),
+    ...{ store, newId, resolve, upstreamAt, hasOwnCredential },
+    once,
+    progress,
     /** Works on what is due now, once. */
     round: worker.round,
     /** Takes up what an earlier process left open, and goes on with it until `close`. */

@@ -2,6 +2,8 @@
  * One request, one effect: a caller's idempotency key is bound to its request before anything is done, the calls that
  * follow are written down with it, and a repetition gets the original's answer (specification, "Authentication" 6).
  */
+
+import type { Answer } from '../adcp/answer.js'
 import type { Clock } from '../net/clock.js'
 import { pause } from '../net/pause.js'
 import { callJob, type NewCall, readCall } from '../store/jobs/calls.js'
@@ -9,8 +11,8 @@ import type { EntryOfJob } from '../store/jobs/steps.js'
 import type { Binding, KeyedRequest } from '../store/records/idempotency.js'
 import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { type ActivationAnswer, keyConflict, stillRunning, storageDown } from './answer.js'
-import type { Delivered, Delivery, Reached } from './delivery/delivery.js'
+import { type Delivered, type Delivery, type Reached, upstreamsUntil } from './delivery.js'
+import { keyConflict, stillRunning, storageDown } from './refusals.js'
 
 const WATCH_MS = 100 // how often the outcome of another process's call is looked for
 
@@ -24,15 +26,15 @@ export type Plan = {
 export type Conclusion =
   | { kind: 'final'; answer: unknown } // to be kept for replays
   | { kind: 'kept'; answer: unknown } // kept already, with the outcome it follows from
-  | { kind: 'open'; said: ActivationAnswer } // said now; the same request asks again
+  | { kind: 'open'; said: Answer } // said now; the same request asks again
 
 export type Work = {
   /** What has to be done; writes nothing. An answer when there is nothing to do. */
-  plan(): Promise<Plan | ActivationAnswer>
+  plan(): Promise<Plan | Answer>
   /** What the outcomes of the calls amount to. */
   conclude(delivered: readonly Delivered[]): Promise<Conclusion>
   /** A final answer as its caller may see it now. */
-  render(answer: unknown, replayed: boolean): ActivationAnswer
+  render(answer: unknown, replayed: boolean): Answer
 }
 
 export type OnceOptions = {
@@ -42,7 +44,7 @@ export type OnceOptions = {
   reached: Reached
 }
 
-type Flight = { request: KeyedRequest; said: Promise<ActivationAnswer> }
+type Flight = { request: KeyedRequest; said: Promise<Answer> }
 
 function isSame(one: KeyedRequest, other: KeyedRequest): boolean {
   return one.task === other.task && one.fingerprint === other.fingerprint
@@ -56,7 +58,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     work: Work,
     delivered: readonly Delivered[],
     replayed: boolean,
-  ): Promise<ActivationAnswer> {
+  ): Promise<Answer> {
     const conclusion = await work.conclude(delivered)
     if (conclusion.kind === 'open') return conclusion.said
     if (conclusion.kind === 'final') {
@@ -73,7 +75,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     work: Work,
     deadline: number,
     replayed = true,
-  ): Promise<ActivationAnswer> {
+  ): Promise<Answer> {
     for (;;) {
       const jobs = await store.jobs.ofKey(request.caller, request.key, since)
       const delivered = await Promise.all(
@@ -94,13 +96,13 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     bound: Exclude<Binding, { kind: 'fresh' }>,
     work: Work,
     deadline: number,
-  ): Promise<ActivationAnswer> {
+  ): Promise<Answer> {
     if (bound.kind === 'conflict') return keyConflict()
     if (bound.kind === 'answered') return work.render(bound.answer, true)
     return await resume(request, bound.since, work, deadline)
   }
 
-  async function start(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
+  async function start(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     const plan = await work.plan()
     if (plan.kind !== 'plan') {
       // What it names may be gone since its first time, whose answer stands.
@@ -120,7 +122,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     return await resume(request, since, work, deadline, false) // another call for the same segment is under way
   }
 
-  async function answer(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
+  async function answer(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     try {
       return await start(request, work, deadline)
     } catch (error) {
@@ -131,7 +133,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   }
 
   /** The one answer of a request, however often and from wherever it is sent. `deadline` in ms since the epoch. */
-  async function once(request: KeyedRequest, work: Work, deadline: number): Promise<ActivationAnswer> {
+  async function once(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     const name = JSON.stringify([request.caller, request.key])
     const flight = flights.get(name)
     if (flight) {
@@ -139,7 +141,9 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
       const said = await flight.said
       return said.kind === 'answer' ? { ...said, replayed: true } : said
     }
-    const said = answer(request, work, deadline).finally(() => flights.delete(name))
+    const said = answer(request, work, upstreamsUntil(deadline, clock.now())).finally(() =>
+      flights.delete(name),
+    )
     flights.set(name, { request, said })
     return await said
   }

@@ -2,13 +2,15 @@
  * From a handle to the one offer that a request means. What is ambiguous is refused with the choices: which upstream
  * is paid, and at which price, is the buyer's decision (specification, "PricingOption").
  */
+
+import { refuse } from '../adcp/answer.js'
 import type { Refused } from '../adcp/error.js'
 import type { Destination } from '../adcp/signal.js'
 import type { Resolved, ResolvedOffer } from '../feed/lookup.js'
 import { destinationKey, destinationOf, matchesDestination } from '../merge/deployments.js'
 import type { Action, Entry } from '../store/records/ledger.js'
-import { notFound, notOn, refuse } from './answer.js'
 import { mayOverlap } from './destination.js'
+import { notFound, notOn } from './refusals.js'
 
 export type RouteRequest = {
   action: Action

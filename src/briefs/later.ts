@@ -3,7 +3,7 @@
  * have spoken, notified until the notice is taken (specification, "Events"). After a crash they go on: an upstream that
  * works on a task of its own is waited for, the others are asked again, and the first end of a task stands.
  */
-import { naturalKey } from '../activation/accounts/principal.js'
+import { naturalKey } from '../activation/own-account.js'
 import { canonical } from '../activation/request-identity.js'
 import type { AccountReference } from '../adcp/account.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'

@@ -1,13 +1,220 @@
-/** activate_signal: makes a signal live, or switches it off, at the upstream that offers it (specification, "Operation `activate_signal`"). */
+/**
+ * activate_signal: a signal found here is made live, or switched off, at the upstream that offers it (specification,
+ * "Operation `activate_signal`"; schemas signals/activate-signal). Intent and outcome stand in the ledger.
+ */
+
 import type { Activation } from '../activation/activation.js'
+import type { Activated } from '../activation/activation-calls.js'
+import type { Delivered } from '../activation/delivery.js'
+import { mayOverlap, visibleDeployments } from '../activation/destination.js'
+import { type Holder, standingFor } from '../activation/holders.js'
+import type { Conclusion, Plan } from '../activation/once.js'
+import { findOwnAccount, type OwnAccount } from '../activation/own-account.js'
+import { notOn } from '../activation/refusals.js'
+import { fingerprint, upstreamKey } from '../activation/request-identity.js'
+import { type Route, routeActivation, routeDeactivation } from '../activation/route.js'
+import { toldFields } from '../activation/told.js'
+import { type Answer, refuse } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
+import type { AdcpError } from '../adcp/error.js'
 import { ActivateSignalRequest } from '../adcp/requests/activate-signal.js'
 import { ActivateSignalResponse } from '../adcp/responses.js'
-import { destinationsOf } from '../adcp/signal.js'
+import { type Destination, destinationsOf } from '../adcp/signal.js'
+import type { NewCall } from '../store/jobs/calls.js'
+import type { EntryOfJob } from '../store/jobs/steps.js'
+import type { TaskStatus } from '../store/records/tasks.js'
 import type { Task } from './task.js'
 
-export function activateSignal({
-  activate,
-}: Pick<Activation, 'activate'>): Task<typeof ActivateSignalRequest> {
+const HISTORY = 1_000 // the caller's newest entries for one signal: what is still on is among them
+const RETRY_SECONDS = 10
+
+/** With the destinations as identities have them. */
+type ActivateRequest = Omit<ActivateSignalRequest, 'destinations'> & {
+  destinations: readonly Destination[]
+}
+
+type Activating = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
+
+function render(principal: Caller, answer: unknown, replayed: boolean): Answer {
+  const { action, deployments: told, unknown = [], taskId } = answer as Activated
+  const deployments = visibleDeployments(told, principal.destinations)
+  const fields = toldFields({ deployments, unknown })
+  const again = replayed && { replayed }
+  if (taskId !== undefined) {
+    const status = 'submitted' satisfies TaskStatus
+    const message = `The upstream is working on it: poll get_task_status with task_id ${taskId}.`
+    return { kind: 'answer', status, message, fields: { task_id: taskId, ...fields }, ...again }
+  }
+  const live = deployments.filter((deployment) => deployment.is_live).length
+  const done =
+    action === 'deactivate'
+      ? `Deactivated on ${deployments.length - live} of the destinations.`
+      : `Activated: ${live} of ${deployments.length} deployments are live.`
+  const untold =
+    unknown.length > 0
+      ? ` Of ${unknown.length} the upstream did not say whether it is live: read the signal with get_signals.`
+      : ''
+  return { kind: 'answer', message: `${done}${untold}`, fields, ...again }
+}
+
+function conclude([delivered]: readonly Delivered[]): Conclusion {
+  if (!delivered) throw new Error('An activation without a call')
+  const { call, retryAfter = RETRY_SECONDS, watched } = delivered
+  if (call.state === 'answered') return { kind: 'kept', answer: call.answer }
+  if (call.state === 'refused') {
+    return { kind: 'open', said: { kind: 'refused', error: call.answer as AdcpError } }
+  }
+  if (call.state !== 'open') {
+    const message =
+      call.state === 'superseded'
+        ? 'A later request for this signal took the place of this one.'
+        : 'The upstream never answered, and whether it acted is not known.'
+    const suggestion =
+      call.state === 'superseded'
+        ? 'Read the signal again with get_signals; use a fresh key for another request.'
+        : 'Ask whoever runs the upstream, or read the signal with get_signals: what is_live says there decides. ' +
+          'Then deactivate it, or activate it again with a fresh key; a fresh key may activate it a second time.'
+    return {
+      kind: 'open',
+      said: refuse('INVALID_REQUEST', message, { field: 'idempotency_key', suggestion }),
+    }
+  }
+  const message = watched
+    ? 'The upstream did not answer and would take a repetition for a second request, so it gets none. This agent reads ' +
+      'at the upstream what is live, to learn whether it acted.'
+    : 'The upstream did not answer, so it is not known yet whether it acted. This agent goes on asking it.'
+  const suggestion = 'Repeat the same request with the same idempotency_key, or deactivate the signal.'
+  return {
+    kind: 'open',
+    said: refuse('SERVICE_UNAVAILABLE', message, { retry_after: retryAfter, suggestion }),
+  }
+}
+
+export function activateSignal(activation: Activating): Task<typeof ActivateSignalRequest> {
+  const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation
+
+  async function route(request: ActivateRequest, principal: Caller, account: OwnAccount | undefined) {
+    const { action = 'activate', signal_agent_segment_id: handle, destinations, pricing_option_id } = request
+    const { idempotency_key, governance_context } = request
+    const said = {
+      idempotency_key,
+      ...(request.action && { action }),
+      ...(request.account && { account: request.account }),
+      ...(governance_context !== undefined && { governance_context }),
+    }
+    const wanted = {
+      said,
+      ...{ action, handle, destinations },
+      ...(pricing_option_id !== undefined && { optionId: pricing_option_id }),
+      ...(account && { account: account.key }),
+    }
+    const signal = await resolve(handle, principal.id, account?.id)
+    if (action === 'activate') return routeActivation(signal, wanted)
+    const history = await store.ledger.history(principal.id, handle, HISTORY)
+    const routed = routeDeactivation(history, signal, wanted)
+    return routed.kind === 'route' && (await isOthers(routed.route, principal, account, destinations))
+      ? notOn()
+      : routed
+  }
+
+  /** What the caller never activated, and somebody else did, is not there for it to switch off. */
+  async function isOthers(
+    to: Route,
+    principal: Caller,
+    account: OwnAccount | undefined,
+    destinations: readonly Destination[],
+  ): Promise<boolean> {
+    if (to.activatedAs) return false
+    const upstreamAccount = account?.at(to.agentUrl)
+    const holder: Holder = {
+      caller: principal.id,
+      seenAs: hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared',
+      ...(account && { account: account.key }),
+      ...(upstreamAccount && { upstreamAccount }),
+    }
+    const entries = await store.ledger.ofSegment(to.agentUrl, to.segmentId, HISTORY)
+    const standing = standingFor(entries, holder)
+    return standing.some((one) => destinations.some((other) => mayOverlap(one, other)))
+  }
+
+  function planned(
+    request: ActivateRequest,
+    principal: Caller,
+    account: OwnAccount | undefined,
+    to: Route,
+    print: string,
+  ): Plan {
+    const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
+    const upstream = upstreamAt(to.agentUrl) // what the ledger calls it may be another id by now, or none
+    const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
+    const seenAs = hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared'
+    const call: NewCall = {
+      id: newId(),
+      caller: principal.id,
+      key,
+      task: 'activate_signal',
+      agentUrl: to.agentUrl,
+      upstreamKey: upstreamKey(principal.id, key, print, to.agentUrl),
+      segment: to.segmentId,
+      seenAs,
+      ...(account && { account: account.key }),
+      ...(to.name !== undefined && { name: to.name }),
+      rows: [],
+      args: {
+        // The default is left out: agents that know only activation refuse or ignore the argument.
+        ...(action === 'deactivate' && { action }),
+        signal_agent_segment_id: to.segmentId,
+        destinations,
+        ...(to.upstreamOptionId !== undefined && { pricing_option_id: to.upstreamOptionId }),
+        ...(upstreamAccount !== undefined && { account: upstreamAccount }),
+        ...(governance_context !== undefined && { governance_context }),
+        ...(context !== undefined && { context }),
+      },
+    }
+    const entry: EntryOfJob = {
+      id: call.id,
+      caller: principal.id,
+      ...(account && { account: account.key }),
+      action,
+      handle: request.signal_agent_segment_id,
+      signalHandle: to.signalHandle,
+      offerHandle: to.offerHandle,
+      ...(to.optionId !== undefined && { pricingOptionId: to.optionId }),
+      ...(to.upstreamOptionId !== undefined && { upstreamOptionId: to.upstreamOptionId }),
+      ...{ upstream, agentUrl: to.agentUrl, segmentId: to.segmentId },
+      ...(upstreamAccount !== undefined && { upstreamAccount }),
+      ...{ destinations, seenAs },
+    }
+    return { kind: 'plan', calls: [call], entries: [entry] }
+  }
+
+  /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
+  async function activate(request: ActivateRequest, principal: Caller, deadline: number): Promise<Answer> {
+    const print = fingerprint(request)
+    const keyed = {
+      caller: principal.id,
+      key: request.idempotency_key,
+      task: 'activate_signal',
+      fingerprint: print,
+    }
+
+    async function plan(): Promise<Plan | Answer> {
+      const found =
+        request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+      if (found?.kind === 'refused') return found
+      const routed = await route(request, principal, found?.account)
+      if (routed.kind === 'refused') return routed
+      return planned(request, principal, found?.account, routed.route, print)
+    }
+
+    const work = {
+      plan,
+      conclude: async (delivered: readonly Delivered[]) => conclude(delivered),
+      render: (answer: unknown, replayed: boolean) => render(principal, answer, replayed),
+    }
+    return await once(keyed, work, deadline)
+  }
+
   return {
     name: 'activate_signal',
     title: 'Activate a signal',

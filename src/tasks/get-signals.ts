@@ -3,6 +3,7 @@
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
 
+import type { Answer, Answered } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
@@ -17,7 +18,7 @@ import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incompl
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
 import { inTurns } from './in-turns.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from './read-account.js'
-import type { CallContext, Task, TaskAnswer } from './task.js'
+import type { CallContext, Task } from './task.js'
 
 const LOOKUPS = ['signal_spec', 'signal_refs', 'signal_ids'] as const
 const NARROW =
@@ -43,7 +44,7 @@ export type SignalsFeed = {
 
 /** Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
 export type SignalsDiscovery = {
-  discover(input: GetSignalsRequest, reader: Reader, context: CallContext): TaskAnswer | Promise<TaskAnswer>
+  discover(input: GetSignalsRequest, reader: Reader, context: CallContext): Answer | Promise<Answer>
   lookup: Lookup
 }
 
@@ -224,11 +225,10 @@ function lookupMessage({ count, total }: AnswerPage, asked: number, reader: Read
   return `${total} of the ${asked} signals asked for were found.${part}${prices}`
 }
 
-function refused(error: AdcpError): TaskAnswer {
+function refused(error: AdcpError): Answer {
   return { kind: 'refused', error }
 }
 
-type Answer = Extract<TaskAnswer, { kind: 'answer' }>
 type Found = Exclude<WholesaleAnswer, { kind: 'refused' }>
 
 export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
@@ -236,9 +236,9 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
   const questionOf = createQuestions()
   const readerOf = createReaders()
   const lacksOf = createLacks(upstreams)
-  const told = new WeakMap<Found, { lacks: Lacks; answer: TaskAnswer }>()
+  const told = new WeakMap<Found, { lacks: Lacks; answer: Answer }>()
 
-  function inWords(answer: Found, { incomplete, warnings }: Lacks, reader: Reader): Answer {
+  function inWords(answer: Found, { incomplete, warnings }: Lacks, reader: Reader): Answered {
     if (answer.kind === 'unchanged') {
       const message = 'Unchanged: your copy is current.'
       return { kind: 'answer', message, fields: { unchanged: true, incomplete, ...versionFields(answer) } }
@@ -257,14 +257,14 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     }
   }
 
-  function wholesale(query: WholesaleQuery, reader: Reader, now: number): TaskAnswer {
+  function wholesale(query: WholesaleQuery, reader: Reader, now: number): Answer {
     const answer = feed.wholesale(query, reader, now)
     if (answer.kind === 'refused') return answer
     return inWords(answer, lacksOf(answer.gaps, reader.account, now), reader)
   }
 
   /** The same object while neither what the feed answered nor what that lacks is another. */
-  function toldAgain(answer: WholesaleAnswer, reader: Reader, now: number): TaskAnswer {
+  function toldAgain(answer: WholesaleAnswer, reader: Reader, now: number): Answer {
     if (answer.kind === 'refused') return answer
     const lacks = lacksOf(answer.gaps, reader.account, now)
     const before = told.get(answer)
@@ -274,7 +274,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     return made
   }
 
-  async function lookup(input: GetSignalsRequest, reader: Reader, now: number): Promise<TaskAnswer> {
+  async function lookup(input: GetSignalsRequest, reader: Reader, now: number): Promise<Answer> {
     const page = await discovery.lookup(input, reader)
     if (page.kind === 'refused') return page
     const { fields, rows, warnings, gaps } = page
@@ -309,7 +309,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     return inTurns(work).then(() => prepared(input, query, reader, context))
   }
 
-  function handle(input: GetSignalsRequest, context: CallContext): TaskAnswer | Promise<TaskAnswer> {
+  function handle(input: GetSignalsRequest, context: CallContext): Answer | Promise<Answer> {
     const { broken, query } = questionOf(input, context)
     if (broken.length > 0) return refused(invalidRequest(broken))
     const { caller } = context

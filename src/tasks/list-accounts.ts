@@ -1,12 +1,65 @@
-/** list_accounts: the accounts a caller may name in other requests (schema account/list-accounts-request). */
-import type { Activation } from '../activation/activation.js'
+/** list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema account/list-accounts). */
+
+import { naturalKey } from '../activation/own-account.js'
+import { storageDown } from '../activation/refusals.js'
+import type { AccountReference } from '../adcp/account.js'
+import { type Answer, refuse } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
+import { plainCursors } from '../adcp/cursor.js'
 import { ListAccountsRequest } from '../adcp/requests/account-requests.js'
 import { ListAccountsResponse } from '../adcp/responses.js'
+import type { Store } from '../store/store.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { accountView, type HeldAccount, heldAccounts } from './account-view.js'
 import type { Task } from './task.js'
 
-export function listAccounts({
-  listAccounts: list,
-}: Pick<Activation, 'listAccounts'>): Task<typeof ListAccountsRequest> {
+const PAGE = 50
+const LARGEST_PAGE = 100
+
+function names(reference: AccountReference, { id, stored }: HeldAccount): boolean {
+  if ('account_id' in reference) return reference.account_id === id
+  return stored?.naturalKey === naturalKey(reference)
+}
+
+/** A cursor names the account that its page begins after. */
+const CURSORS = plainCursors('accounts')
+
+export function listAccounts({ store }: { store: Store }): Task<typeof ListAccountsRequest> {
+  async function list(request: ListAccountsRequest, principal: Caller): Promise<Answer> {
+    const { account, status, sandbox, pagination = {} } = request
+    let held: HeldAccount[]
+    try {
+      held = heldAccounts(principal, await store.accounts.list(principal.id))
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return storageDown()
+      throw error
+    }
+    const matching = held.filter((one) => {
+      if (account && !names(account, one)) return false
+      if (status !== undefined && status !== (one.stored?.status ?? 'active')) return false
+      return sandbox === undefined || sandbox === (one.stored?.settings.sandbox === true)
+    })
+    const after = pagination.cursor === undefined ? undefined : CURSORS.read(pagination.cursor)
+    const start = after === undefined ? 0 : matching.findIndex(({ id }) => id === after) + 1
+    if (pagination.cursor !== undefined && start === 0) {
+      return refuse('INVALID_REQUEST', 'This cursor is not one of list_accounts.', {
+        field: 'pagination.cursor',
+        suggestion: 'Restart from the first page, without a cursor.',
+      })
+    }
+    const page = matching.slice(start, start + Math.min(pagination.max_results ?? PAGE, LARGEST_PAGE))
+    const more = start + page.length < matching.length
+    const cursor = more && CURSORS.write(page.at(-1)?.id ?? '')
+    return {
+      kind: 'answer',
+      message: `${page.length} of ${matching.length} accounts.`,
+      fields: {
+        accounts: page.map(accountView),
+        pagination: { has_more: more, ...(cursor && { cursor }), total_count: matching.length },
+      },
+    }
+  }
+
   return {
     name: 'list_accounts',
     title: 'List your accounts',

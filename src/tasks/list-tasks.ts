@@ -1,10 +1,107 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
-import type { Activation } from '../activation/activation.js'
+
+import { findOwnAccount } from '../activation/own-account.js'
+import { type Answer, refuse } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
+import { plainCursors } from '../adcp/cursor.js'
 import { ListTasksRequest } from '../adcp/requests/task-requests.js'
 import { ListTasksResponse } from '../adcp/responses.js'
+import type { TaskFilter, TaskOrder } from '../store/records/tasks.js'
+import type { Store } from '../store/store.js'
+import { historyOf, readable, shownTask } from './shown-task.js'
 import type { Task } from './task.js'
 
-export function listTasks({ listTasks: list }: Pick<Activation, 'listTasks'>): Task<typeof ListTasksRequest> {
+const PAGE = 50
+const LARGEST_PAGE = 100
+
+const either = (one: string | undefined, several: readonly string[] | undefined) =>
+  one === undefined ? several : several ? several.filter((each) => each === one) : [one]
+
+const instant = (text: string | undefined) => (text === undefined ? undefined : Date.parse(text))
+
+/** Undefined when nothing of ours can match: all our tasks are of the signals protocol. */
+function filterOf({ filters = {} }: ListTasksRequest, account: string | undefined): TaskFilter | undefined {
+  const protocols = either(filters.protocol, filters.protocols)
+  if (protocols && !protocols.includes('signals')) return undefined
+  const filter: Record<string, unknown> = {
+    account,
+    ids: filters.task_ids,
+    types: either(filters.task_type, filters.task_types),
+    statuses: either(filters.status, filters.statuses),
+    createdAfter: instant(filters.created_after),
+    createdBefore: instant(filters.created_before),
+    updatedAfter: instant(filters.updated_after),
+    updatedBefore: instant(filters.updated_before),
+    contains: filters.context_contains,
+    webhook: filters.has_webhook,
+  }
+  const given = Object.entries(filter).filter(([, value]) => value !== undefined)
+  if (given.some(([, value]) => Array.isArray(value) && value.length === 0)) return undefined
+  return Object.fromEntries(given)
+}
+
+function orderOf({ sort = {} }: ListTasksRequest): TaskOrder {
+  const { field = 'created_at', direction = 'desc' } = sort
+  if (field === 'protocol') return { field: 'created_at', direction } // all are of one protocol
+  return { field: field === 'task_type' ? 'type' : field, direction }
+}
+
+/** A cursor says how many tasks are before its page. */
+const CURSORS = plainCursors('tasks')
+
+/** Undefined for a cursor that is not one of list_tasks. */
+function offsetOf(cursor: string | undefined): number | undefined {
+  if (cursor === undefined) return 0
+  const place = CURSORS.read(cursor) ?? ''
+  return /^\d{1,9}$/.test(place) ? Number(place) : undefined
+}
+
+export function listTasks({ store }: { store: Store }): Task<typeof ListTasksRequest> {
+  async function list(request: ListTasksRequest, principal: Caller): Promise<Answer> {
+    const offset = offsetOf(request.pagination?.cursor)
+    if (offset === undefined) {
+      return refuse('INVALID_REQUEST', 'This cursor is not one of list_tasks.', {
+        field: 'pagination.cursor',
+        suggestion: 'Restart from the first page, without a cursor.',
+      })
+    }
+    const found =
+      request.account && (await findOwnAccount(principal, request.account, store.accounts, 'account'))
+    if (found?.kind === 'refused') return found
+    const filter = filterOf(request, found?.account.key)
+    const order = orderOf(request)
+    const limit = Math.min(request.pagination?.max_results ?? PAGE, LARGEST_PAGE)
+    const page = filter
+      ? await store.tasks.list(principal.id, filter, order, limit, offset)
+      : { tasks: [], total: 0, statuses: {} }
+    const next = offset + page.tasks.length
+    const more = page.tasks.length > 0 && next < page.total
+    return {
+      kind: 'answer',
+      message: `${page.tasks.length} of ${page.total} tasks.`,
+      fields: {
+        query_summary: {
+          total_matching: page.total,
+          returned: page.tasks.length,
+          domain_breakdown: { signals: page.total },
+          status_breakdown: page.statuses,
+          filters_applied: Object.keys(request.filters ?? {}),
+          sort_applied: { field: request.sort?.field ?? 'created_at', direction: order.direction },
+        },
+        tasks: page.tasks.map((task) => ({
+          ...shownTask(task),
+          ...{ domain: 'signals', status: task.status },
+          ...(request.include_history && { history: historyOf(task, principal) }),
+        })),
+        pagination: {
+          has_more: more,
+          ...(more && { cursor: CURSORS.write(String(next)) }),
+          total_count: page.total,
+        },
+      },
+    }
+  }
+
   return {
     name: 'list_tasks',
     title: 'List your tasks',
@@ -13,6 +110,6 @@ export function listTasks({ listTasks: list }: Pick<Activation, 'listTasks'>): T
     request: ListTasksRequest,
     response: ListTasksResponse,
     mutating: false,
-    handle: (input, { caller }) => list(input, caller),
+    handle: (input, { caller }) => readable(() => list(input, caller)),
   }
 }

@@ -1,12 +1,165 @@
-/** report_usage: tells each upstream how the signals it sold were used (schema account/report-usage-request). */
+/**
+ * report_usage: a caller's rows, split by the upstream that sold each signal, forwarded, and the answers put together
+ * (schemas account/report-usage). A part without an answer is told for its rows; the same request again asks only for
+ * the parts that are missing, under the same derived keys, so nothing is counted twice.
+ */
+
 import type { Activation } from '../activation/activation.js'
+import type { Delivered } from '../activation/delivery.js'
+import type { Conclusion, Plan } from '../activation/once.js'
+import { findOwnAccount } from '../activation/own-account.js'
+import { notFound } from '../activation/refusals.js'
+import { fingerprint, upstreamKey } from '../activation/request-identity.js'
+import { type PartOutcome, partOutcome, rowField } from '../activation/usage-calls.js'
+import { type Answer, refuse } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
+import { type AdcpError, adcpError } from '../adcp/error.js'
 import { ReportUsageRequest } from '../adcp/requests/report-usage.js'
 import { ReportUsageResponse } from '../adcp/responses.js'
+import { signalPart } from '../merge/identity.js'
+import type { NewCall } from '../store/jobs/calls.js'
+import type { Entry } from '../store/records/ledger.js'
 import type { Task } from './task.js'
+import { type SoldOption, soldBy, type UsageRow, upstreamRow } from './usage-row.js'
 
-export function reportUsage({
-  reportUsage: report,
-}: Pick<Activation, 'reportUsage'>): Task<typeof ReportUsageRequest> {
+const HISTORY = 1_000
+
+type Reporting = Pick<Activation, 'store' | 'once' | 'newId' | 'resolve' | 'upstreamAt' | 'hasOwnCredential'>
+
+type Row = { row: number; to: SoldOption; args: Record<string, unknown> }
+
+export function reportUsage(activation: Reporting): Task<typeof ReportUsageRequest> {
+  const { store, once, newId, resolve, upstreamAt, hasOwnCredential } = activation
+
+  /** `history` gives the caller's ledger for a handle. */
+  async function place(
+    row: number,
+    usage: UsageRow,
+    principal: Caller,
+    history: (handle: string) => Promise<Entry[]>,
+  ): Promise<Row | AdcpError> {
+    const { signal_agent_segment_id: handle } = usage
+    if (handle === undefined) {
+      return adcpError('INVALID_REQUEST', 'signal_agent_segment_id is required: this is a signals agent.', {
+        field: rowField(row, 'signal_agent_segment_id'),
+        suggestion:
+          'Send the signal_agent_segment_id of the activation, as list_tasks or get_signals gave it.',
+      })
+    }
+    const found = await findOwnAccount(principal, usage.account, store.accounts, rowField(row, 'account'))
+    if (found.kind === 'refused') return found.error
+    const sold = soldBy(
+      usage,
+      await history(signalPart(handle)),
+      await resolve(handle, principal.id, found.account.id),
+    )
+    if (sold === 'ambiguous') {
+      return adcpError(
+        'INVALID_REQUEST',
+        'Several upstreams sold this signal: name the one that this row is for.',
+        {
+          field: rowField(row, 'pricing_option_id'),
+          suggestion: 'Send the pricing_option_id of the activation, or the handle of one offer.',
+        },
+      )
+    }
+    if (!sold) return notFound(rowField(row, 'signal_agent_segment_id')).error
+    const to = { ...sold, upstream: upstreamAt(sold.agentUrl) }
+    return { row, to, args: upstreamRow(usage, to, found.account.at(to.agentUrl)) }
+  }
+
+  function partsOf(
+    rows: readonly Row[],
+    request: ReportUsageRequest,
+    principal: Caller,
+    print: string,
+  ): NewCall[] {
+    const byAgent = new Map<string, Row[]>()
+    for (const row of rows) byAgent.set(row.to.agentUrl, [...(byAgent.get(row.to.agentUrl) ?? []), row])
+    const { idempotency_key: key, reporting_period } = request
+    return [...byAgent].map(([agentUrl, part]) => ({
+      ...{ id: newId(), caller: principal.id, key, task: 'report_usage', agentUrl },
+      seenAs: hasOwnCredential(principal.id, agentUrl) ? 'own' : 'shared',
+      upstreamKey: upstreamKey(principal.id, key, print, agentUrl),
+      args: { reporting_period, usage: part.map(({ args }) => args) },
+      rows: part.map(({ row }) => row),
+    }))
+  }
+
+  function said({ accepted, pending, refused, errors }: PartOutcome): Answer {
+    const rows = accepted + pending + refused
+    const waits = pending > 0 ? `; ${pending} are told to their upstream as soon as it answers` : ''
+    const message = `${accepted} of ${rows} usage rows were accepted${waits}.`
+    const ext = { tributary: { rows: { accepted, pending, refused } } }
+    return { kind: 'answer', message, fields: { accepted, ...(errors.length > 0 && { errors }), ext } }
+  }
+
+  /** `deadline` in ms since the epoch. Never rejects for a caller's mistake or a storage that cannot serve. */
+  async function report(request: ReportUsageRequest, principal: Caller, deadline: number): Promise<Answer> {
+    const print = fingerprint(request)
+    const count = request.usage.length
+    const keyed = {
+      caller: principal.id,
+      key: request.idempotency_key,
+      task: 'report_usage',
+      fingerprint: print,
+    }
+
+    async function placed(skip: ReadonlySet<number>): Promise<{ rows: Row[]; errors: AdcpError[] }> {
+      const rows: Row[] = []
+      const errors: AdcpError[] = []
+      const histories = new Map<string, Promise<Entry[]>>() // many rows report one signal
+      const history = (handle: string) => {
+        const asked = histories.get(handle) ?? store.ledger.history(principal.id, handle, HISTORY)
+        histories.set(handle, asked)
+        return asked
+      }
+      for (const [row, usage] of request.usage.entries()) {
+        if (skip.has(row)) continue
+        const found = await place(row, usage, principal, history)
+        if ('code' in found) errors.push(found)
+        else rows.push(found)
+      }
+      return { rows, errors }
+    }
+
+    async function plan(): Promise<Plan | Answer> {
+      if (Date.parse(request.reporting_period.start) > Date.parse(request.reporting_period.end)) {
+        const message = 'reporting_period.start must not be after reporting_period.end.'
+        return refuse('INVALID_REQUEST', message, {
+          field: 'reporting_period.start',
+          suggestion: 'Send the earlier moment as start and the later one as end.',
+        })
+      }
+      const { rows, errors } = await placed(new Set())
+      if (rows.length === 0) return said({ accepted: 0, pending: 0, refused: count, errors })
+      return { kind: 'plan', calls: partsOf(rows, request, principal, print), entries: [] }
+    }
+
+    async function conclude(delivered: readonly Delivered[]): Promise<Conclusion> {
+      const outcomes = delivered.map(partOutcome)
+      const sent = new Set(delivered.flatMap(({ call }) => call.rows))
+      // Rows that were in no part; one that could be sent by now is for a request of its own.
+      const { rows, errors } = await placed(sent)
+      const late = rows.map(({ row }) => notFound(rowField(row, 'signal_agent_segment_id')).error)
+      const sum = (of: 'accepted' | 'pending' | 'refused') =>
+        outcomes.reduce((total, outcome) => total + outcome[of], 0)
+      const answer: PartOutcome = {
+        ...{ accepted: sum('accepted'), pending: sum('pending') },
+        refused: sum('refused') + errors.length + late.length,
+        errors: [...errors, ...late, ...outcomes.flatMap((outcome) => outcome.errors)],
+      }
+      return answer.pending > 0 ? { kind: 'open', said: said(answer) } : { kind: 'final', answer }
+    }
+
+    const render = (answer: unknown, replayed: boolean): Answer => ({
+      ...said(answer as PartOutcome),
+      ...(replayed && { replayed }),
+    })
+
+    return await once(keyed, { plan, conclude, render }, deadline)
+  }
+
   return {
     name: 'report_usage',
     title: 'Report usage',

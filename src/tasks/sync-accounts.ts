@@ -1,12 +1,252 @@
-/** sync_accounts: declares the accounts a caller acts for, and changes their settings (schema account/sync-accounts-request). */
-import type { Activation } from '../activation/activation.js'
+/**
+ * sync_accounts: a caller declares the accounts it acts for, and settings of accounts it has (schemas
+ * account/sync-accounts). This agent invoices nobody: it keeps what was declared and passes natural keys to upstreams.
+ */
+
+import { accountIdOf, naturalKey } from '../activation/own-account.js'
+import { keyConflict, stillRunning, storageDown } from '../activation/refusals.js'
+import { canonical, fingerprint } from '../activation/request-identity.js'
+import type { Answer } from '../adcp/answer.js'
+import type { Caller } from '../adcp/caller.js'
+import type { Recovery } from '../adcp/error.js'
+import { nearest } from '../adcp/nearest.js'
 import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
 import { SyncAccountsResponse } from '../adcp/responses.js'
+import { configProblem, keptConfig } from '../events/notification-config.js'
+import type { Accounts, StoredAccount } from '../store/records/accounts.js'
+import type { Store } from '../store/store.js'
+import { StorageUnavailable } from '../store/unavailable.js'
+import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
 import type { Task } from './task.js'
 
-export function syncAccounts({
-  syncAccounts: sync,
-}: Pick<Activation, 'syncAccounts'>): Task<typeof SyncAccountsRequest> {
+const MAX_ACCOUNTS = 10_000 // a caller's declared accounts
+
+/** As get_adcp_capabilities says (`account.supported_billing`). */
+const BILLING: ReadonlySet<string> = new Set(['operator', 'agent'])
+
+/** What an entry that declares an account has, and one that changes settings must not have. */
+const DECLARING = ['brand', 'operator', 'billing'] as const
+
+type AccountEntry = SyncAccountsRequest['accounts'][number]
+
+type EntryError = {
+  code: string
+  message: string
+  recovery: Recovery
+  /** Its place in the row (docs/protocol.md#accounts). */
+  field: string
+  suggestion: string
+  details?: Record<string, unknown>
+}
+type Result = Record<string, unknown>
+type Target = { id: string; naturalKey?: string; stored?: StoredAccount; declared: Record<string, unknown> }
+
+/** Bank details are write-only in the protocol, and this agent pays nobody: they are not kept at all. */
+function withoutBank(entity: Record<string, unknown>): Record<string, unknown> {
+  const { bank: _, ...rest } = entity
+  return rest
+}
+
+function settable({ billing_entity, payment_terms }: AccountEntry): Record<string, unknown> {
+  return {
+    ...(billing_entity && { billing_entity: withoutBank(billing_entity) }),
+    ...(payment_terms !== undefined && { payment_terms }),
+  }
+}
+
+/** `brand`: whose account it is, where this agent knows it. */
+function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: unknown): string[] {
+  return [
+    ...(brand === undefined
+      ? [`This agent does not know the brand and operator of this account: ${NO_DOMAIN} stands for them.`]
+      : []),
+    ...(entry.payment_terms === undefined
+      ? []
+      : [
+          'payment_terms are kept as you sent them; invoices come from the upstreams, on the terms agreed with each.',
+        ]),
+    ...(request.push_notification_config === undefined
+      ? []
+      : ['push_notification_config is not used: the status told here is final.']),
+  ]
+}
+
+/** What an entry is about; an error when it is about nothing of the caller's. */
+function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAccount[]): Target | EntryError {
+  const fail = (code: string, field: string, message: string, suggestion: string): EntryError => ({
+    ...{ code, message, recovery: code === 'ACCOUNT_NOT_FOUND' ? 'terminal' : 'correctable' },
+    ...{ field, suggestion },
+  })
+  const { account, brand, operator, billing } = entry
+  const declares = DECLARING.find((name) => entry[name] !== undefined)
+  if (account && declares) {
+    const message = 'An entry changes settings (account) or declares, not both.'
+    const suggestion = `Leave ${DECLARING.join(', ')} out to change settings, or account to declare.`
+    return fail('INVALID_REQUEST', declares, message, suggestion)
+  }
+  if (account) {
+    const key = 'account_id' in account ? undefined : naturalKey(account)
+    const found = held.find(({ id, stored }) =>
+      'account_id' in account ? id === account.account_id : stored?.naturalKey === key,
+    )
+    if (!found) {
+      const suggestion = 'Take an account of list_accounts, or declare it with brand, operator and billing.'
+      return fail('ACCOUNT_NOT_FOUND', 'account', 'There is no such account.', suggestion)
+    }
+    const { id, stored } = found
+    return {
+      id,
+      ...(stored && { stored }),
+      ...(stored?.naturalKey && { naturalKey: stored.naturalKey }),
+      declared: {},
+    }
+  }
+  const absent = DECLARING.find((name) => entry[name] === undefined)
+  if (!brand || operator === undefined || billing === undefined) {
+    const message = 'An entry has either account, or brand, operator and billing.'
+    return fail('INVALID_REQUEST', absent ?? 'brand', message, `Send ${absent} too, or account alone.`)
+  }
+  if (!BILLING.has(billing)) {
+    const [near] = nearest(billing, BILLING)
+    const suggestion = near ? `Did you mean "${near}"?` : `Send billing as ${[...BILLING].join(' or ')}.`
+    const message = 'This agent supports operator and agent billing.'
+    const error = fail('BILLING_NOT_SUPPORTED', 'billing', message, suggestion)
+    return { ...error, details: { scope: 'capability', supported_billing: [...BILLING] } }
+  }
+  const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
+  const stored = held.find((one) => one.stored?.naturalKey === key)?.stored
+  const id = stored?.accountId ?? accountIdOf(principal.id, key)
+  if (!stored && held.length >= MAX_ACCOUNTS) {
+    const suggestion = 'Close accounts that you no longer use: sync_accounts with delete_missing.'
+    const message = `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`
+    return fail('INVALID_REQUEST', 'brand', message, suggestion)
+  }
+  const declared = { brand, operator, billing, ...(entry.sandbox === true && { sandbox: true }) }
+  return { id, naturalKey: key, ...(stored && { stored }), declared }
+}
+
+/** The row was rejected; an account that stands stays as it was. */
+function failed(entry: AccountEntry, error: EntryError): Result {
+  const named = entry.account && 'operator' in entry.account ? entry.account : entry
+  return {
+    ...(entry.account && 'account_id' in entry.account && { account_id: entry.account.account_id }),
+    brand: named.brand ?? { domain: NO_DOMAIN },
+    operator: named.operator ?? NO_DOMAIN,
+    action: 'failed',
+    status: 'rejected',
+    errors: [error],
+  }
+}
+
+function resultOf(
+  held: HeldAccount,
+  action: 'created' | 'updated' | 'unchanged',
+  warnings: readonly string[],
+): Result {
+  return {
+    ...{ brand: { domain: NO_DOMAIN }, operator: NO_DOMAIN },
+    account_id: held.id,
+    name: accountName(held),
+    action,
+    status: held.stored?.status ?? 'active',
+    ...accountSettings(held),
+    ...(warnings.length > 0 && { warnings }),
+  }
+}
+
+/** The account after the entry; the same object when nothing changes. */
+function changed(target: Target, entry: AccountEntry, caller: string): StoredAccount {
+  const { id, stored, declared } = target
+  const next: StoredAccount = {
+    caller,
+    accountId: id,
+    ...(target.naturalKey !== undefined && { naturalKey: target.naturalKey }),
+    settings: { ...stored?.settings, ...declared, ...settable(entry) },
+    status: !entry.account && stored?.status === 'closed' ? 'active' : (stored?.status ?? 'active'), // declaring opens again
+    notificationConfigs: entry.notification_configs?.map(keptConfig) ?? stored?.notificationConfigs ?? [],
+  }
+  return stored && canonical(stored) === canonical(next) ? stored : next
+}
+
+/** Applies the entries one after the other: two that mean one account see each other. */
+async function apply(request: SyncAccountsRequest, principal: Caller, accounts: Accounts): Promise<Result[]> {
+  let held = heldAccounts(principal, await accounts.list(principal.id))
+  const named = new Set<string>()
+  const results: Result[] = []
+
+  async function keep(account: StoredAccount): Promise<HeldAccount> {
+    if (!request.dry_run) await accounts.put(account)
+    const next = { id: account.accountId, stored: account }
+    held = [...held.filter(({ id }) => id !== next.id), next]
+    return next
+  }
+
+  for (const entry of request.accounts) {
+    const target = targetOf(entry, principal, held)
+    if ('code' in target) {
+      const { brand, operator, sandbox } = entry
+      if (brand && operator !== undefined)
+        named.add(accountIdOf(principal.id, naturalKey({ brand, operator, sandbox })))
+      results.push(failed(entry, target))
+      continue
+    }
+    named.add(target.id)
+    const problem = configProblem(entry.notification_configs ?? [])
+    if (problem) {
+      const { path: field, ...rest } = problem
+      results.push(failed(entry, { ...rest, recovery: 'correctable', field }))
+      continue
+    }
+    const next = changed(target, entry, principal.id)
+    const isConfigured = target.naturalKey === undefined
+    const action =
+      next === target.stored ? 'unchanged' : target.stored || isConfigured ? 'updated' : 'created'
+    const now = next === target.stored ? { id: target.id, stored: next } : await keep(next)
+    results.push(resultOf(now, action, warningsOf(entry, request, next.settings.brand)))
+  }
+  if (!request.delete_missing) return results
+  for (const { id, stored } of held) {
+    if (stored?.naturalKey === undefined || stored.status === 'closed' || named.has(id)) continue
+    results.push(resultOf(await keep({ ...stored, status: 'closed' }), 'updated', []))
+  }
+  return results
+}
+
+function render(request: SyncAccountsRequest, accounts: readonly Result[]): Answer {
+  const failures = accounts.filter(({ action }) => action === 'failed').length
+  const verb = request.dry_run ? 'would be synced' : 'synced'
+  const done = accounts.length - failures
+  const message = `${done} ${done === 1 ? 'account' : 'accounts'} ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
+  return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
+}
+
+export function syncAccounts({ store }: { store: Store }): Task<typeof SyncAccountsRequest> {
+  async function sync(request: SyncAccountsRequest, principal: Caller): Promise<Answer> {
+    const keyed = {
+      caller: principal.id,
+      key: request.idempotency_key,
+      task: 'sync_accounts',
+      fingerprint: fingerprint(request),
+    }
+    try {
+      // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
+      return await store.write(async ({ idempotency, accounts }) => {
+        const binding = await idempotency.bind(keyed)
+        if (binding.kind === 'conflict') return keyConflict()
+        if (binding.kind === 'open') return stillRunning()
+        if (binding.kind === 'answered') {
+          return { ...render(request, binding.answer as Result[]), replayed: true }
+        }
+        const results = await apply(request, principal, accounts)
+        await idempotency.answer(keyed.caller, keyed.key, results)
+        return render(request, results)
+      })
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return storageDown()
+      throw error
+    }
+  }
+
   return {
     name: 'sync_accounts',
     title: 'Declare accounts',

@@ -4,8 +4,8 @@
  */
 
 import type { Static, TSchema } from '@sinclair/typebox'
+import type { Answer } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import type { AdcpWarning, Refused } from '../adcp/error.js'
 import type { Release } from '../adcp/version.js'
 
 export type CallContext = {
@@ -26,31 +26,6 @@ export type CallContext = {
   readonly comesAgain: boolean
 }
 
-export type AnswerStatus = 'completed' | 'submitted' | 'working' | 'input-required' | 'rejected' | 'canceled'
-
-/** What a task says. The envelope (status, message, context, context_id, adcp_version, errors) is added around it. */
-export type TaskAnswer =
-  | {
-      kind: 'answer'
-      /** Default: `completed`. */
-      status?: AnswerStatus
-      /** One or two sentences for people and language models; no untrusted text in it (docs/protocol.md#envelope). */
-      message: string
-      /** The task's own fields, as JSON values. Fields with the value undefined are left out. */
-      fields: Readonly<Record<string, unknown>>
-      /** A field whose value is an array of prepared JSON rows, written as the bytes they are. */
-      rows?: { field: string; parts: readonly Uint8Array[] }
-      /** Written to `errors[]` with `severity: "warning"`. */
-      warnings?: readonly AdcpWarning[]
-      /** The same object is given again: what is made of it may be kept by it. */
-      comesAgain?: boolean
-      /** Only on the replay of a request whose idempotency key was seen before. */
-      replayed?: boolean
-    }
-  | Refused
-  /** A failure of a task that has words of its own for it. */
-  | { kind: 'failed'; message: string; fields: Readonly<Record<string, unknown>> }
-
 export type Task<S extends TSchema = TSchema> = {
   readonly name: string
   /** Other names a caller may use; they are offered as tools and skills too. */
@@ -69,5 +44,5 @@ export type Task<S extends TSchema = TSchema> = {
   /** Changes state: anonymous callers are refused before `handle` runs. */
   readonly mutating: boolean
   /** Never throws for a caller's mistake. What it throws is a bug: logged, answered as SERVICE_UNAVAILABLE. */
-  handle(input: Static<S>, context: CallContext): TaskAnswer | Promise<TaskAnswer>
+  handle(input: Static<S>, context: CallContext): Answer | Promise<Answer>
 }

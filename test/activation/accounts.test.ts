@@ -1,8 +1,9 @@
 import { type Test, test } from 'tap'
-import { createListAccounts } from '../../src/activation/accounts/list-accounts.js'
-import { createSyncAccounts } from '../../src/activation/accounts/sync-accounts.js'
 import type { SyncAccountsRequest } from '../../src/adcp/requests/account-requests.js'
+import { listAccounts } from '../../src/tasks/list-accounts.js'
+import { syncAccounts } from '../../src/tasks/sync-accounts.js'
 import { embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
+import { asked } from './support/asked.js'
 import { buyer } from './support/parts.js'
 import { key } from './support/world.js'
 
@@ -28,8 +29,8 @@ function onEmbeddedStorage(rule: string, prove: (t: Test, storage: Storage) => P
 
 async function tasks(storage: Storage) {
   const store = await storage.open()
-  const sync = createSyncAccounts({ store })
-  const list = createListAccounts({ store })
+  const sync = asked(syncAccounts({ store }))
+  const list = asked(listAccounts({ store }))
   type Row = Record<string, unknown>
   return {
     async sync(

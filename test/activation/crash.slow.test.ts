@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { CHECKPOINTS, type Checkpoint } from '../../src/activation/delivery/delivery.js'
+import { CHECKPOINTS, type Checkpoint } from '../../src/activation/delivery.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
 import { activate, deactivate, findings, type Request, startGround } from './support/ground.js'

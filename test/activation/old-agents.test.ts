@@ -6,6 +6,7 @@ import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import { createUpstreams } from '../../src/upstreams/upstreams.js'
 import { due, embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
+import { withTasks } from './support/asked.js'
 import { startOldAgent } from './support/old-agent.js'
 import { buyer, rosterOf, soon, TRADE_DESK } from './support/parts.js'
 import { key, openLive } from './support/world.js'
@@ -38,18 +39,21 @@ async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'ur
     handle: `${SIGNAL}.12345678`,
     segmentId: 'old_1',
   }
-  const activation = createActivation({
-    ...{ store, clock: systemClock, newId: randomUUID, upstreamAt: upstreams.idOf },
-    resolve: () =>
-      ({
-        ...{ handle: SIGNAL, name: 'Coffee drinkers', ref: {} },
-        offers: [{ ...offer, options: [], deployments: ['platform:the-trade-desk'] }],
-      }) as never,
-    hasOwnCredential: () => false,
-    call: (upstream, task, args, { caller: _, ...context }) => upstreams.call(upstream, task, args, context),
-    refreshSoon: () => {},
-    onProblem: (problem) => t.comment(problem),
-  })
+  const activation = withTasks(
+    createActivation({
+      ...{ store, clock: systemClock, newId: randomUUID, upstreamAt: upstreams.idOf },
+      resolve: () =>
+        ({
+          ...{ handle: SIGNAL, name: 'Coffee drinkers', ref: {} },
+          offers: [{ ...offer, options: [], deployments: ['platform:the-trade-desk'] }],
+        }) as never,
+      hasOwnCredential: () => false,
+      call: (upstream, task, args, { caller: _, ...context }) =>
+        upstreams.call(upstream, task, args, context),
+      refreshSoon: () => {},
+      onProblem: (problem) => t.comment(problem),
+    }),
+  )
   t.teardown(async () => {
     await activation.close()
     await upstreams.close()

@@ -1,14 +1,15 @@
 import { test } from 'tap'
 import { createActivation } from '../../src/activation/activation.js'
-import type { ActivationAnswer } from '../../src/activation/answer.js'
+import type { Answer } from '../../src/adcp/answer.js'
 import { systemClock } from '../../src/net/clock.js'
 import { onEveryStorage } from '../store/support/storages.js'
+import { withTasks } from './support/asked.js'
 import { buyer, other, soon, TRADE_DESK } from './support/parts.js'
 import { asks, type Choice, first, key, openLive, startWorld } from './support/world.js'
 
-const countOf = (answers: readonly ActivationAnswer[], holds: (answer: ActivationAnswer) => boolean) =>
+const countOf = (answers: readonly Answer[], holds: (answer: Answer) => boolean) =>
   answers.filter(holds).length
-const isReplay = (answer: ActivationAnswer) => answer.kind === 'answer' && answer.replayed === true
+const isReplay = (answer: Answer) => answer.kind === 'answer' && answer.replayed === true
 
 onEveryStorage('200 identical requests at once run one upstream call', async (t, storage) => {
   const world = await startWorld(t, { store: await openLive(t, storage.url) })
@@ -58,17 +59,19 @@ onEveryStorage('many distinct requests at once all land', async (t, storage) => 
 onEveryStorage('replicas that share a storage run one upstream call for one request', async (t, storage) => {
   const world = await startWorld(t, { store: await openLive(t, storage.url) })
   if (!world.store.shared) return void t.pass('an embedded storage has one process')
-  const replica = createActivation({
-    store: await openLive(t, storage.url),
-    clock: systemClock,
-    newId: () => crypto.randomUUID(),
-    resolve: (handle) => world.feed.resolve(handle),
-    upstreamAt: world.upstreams.idOf,
-    hasOwnCredential: () => false,
-    call: (upstream, task, args, { deadline }) => world.upstreams.call(upstream, task, args, { deadline }),
-    refreshSoon: () => {},
-    onProblem: (problem) => t.comment(problem),
-  })
+  const replica = withTasks(
+    createActivation({
+      store: await openLive(t, storage.url),
+      clock: systemClock,
+      newId: () => crypto.randomUUID(),
+      resolve: (handle) => world.feed.resolve(handle),
+      upstreamAt: world.upstreams.idOf,
+      hasOwnCredential: () => false,
+      call: (upstream, task, args, { deadline }) => world.upstreams.call(upstream, task, args, { deadline }),
+      refreshSoon: () => {},
+      onProblem: (problem) => t.comment(problem),
+    }),
+  )
   t.teardown(() => replica.close())
   world.sandbox.delay('signals.northwind.example', 50)
   const request = asks(first(world.choices('northwind')), { idempotency_key: key() })

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { ActivationAnswer } from '../../src/activation/answer.js'
+import type { Answer } from '../../src/adcp/answer.js'
 import type { ReportUsageRequest } from '../../src/adcp/requests/report-usage.js'
 import { buyer, other, rosterOf, soon } from './support/parts.js'
 import {
@@ -26,12 +26,7 @@ function row({ signal, option }: Pick<Choice, 'signal' | 'option'>, more: object
   }
 }
 
-function report(
-  world: World,
-  usage: object[],
-  as = principal,
-  idempotency_key = key(),
-): Promise<ActivationAnswer> {
+function report(world: World, usage: object[], as = principal, idempotency_key = key()): Promise<Answer> {
   const request = { idempotency_key, reporting_period: period, usage } as ReportUsageRequest
   return world.activation.reportUsage(request, as, soon())
 }

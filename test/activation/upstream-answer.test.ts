@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { understand } from '../../src/activation/delivery/upstream-answer.js'
+import { understand } from '../../src/activation/upstream-answer.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 
 const answered = (payload: Record<string, unknown>): CallOutcome => ({ kind: 'answer', payload })

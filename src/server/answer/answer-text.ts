@@ -3,8 +3,9 @@
  * Bounded, since hosts put it into a prompt; the whole answer stands beside it as data. Names come from strangers: they
  * are quoted, on one line and cut.
  */
+
+import type { Answered } from '../../adcp/answer.js'
 import { isRecord } from '../../adcp/json.js'
-import type { TaskAnswer } from '../../tasks/task.js'
 import { bufferOf, tryParseJson } from '../../upstreams/rows/json.js'
 
 const ROWS = 10
@@ -19,8 +20,6 @@ const [OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d]
 
 const NEXT_STEP =
   'To buy one: activate_signal with its signal_agent_segment_id, a pricing_option_id, destinations and a new idempotency_key.'
-
-type Answer = Extract<TaskAnswer, { kind: 'answer' }>
 
 const records = (value: unknown) => (Array.isArray(value) ? value.filter(isRecord) : [])
 
@@ -117,7 +116,7 @@ function walkText(parts: readonly Uint8Array[]): string {
   return text
 }
 
-function signalsText({ rows, fields, message }: Answer & { rows: NonNullable<Answer['rows']> }): string {
+function signalsText({ rows, fields, message }: Answered & { rows: NonNullable<Answered['rows']> }): string {
   const { pagination, wholesale_feed_version: version } = fields
   const said = version === undefined ? rowsText(rows.parts, ROWS) : walkText(rows.parts)
   const cursor = isRecord(pagination) ? pagination.cursor : undefined
@@ -126,7 +125,7 @@ function signalsText({ rows, fields, message }: Answer & { rows: NonNullable<Ans
 }
 
 /** The answer in words; a refusal's are its error as JSON, which agrees with the data beside it. */
-export function answerText(answer: Answer): string {
+export function answerText(answer: Answered): string {
   const { rows, fields, message } = answer
   if (rows) return signalsText({ ...answer, rows })
   const data = JSON.stringify(fields)

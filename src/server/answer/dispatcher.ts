@@ -4,12 +4,13 @@
  * exception here is a bug.
  */
 import type { TSchema } from '@sinclair/typebox'
+import type { Answer } from '../../adcp/answer.js'
 import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
 import { isRecord } from '../../adcp/json.js'
 import { nearest } from '../../adcp/nearest.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
 import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
-import type { CallContext, Task, TaskAnswer } from '../../tasks/task.js'
+import type { CallContext, Task } from '../../tasks/task.js'
 import type { Identified } from '../door/callers.js'
 import { CALL_MS } from '../door/hang-up.js'
 import type { RateLimiter } from '../door/rate-limit.js'
@@ -72,7 +73,7 @@ function needsSignature({ who }: TaskCall, isMutating: boolean, holdsSecret: () 
   return (isMutating && who.signature === 'required') || holdsSecret()
 }
 
-function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): TaskAnswer {
+function refusal<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Answer {
   return { kind: 'refused', error: adcpError(code, message, parts) }
 }
 
@@ -107,7 +108,7 @@ export function createDispatcher(options: DispatcherOptions) {
   }
 
   /** Everything before the handler; undefined when the call may go on. */
-  function gate(call: TaskCall, input: unknown, arrived: number): TaskAnswer | undefined {
+  function gate(call: TaskCall, input: unknown, arrived: number): Answer | undefined {
     const { who } = call
     if (who.kind === 'denied') {
       return refusal('AGENT_ACCESS_DENIED', 'These credentials do not give access to this signals agent.', {
@@ -137,11 +138,8 @@ export function createDispatcher(options: DispatcherOptions) {
     return undefined
   }
 
-  function guarded(
-    run: () => TaskAnswer | Promise<TaskAnswer>,
-    call: TaskCall,
-  ): TaskAnswer | Promise<TaskAnswer> {
-    const bug = (error: unknown): TaskAnswer => {
+  function guarded(run: () => Answer | Promise<Answer>, call: TaskCall): Answer | Promise<Answer> {
+    const bug = (error: unknown): Answer => {
       onBug(error, call)
       return refusal('SERVICE_UNAVAILABLE', 'Something went wrong on our side.', {
         retry_after: 5,
@@ -161,7 +159,7 @@ export function createDispatcher(options: DispatcherOptions) {
     call: TaskCall,
     envelope: Envelope,
     arrived: number,
-  ): TaskAnswer | Promise<TaskAnswer> {
+  ): Answer | Promise<Answer> {
     const { task, check } = entry
     const input = call.arguments === undefined ? {} : call.arguments
     const stopped = gate(call, input, arrived)
@@ -199,7 +197,7 @@ export function createDispatcher(options: DispatcherOptions) {
     if (!entry) throw new Error(`No task is named ${call.task}`)
     const arrived = now()
     const envelope = envelopeOf(call)
-    const finish = (said: TaskAnswer): AnswerPayload => {
+    const finish = (said: Answer): AnswerPayload => {
       const payload = payloadOf(said, envelope)
       const outcome = payload.error?.code ?? payload.status
       observe({ task: entry.task.name, transport: call.transport, outcome, ms: now() - arrived })

@@ -3,9 +3,10 @@
  * docs/protocol.md#envelope). Both transports write the same payload. Prepared rows stay the bytes they are: parsing
  * and serialising a page again would cost fourteen times its delivery (docs/decisions.md#serving-from-bytes).
  */
+
+import type { Answer, Answered, Failed } from '../../adcp/answer.js'
 import type { AdcpError } from '../../adcp/error.js'
 import type { Release } from '../../adcp/version.js'
-import type { TaskAnswer } from '../../tasks/task.js'
 import { answerText } from './answer-text.js'
 
 export type Envelope = {
@@ -37,8 +38,6 @@ export type AnswerPayload = {
 }
 
 const PENDING = new Set(['submitted', 'working', 'input-required'])
-
-type Answer = Extract<TaskAnswer, { kind: 'answer' }>
 
 /** The members of an object as JSON, each with a comma before it. */
 function members(fields: Readonly<Record<string, unknown>>): string {
@@ -83,7 +82,7 @@ export function wordsOf(make: () => string): Words {
 /** What of an answer is the same for everybody: JSON text around what depends on the caller. */
 type Frame = { before: string; between: string; rows: readonly Uint8Array[]; after: string; words: Words }
 
-function frameOf(answer: Answer): Frame {
+function frameOf(answer: Answered): Frame {
   const { status = 'completed', message, rows } = answer
   const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
   const after = (answer.replayed ? ',"replayed":true' : '') + errors
@@ -95,9 +94,9 @@ function frameOf(answer: Answer): Frame {
   return { before, between, rows: rows.parts, after: `]${after}`, words }
 }
 
-const frames = new WeakMap<Answer, Frame>()
+const frames = new WeakMap<Answered, Frame>()
 
-function keptFrame(answer: Answer): Frame {
+function keptFrame(answer: Answered): Frame {
   const known = frames.get(answer)
   if (known) return known
   const made = frameOf(answer)
@@ -105,7 +104,7 @@ function keptFrame(answer: Answer): Frame {
   return made
 }
 
-function answered(answer: Answer, envelope: Envelope): AnswerPayload {
+function answered(answer: Answered, envelope: Envelope): AnswerPayload {
   const { status = 'completed', message } = answer
   const { contextId } = envelope
   const { before, between, rows, after, words } = answer.comesAgain ? keptFrame(answer) : frameOf(answer)
@@ -131,10 +130,7 @@ function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
   return { isError: true, error, status: 'failed', message, words, contextId, head, rows: [], tail: '' }
 }
 
-function failed(
-  { message, fields }: Extract<TaskAnswer, { kind: 'failed' }>,
-  envelope: Envelope,
-): AnswerPayload {
+function failed({ message, fields }: Failed, envelope: Envelope): AnswerPayload {
   const head = opening('failed', message) + identity(envelope) + members(fields) + closing(envelope)
   const words = wordsOf(() => JSON.stringify({ message, ...fields }))
   const { contextId } = envelope
@@ -142,7 +138,7 @@ function failed(
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */
-export function payloadOf(answer: TaskAnswer, envelope: Envelope): AnswerPayload {
+export function payloadOf(answer: Answer, envelope: Envelope): AnswerPayload {
   if (answer.kind === 'answer') return answered(answer, envelope)
   return answer.kind === 'failed' ? failed(answer, envelope) : refused(answer.error, envelope)
 }

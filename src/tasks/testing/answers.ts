@@ -1,5 +1,5 @@
 /** What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of its own. */
-import type { TaskAnswer } from '../task.js'
+import type { Answer } from '../../adcp/answer.js'
 
 export type ControllerError =
   | 'INVALID_TRANSITION'
@@ -9,12 +9,12 @@ export type ControllerError =
   | 'INVALID_PARAMS'
   | 'FORBIDDEN'
 
-export function succeeded(message: string, fields: Readonly<Record<string, unknown>> = {}): TaskAnswer {
+export function succeeded(message: string, fields: Readonly<Record<string, unknown>> = {}): Answer {
   return { kind: 'answer', message, fields: { success: true, ...fields } }
 }
 
 /** `detail` holds no text of a stranger. */
-export function refusedTest(error: ControllerError, detail: string, current?: string): TaskAnswer {
+export function refusedTest(error: ControllerError, detail: string, current?: string): Answer {
   const state = current === undefined ? {} : { current_state: current }
   return {
     kind: 'failed',

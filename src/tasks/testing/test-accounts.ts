@@ -1,13 +1,13 @@
 /** Accounts of test callers: which are sandbox accounts, what their status is forced to, and fixtures that make new ones. */
 import { isDeepStrictEqual } from 'node:util'
-import { naturalKey } from '../../activation/accounts/principal.js'
+import { naturalKey } from '../../activation/own-account.js'
 import { AccountReference } from '../../adcp/account.js'
+import type { Answer } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
-import type { TaskAnswer } from '../task.js'
 import { refusedTest, succeeded } from './answers.js'
 
 /** Nothing leads out of these. */
@@ -42,7 +42,7 @@ export function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 
   async function forceStatus(
     { id }: Caller,
     { account_id: accountId, status }: Readonly<Record<string, unknown>>,
-  ): Promise<TaskAnswer> {
+  ): Promise<Answer> {
     if (typeof accountId !== 'string' || !isStatus(status)) {
       const statuses = ACCOUNT_STATUSES.join(', ')
       return refusedTest('INVALID_PARAMS', `Send params.account_id, and params.status as one of ${statuses}.`)
@@ -63,7 +63,7 @@ export function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 
     { id: caller }: Caller,
     { account_id: accountId, fixture = {} }: Readonly<Record<string, unknown>>,
     named: string,
-  ): Promise<TaskAnswer> {
+  ): Promise<Answer> {
     if (typeof accountId !== 'string' || !/^[\x21-\x7e]{1,256}$/.test(accountId) || !isRecord(fixture)) {
       return refusedTest('INVALID_PARAMS', 'Send params.account_id, and params.fixture as an object.')
     }

@@ -5,6 +5,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { LRUCache } from 'lru-cache'
+import type { Answer } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { requestEnvelope } from '../../adcp/envelope.js'
 import { isRecord } from '../../adcp/json.js'
@@ -13,7 +14,7 @@ import type { HeldQuestions } from '../../briefs/held-questions.js'
 import { isFinal } from '../../store/records/tasks.js'
 import type { Store } from '../../store/store.js'
 import type { SignalsDiscovery } from '../get-signals.js'
-import type { Task, TaskAnswer } from '../task.js'
+import type { Task } from '../task.js'
 import { refusedTest, succeeded } from './answers.js'
 import { createTestAccounts } from './test-accounts.js'
 
@@ -74,7 +75,7 @@ export function createTestController({ store, questions }: TestControllerOptions
   const armed = new LRUCache<string, Armed>({ max: MOST_ARMED })
   const armOf = (caller: string, account: string) => JSON.stringify([caller, account])
 
-  async function arm({ id: caller }: Caller, account: string, params: Params): Promise<TaskAnswer> {
+  async function arm({ id: caller }: Caller, account: string, params: Params): Promise<Answer> {
     const { arm: wanted, task_id: id, message = 'Signal discovery is queued.' } = params
     if (wanted !== 'submitted' || !isText(id, 128) || !isText(message, 2_000)) {
       return refusedTest('INVALID_PARAMS', 'Send params.arm as submitted, and params.task_id.')
@@ -88,7 +89,7 @@ export function createTestController({ store, questions }: TestControllerOptions
     })
   }
 
-  async function complete({ id: caller }: Caller, account: string, params: Params): Promise<TaskAnswer> {
+  async function complete({ id: caller }: Caller, account: string, params: Params): Promise<Answer> {
     const { task_id: id, result } = params
     if (!isText(id, 128) || !isResult(result)) {
       return refusedTest('INVALID_PARAMS', 'Send params.task_id, and params.result as an answer of the task.')
@@ -100,7 +101,7 @@ export function createTestController({ store, questions }: TestControllerOptions
     return succeeded('The task is completed.', { previous_state: task.status, current_state: 'completed' })
   }
 
-  async function handle(request: Request, { caller }: { caller: Caller }): Promise<TaskAnswer> {
+  async function handle(request: Request, { caller }: { caller: Caller }): Promise<Answer> {
     const { scenario, params = {} } = request
     const account = await accounts.sandboxKey(caller, request.account)
     if (account === undefined) {

@@ -6,7 +6,7 @@
 
 import { setImmediate as nextTurn, setTimeout as wait } from 'node:timers/promises'
 import fc from 'fast-check'
-import type { ActivationAnswer } from '../../../src/activation/answer.js'
+import type { Answer } from '../../../src/adcp/answer.js'
 import type { Caller } from '../../../src/adcp/caller.js'
 import { createEgress } from '../../../src/net/egress.js'
 import type { Entry } from '../../../src/store/records/ledger.js'
@@ -55,7 +55,7 @@ type Wish = Ask & {
   request: Record<string, unknown> & { idempotency_key: string }
   madeAt: number
   /** What its caller was told for good. */
-  told?: Extract<ActivationAnswer, { kind: 'answer' }>
+  told?: Extract<Answer, { kind: 'answer' }>
   /** It was written down: the answer said so. */
   isPromised?: boolean
 }

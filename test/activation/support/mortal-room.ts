@@ -3,12 +3,13 @@
  * more is done. Its storage can fail for a while, before or after it did what it was asked for.
  */
 import { randomUUID } from 'node:crypto'
-import { type Activation, createActivation } from '../../../src/activation/activation.js'
-import { CHECKPOINTS } from '../../../src/activation/delivery/delivery.js'
+import { createActivation } from '../../../src/activation/activation.js'
+import { CHECKPOINTS } from '../../../src/activation/delivery.js'
 import type { Clock } from '../../../src/net/clock.js'
 import type { Store } from '../../../src/store/store.js'
 import { StorageUnavailable } from '../../../src/store/unavailable.js'
 import type { Upstreams } from '../../../src/upstreams/upstreams.js'
+import { withTasks } from './asked.js'
 import { KINDS, type Kind } from './scripted-agents.js'
 
 /** Where a process ends: at a step of an activation, or when the upstream has been asked. */
@@ -90,33 +91,39 @@ export function openMortalRoom({ store, clock, upstreams, agentUrlOf }: RoomOpti
     conclude: (ending) => operation(() => store.conclude(ending)),
   }
 
-  const activation: Activation = createActivation({
-    ...{ store: mine, clock, newId: randomUUID },
-    resolve(handle) {
-      const kind = KINDS.find((one) => handle.startsWith(handleOf(one)))
-      if (!kind) return undefined
-      const [agentUrl, offer] = [agentUrlOf(kind), `${handleOf(kind)}.12345678`]
-      const deployments = ['platform:the-trade-desk', 'platform:dv360']
-      const at = { upstream: kind, agentUrl, scope: 'public', handle: offer, segmentId: `${kind}_segment` }
-      const offers = [{ ...at, options: [], deployments, live: [], anywhere: false }]
-      const ref = { scope: 'data_provider', data_provider_domain: 'house.example', signal_id: kind } as const
-      return { handle: handleOf(kind), name: `${kind} signal`, ref, offers }
-    },
-    upstreamAt: (agentUrl) => agentUrl, // in no roster: called as those that left
-    hasOwnCredential: () => false,
-    call: (upstream, task, args, { caller: _, ...context }) =>
-      toldWhileAlive(() => {
-        const answer = upstreams.call(upstream, task, args, context)
-        if (endsAt === 'asked' && task === 'activate_signal') die()
-        return answer
-      }),
-    refreshSoon: () => {},
-    onProblem: () => {},
-    reached(step) {
-      if (step === endsAt) die()
-      return isDead ? never() : undefined
-    },
-  })
+  const activation = withTasks(
+    createActivation({
+      ...{ store: mine, clock, newId: randomUUID },
+      resolve(handle) {
+        const kind = KINDS.find((one) => handle.startsWith(handleOf(one)))
+        if (!kind) return undefined
+        const [agentUrl, offer] = [agentUrlOf(kind), `${handleOf(kind)}.12345678`]
+        const deployments = ['platform:the-trade-desk', 'platform:dv360']
+        const at = { upstream: kind, agentUrl, scope: 'public', handle: offer, segmentId: `${kind}_segment` }
+        const offers = [{ ...at, options: [], deployments, live: [], anywhere: false }]
+        const ref = {
+          scope: 'data_provider',
+          data_provider_domain: 'house.example',
+          signal_id: kind,
+        } as const
+        return { handle: handleOf(kind), name: `${kind} signal`, ref, offers }
+      },
+      upstreamAt: (agentUrl) => agentUrl, // in no roster: called as those that left
+      hasOwnCredential: () => false,
+      call: (upstream, task, args, { caller: _, ...context }) =>
+        toldWhileAlive(() => {
+          const answer = upstreams.call(upstream, task, args, context)
+          if (endsAt === 'asked' && task === 'activate_signal') die()
+          return answer
+        }),
+      refreshSoon: () => {},
+      onProblem: () => {},
+      reached(step) {
+        if (step === endsAt) die()
+        return isDead ? never() : undefined
+      },
+    }),
+  )
 
   return {
     activation,

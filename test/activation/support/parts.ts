@@ -12,6 +12,7 @@ import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import type { Store } from '../../../src/store/store.js'
 import { createUpstreams, type UpstreamsConfig } from '../../../src/upstreams/upstreams.js'
 import { until } from '../../support/upstream-world.js'
+import { withTasks } from './asked.js'
 
 export type AgentId = 'northwind' | 'meridian' | 'harborlight'
 
@@ -85,18 +86,20 @@ export async function startParts(options: PartsOptions) {
   await upstreams.start()
   const call: ActivationOptions['call'] = (upstream, task, args, { caller: _, ...context }) =>
     upstreams.call(upstream, task, args, context)
-  const activation = createActivation({
-    store,
-    clock: systemClock,
-    newId: randomUUID,
-    resolve: (handle) => feed.resolve(handle),
-    upstreamAt: upstreams.idOf,
-    hasOwnCredential: options.hasOwnCredential ?? (() => false),
-    call: options.call?.(call) ?? call,
-    refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
-    onProblem: comment,
-    ...(options.reached && { reached: options.reached }),
-  })
+  const activation = withTasks(
+    createActivation({
+      store,
+      clock: systemClock,
+      newId: randomUUID,
+      resolve: (handle) => feed.resolve(handle),
+      upstreamAt: upstreams.idOf,
+      hasOwnCredential: options.hasOwnCredential ?? (() => false),
+      call: options.call?.(call) ?? call,
+      refreshSoon: (upstream) => upstreams.refreshSoon(upstream),
+      onProblem: comment,
+      ...(options.reached && { reached: options.reached }),
+    }),
+  )
   // Saved slices are good at once; what an agent's arguments look like is known only once it was asked.
   const startedAt = Date.now()
   for (const { id } of upstreams.statuses()) upstreams.refreshSoon(id)

@@ -1,7 +1,7 @@
 /** The parent's side of a whole Tributary that is killed: starting it, speaking to it over HTTP, ending it. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import type { Checkpoint } from '../../../src/activation/delivery/delivery.js'
+import type { Checkpoint } from '../../../src/activation/delivery.js'
 import { until } from '../../support/upstream-world.js'
 import type { Order, Report } from './tributary-process.js'
 

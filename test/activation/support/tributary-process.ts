@@ -3,7 +3,7 @@
  * at which step of an activation to hold requests until it is killed.
  */
 import { pino } from 'pino'
-import type { Checkpoint } from '../../../src/activation/delivery/delivery.js'
+import type { Checkpoint } from '../../../src/activation/delivery.js'
 import { startFederation } from '../../../src/composition/federation.js'
 import { parseConfig } from '../../../src/config/load.js'
 import { systemClock } from '../../../src/net/clock.js'

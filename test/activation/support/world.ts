@@ -3,8 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
 import { type Sandbox, startSandbox } from '../../../sandbox/world.js'
-import type { Activation } from '../../../src/activation/activation.js'
-import type { ActivationAnswer } from '../../../src/activation/answer.js'
+import type { Answer } from '../../../src/adcp/answer.js'
 import type { Caller } from '../../../src/adcp/caller.js'
 import type { Destination, PricingOption, SignalRow } from '../../../src/adcp/signal.js'
 import type { Feed } from '../../../src/feed/feed.js'
@@ -13,6 +12,7 @@ import { openStore, type Store, type StoreOptions } from '../../../src/store/sto
 import type { Upstreams } from '../../../src/upstreams/upstreams.js'
 import { embedded } from '../../store/support/storages.js'
 import { until } from '../../support/upstream-world.js'
+import type { Tasked } from './asked.js'
 import { type AgentId, buyer, type PartsOptions, soon, startParts, TRADE_DESK } from './parts.js'
 
 /** One way to buy one signal, as a caller reads it from the feed. */
@@ -29,12 +29,12 @@ export type World = {
   upstreams: Upstreams
   feed: Feed
   store: Store
-  activation: Activation
+  activation: Tasked
   /** The feed as the buyer reads it now. */
   rows(reader?: Reader): SignalRow[]
   /** Signals that the agent offers and prices, in the feed's order; on the-trade-desk unless told otherwise. */
   choices(agent: AgentId, where?: (choice: Choice) => boolean): Choice[]
-  activate(request: object, as?: Caller): Promise<ActivationAnswer>
+  activate(request: object, as?: Caller): Promise<Answer>
 }
 
 export type WorldOptions = Pick<PartsOptions, 'agents' | 'reached' | 'call' | 'hasOwnCredential'> & {

@@ -2,9 +2,9 @@
  * What an agent says of where a signal is live, wherever in its answer it says so: as the answer itself, in `result`,
  * in a task, in artifacts (docs/protocol.md#how-agents-differ). Nothing is added: where it says nothing, nothing is known.
  */
-import { isRecord } from '../../adcp/json.js'
-import type { Deployment, Destination } from '../../adcp/signal.js'
-import { mayOverlap, readDeployments, readKey } from '../destination.js'
+import { isRecord } from '../adcp/json.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
+import { mayOverlap, readDeployments, readKey } from './destination.js'
 
 type Payload = Readonly<Record<string, unknown>>
 

@@ -3,15 +3,15 @@
  * such a wish ends, a job decides, beside which no request for the segment is under way, and the last one who wanted it off
  * asks once more (docs/activation.md, "Whose activation it is").
  */
-import type { Destination } from '../../adcp/signal.js'
-import { type Call, callJob, callTarget, type NewCall } from '../../store/jobs/calls.js'
-import type { Held, NewJob } from '../../store/jobs/jobs.js'
-import type { EntryOfJob } from '../../store/jobs/steps.js'
-import type { Entry } from '../../store/records/ledger.js'
-import type { Store } from '../../store/store.js'
-import { mayOverlap } from '../destination.js'
-import { upstreamKey } from '../request-identity.js'
+import type { Destination } from '../adcp/signal.js'
+import { type Call, callJob, callTarget, type NewCall } from '../store/jobs/calls.js'
+import type { Held, NewJob } from '../store/jobs/jobs.js'
+import type { EntryOfJob } from '../store/jobs/steps.js'
+import type { Entry } from '../store/records/ledger.js'
+import type { Store } from '../store/store.js'
+import { mayOverlap } from './destination.js'
 import { type Holder, holderOf, leftOnFor, standingFor } from './holders.js'
+import { upstreamKey } from './request-identity.js'
 
 const HISTORY = 1_000 // the newest entries for one segment, of all callers: what is on is among them
 const NEITHER_WAY = 'neither' // opposite to both, so that it is held alone

@@ -1,7 +1,7 @@
 /** An account as its caller sees it, whether the operator configured it or the caller declared it (schema core/account). */
-import type { Caller } from '../../adcp/caller.js'
-import type { StoredAccount } from '../../store/records/accounts.js'
-import { shownConfig } from './notification-config.js'
+import type { Caller } from '../adcp/caller.js'
+import { shownConfig } from '../events/notification-config.js'
+import type { StoredAccount } from '../store/records/accounts.js'
 
 /** An account of the caller's; `stored` is what the caller told about it. */
 export type HeldAccount = { id: string; stored?: StoredAccount }

@@ -5,13 +5,13 @@
  */
 import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
-import type { Clock } from '../../net/clock.js'
-import { type Call, callJob, callTarget, readCall } from '../../store/jobs/calls.js'
-import type { Held, JobEnd } from '../../store/jobs/jobs.js'
-import type { Ending } from '../../store/jobs/steps.js'
-import { pauseAfter, type Worker } from '../../store/jobs/worker.js'
-import type { Repositories, Store } from '../../store/store.js'
-import type { CallOutcome } from '../../upstreams/upstreams.js'
+import type { Clock } from '../net/clock.js'
+import { type Call, callJob, callTarget, readCall } from '../store/jobs/calls.js'
+import type { Held, JobEnd } from '../store/jobs/jobs.js'
+import type { Ending } from '../store/jobs/steps.js'
+import { pauseAfter, type Worker } from '../store/jobs/worker.js'
+import type { Repositories, Store } from '../store/store.js'
+import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type UnderstoodAnswer, understand } from './upstream-answer.js'
 
 /** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
@@ -22,6 +22,11 @@ const PER_UPSTREAM = 32 // calls under way at one upstream; its own queue is sho
 const MAX_UPSTREAMS = 10_000
 const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
 const LATER_SECONDS = 1 // until a later request has come to something
+
+const REQUEST_BUDGET_MS = 30_000 // for the upstreams, whatever longer time the caller's transport gives
+
+/** Until when the upstreams may take their time for a request, in ms since the epoch. */
+export const upstreamsUntil = (deadline: number, now: number) => Math.min(deadline, now + REQUEST_BUDGET_MS)
 
 /** Where a crash leaves different traces; tests kill the process with requests at each. */
 export const CHECKPOINTS = ['planned', 'intended', 'answered', 'settled', 'concluded'] as const

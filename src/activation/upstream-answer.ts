@@ -3,9 +3,9 @@
  * Only a refusal for good ends a call; whatever leaves open whether the upstream acted is repeated under its key.
  * The upstream's own words are never passed on (docs/protocol.md#envelope): its code is, as a detail.
  */
-import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../../adcp/error.js'
-import type { UpstreamFailure } from '../../upstreams/status.js'
-import type { CallOutcome } from '../../upstreams/upstreams.js'
+import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp/error.js'
+import type { UpstreamFailure } from '../upstreams/status.js'
+import type { CallOutcome } from '../upstreams/upstreams.js'
 
 export type UnderstoodAnswer =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }

@@ -1,5 +1,5 @@
 /** What a call to an upstream's report_usage means here: how many of its rows were accepted, and which were not. */
-import { type AdcpError, adcpError } from '../../adcp/error.js'
+import { type AdcpError, adcpError } from '../adcp/error.js'
 import type { CallKind, Delivered } from './delivery.js'
 
 /** What is kept of an upstream's answer; `errors` are by the row's place in the part. */

@@ -2,14 +2,14 @@
  * What a call to an upstream's activate_signal means here: what is kept of its answer, what follows from its outcome in
  * the ledger and among the tasks, and when repeating it would undo a later request.
  */
-import type { Deployment, Destination } from '../../adcp/signal.js'
-import type { Call } from '../../store/jobs/calls.js'
-import type { Action } from '../../store/records/ledger.js'
-import type { NewTask } from '../../store/records/tasks.js'
-import type { Repositories } from '../../store/store.js'
-import { readRow } from '../../upstreams/rows/listing.js'
-import { mayOverlap, readDeployments, visibleDeployments } from '../destination.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
+import type { Call } from '../store/jobs/calls.js'
+import type { Action } from '../store/records/ledger.js'
+import type { NewTask } from '../store/records/tasks.js'
+import type { Repositories } from '../store/store.js'
+import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind } from './delivery.js'
+import { mayOverlap, readDeployments, visibleDeployments } from './destination.js'
 import { holderOf, standingFor } from './holders.js'
 import { leftOnJob } from './left-on.js'
 import { upstreamTaskJob } from './task-progress.js'

@@ -3,18 +3,18 @@
  * when nobody does, so that the ledger tells the truth (specification, "get_task_status").
  */
 import { LRUCache } from 'lru-cache'
-import type { Destination } from '../../adcp/signal.js'
-import type { Clock } from '../../net/clock.js'
-import { type Call, readCall } from '../../store/jobs/calls.js'
-import type { Held, NewJob } from '../../store/jobs/jobs.js'
-import { pauseAfter, type Worker } from '../../store/jobs/worker.js'
-import type { Settlement } from '../../store/records/ledger.js'
-import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../../store/records/tasks.js'
-import type { Store } from '../../store/store.js'
-import type { CallOutcome } from '../../upstreams/upstreams.js'
-import { visibleDeployments } from '../destination.js'
+import type { Destination } from '../adcp/signal.js'
+import type { Clock } from '../net/clock.js'
+import { type Call, readCall } from '../store/jobs/calls.js'
+import type { Held, NewJob } from '../store/jobs/jobs.js'
+import { pauseAfter, type Worker } from '../store/jobs/worker.js'
+import type { Settlement } from '../store/records/ledger.js'
+import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/records/tasks.js'
+import type { Store } from '../store/store.js'
+import type { CallOutcome } from '../upstreams/upstreams.js'
 import type { Activated } from './activation-calls.js'
-import type { CallUpstream } from './delivery.js'
+import { type CallUpstream, upstreamsUntil } from './delivery.js'
+import { visibleDeployments } from './destination.js'
 import { leftOnJob } from './left-on.js'
 import { readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
@@ -163,7 +163,7 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
       if (isFinal(task.status) || task.type !== 'activate_signal') return
       if (clock.now() - (asked.get(task.id) ?? task.createdAt) < POLL_EVERY_MS) return
       const held = await worker.claim(task.id, true)
-      if (held) await worker.during(held, () => advanceHeld(held, deadline))
+      if (held) await worker.during(held, () => advanceHeld(held, upstreamsUntil(deadline, clock.now())))
     },
   })
 }

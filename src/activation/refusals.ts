@@ -1,22 +1,8 @@
-/** What the activation room says to the tasks that serve it: an answer's own fields, or an error. */
-import { adcpError, type ErrorCode, type ErrorParts, type Refused } from '../adcp/error.js'
-
-export type ActivationAnswer =
-  | {
-      kind: 'answer'
-      /** Default: completed. */
-      status?: 'submitted'
-      message: string
-      fields: Readonly<Record<string, unknown>>
-      replayed?: boolean
-    }
-  | Refused
+/** What activation refuses, in the same words wherever it does. */
+import { refuse } from '../adcp/answer.js'
+import type { Refused } from '../adcp/error.js'
 
 const STORAGE_RETRY_SECONDS = 5
-
-export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
-  return { kind: 'refused', error: adcpError(code, message, parts) }
-}
 
 /**
  * A handle or id that is stale, forged or somebody else's: one answer for all, byte for byte

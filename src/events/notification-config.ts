@@ -2,8 +2,8 @@
  * An account's webhook subscriptions: checked, kept and shown (schema core/notification-config). Nothing is delivered
  * yet, so an endpoint cannot prove itself and an active subscription is refused; a paused one is kept for later.
  */
-import { nearest } from '../../adcp/nearest.js'
-import { createAddressPolicy } from '../../net/address.js'
+import { nearest } from '../adcp/nearest.js'
+import { createAddressPolicy } from '../net/address.js'
 
 export type NotificationConfig = Readonly<Record<string, unknown>>
 

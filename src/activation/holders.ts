@@ -3,11 +3,11 @@
  * of them switches off there is off for all. A caller's wish ends with its deactivation; the upstream's delivery ends
  * with the last wish for it (docs/activation.md, "Whose activation it is").
  */
-import type { Deployment, Destination } from '../../adcp/signal.js'
-import type { Call } from '../../store/jobs/calls.js'
-import type { Entry } from '../../store/records/ledger.js'
-import { mayOverlap } from '../destination.js'
-import { canonical } from '../request-identity.js'
+import type { Deployment, Destination } from '../adcp/signal.js'
+import type { Call } from '../store/jobs/calls.js'
+import type { Entry } from '../store/records/ledger.js'
+import { mayOverlap } from './destination.js'
+import { canonical } from './request-identity.js'
 
 /** A caller with one of its accounts, and how the upstream sees it. */
 export type Holder = {
