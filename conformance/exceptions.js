@@ -48,6 +48,6 @@ export const EXCEPTIONS = new Map([
   [`${RELEASE} a2a deterministic_testing not_found_entity`, DROPPED],
   [`${A2A_SDK} get_signals: failed`, DROPPED],
   [`${A2A_SDK} activate_signal: failed`, DROPPED],
-  [`${A2A_SDK} get_task_status: failed`, DROPPED],
+  [`${A2A_SDK} get_task_status: refused`, DROPPED],
   [`${A2A_SDK} sync_accounts: failed`, DROPPED],
 ])

@@ -132,8 +132,8 @@ The run writes this page. It fails when a step fails that \`conformance/exceptio
 needs both generations of the A2A SDK; nothing of it is downloaded by install scripts.`
 
 const CLIENT_WORDS = `A cell says whether the client understood: the state, the error's code, and the name of a task that goes on. "By its text alone" is
-somebody who reads only the text part, as a language model may. No task of this agent asks back, and no agent of the demo
-world does: \`input-required\` is told over both transports in test/server/input-required.test.ts.`
+somebody who reads only the text part, as a language model may. An activation that an agent goes on with
+comes to stand as its agent says: \`input-required\` when somebody there has to approve it.`
 
 const HOST_WORDS = `What the Inspector's command line and the tool readers of two model SDKs make of the tools over MCP.`
 

@@ -9,7 +9,7 @@ import { createActivation } from './activation.js'
 import { capabilitiesOf } from './capabilities.js'
 import { createDiscovery } from './discovery.js'
 import type { Market } from './market.js'
-import { type Args, errorOf, invalid, type Outcome } from './outcome.js'
+import { type Args, errorOf, invalid, type Outcome, type TaskState } from './outcome.js'
 import { AGENTS, type AgentId, type Party } from './parties.js'
 import { PROFILES } from './profiles.js'
 import { createStock } from './stock.js'
@@ -40,6 +40,8 @@ export type AgentControls = {
   withdraw(rows: number): void
   /** Briefs are answered `submitted` and take so long, ms; 0 ends it. */
   briefTakes(ms: number): void
+  /** Every unfinished task is said to be so. */
+  unfinishedTasksAre(state: TaskState): void
   /** The next answers of a task (default activate_signal) are lost after the work was done: the connection breaks. */
   loseAnswers(count: number, task?: TaskName): void
 }
@@ -129,6 +131,7 @@ export function createAgent({ market, id, now, activationDelayMs }: AgentOptions
     reprice: stock.reprice,
     withdraw: stock.withdraw,
     briefTakes: discovery.briefTakes,
+    unfinishedTasksAre: tasks.unfinishedAre,
     loseAnswers(count, task = 'activate_signal') {
       losing = { task, count }
     },

@@ -2,7 +2,9 @@
 import { type AdcpError, ERROR_CODES, type ErrorCode } from '../src/adcp/error.js'
 
 /** The flat response without its envelope; `status` only when it is not `completed`. */
-export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | 'working' }
+export type Body = Record<string, unknown> & { message: string; status?: 'submitted' | TaskState }
+/** What an unfinished task is said to be: an agent may wait for a person, or give up. */
+export type TaskState = 'working' | 'input-required' | 'failed' | 'rejected' | 'canceled'
 export type Outcome = { kind: 'done'; body: Body } | { kind: 'refused'; error: AdcpError }
 
 /** Arguments as they came: agents validate what they use and tolerate the rest (docs/protocol.md#mcp). */

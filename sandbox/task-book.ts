@@ -1,7 +1,7 @@
 /** The tasks of a demo agent that answered `submitted`: they complete by the clock and are polled with get_task_status. */
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { type Args, type Body, done, notFound, type Outcome } from './outcome.js'
+import { type Args, type Body, done, notFound, type Outcome, type TaskState } from './outcome.js'
 
 const MAX_TASKS = 10_000
 
@@ -16,12 +16,15 @@ export type TaskBook = {
   /** Starts a task that is done at `doneAt` (ms since the epoch) and gives the `submitted` answer. */
   submit(type: Task['type'], doneAt: number, result: Task['result']): Body
   status(args: Args): Outcome
+  /** From now on every unfinished task is said to be so. */
+  unfinishedAre(state: TaskState): void
 }
 
 const iso = (time: number) => new Date(time).toISOString()
 
 export function createTaskBook({ now }: { now: () => number }): TaskBook {
   const tasks = new LRUCache<string, Task>({ max: MAX_TASKS })
+  let state: TaskState = 'working'
 
   function submit(type: Task['type'], doneAt: number, result: Task['result']): Body {
     const task_id = `task_${randomUUID()}`
@@ -38,14 +41,20 @@ export function createTaskBook({ now }: { now: () => number }): TaskBook {
       task_id,
       task_type: task.type,
       protocol: 'signals',
-      ...(finished ? {} : { status: 'working' as const }),
+      ...(finished ? {} : { status: state }),
       created_at: iso(task.startedAt),
       updated_at: iso(finished ? task.doneAt : now()),
       ...(finished ? { completed_at: iso(task.doneAt) } : {}),
       ...(finished && args.include_result === true ? { result: task.result() } : {}),
-      message: finished ? 'The task is completed.' : 'The task is under way.',
+      message: finished ? 'The task is completed.' : `The task is ${state}.`,
     })
   }
 
-  return { submit, status }
+  return {
+    submit,
+    status,
+    unfinishedAre(said) {
+      state = said
+    },
+  }
 }

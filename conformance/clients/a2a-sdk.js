@@ -9,11 +9,11 @@ const authorized = (key) => (where, init) => {
   return fetch(where, { ...init, headers })
 }
 
-/** One reading for both: an AdCP failure is an A2A failure, everything else an A2A task that is completed. */
+/** One reading for both: a refusal is an A2A failure, everything else, what is told of a failed task too, an A2A task that is completed. */
 function reading(state, texts, datas) {
   const data = datas.at(-1)
   if (datas.length !== 1) throw new Error(`${datas.length} data parts`)
-  if ((state === 'failed') !== (data.status === 'failed'))
+  if ((state === 'failed') !== (data.adcp_error !== undefined))
     throw new Error(`state ${state} for ${data.status}`)
   return {
     status: data.status,

@@ -18,7 +18,7 @@ const ADCP_SDK = (transport) => ({
       const text = error ?? data?.message ?? ''
       return { status, code: adcpError?.code, taskId: submitted?.taskId, text, data }
     }
-    return { ask, close: async () => {} }
+    return { ask, oneFailure: true, close: async () => {} }
   },
 })
 

@@ -12,7 +12,7 @@ export const MCP_SDK = {
     await client.listTools()
     async function ask(name, args) {
       const { structuredContent: data, isError, content } = await client.callTool({ name, arguments: args })
-      if ((isError ?? false) !== (data.status === 'failed'))
+      if ((isError ?? false) !== (data.adcp_error !== undefined))
         throw new Error(`isError is ${isError} for ${data.status}`)
       return {
         status: data.status,

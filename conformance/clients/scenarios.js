@@ -1,6 +1,6 @@
 /**
- * Every task in every state that an answer of it can have. `input-required` is none of them: no task of this agent asks
- * back. A scenario gives the request and what a client has to make of the answer.
+ * Every task in every state that an answer of it can have. A scenario gives the request and what a client has to make of
+ * the answer.
  */
 import { freshKey } from '../wire.js'
 
@@ -28,6 +28,29 @@ function activation({ signal, option }) {
     destinations: [DESK],
   }
 }
+
+/** An activation that its upstream goes on with, so that its task can come to stand as the next scenario wants it. */
+const underWay = (state) => ({
+  task: 'activate_signal',
+  state: `submitted, to be ${state}`,
+  want: { status: 'submitted', named: true },
+  text: ({ task_id: taskId }) => taskId,
+  request: async (known) => activation(await choose(known, 'submitted')),
+  learn: (known, { taskId }) => {
+    known.taskId = taskId
+  },
+})
+
+/** The task of an activation whose upstream says that it stands so. */
+const taskIs = (state) => ({
+  task: 'get_task_status',
+  state,
+  want: { status: state },
+  patient: true,
+  before: (world) => world.unfinishedTasksAre(state),
+  request: ({ taskId }) => ({ task_id: taskId, include_result: true }),
+  text: ({ task_id: taskId }) => taskId,
+})
 
 /** In order: later ones go on with the tasks of earlier ones. */
 export const SCENARIOS = [
@@ -109,23 +132,9 @@ export const SCENARIOS = [
       signal_agent_segment_id: 'sig_of_nobody',
     }),
   },
-  {
-    task: 'activate_signal',
-    state: 'submitted',
-    want: { status: 'submitted', named: true },
-    text: ({ task_id: taskId }) => taskId,
-    request: async (state) => activation(await choose(state, 'submitted')),
-    learn: (state, { taskId }) => {
-      state.taskId = taskId
-    },
-  },
-  {
-    task: 'get_task_status',
-    state: 'under way',
-    want: { status: ['submitted', 'working'] },
-    request: ({ taskId }) => ({ task_id: taskId }),
-    after: (world) => world.release(),
-  },
+  underWay('working'),
+  taskIs('working'),
+  { ...taskIs('input-required'), after: (world) => world.release() },
   {
     task: 'get_task_status',
     state: 'completed',
@@ -135,10 +144,11 @@ export const SCENARIOS = [
   },
   {
     task: 'get_task_status',
-    state: 'failed',
+    state: 'refused',
     want: failed('REFERENCE_NOT_FOUND'),
     request: () => ({ task_id: 'task_of_nobody' }),
   },
+  ...['failed', 'rejected', 'canceled'].flatMap((state) => [underWay(state), taskIs(state)]),
   { task: 'list_tasks', state: 'completed', want: completed, request: () => ({}) },
   {
     task: 'sync_accounts',

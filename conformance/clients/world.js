@@ -26,6 +26,10 @@ export async function openHeldWorld() {
     release() {
       late += hold
     },
+    /** What every agent says of the tasks that it has not finished. */
+    unfinishedTasksAre(state) {
+      for (const agent of Object.values(sandbox.agents)) agent.unfinishedTasksAre(state)
+    },
     meridianNeedsTimeForBriefs(needed) {
       sandbox.agents.meridian.briefTakes(needed ? hold : 0)
     },

@@ -85,7 +85,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
     request: CapabilitiesRequest,
     response: CapabilitiesResponse,
     mutating: false,
-    handle(_, { release, transport }) {
+    handle(_, { release }) {
       const { providerDomains, servesOwned, accountOverlays, signing } = facts()
       const count = providerDomains.length
       return {
@@ -94,7 +94,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
         fields: {
           adcp: {
             major_versions: [MAJOR],
-            supported_versions: transport === 'mcp' ? [...RELEASES, ...previews] : RELEASES,
+            supported_versions: [...RELEASES, ...previews],
             idempotency:
               replayTtlSeconds === undefined
                 ? { supported: false }

@@ -128,13 +128,14 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
     words: { text: () => 'm', json: () => '"m"' },
     rows: [chunk.subarray(1_000)],
   }
-  tasks.keep('buyer', { id: 'a', contextId: 'c', timestamp: new Date(0).toISOString(), payload })
+  const rest = { contextId: 'c', timestamp: new Date(0).toISOString(), payload, profiled: false }
+  tasks.keep('buyer', { id: 'a', ...rest })
   chunk.fill(0)
   const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'buyer' } })
   const kept = await tasks.store.load('a', context)
   t.match(JSON.stringify(kept), /one/)
   now += 11 * 60_000
-  tasks.keep(undefined, { id: 'b', contextId: 'c', timestamp: new Date(0).toISOString(), payload })
+  tasks.keep(undefined, { id: 'b', ...rest })
   t.equal(tasks.size(), 0)
 })
 

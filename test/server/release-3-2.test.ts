@@ -1,4 +1,4 @@
-/** A release that is not final: served where the configuration says so, over MCP alone, and only to who pins it. */
+/** A release that is not final: served where the configuration says so, over both transports, and only to who pins it. */
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
@@ -26,8 +26,8 @@ test('3.2 is declared and served where it is switched on', async (t) => {
   t.match(await call('get_signals', page), { adcp_version: '3.1' }, 'nobody gets it unasked')
   const { adcp } = await call('get_adcp_capabilities', {})
   t.same(adcp.supported_versions, ['3.0', '3.1', PIN])
-  t.match(await overA2a(server, {}), { adcp: { supported_versions: ['3.0', '3.1'] } })
-  t.match(await overA2a(server, { adcp_version: PIN }), { adcp_error: { code: 'VERSION_UNSUPPORTED' } })
+  t.match(await overA2a(server, {}), { adcp, adcp_version: '3.1' }, 'over A2A the same')
+  t.match(await overA2a(server, { adcp_version: PIN }), { status: 'completed', adcp, adcp_version: PIN })
 })
 
 test('without the setting there is none', async (t) => {

@@ -4,20 +4,36 @@ import { join } from 'node:path'
 import { Ajv, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 
-const ROOT = '../shared/adcp/schemas/3.1.19'
+const ROOT = '../shared/adcp/schemas'
+export type SchemaRelease = '3.1.19' | '3.2.0-beta.5'
 
 export const SCHEMAS_ABSENT = existsSync(ROOT)
   ? false
   : `${ROOT} is absent: the protocol's schemas are not checked`
 
-/** A validator of one schema, such as `signals/get-signals-response.json`. */
-export function adcpSchema(name: string): ValidateFunction {
-  const ajv = new Ajv({ strict: false, allErrors: true })
+const compilers = new Map<SchemaRelease, { ajv: Ajv; ids: Map<string, string> }>()
+
+function compilerOf(release: SchemaRelease): { ajv: Ajv; ids: Map<string, string> } {
+  const known = compilers.get(release)
+  if (known) return known
+  const ajv = new Ajv({ strict: false, allErrors: true, logger: false })
   ajvFormats.default(ajv)
-  for (const file of readdirSync(ROOT, { recursive: true, encoding: 'utf8' })) {
-    if (file.endsWith('.json')) ajv.addSchema(JSON.parse(readFileSync(join(ROOT, file), 'utf8')))
+  const folder = join(ROOT, release)
+  const ids = new Map<string, string>()
+  for (const file of readdirSync(folder, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.json')) continue
+    const schema = JSON.parse(readFileSync(join(folder, file), 'utf8'))
+    ajv.addSchema(schema)
+    ids.set(file, schema.$id)
   }
-  const validate = ajv.getSchema(`/schemas/3.1.19/${name}`)
-  if (!validate) throw new Error(`No schema ${name}`)
+  compilers.set(release, { ajv, ids })
+  return { ajv, ids }
+}
+
+/** A validator of one schema, such as `signals/get-signals-response.json`. */
+export function adcpSchema(name: string, release: SchemaRelease = '3.1.19'): ValidateFunction {
+  const { ajv, ids } = compilerOf(release)
+  const validate = ajv.getSchema(ids.get(name) ?? name)
+  if (!validate) throw new Error(`No schema ${name} in ${release}`)
   return validate
 }

@@ -22,6 +22,8 @@ export type KeptTask = {
   /** ISO 8601. */
   timestamp: string
   payload: AnswerPayload
+  /** The protocol's own profile was asked for (a2a-profile.ts). */
+  profiled: boolean
 }
 
 type Own = Pick<AnswerPayload, 'words' | 'rows'>
@@ -58,12 +60,21 @@ export function taskState(payload: AnswerPayload, dialect: '1.0' | '0.3'): strin
   return payload.isError ? 'failed' : 'completed'
 }
 
-function revived({ id, contextId, timestamp, payload }: KeptTask): A2aTask {
+/**
+ * What clients of earlier releases know an open task of ours by. In the profile the handle stands once, in the data
+ * (AdCP A2A Profile Extension, "Submitted AdCP work").
+ */
+export function artifactMetadata({ payload, profiled }: KeptTask): { adcp_task_id: string } | undefined {
+  return payload.taskId === undefined || profiled ? undefined : { adcp_task_id: payload.taskId }
+}
+
+function revived(task: KeptTask): A2aTask {
+  const { id, contextId, timestamp, payload } = task
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
   const status = { state: taskState(payload, '1.0'), timestamp }
   const parts = [{ data }, { text: payload.isError ? payload.message : payload.words.text() }]
-  const metadata = payload.taskId === undefined ? {} : { metadata: { adcp_task_id: payload.taskId } }
-  const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...metadata }
+  const metadata = artifactMetadata(task)
+  const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...(metadata && { metadata }) }
   return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })
 }
 

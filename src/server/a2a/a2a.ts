@@ -26,12 +26,26 @@ import type { FastLane } from '../fast-lane.js'
 import type { A2aCold } from './a2a-cold.js'
 import { readSkill, type SkillCall } from './a2a-message.js'
 import { type A2aRelease, METHOD_NAMES, methodOf, parameterFault } from './a2a-methods.js'
-import { type A2aTasks, type KeptTask, taskState } from './a2a-tasks.js'
+import { isProfiled, PROFILE, profileFault } from './a2a-profile.js'
+import { type A2aTasks, artifactMetadata, type KeptTask, taskState } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
-const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'A2A-Version, Accept-Encoding']
-const GZIP_HEADERS = ['content-encoding', 'gzip', ...JSON_HEADERS]
-const SSE_HEADERS = ['content-type', 'text/event-stream', 'cache-control', 'no-cache', 'vary', 'A2A-Version']
+const JSON_HEADERS = [
+  ...['content-type', 'application/json'],
+  ...['vary', 'A2A-Version, A2A-Extensions, Accept-Encoding'],
+]
+const SSE_HEADERS = [
+  ...['content-type', 'text/event-stream', 'cache-control', 'no-cache'],
+  ...['vary', 'A2A-Version, A2A-Extensions'],
+]
+const PLAIN = { json: JSON_HEADERS, gzip: ['content-encoding', 'gzip', ...JSON_HEADERS], events: SSE_HEADERS }
+const ECHO = ['a2a-extensions', PROFILE]
+/** An answer to a request that activated the profile confirms it (A2A 1.0, "Extensions"). */
+const PROFILED = {
+  json: [...PLAIN.json, ...ECHO],
+  gzip: [...PLAIN.gzip, ...ECHO],
+  events: [...PLAIN.events, ...ECHO],
+}
 const VERSION_NOT_SUPPORTED = -32_009
 const TASK_NOT_FOUND = -32_001
 const PUSH_NOT_SUPPORTED = -32_003
@@ -74,20 +88,17 @@ function ownerOf(who: Entered): string | undefined {
  * (docs/protocol.md#a2a). Data first: the protocol's own SDK takes the status from the first part, and the task that is
  * still open from the artifact's metadata.
  */
-function taskResponse(
-  id: string,
-  { id: taskId, contextId, timestamp, payload }: KeptTask,
-  dialect: A2aRelease,
-): Chunk[] {
+function taskResponse(id: string, task: KeptTask, dialect: A2aRelease): Chunk[] {
+  const { id: taskId, contextId, timestamp, payload } = task
   const isCurrent = dialect === '1.0'
   const status = `{"state":"${taskState(payload, dialect)}","timestamp":"${timestamp}"}`
   const text = `${isCurrent ? '' : '"kind":"text",'}"text":${payload.isError ? JSON.stringify(payload.message) : payload.words.json()}`
-  const open =
-    payload.taskId === undefined ? '' : `,"metadata":{"adcp_task_id":${JSON.stringify(payload.taskId)}}`
-  const task = `"id":"${taskId}","contextId":${JSON.stringify(contextId)},"status":${status},"artifacts":[{"artifactId":"${taskId}-result","name":"result","parts":[`
+  const metadata = artifactMetadata(task)
+  const open = metadata ? `,"metadata":${JSON.stringify(metadata)}` : ''
+  const opening = `"id":"${taskId}","contextId":${JSON.stringify(contextId)},"status":${status},"artifacts":[{"artifactId":"${taskId}-result","name":"result","parts":[`
   const data = isCurrent ? '{"data":' : '{"kind":"data","data":'
   const before = `{"jsonrpc":"2.0","id":${id},"result":${isCurrent ? '{"task":{' : '{"kind":"task",'}`
-  return wrapped(before + task + data, payload, `},{${text}}]${open}}]}${isCurrent ? '}}' : '}'}`)
+  return wrapped(before + opening + data, payload, `},{${text}}]${open}}]}${isCurrent ? '}}' : '}'}`)
 }
 
 /** One event of a stream. Line breaks can stand only between the tokens of an echoed context: a space does as well. */
@@ -139,9 +150,13 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     who: Entered,
     exchange: Exchange,
   ): void | Promise<void> {
-    const read = readSkill(request)
+    const profiled = isProfiled(exchange, how.dialect)
+    const headers = profiled ? PROFILED : PLAIN
     const fault = (code: number, reason: string) =>
-      sendChunks(exchange, 200, JSON_HEADERS, [rpcError(request.id, code, reason)])
+      sendChunks(exchange, 200, headers.json, [rpcError(request.id, code, reason)])
+    const against = profiled ? profileFault(request.params) : undefined
+    if (against !== undefined) return fault(INVALID_PARAMS, against)
+    const read = readSkill(request)
     if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
     if (read.kind === 'continues') {
       return tasks.has(ownerOf(who), read.taskId)
@@ -151,19 +166,25 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     if (read.kind === 'wants_push') {
       return fault(PUSH_NOT_SUPPORTED, NO_PUSH)
     }
+    const { skill } = read.call
+    if (profiled && !dispatcher.has(skill)) {
+      const meant = didYouMean(dispatcher.near(skill)) || 'The agent card lists them.'
+      return fault(INVALID_PARAMS, `skill is not the id of a skill of this agent. ${meant}`)
+    }
     const finish = (payload: AnswerPayload) => {
       const task = {
         id: newTaskId(),
         contextId: payload.contextId,
         timestamp: new Date(now()).toISOString(),
         payload,
+        profiled,
       }
       tasks.keep(ownerOf(who), task)
       const chunks = taskResponse(request.id, task, how.dialect)
-      if (how.isStream) return sendChunks(exchange, 200, SSE_HEADERS, asEvent(chunks))
+      if (how.isStream) return sendChunks(exchange, 200, headers.events, asEvent(chunks))
       const packed = takesGzip(exchange.raw.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
-      if (packed) return sendChunks(exchange, 200, GZIP_HEADERS, packed)
-      return sendChunks(exchange, 200, JSON_HEADERS, chunks)
+      if (packed) return sendChunks(exchange, 200, headers.gzip, packed)
+      return sendChunks(exchange, 200, headers.json, chunks)
     }
     const payload = run(callOf(read.call, who, exchange))
     return payload instanceof Promise ? payload.then(finish) : finish(payload)

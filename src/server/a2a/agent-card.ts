@@ -3,8 +3,7 @@
  * and needs none to be read. Built by hand: the SDK writes one form or the other.
  */
 import type { Task } from '../../tasks/task.js'
-
-const EXTENSION = 'https://adcontextprotocol.org/extensions/adcp/v3'
+import { PROFILE } from './a2a-profile.js'
 
 export type AgentCardOptions = {
   publicUrl: string
@@ -40,7 +39,7 @@ export function agentCard({ publicUrl, version, tasks }: AgentCardOptions) {
       streaming: true,
       pushNotifications: false,
       extensions: [
-        { uri: EXTENSION, description: 'Speaks the Ad Context Protocol, major version 3.', required: false },
+        { uri: PROFILE, description: 'Speaks the Ad Context Protocol, major version 3.', required: false },
       ],
     },
     defaultInputModes: ['application/json'],

@@ -166,8 +166,7 @@ export function createDispatcher(options: DispatcherOptions) {
     if (stopped) return stopped
     const before = call.comesAgain ? settled.get(input as object) : undefined
     const known = before?.entry === entry ? before : undefined
-    const previews = call.transport === 'mcp' ? options.previews : undefined // over A2A, 3.2 asks for another card
-    const release = known?.release ?? negotiate(pinsOf(input as Record<string, unknown>), previews)
+    const release = known?.release ?? negotiate(pinsOf(input as Record<string, unknown>), options.previews)
     if (typeof release !== 'string') return { kind: 'refused', error: release }
     envelope.release = release
     const context = contextOf(call, envelope, arrived)
