@@ -4,7 +4,7 @@
  * of state and now.
  */
 import type { RuleTables } from './rules/tables.js'
-import type { Unverifiable } from './verdict.js'
+import { isUndecided, type Undecided, type Unverifiable } from './verdict.js'
 
 const HOUR = 3_600_000
 const STALE_CAP_MS = 24 * HOUR // from the first failure after the last good fetch
@@ -57,4 +57,19 @@ export type ProviderState = {
 export function expiryOf(confirmedAt: number, problem: Problem | undefined): number {
   const hard = confirmedAt + HARD_CAP_MS
   return problem ? Math.min(hard, problem.since + STALE_CAP_MS) : hard
+}
+
+/** Why the provider's word cannot be had at `now`; undefined while a document is in force. */
+export function silence(
+  { document, expiresAt = 0, problem }: ProviderState,
+  now: number,
+): Unverifiable | undefined {
+  if (!document) return problem?.reason ?? 'pending'
+  return now < expiresAt ? undefined : 'expired'
+}
+
+/** The same where nobody has decided on the provider's signals; undefined where somebody has. */
+export function undecided(state: ProviderState, now: number): Undecided | undefined {
+  const reason = silence(state, now)
+  return reason && isUndecided(reason) ? reason : undefined
 }

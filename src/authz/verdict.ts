@@ -17,6 +17,19 @@ export type Unverifiable =
   | 'over_budget' // its file takes more than its share of what all files may take
   | 'pending' // not fetched yet
 
+/**
+ * Decided all the same: that there is no file is the provider's own word, and a name that is no domain can have none. Where
+ * the reason is another, nobody has said anything about the signals.
+ */
+const DECIDED = ['no_file', 'bad_domain'] as const
+
+/** Why nobody has decided on a signal that is withheld. */
+export type Undecided = Exclude<Unverifiable, (typeof DECIDED)[number]>
+
+export function isUndecided(reason: Unverifiable): reason is Undecided {
+  return !DECIDED.some((one) => one === reason)
+}
+
 export type Unauthorized =
   | 'signal_not_published'
   | 'agent_not_listed'

@@ -45,8 +45,8 @@ export function createPublisher(options: PublisherOptions) {
   })
   let state: 'waiting' | 'open' | 'closed' = 'waiting'
 
-  async function generationOf({ open, accounts, providers, policy }: World): Promise<Generation> {
-    const common = { providers, policy, now: clock.now() }
+  async function generationOf({ open, accounts, providers, policy, now }: World): Promise<Generation> {
+    const common = { providers, policy, now }
     const main = await builder.build({ ...common, slices: open.slices })
     const made = new Map<string, { snapshot: Snapshot; gaps: Beside['gaps'] & {} }>()
     const due = [main.rebuildAt]

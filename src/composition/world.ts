@@ -4,10 +4,10 @@
  * takes the world whole, between two changes and never during one.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { providerDomain } from '../authz/provider/domain.js'
 import type { Providers } from '../authz/provider/providers.js'
 import { type PolicySettings, policyFor } from '../authz/rules/policy.js'
-import type { ProviderState } from '../authz/state.js'
+import { type ProviderState, undecided } from '../authz/state.js'
+import type { Undecided } from '../authz/verdict.js'
 import type { Gap } from '../feed/gap.js'
 import type { Clock } from '../net/clock.js'
 import type { Holding } from '../upstreams/mirror/runner.js'
@@ -33,6 +33,8 @@ export type World = {
   isCurrent(account: string): boolean
   providers: readonly ProviderState[]
   policy: PolicySettings
+  /** The moment itself, ms since the epoch: what is true of it is built. */
+  now: number
 }
 
 export type WorldsOptions = {
@@ -45,32 +47,34 @@ export type WorldsOptions = {
 
 export type Worlds = ReturnType<typeof createWorlds>
 
-/** Providers whose files nobody has seen yet and whose signals are withheld until somebody has. */
-function unread(states: readonly ProviderState[], policy: PolicySettings): Set<string> {
-  return new Set(
-    states
-      .filter(({ document, problem }) => !document && !problem)
-      .map(({ domain }) => domain)
-      .filter((domain) => policyFor(policy, domain) === 'strict'),
-  )
-}
+type Waiting = (name: string) => { domain: string; reason: Undecided } | undefined
 
 function partGaps({ agentUrl, slice }: Holding): Gap[] {
   const outages = slice?.outages ?? {}
   return PARTS.filter((part) => outages[part] === 0).map((part) => ({ kind: 'part', agentUrl, part }))
 }
 
-function providerGap({ upstream, agentUrl, domains }: Holding, waiting: ReadonlySet<string>): Gap[] {
-  if (waiting.size === 0) return []
-  const named = domains.filter((domain) => waiting.has(providerDomain(domain) ?? domain))
-  return named.length > 0 ? [{ kind: 'provider', agentUrl, upstream, domains: named }] : []
+/** Rows that are withheld though nobody has decided so, by why; `waitFor` tells that of a name in the rows. */
+function providerGaps({ upstream, agentUrl, domains }: Holding, waitFor: Waiting): Gap[] {
+  const named = new Map<Undecided, Set<string>>()
+  for (const name of domains) {
+    const wait = waitFor(name)
+    if (wait) named.set(wait.reason, (named.get(wait.reason) ?? new Set()).add(wait.domain))
+  }
+  return [...named].map(([reason, of]) => ({
+    kind: 'provider',
+    agentUrl,
+    upstream,
+    reason,
+    domains: [...of],
+  }))
 }
 
 /** One layer of what these holdings give to it, one an upstream. */
 function layerOf(
   roster: readonly RosterEntry[],
   holdings: ReadonlyMap<string, Holding>,
-  waiting: ReadonlySet<string>,
+  gapsOf: (holding: Holding) => readonly Gap[],
 ) {
   const given = roster.flatMap(({ agentUrl }) => {
     const holding = holdings.get(agentUrl)
@@ -78,7 +82,7 @@ function layerOf(
   })
   const carried = new Set(given.map(({ agentUrl }) => agentUrl))
   const gaps: Gap[] = [{ kind: 'others', carried }]
-  gaps.push(...given.flatMap((holding) => [...providerGap(holding, waiting), ...partGaps(holding)]))
+  gaps.push(...given.flatMap(gapsOf))
   return { slices: given.map(({ slice }) => slice), gaps }
 }
 
@@ -103,12 +107,33 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     telling = true
   }
 
+  /** What the rows of a holding lack; one that stands in many layers is looked at once. */
+  function gapsAt(now: number, states: readonly ProviderState[]): (holding: Holding) => readonly Gap[] {
+    const known = new Map<Holding, readonly Gap[]>()
+    const settings = policy()
+    const isWell = states.every((state) => undecided(state, now) === undefined)
+    const waitFor: Waiting = (name) => {
+      const state = providers.state(name) ?? { domain: name }
+      const reason = undecided(state, now)
+      const isWithheld = policyFor(settings, state.domain) === 'strict'
+      return reason && isWithheld ? { domain: state.domain, reason } : undefined
+    }
+    return (holding) => {
+      const found = known.get(holding) ?? [
+        ...(isWell ? [] : providerGaps(holding, waitFor)),
+        ...partGaps(holding),
+      ]
+      known.set(holding, found)
+      return found
+    }
+  }
+
   function accountLayer(
     { name, upstreams: wanted }: Account,
     roster: readonly RosterEntry[],
     open: ReadonlyMap<string, Holding>,
     own: ReadonlyMap<string, Holding>,
-    waiting: ReadonlySet<string>,
+    gapsOf: (holding: Holding) => readonly Gap[],
   ): [string, Layer & { hasOwn: boolean }][] {
     const read = roster.filter(({ agentUrl }) => wanted.has(agentUrl))
     const unconfirmed = read.filter(({ agentUrl }) => {
@@ -117,7 +142,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     })
     const mine = [...own].filter(([, { slice }]) => slice)
     if (mine.length === 0 && unconfirmed.length === 0) return []
-    const { slices, gaps } = layerOf(roster, new Map([...open, ...mine]), waiting)
+    const { slices, gaps } = layerOf(roster, new Map([...open, ...mine]), gapsOf)
     const unread = unconfirmed.map(({ agentUrl }): Gap => ({ kind: 'account', agentUrl }))
     return [[name, { slices, gaps: [...gaps, ...unread], hasOwn: mine.length > 0 }]]
   }
@@ -129,7 +154,8 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     const then = accounts()
     const roster = upstreams.roster().entries
     const states = providers.states()
-    const waiting = unread(states, policy())
+    const now = clock.now()
+    const gapsOf = gapsAt(now, states)
     const byScope = new Map<string, Map<string, Holding>>()
     for (const holding of upstreams.holdings()) {
       const { scope, agentUrl } = holding
@@ -138,15 +164,16 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     const open = byScope.get(PUBLIC) ?? new Map()
     return {
       revision,
-      open: layerOf(roster, open, waiting),
+      open: layerOf(roster, open, gapsOf),
       accounts: new Map(
         [...then.values()].flatMap((account) =>
-          accountLayer(account, roster, open, byScope.get(account.name) ?? new Map(), waiting),
+          accountLayer(account, roster, open, byScope.get(account.name) ?? new Map(), gapsOf),
         ),
       ),
       isCurrent: (name) => then === accounts() || isDeepStrictEqual(then.get(name), accounts().get(name)),
       providers: states,
       policy: policy(),
+      now,
     }
   }
 

@@ -1,3 +1,4 @@
+import type { Undecided } from '../authz/verdict.js'
 import type { Part } from '../upstreams/rows/slice.js'
 
 /**
@@ -8,8 +9,8 @@ import type { Part } from '../upstreams/rows/slice.js'
 export type Gap =
   /** Rows of these upstreams are in the snapshot, and of no other, whoever has come since. */
   | { kind: 'others'; carried: ReadonlySet<string> }
-  /** Rows of this upstream are withheld: these providers' files are still being read for the first time. */
-  | { kind: 'provider'; agentUrl: string; upstream: string; domains: readonly string[] }
+  /** Rows of this upstream are withheld, and nobody has decided so: these providers' files could not be read. */
+  | { kind: 'provider'; agentUrl: string; upstream: string; reason: Undecided; domains: readonly string[] }
   /** Rows of this upstream are without this part, which it gave too long ago. */
   | { kind: 'part'; agentUrl: string; part: Part }
   /** What this upstream offers to the reader's account has not been read: what it offers to everybody stands in its place. */

@@ -1,9 +1,10 @@
 /**
  * What an answer lacks for another reason than a decision (specification, "IncompleteEntry"): upstreams that are not
- * fresh, rows that wait for a provider's file, an account that has not been read, registries that vouch for nobody. The
+ * fresh, rows on which no provider was heard, an account that has not been read, registries that vouch for nobody. The
  * reasons are our closed words. The upstream's own error text stays out: it is not ours to vouch for.
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
+import type { Undecided } from '../authz/verdict.js'
 import { PARTS, type Part } from '../upstreams/rows/slice.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 import type { Gap } from './gap.js'
@@ -69,6 +70,21 @@ export const FAILURE_WORDS: Record<UpstreamFailure, string> = {
   aborted: 'reading it was broken off',
   unknown_upstream: 'it has left the roster',
   not_enumerable: 'its signals can only be found by questions that nobody has given us',
+}
+
+/** Of providers' files: why nobody can tell yet who may sell their signals. */
+const FILE_WORDS: Record<Undecided, string> = {
+  pending: 'are being read',
+  unreachable: 'cannot be fetched',
+  bad_redirect: 'redirect to where we may not follow',
+  invalid_file: 'cannot be read as such',
+  too_large: 'are too large',
+  bad_pointer: 'point to where we may not follow',
+  held_pointer: 'are said to have moved, which is believed when it is said for a day',
+  rollback: 'are older than those that were read before',
+  expired: 'could not be read again for too long',
+  too_many_domains: 'are not looked at, as the agents that name them name too many',
+  over_budget: 'take more room than there is for them',
 }
 
 function listOf(names: readonly string[]): string {
@@ -179,11 +195,8 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
   }
   for (const gap of gaps) {
     if (gap.kind !== 'provider') continue
-    const domains = listOf(gap.domains)
-    add(
-      scope,
-      `Signals of ${gap.upstream} wait for files of their providers, which are being read: ${domains}.`,
-    )
+    const which = `${FILE_WORDS[gap.reason]}: ${listOf(gap.domains)}`
+    add(scope, `Signals of ${gap.upstream} wait for the files of their providers, which ${which}.`)
   }
   const unread = new Set(gaps.flatMap((gap) => (gap.kind === 'account' ? gap.agentUrl : [])))
   const isOther = gaps.some(({ kind }) => kind === 'other_account')

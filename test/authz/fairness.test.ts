@@ -12,14 +12,17 @@ test('60,000 invented domains fill the share of their upstream and nobody else i
     ['hostile', invented(60_000)],
     ['honest', ['p.example', 'q.example']],
   ])
-  const { owners, refused } = createWanted()(upstreams, { perUpstream: 100_000, isHeld: () => false })
+  const { owners, refused } = createWanted().wantedOf(upstreams, {
+    perUpstream: 100_000,
+    isHeld: () => false,
+  })
   t.equal(owners.size, 50_000, 'in all')
   t.same([owners.get('p.example'), owners.get('q.example')], [['honest'], ['honest']])
   t.ok(refused.size > 0 && [...refused].every((domain) => domain.startsWith('x')))
 })
 
 test('subdomains of one name leave the others of their upstream room, and growing costs nothing that is held', async (t) => {
-  const wantedOf = createWanted()
+  const { wantedOf } = createWanted()
   const domains = [...invented(500, '.evil.example'), 'z.example']
   const few = wantedOf(named(domains), { perUpstream: 10, isHeld: () => false })
   t.ok(few.owners.has('z.example'))
@@ -46,9 +49,12 @@ test('whoever names no more than an equal share has every name looked at', async
         ['one', one],
         ['two', two],
       ])
-      const { owners, refused } = createWanted()(named, { perUpstream: 1_000_000, isHeld: () => false })
+      const { owners, refused } = createWanted().wantedOf(named, {
+        perUpstream: 1_000_000,
+        isHeld: () => false,
+      })
       for (const domain of [...one, ...two]) if (!owners.has(domain)) throw new Error(domain)
-      const small = createWanted()(
+      const small = createWanted().wantedOf(
         new Map([
           ['one', one],
           ['two', two],

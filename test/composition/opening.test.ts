@@ -27,7 +27,7 @@ test('a feed that opens with less than there is says what it waits for', async (
   t.equal(total(first), 12)
   t.match(
     lacks(first),
-    /Signals of a0 wait for files of their providers, which are being read: alpha\.example/,
+    /Signals of a0 wait for the files of their providers, which are being read: alpha\.example/,
   )
   t.match(lacks(first), /a1 has not been read yet; its signals are missing/)
 

@@ -29,6 +29,7 @@ function movableWorlds(clock: Clock) {
       isCurrent: () => true,
       providers: [],
       policy: { policy: 'observe', providers: {} },
+      now: clock.now(),
     }
   }
   const moved = () => {

@@ -12,7 +12,7 @@ import type { Blobs } from '../../upstreams/blobs.js'
 import { VERDICT_REASONS } from '../report/reasons.js'
 import type { ProviderState } from '../state.js'
 import { createArchive } from './archive.js'
-import { providerDomain, registrableDomain } from './domain.js'
+import { registrableDomain } from './domain.js'
 import { createInspector } from './inspector.js'
 import { createLibrary } from './library.js'
 import { createLook } from './look.js'
@@ -86,7 +86,7 @@ export function createProviders(options: ProvidersOptions) {
   /** Named and not looked at: each says why. */
   let unlooked: ReadonlyMap<string, ProviderState> = new Map()
   let owners: Wanted['owners'] = new Map()
-  const wantedOf = createWanted()
+  const { domainOf, wantedOf } = createWanted()
   const listeners = new Set<(domain: string) => void>()
   const { concurrency, limits } = options
   const fetching = createFairQueue({
@@ -118,8 +118,10 @@ export function createProviders(options: ProvidersOptions) {
     return [...unlooked.values(), ...[...held.values()].map(seen)]
   }
 
-  function state(domain: string): ProviderState | undefined {
-    const entry = held.get(providerDomain(domain) ?? domain)
+  /** By its domain, or the name that a row gives it. */
+  function state(name: string): ProviderState | undefined {
+    const domain = domainOf(name) ?? name
+    const entry = held.get(domain)
     return entry ? seen(entry) : unlooked.get(domain)
   }
 
@@ -329,7 +331,7 @@ export function createProviders(options: ProvidersOptions) {
 
   /** Looks at the provider now; undefined when it is not wanted. */
   async function refresh(domain: string): Promise<ProviderState | undefined> {
-    const entry = held.get(providerDomain(domain) ?? domain)
+    const entry = held.get(domainOf(domain) ?? domain)
     if (entry) await enqueue(entry, true)
     return state(domain)
   }

@@ -75,7 +75,7 @@ export function createWanted() {
     return domain
   }
 
-  return function wantedOf(named: NamedDomains, options: WantedOptions): Wanted {
+  function wantedOf(named: NamedDomains, options: WantedOptions): Wanted {
     const bad = new Set<string>()
     const byUpstream = [...named].map(([upstream, texts]) => {
       const domains = new Set<string>()
@@ -99,4 +99,6 @@ export function createWanted() {
     }
     return { owners, bad, refused }
   }
+
+  return { domainOf, wantedOf }
 }

@@ -3,7 +3,7 @@
  * (docs/protocol.md#provider-files). Nothing here ever answers `authorized` from a document that is past its cap.
  */
 
-import type { HeldDocument, ProviderState } from '../state.js'
+import { type HeldDocument, type ProviderState, silence } from '../state.js'
 import type { Unverifiable, Verdict } from '../verdict.js'
 import { nearMiss } from './hint.js'
 import { type Grant, openRules, type Rules } from './rules.js'
@@ -32,9 +32,10 @@ function rulesOf(document: HeldDocument): Rules {
 
 /** One provider ready for verdicts: the document's tables are, so this costs nothing that grows with it. */
 export function compileProvider(state: ProviderState): CompiledProvider {
-  const { domain, document, expiresAt = 0, problem } = state
-  if (!document) return { domain, expiresAt: 0, reason: problem?.reason ?? 'pending' }
-  return { domain, digest: document.digest, rules: rulesOf(document), expiresAt, reason: 'expired' }
+  const { domain, document, expiresAt = 0 } = state
+  const reason = silence(state, Number.POSITIVE_INFINITY) as Unverifiable // in the end every document is silent
+  if (!document) return { domain, expiresAt: 0, reason }
+  return { domain, digest: document.digest, rules: rulesOf(document), expiresAt, reason }
 }
 
 /** All providers by domain. */

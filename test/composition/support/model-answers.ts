@@ -52,9 +52,9 @@ function same(a: Version, b: Version, provided: Provided): boolean {
   return a.count === b.count && counts.includes(a.provided) && (a.count + a.provided === 0 || a.cpm === b.cpm)
 }
 
-/** Rows that are withheld while their provider's file is read are named; those of a file that is gone are not. */
-function providedAnyTime({ file, document }: Model, seen: Seen): Provided {
-  return document === 'held' && file !== 'gone' && !seen.lacks.includes(PROVIDER) ? 'all' : 'any'
+/** Rows that are withheld as their provider's file could not be read are named; those of a file that is gone are not. */
+function providedAnyTime({ file, mayBeGone }: Model, seen: Seen): Provided {
+  return file === 'gone' || mayBeGone || seen.lacks.includes(PROVIDER) ? 'any' : 'all'
 }
 
 /** Readers are asked at any time: what they get is whole, or names what it lacks. `steady`: who was there all the time. */
@@ -129,6 +129,11 @@ export async function difference(model: Model, world: Scripted): Promise<string 
       const [version = NOTHING] = shown(seen, one)
       if (!wanted.some((each) => same(version, each, provided))) {
         return `${one.agent.name} for ${who}: ${JSON.stringify(version)}, not one of ${JSON.stringify(wanted)} (its provider's: ${provided})`
+      }
+      const isNamed = seen.lacks.includes(PROVIDER)
+      const isWithheld = wanted.every((each) => each.provided > version.provided)
+      if (isWithheld && isNamed === (model.file === 'gone')) {
+        return `${one.agent.name} lacks rows for ${who}, its file ${model.file}: ${seen.lacks}`
       }
       const isUnread = there.has(at) && one.everybody.held === 'unread'
       if (isUnread && !namesIn(seen, world, one))

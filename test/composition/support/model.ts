@@ -9,7 +9,6 @@ import { ownRow, providerRow } from './scripted-agents.js'
 import { shiftableClock } from './shiftable-clock.js'
 import {
   createModel,
-  expectedOf,
   listedName,
   type Model,
   type ModelAgent,
@@ -18,6 +17,7 @@ import {
   PROVIDER,
   rosterOf,
   type Scope,
+  settled,
   takeUp,
   type Version,
 } from './world-model.js'
@@ -54,10 +54,7 @@ async function settle(model: Model, { world, shift }: Real): Promise<void> {
     shift(200)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
-  for (const { everybody, gold } of model.agents) {
-    everybody.recent = expectedOf(everybody)
-    gold.recent = typeof gold.held === 'object' ? [gold.held] : gold.held === 'either' ? gold.recent : []
-  }
+  settled(model)
 }
 
 type Command = fc.AsyncCommand<Model, Real>
@@ -127,6 +124,8 @@ const agentAt = fc.nat({ max: 3 })
 const provided = fc.nat({ max: MOST_PROVIDED - 1 })
 const whom = fc.constantFrom<Whom>('everybody', 'gold')
 
+const FILES = ['serves', 'serves', 'hangs', 'drops', 'fails', 'forbids', 'page', 'moves', 'gone'] as const
+
 const changes: fc.Arbitrary<Command>[] = [
   fc
     .tuple(agentAt, fc.nat({ max: 9 }), provided)
@@ -137,9 +136,10 @@ const changes: fc.Arbitrary<Command>[] = [
   fc
     .tuple(agentAt, whom, fc.constantFrom<Scope['behaviour']>('answers', 'answers', 'fails', 'hangs'))
     .map(([at, who, how]) => behave(at, who, how)),
-  fc.constantFrom('serves', 'serves', 'hangs', 'fails', 'forbids', 'page', 'gone').map((mode) =>
+  fc.constantFrom(...FILES).map((mode) =>
     command(`the provider: ${mode}`, (model, { world }) => {
       model.file = mode
+      if (mode === 'gone') model.mayBeGone = true
       world.providers.behave(PROVIDER, mode)
     }),
   ),

@@ -5,12 +5,15 @@ export const PROVIDERS = ['alpha.example', 'beta.example', 'gamma.example'] as c
 export type Provider = (typeof PROVIDERS)[number]
 const SIGNAL_IDS = Array.from({ length: 200 }, (_, at) => `s${at}`)
 
-/** What a provider's server answers. `hangs`: nothing until it is told otherwise. `gone`: that there is no file. */
-export type FileMode = 'serves' | 'hangs' | 'fails' | 'forbids' | 'page' | 'gone'
+/**
+ * What a provider's server answers. `hangs`: nothing until it is told otherwise. `drops`: it closes the connection. `moves`: that
+ * the file is another domain's. `gone`: that there is no file.
+ */
+export type FileMode = 'serves' | 'hangs' | 'drops' | 'fails' | 'forbids' | 'page' | 'moves' | 'gone'
 
 const STATUS: Record<FileMode, number> = {
-  ...{ serves: 200, hangs: 200, fails: 503 },
-  ...{ forbids: 403, page: 200, gone: 404 },
+  ...{ serves: 200, hangs: 200, drops: 200, fails: 503 },
+  ...{ forbids: 403, page: 200, moves: 302, gone: 404 },
 }
 
 /** One server that stands for all provider domains. */
@@ -36,9 +39,11 @@ export async function startProviders(agents: () => readonly string[]) {
     asked.set(domain, (asked.get(domain) ?? 0) + 1)
     const mode = () => modes.get(domain) ?? 'serves'
     while (mode() === 'hangs') await new Promise<void>((resolve) => waiting.push(resolve))
+    if (mode() === 'drops') return void request.destroy()
     const isFile = mode() === 'serves'
     const type = isFile ? 'application/json' : 'text/html'
-    response.writeHead(STATUS[mode()], { 'content-type': type })
+    const location = mode() === 'moves' && { location: 'https://elsewhere.example/adagents.json' }
+    response.writeHead(STATUS[mode()], { 'content-type': type, ...location })
     response.end(isFile ? file() : '<html>We will be back</html>')
   }, '')
 

@@ -35,6 +35,7 @@ export type Settings = {
   openAfterMs?: number
   /** Between two looks at a provider's file, ms; a day when absent. */
   providersMs?: number
+  limits?: Partial<Config['limits']>
 }
 
 /** The pace of tests: everything is read again many times a second. */
@@ -59,7 +60,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   let id = 0
 
   function configOf(settings: Settings): Config {
-    const { statics = [], registries = [], deals = [], pace = {}, providersMs } = settings
+    const { statics = [], registries = [], deals = [], pace = {}, limits = {}, providersMs } = settings
     const file = {
       listen: { port: 0 },
       registries: registries.map((url) => ({ url })),
@@ -84,6 +85,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     return {
       ...config,
       defaults: { ...config.defaults, ...PACE, ...pace },
+      limits: { ...config.limits, ...limits },
       registries: config.registries.map((one) => ({ ...one, refreshMs: REGISTRY_MS })),
       authorization: { ...config.authorization, ...(providersMs && { refreshMs: providersMs }) },
     }

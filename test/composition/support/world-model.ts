@@ -45,6 +45,8 @@ export type Model = {
   /** The provider's server, and whether its file is held; `maybe`: nobody has looked since something happened to it. */
   file: FileMode
   document: 'held' | 'none' | 'maybe'
+  /** What is known of the provider may still be that it has no file. */
+  mayBeGone: boolean
   /** Since the last start, what nobody needs has not been forgotten yet: it is once the registry has answered. */
   sweepDue: boolean
   versions: number
@@ -64,6 +66,7 @@ export function createModel(agents: readonly Agent[]): Model {
     listsNobody: false,
     file: 'serves',
     document: 'none',
+    mayBeGone: false,
     sweepDue: true,
     versions: 0,
     paces: 0,
@@ -86,8 +89,18 @@ export const isVouching = (model: Model) =>
 /** Whether rows of an agent are shown to somebody. */
 const isProvided = ({ held }: Scope) => typeof held === 'object' && held.provided > 0
 
-/** Whether rows wait for a file that nobody has seen. */
-export const isWaiting = ({ file, document }: Model) => file === 'hangs' && document !== 'held'
+/** Whether rows may wait for a file that cannot be read: that there is none would be a decision. */
+export const isWaiting = ({ file, document }: Model) =>
+  document !== 'held' && file !== 'serves' && file !== 'gone'
+
+/** Whether somebody who is there offers rows of the provider, so that its file is looked at. */
+function isProviderNamed(model: Model): boolean {
+  const there = rosterOf(model)
+  return model.agents.some(({ everybody, gold }, at) => {
+    const isDeal = model.deals.has(at) && isProvided(gold)
+    return there.has(at) && (isProvided(everybody) || isDeal)
+  })
+}
 
 export function expectedOf({ held, recent }: Scope): Version[] {
   if (held === 'either') return [NOTHING, ...recent]
@@ -118,11 +131,7 @@ function takeUpListing(model: Model): void {
 }
 
 function takeUpFile(model: Model): void {
-  const there = rosterOf(model)
-  const isNamed = model.agents.some(({ everybody, gold }, at) => {
-    const isDeal = model.deals.has(at) && isProvided(gold)
-    return there.has(at) && (isProvided(everybody) || isDeal)
-  })
+  const isNamed = isProviderNamed(model)
   if (isNamed && model.file === 'serves') model.document = 'held'
   else if (isNamed && model.file === 'gone') model.document = 'none'
   // Whose file nobody needs is not asked, and what was kept of it may be forgotten.
@@ -164,4 +173,13 @@ export function outlive(model: Model): void {
   if (model.listsNobody) model.takenUp = new Set()
   model.listsNobody = false
   if (model.file !== 'serves' && model.document === 'held') model.document = 'maybe'
+}
+
+/** What was found out is what there is: it has been looked at since. */
+export function settled(model: Model): void {
+  if (model.file !== 'gone' && isProviderNamed(model)) model.mayBeGone = false
+  for (const { everybody, gold } of model.agents) {
+    everybody.recent = expectedOf(everybody)
+    gold.recent = typeof gold.held === 'object' ? [gold.held] : gold.held === 'either' ? gold.recent : []
+  }
 }
