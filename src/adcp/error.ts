@@ -15,6 +15,8 @@ export const ERROR_CODES = {
   ACCOUNT_NOT_FOUND: 'terminal',
   ACCOUNT_SUSPENDED: 'terminal',
   ACCOUNT_PAYMENT_REQUIRED: 'terminal',
+  BILLING_NOT_SUPPORTED: 'correctable',
+  UNSUPPORTED_FEATURE: 'correctable',
   IDEMPOTENCY_CONFLICT: 'correctable',
   RATE_LIMITED: 'transient',
   SERVICE_UNAVAILABLE: 'transient',
@@ -58,7 +60,13 @@ export type AdcpWarning = {
 }
 
 /** Codes that blame a part of the request: which one is said. */
-type Blaming = 'INVALID_REQUEST' | 'REFERENCE_NOT_FOUND' | 'ACCOUNT_NOT_FOUND' | 'VERSION_UNSUPPORTED'
+type Blaming =
+  | 'INVALID_REQUEST'
+  | 'REFERENCE_NOT_FOUND'
+  | 'ACCOUNT_NOT_FOUND'
+  | 'BILLING_NOT_SUPPORTED'
+  | 'UNSUPPORTED_FEATURE'
+  | 'VERSION_UNSUPPORTED'
 
 type Rest = Omit<AdcpError, 'code' | 'message' | 'recovery' | 'field' | 'suggestion'>
 

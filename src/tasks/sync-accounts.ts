@@ -8,7 +8,7 @@ import { keyConflict, stillRunning, storageDown } from '../activation/refusals.j
 import { canonical, fingerprint } from '../activation/request-identity.js'
 import type { Answer } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
-import type { Recovery } from '../adcp/error.js'
+import { type AdcpError, adcpError } from '../adcp/error.js'
 import { nearest } from '../adcp/nearest.js'
 import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
 import { SyncAccountsResponse } from '../adcp/responses.js'
@@ -29,15 +29,6 @@ const DECLARING = ['brand', 'operator', 'billing'] as const
 
 type AccountEntry = SyncAccountsRequest['accounts'][number]
 
-type EntryError = {
-  code: string
-  message: string
-  recovery: Recovery
-  /** Its place in the row (docs/protocol.md#accounts). */
-  field: string
-  suggestion: string
-  details?: Record<string, unknown>
-}
 type Result = Record<string, unknown>
 type Target = { id: string; naturalKey?: string; stored?: StoredAccount; declared: Record<string, unknown> }
 
@@ -72,17 +63,13 @@ function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: un
 }
 
 /** What an entry is about; an error when it is about nothing of the caller's. */
-function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAccount[]): Target | EntryError {
-  const fail = (code: string, field: string, message: string, suggestion: string): EntryError => ({
-    ...{ code, message, recovery: code === 'ACCOUNT_NOT_FOUND' ? 'terminal' : 'correctable' },
-    ...{ field, suggestion },
-  })
+function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAccount[]): Target | AdcpError {
   const { account, brand, operator, billing } = entry
   const declares = DECLARING.find((name) => entry[name] !== undefined)
   if (account && declares) {
     const message = 'An entry changes settings (account) or declares, not both.'
     const suggestion = `Leave ${DECLARING.join(', ')} out to change settings, or account to declare.`
-    return fail('INVALID_REQUEST', declares, message, suggestion)
+    return adcpError('INVALID_REQUEST', message, { field: declares, suggestion })
   }
   if (account) {
     const key = 'account_id' in account ? undefined : naturalKey(account)
@@ -91,7 +78,7 @@ function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAcc
     )
     if (!found) {
       const suggestion = 'Take an account of list_accounts, or declare it with brand, operator and billing.'
-      return fail('ACCOUNT_NOT_FOUND', 'account', 'There is no such account.', suggestion)
+      return adcpError('ACCOUNT_NOT_FOUND', 'There is no such account.', { field: 'account', suggestion })
     }
     const { id, stored } = found
     return {
@@ -104,14 +91,15 @@ function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAcc
   const absent = DECLARING.find((name) => entry[name] === undefined)
   if (!brand || operator === undefined || billing === undefined) {
     const message = 'An entry has either account, or brand, operator and billing.'
-    return fail('INVALID_REQUEST', absent ?? 'brand', message, `Send ${absent} too, or account alone.`)
+    const suggestion = `Send ${absent} too, or account alone.`
+    return adcpError('INVALID_REQUEST', message, { field: absent ?? 'brand', suggestion })
   }
   if (!BILLING.has(billing)) {
     const [near] = nearest(billing, BILLING)
     const suggestion = near ? `Did you mean "${near}"?` : `Send billing as ${[...BILLING].join(' or ')}.`
     const message = 'This agent supports operator and agent billing.'
-    const error = fail('BILLING_NOT_SUPPORTED', 'billing', message, suggestion)
-    return { ...error, details: { scope: 'capability', supported_billing: [...BILLING] } }
+    const details = { scope: 'capability', supported_billing: [...BILLING] }
+    return adcpError('BILLING_NOT_SUPPORTED', message, { field: 'billing', suggestion, details })
   }
   const key = naturalKey({ brand, operator, sandbox: entry.sandbox })
   const stored = held.find((one) => one.stored?.naturalKey === key)?.stored
@@ -119,14 +107,14 @@ function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAcc
   if (!stored && held.length >= MAX_ACCOUNTS) {
     const suggestion = 'Close accounts that you no longer use: sync_accounts with delete_missing.'
     const message = `You have ${MAX_ACCOUNTS} accounts: no more can be declared.`
-    return fail('INVALID_REQUEST', 'brand', message, suggestion)
+    return adcpError('INVALID_REQUEST', message, { field: 'brand', suggestion })
   }
   const declared = { brand, operator, billing, ...(entry.sandbox === true && { sandbox: true }) }
   return { id, naturalKey: key, ...(stored && { stored }), declared }
 }
 
-/** The row was rejected; an account that stands stays as it was. */
-function failed(entry: AccountEntry, error: EntryError): Result {
+/** The row was rejected; an account that stands stays as it was. `field` is a place in the row (docs/protocol.md#accounts). */
+function failed(entry: AccountEntry, error: AdcpError): Result {
   const named = entry.account && 'operator' in entry.account ? entry.account : entry
   return {
     ...(entry.account && 'account_id' in entry.account && { account_id: entry.account.account_id }),
@@ -193,8 +181,8 @@ async function apply(request: SyncAccountsRequest, principal: Caller, accounts: 
     named.add(target.id)
     const problem = configProblem(entry.notification_configs ?? [])
     if (problem) {
-      const { path: field, ...rest } = problem
-      results.push(failed(entry, { ...rest, recovery: 'correctable', field }))
+      const { code, message, path: field, suggestion } = problem
+      results.push(failed(entry, adcpError(code, message, { field, suggestion })))
       continue
     }
     const next = changed(target, entry, principal.id)
