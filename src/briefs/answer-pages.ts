@@ -62,10 +62,10 @@ function keysOf(ground: Ground, hits: readonly number[]): Uint32Array {
 }
 
 export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions) {
-  /** Rows of an answer from `from` on. `keep` gives the name that its cursors hold. */
+  /** Rows of an answer from `from` on, up to `end` at most. `keep` gives the name that its cursors hold. */
   function page(
     { beside, keys, relevance }: KeptAnswer,
-    from: number,
+    { from, end }: { from: number; end: number },
     keep: () => string,
     input: GetSignalsRequest,
     reader: Reader,
@@ -81,8 +81,6 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     const hits: number[] = []
     let next = from
     const places: number[] = []
-    // What shares nothing with the question stands on a page of its own, however short the one before is.
-    const end = relevance && from < relevance.first ? relevance.first : total
     let bytes = 0
     for (; next < end && hits.length < size; next += 1) {
       const hit = hitOf(ground, keys.subarray(next * WORDS, (next + 1) * WORDS))
@@ -120,7 +118,10 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     }
   }
 
-  /** The first page of an answer; it is kept when there are others. */
+  /**
+   * The first page of an answer; it is kept when there are others. What shares nothing with the question stands on pages
+   * of its own, behind a first page that is short or empty.
+   */
   function first(
     ground: Ground,
     hits: readonly number[],
@@ -134,14 +135,18 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
       ...(beside && { beside }),
       ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
     }
-    return page(answer, 0, () => kept.keep(reader.caller, answer), input, reader)
+    const end = answer.relevance?.first ?? hits.length
+    return page(answer, { from: 0, end }, () => kept.keep(reader.caller, answer), input, reader)
   }
 
   /** The page that a cursor of an earlier one leads to. */
   function further(cursor: string, input: GetSignalsRequest, reader: Reader): AnswerPage | Refused {
     const found = kept.find(cursor, bindingOf(input, reader))
     if (!found) return { kind: 'refused', error: BAD_CURSOR }
-    return page(found.answer, found.from, () => found.id, input, reader)
+    const { answer, from } = found
+    const total = answer.keys.length / WORDS
+    const sharing = answer.relevance?.first ?? total
+    return page(answer, { from, end: from < sharing ? sharing : total }, () => found.id, input, reader)
   }
 
   return { first, further }

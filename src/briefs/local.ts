@@ -20,6 +20,8 @@ export type LocalHits = {
   matches: number[]
   /** Some of the question was too much to be read. */
   isCut: boolean
+  /** The feed has no index yet: what is not among the hits may fit all the same. */
+  isBlind: boolean
 }
 
 type Question = {
@@ -120,6 +122,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
       labels: [...new Set([...labels, ...searched.flatMap(({ found }) => found.labels)])],
       matches: ordered.map(({ match }) => match),
       isCut: searched.some(({ found }) => found.isCut),
+      isBlind: search.current() === undefined,
     }
   }
 

@@ -102,6 +102,12 @@ function readText({ countries, lookbackDays, maxCpm, platforms, isCut, ratesAsOf
   return ` Read as: ${parts.join('; ')}. These come first; send countries, destinations or filters to have nothing else.${cut}`
 }
 
+/** Nothing says a word of the question; what upstreams returned for it all the same is on the next page. */
+function onlyVouched(total: number): string {
+  const signals = total === 1 ? 'signal that an upstream' : 'signals that upstreams'
+  return `No signal matches the words. ${total} ${signals} returned for them, and that share none, are on the next page.`
+}
+
 /** The message of a brief answer. */
 export function briefMessage(outcome: Outcome): string {
   const { best, count, total, missing, isSearched, seesPrices, relevance, read } = outcome
@@ -110,7 +116,7 @@ export function briefMessage(outcome: Outcome): string {
     missing === 0 ? '' : ` ${missing} upstream${missing === 1 ? ' is' : 's are'} missing: see incomplete.`
   const lacking = unsearched + absent
   const understood = read ? readText(read) : ''
-  if (!best) return `No signal matches.${understood}${lacking}`
+  if (!best) return `${total === 0 ? 'No signal matches.' : onlyVouched(total)}${understood}${lacking}`
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
   const found = `${count} of ${total} matching signal${total === 1 ? '' : 's'}.`
   return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}.${relevance ? fitText(relevance) : ''} ${found}${understood}${lacking}`

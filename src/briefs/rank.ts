@@ -138,12 +138,13 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
             sharing.filter((hit) => fitOf(hit) >= SIMILAR), // "cheaper" alone asks for the same thing, cheaper
           ).filter((hit) => fulfils(wishes, rowOf(hit), named))
     const hits = [...anchors, ...ordered].slice(0, MOST_HITS)
+    const shares = anchors.length + (own.isBlind ? sharing.length + vouched.length : sharing.length)
     return {
       hits,
       relevance: {
         labels: own.labels,
         of: new Map(own.hits.map((hit, at) => [hit, { fit: fitOf(hit), match: own.matches[at] as number }])),
-        first: Math.min(hits.length, anchors.length + (sharing.length > 0 ? sharing.length : vouched.length)),
+        first: Math.min(hits.length, shares),
       },
       read: {
         ...read,

@@ -5,7 +5,7 @@ export type Relevance = {
   labels: readonly string[]
   /** By hit: how well it fits against the best, 0 to 1, and one bit for each label that it has. */
   of: ReadonlyMap<number, { fit: number; match: number }>
-  /** How many hits share something with the question: the first page holds no others. */
+  /** How many hits share something with the question, or were named by it: the first page holds no others. */
   first: number
 }
 

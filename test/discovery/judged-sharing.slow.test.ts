@@ -1,4 +1,4 @@
-/** Whole answers to every judged question: no row of a first page shares nothing with the question, where the feed has what was asked. */
+/** Whole answers to every judged question: no row of a first page shares nothing with its question. */
 import tap, { test } from 'tap'
 import { createMarket } from '../../sandbox/market.js'
 import { rowAt } from '../../src/snapshot/snapshot.js'
@@ -18,24 +18,17 @@ test('each row of a first page shares something with its question', async (t) =>
   const there = [...snapshot.shown].flatMap(
     (entry) => market.find((rowAt(snapshot, entry) as Row).signal_ref.signal_id) ?? [],
   )
-  let asked = 0
+  let absent = 0
   for (const { brief, wanted } of [...JUDGED_BRIEFS, ...JUDGED_READINGS]) {
-    const { ext, message } = readAnswer(
+    const { ext, signals } = readAnswer(
       await ask({ signal_spec: brief, time_budget: { interval: 60, unit: 'seconds' } }),
     )
     const { relevance = [] } = (ext as unknown as Told).tributary
-    const strangers = relevance.filter(({ has }) => has.length === 0)
-    if (there.some((signal) => grade(wanted, signal) > 0)) {
-      t.equal(strangers.length, 0, brief)
-      asked += 1
-    } else if (strangers.length > 0) {
-      t.match(
-        message,
-        /Nothing in it says what was asked/,
-        `${brief}: the feed has none of it, and the answer says so`,
-      )
-    }
+    t.equal(relevance.length, signals.length, brief)
+    t.equal(relevance.filter(({ has }) => has.length === 0).length, 0, brief)
+    if (there.some((signal) => grade(wanted, signal) > 0)) t.ok(signals.length > 0, `${brief}: it is there`)
+    else absent += 1
   }
-  t.comment(`${asked} questions`)
-  t.ok(asked > 120)
+  t.comment(`${absent} questions ask for what the feed has not`)
+  t.ok(absent > 0)
 })
