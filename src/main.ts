@@ -8,7 +8,7 @@ import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
 import { jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
-import { CommandFailure, EXIT } from './commands/failure.js'
+import { CommandFailure, EXIT } from './commands/terminal.js'
 import { loadConfig } from './config/load.js'
 import { ConfigError } from './config/problem.js'
 import type { Config } from './config/values.js'
@@ -84,7 +84,7 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
     async (ref: string, options: Asking & { caller?: string; account?: string; countries: string[] }) => {
       const { url, token, filters, json, caller, account, countries } = options
       const config = await configOf(options)
-      const { printExplanation } = await import('./commands/explain.js')
+      const { printExplanation } = await import('./commands/operator.js')
       await printExplanation({ config, ref, url, token, caller, account, filters, countries, json, out })
     },
   )
@@ -95,7 +95,7 @@ command('refresh', 'Have a running server read an upstream in full now, whatever
   .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
   .action(async (upstream: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
     const config = await configOf(options)
-    const { refreshUpstream } = await import('./commands/refresh.js')
+    const { refreshUpstream } = await import('./commands/operator.js')
     await refreshUpstream({ config, upstream, url, token, out })
   })
 
@@ -158,7 +158,7 @@ command('move-storage', 'Copy all durable state to another storage, while no ser
   .option('--json', 'the counts as JSON', false)
   .action(async ({ to, json, ...options }: Common & { to: string; json: boolean }) => {
     const config = await configOf(options)
-    const { moveStorage } = await import('./commands/move-storage.js')
+    const { moveStorage } = await import('./commands/storage.js')
     await moveStorage({ config, to, json, out, err, now: Date.now })
   })
 

@@ -4,8 +4,7 @@
  */
 
 import type { Answer } from '../adcp/answer.js'
-import type { Clock } from '../net/clock.js'
-import { pause } from '../net/pause.js'
+import { type Clock, pause } from '../net/clock.js'
 import { callJob, type NewCall, readCall } from '../store/jobs/calls.js'
 import type { EntryOfJob } from '../store/jobs/steps.js'
 import type { Binding, KeyedRequest } from '../store/records/idempotency.js'

@@ -1,9 +1,8 @@
 /** Who asks, as far as activation needs to know, and which accounts are theirs (docs/decisions.md#callers). */
 
 import { hash } from 'node:crypto'
-import type { AccountReference } from '../adcp/account.js'
 import { refuse } from '../adcp/answer.js'
-import type { Caller } from '../adcp/caller.js'
+import type { AccountReference, Caller } from '../adcp/caller.js'
 import type { Refused } from '../adcp/error.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
 import { canonical } from './request-identity.js'

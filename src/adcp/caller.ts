@@ -1,6 +1,35 @@
 /** Who is asking, once the credentials are checked (docs/decisions.md#callers). Nothing here is a secret. */
-import type { AccountReference } from './account.js'
+
+import { type Static, Type } from '@sinclair/typebox'
 import type { Destination } from './signal.js'
+
+export const Domain = Type.String({
+  pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$',
+  maxLength: 253,
+})
+
+/** How a request names the account it is about (specification, "account"; schema core/account-ref). */
+export const AccountReference = Type.Union([
+  Type.Object(
+    { account_id: Type.String({ minLength: 1, maxLength: 256 }) },
+    { additionalProperties: false, description: 'An account by the id this agent gave it.' },
+  ),
+  Type.Object(
+    {
+      brand: Type.Object({
+        domain: Domain,
+        brand_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+      }),
+      operator: Domain,
+      sandbox: Type.Optional(Type.Boolean()),
+    },
+    {
+      additionalProperties: false,
+      description: 'An account by its natural key: whose brand, operated by whom.',
+    },
+  ),
+])
+export type AccountReference = Static<typeof AccountReference>
 
 export type Role = 'anonymous' | 'buyer' | 'operator'
 

@@ -3,8 +3,7 @@
  * of the request is named: an untrusted string is never echoed. What is near to a word that a closed set knows is named.
  */
 import type { ErrorObject } from 'ajv'
-import { countriesMeant } from './country.js'
-import { nearest } from './nearest.js'
+import { countriesMeant, nearest } from './nearest.js'
 
 type Schema = {
   type?: string | string[]

@@ -1,6 +1,150 @@
-/** What a parsed JSON value is, before anything is known of it. */
+/**
+ * JSON as bytes and as a parsed value of which nothing is known yet: measured before anything is allocated for it, parsed
+ * within bounds, and looked at without trust.
+ */
+
+/** Walks over the bytes of a JSON text before, or instead of, parsing it: they allocate nothing. */
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const COLON = 0x3a
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const SPACE = 0x20 // and whatever sorts below it counts as white space here
+
+/** What a JSON text is made of, told from its bytes. Exact where the text is JSON, a bound where it is not. */
+export type Measure = {
+  /** How deep objects and arrays are nested in one another. */
+  depth: number
+  /** Objects and arrays. */
+  containers: number
+  /** Scalars, objects and arrays. */
+  values: number
+  /** `"name":value` pairs, also those that a later one of the same name takes back. */
+  members: number
+  /** A string has an escape in it. */
+  escaped: boolean
+}
+
+/** One pass. Strings, nearly all of a row, are passed in a loop of their own. */
+export function measure(json: Uint8Array): Measure {
+  const { length } = json
+  let [depth, deepest, containers, commas, members] = [0, 0, 0, 0, 0]
+  let escaped = false
+  for (let at = 0; at < length; at++) {
+    const byte = json[at] as number
+    if (byte === QUOTE) {
+      for (at++; at < length && json[at] !== QUOTE; at++) {
+        if (json[at] !== BACKSLASH) continue
+        escaped = true
+        at += 1
+      }
+    } else if (byte === COMMA) commas += 1
+    else if (byte === COLON) members += 1
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      containers += 1
+      depth += 1
+      if (depth > deepest) deepest = depth
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1
+  }
+  return { depth: deepest, containers, values: 1 + commas + containers, members, escaped }
+}
+
+/** Index of the first byte from `at` on that is no white space. */
+export function skipSpace(json: Uint8Array, at: number): number {
+  let next = at
+  while ((json[next] as number) <= SPACE) next += 1
+  return next
+}
+
+/** Index after the string that opens at `at`, or -1 when it never closes. */
+export function endOfString(json: Uint8Array, at: number): number {
+  const { length } = json
+  for (let next = at + 1; next < length; next++) {
+    const byte = json[next]
+    if (byte === QUOTE) return next + 1
+    if (byte === BACKSLASH) next += 1
+  }
+  return -1
+}
+
+/** Index after the value that begins at `at`, in bytes that `JSON.parse` accepts. */
+export function endOfValue(json: Uint8Array, at: number): number {
+  let depth = 0
+  for (let next = at; next < json.length; ) {
+    const byte = json[next] as number
+    if (byte === QUOTE) {
+      next = endOfString(json, next)
+      if (depth === 0) return next
+      continue
+    }
+    if (byte === OPEN_BRACE || byte === OPEN_BRACKET) depth += 1
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      if (depth === 0) return next // the end of a number or word that was the last in its list
+      depth -= 1
+      if (depth === 0) return next + 1
+    } else if (depth === 0 && (byte === COMMA || byte <= SPACE)) return next
+    next += 1
+  }
+  return json.length
+}
 
 /** Whether the value is an object with members, as opposed to null, an array or a scalar. */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * Reading JSON that others wrote: measured before anything is allocated for it, parsed under bounds, looked at without
+ * trust.
+ */
+// What is parsed is later written again, and writing recurses: nested deeper than this, only an attack means it.
+const MAX_DEPTH = 100
+// Sixteen million elements of two bytes each took 1.7 GB of heap: what is parsed whole is bounded in values, not bytes.
+const MAX_VALUES = 200_000
+
+/** A text, cut; undefined when there is none. */
+export function boundedText(value: unknown, length = 500): string | undefined {
+  return typeof value === 'string' && value !== '' ? value.slice(0, length) : undefined
+}
+
+/** A Buffer over the same bytes. */
+export function bufferOf(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/** The members of all objects in a parsed value: fewer than were measured when a name stood twice in one of them. */
+export function countMembers(value: unknown): number {
+  if (Array.isArray(value)) {
+    let count = 0
+    for (const each of value) if (typeof each === 'object') count += countMembers(each)
+    return count
+  }
+  if (!isRecord(value)) return 0
+  const names = Object.keys(value)
+  let count = names.length
+  for (const name of names) {
+    const held = value[name]
+    if (typeof held === 'object') count += countMembers(held)
+  }
+  return count
+}
+
+/** Throws a SyntaxError when it is not JSON, a RangeError when it is nested too deeply or holds too many values. */
+export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): unknown {
+  const { depth, values } = measure(bytes)
+  if (depth > MAX_DEPTH) throw new RangeError(`nested more than ${MAX_DEPTH} deep`)
+  if (values > maxValues) throw new RangeError(`more than ${maxValues} values`)
+  return JSON.parse(bufferOf(bytes).toString())
+}
+
+/** Undefined when it is not JSON, or more than a bound lets be read: an ordinary way for the other side to be wrong. */
+export function tryParseJson(bytes: Uint8Array, maxValues?: number): unknown {
+  try {
+    return parseJson(bytes, maxValues)
+  } catch {
+    return undefined
+  }
 }

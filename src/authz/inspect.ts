@@ -4,8 +4,7 @@
  */
 
 import { hash } from 'node:crypto'
-import { isRecord } from '../adcp/json.js'
-import { measure } from '../adcp/json-bytes.js'
+import { isRecord, measure } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import { instantOf } from './instant.js'
 import { makeTables, type RuleTables } from './rules/tables.js'

@@ -2,7 +2,7 @@
  * One brief question: the mirrored feed is searched at once, the upstreams are asked meanwhile, and both become one
  * order (docs/decisions.md#deadlines; specification, "Operation by combination of `signal_spec` and `signal_refs`").
  */
-import type { AccountReference } from '../adcp/account.js'
+import type { AccountReference } from '../adcp/caller.js'
 import type { SignalRef } from '../adcp/reference.js'
 import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import { canonicalUrl } from '../adcp/url.js'

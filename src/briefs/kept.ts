@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { createSignedCursors } from '../adcp/cursor.js'
+import { createSignedCursors } from '../feed/cursor.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { KeptRelevance } from './relevance.js'
 

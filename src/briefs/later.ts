@@ -5,7 +5,7 @@
  */
 import { naturalKey } from '../activation/own-account.js'
 import { canonical } from '../activation/request-identity.js'
-import type { AccountReference } from '../adcp/account.js'
+import type { AccountReference } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import type { GetSignalsRequest } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'

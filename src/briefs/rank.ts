@@ -8,7 +8,6 @@ import type { Reader } from '../feed/query.js'
 import { converted, type Rates } from '../feed/rates.js'
 import { anyDeployment } from '../feed/view.js'
 import { destinationKey } from '../merge/deployments.js'
-import { fuse } from '../search/fusion.js'
 import { type ReadAs, type ReadPrice, readBrief } from '../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/refinement.js'
 import type { Synonyms } from '../search/synonyms.js'
@@ -16,6 +15,40 @@ import { anchorsOf, type Ground, sizeOf } from './hits.js'
 import type { Local } from './local.js'
 import { createGate, createRowPieces } from './page.js'
 import type { Relevance } from './relevance.js'
+
+/** Dampens the first places, so that one searcher's favourite does not outweigh what several agree on. */
+const DAMPING = 60
+
+export type RankedList = {
+  /** Best first, each once. */
+  ids: ArrayLike<number>
+  weight: number
+  /** How well each id fits, 0 to 1, where the list knows: a weak place counts for less. Default: all alike. */
+  fits?: ArrayLike<number>
+}
+
+/**
+ * All ids of the lists, best first; equals by their number. Reciprocal rank fusion (Cormack, Clarke, Buettcher, 2009):
+ * scores of different searchers do not compare, places do. The result depends on the lists alone, not on when each arrived.
+ */
+export function fuse(lists: readonly RankedList[]): number[] {
+  const places = new Map<number, number[]>()
+  for (const { ids, weight, fits } of lists) {
+    for (let at = 0; at < ids.length; at += 1) {
+      const id = ids[at] as number
+      const share = ((fits?.[at] ?? 1) * weight) / (DAMPING + at + 1)
+      const shares = places.get(id)
+      if (shares) shares.push(share)
+      else places.set(id, [share])
+    }
+  }
+  // Shares are summed by size: floating point sums depend on their order, and lists come in any.
+  const scored = Array.from(places, ([id, shares]) => ({
+    id,
+    score: shares.sort((one, other) => one - other).reduce((sum, share) => sum + share, 0),
+  }))
+  return scored.sort((one, other) => other.score - one.score || one.id - other.id).map(({ id }) => id)
+}
 
 /** Longer answers are for the wholesale feed. */
 const MOST_HITS = 1_000

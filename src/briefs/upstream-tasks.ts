@@ -1,6 +1,5 @@
 /** Waits for upstreams that answered `submitted`, by asking each about its task now and then. */
-import type { Clock } from '../net/clock.js'
-import { pause } from '../net/pause.js'
+import { type Clock, pause } from '../net/clock.js'
 import type { AgentError } from '../upstreams/agent/agent.js'
 import { isTransient } from '../upstreams/agent/dialect/dialect.js'
 import { type Asked, answerSlice } from '../upstreams/fanout.js'

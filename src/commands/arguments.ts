@@ -1,6 +1,6 @@
 /** Option values as the commands want them; a wrong one is named with what was expected. */
 import { InvalidArgumentError } from 'commander'
-import { parseDuration } from '../config/units.js'
+import { parseDuration } from '../adcp/duration.js'
 
 export function wholeNumber(minimum: number, maximum: number) {
   return (text: string): number => {

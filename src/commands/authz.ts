@@ -13,9 +13,8 @@ import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import { openBlobFiles } from '../store/blobs/blob-files.js'
 import { type Blobs, createPassingBlobs } from '../upstreams/blobs.js'
-import { CommandFailure, EXIT } from './failure.js'
-import { createProgress } from './progress.js'
-import { storageFolder } from './storage-folder.js'
+import { storageFolder } from './storage.js'
+import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
 export type AuthzCommand = {
   config: Config

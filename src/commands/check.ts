@@ -2,12 +2,10 @@
 
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../composition/check.js'
 import type { Config } from '../config/values.js'
-import { fileProblemText, problemText } from '../explain/remedies.js'
+import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
 import { renderTable, tableWidth } from '../explain/table.js'
-import { whyNotMore } from '../explain/why-not-more.js'
 import type { Clock } from '../net/clock.js'
-import { CommandFailure, EXIT } from './failure.js'
-import { createProgress } from './progress.js'
+import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
 export type CheckCommand = {
   config: Config

@@ -4,7 +4,7 @@
  */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { CommandFailure } from './failure.js'
+import { CommandFailure } from './terminal.js'
 
 const PAGE = 100
 const MAX_RESTARTS = 10

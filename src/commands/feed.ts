@@ -1,9 +1,8 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
 import type { Config } from '../config/values.js'
 import { renderTable, tableWidth } from '../explain/table.js'
-import { CommandFailure } from './failure.js'
 import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
-import { createProgress } from './progress.js'
+import { CommandFailure, createProgress } from './terminal.js'
 
 export type FeedOptions = {
   config: Config

@@ -6,8 +6,8 @@ import { renderTable, tableWidth } from '../explain/table.js'
 import { type Entry, type LedgerFilter, ledgerEntries } from '../store/records/ledger.js'
 import { openStore } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { CommandFailure } from './failure.js'
-import { requireStorage } from './storage-folder.js'
+import { requireStorage } from './storage.js'
+import { CommandFailure } from './terminal.js'
 
 export type LedgerCommand = {
   config: Config

@@ -1,6 +1,9 @@
 /** What an operator asks of a running server from the command line. */
 import type { Config } from '../config/values.js'
-import { CommandFailure, EXIT } from './failure.js'
+import type { Explanation } from '../explain/explain.js'
+import { tableWidth } from '../explain/table.js'
+import { explanationText } from '../explain/text.js'
+import { CommandFailure, EXIT } from './terminal.js'
 
 const DEMO_OPERATOR = 'demo-operator-key' // config/sandbox.yaml; public, and good for the sandbox only
 const TIMEOUT_MS = 30_000
@@ -42,4 +45,40 @@ export async function askServer(
   const body = (await response.json().catch(() => ({}))) as { error?: string }
   if (!response.ok) throw new CommandFailure(body.error ?? `the server answered HTTP ${response.status}`)
   return body
+}
+
+/** `tributary refresh UPSTREAM`: has a running server read an upstream in full now. */
+export async function refreshUpstream(
+  command: Server & { upstream: string; out: NodeJS.WriteStream },
+): Promise<void> {
+  const { upstream, out } = command
+  await askServer(command, `/refresh?${new URLSearchParams({ upstream })}`, 'POST')
+  out.write(`${upstream} is being read in full; tributary explain ${upstream} shows how it went\n`)
+}
+
+/** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */
+export type ExplainCommand = Server & {
+  ref: string
+  caller: string | undefined
+  account: string | undefined
+  filters: Record<string, unknown> | undefined
+  countries: readonly string[]
+  json: boolean
+  out: NodeJS.WriteStream
+}
+
+function question({ ref, caller, account, filters, countries }: ExplainCommand): URLSearchParams {
+  const params = new URLSearchParams({ ref })
+  if (caller !== undefined) params.set('caller', caller)
+  if (account !== undefined) params.set('account', account)
+  if (filters) params.set('filters', JSON.stringify(filters))
+  for (const country of countries) params.append('country', country)
+  return params
+}
+
+/** Prints the explanation. Throws `CommandFailure` when the server cannot be asked or refuses. */
+export async function printExplanation(command: ExplainCommand): Promise<void> {
+  const { json, out } = command
+  const body = (await askServer(command, `/explain?${question(command)}`, 'GET')) as Explanation
+  out.write(json ? `${JSON.stringify(body)}\n` : `${explanationText(body, tableWidth(out))}\n`)
 }

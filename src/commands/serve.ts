@@ -8,8 +8,7 @@ import { systemClock } from '../net/clock.js'
 import { createLog } from '../operations/log.js'
 import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
 import { StorageUnavailable } from '../store/unavailable.js'
-import { CommandFailure } from './failure.js'
-import { createProgress } from './progress.js'
+import { CommandFailure, createProgress } from './terminal.js'
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 export type ServeOptions = { config: string; sandboxSignals: number | undefined }

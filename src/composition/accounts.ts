@@ -1,5 +1,5 @@
 /** The accounts of callers in a configuration: where each differs from the public, and what is sent upstream in its name. */
-import type { AccountReference } from '../adcp/account.js'
+import type { AccountReference } from '../adcp/caller.js'
 import { type CallerKey, overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'

@@ -4,8 +4,7 @@
  * what is there, the rest named in `incomplete[]`.
  */
 import type { Providers } from '../authz/provider/providers.js'
-import type { Clock } from '../net/clock.js'
-import { pause } from '../net/pause.js'
+import { type Clock, pause } from '../net/clock.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 

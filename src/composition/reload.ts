@@ -7,8 +7,7 @@ import { stat } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
-import { systemClock } from '../net/clock.js'
-import { pause } from '../net/pause.js'
+import { pause, systemClock } from '../net/clock.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
 const STILL_MS = 100 // nobody has written for so long: the file is whole

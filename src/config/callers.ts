@@ -1,11 +1,43 @@
 /** The callers of a configuration, with their accounts and credentials bound to upstreams. */
-import type { AccountReference } from '../adcp/account.js'
+import type { AccountReference } from '../adcp/caller.js'
+import { nearest } from '../adcp/nearest.js'
 import type { Destination } from '../adcp/signal.js'
+import { agentUrlOf } from '../adcp/url.js'
 import type { Jwk } from '../signing/key.js'
 import type { Auth } from '../upstreams/agent/agent.js'
-import { toAuth } from './auth.js'
-import type { ConfigFile } from './schema.js'
-import { type UpstreamNames, upstreamNames } from './upstream-names.js'
+import type { AuthEntry, ConfigFile } from './schema.js'
+
+/**
+ * Which upstream a caller's `accounts` and `credentials` mean. A name is bound to one canonical url when the
+ * configuration is read, so that no agent that appears later can take it (docs/decisions.md#identity).
+ */
+export type UpstreamNames = {
+  /** The canonical url that is meant; undefined when the name is neither a configured upstream's id nor a url. */
+  agentUrl(name: string): string | undefined
+  /** What was probably meant, nearest first. */
+  near(name: string): string[]
+}
+
+/** A url without its scheme, as somebody who names a host would write it. */
+function bare(url: string): string {
+  return url.replace(/^https?:\/\//, '')
+}
+
+export function upstreamNames(upstreams: ConfigFile['upstreams'] = []): UpstreamNames {
+  const byId = new Map(upstreams.flatMap(({ id, url }) => (id === undefined ? [] : [[id, url] as const])))
+  const spoken = new Map(upstreams.map(({ id, url }) => [id ?? bare(url), id ?? url]))
+  return {
+    agentUrl: (name) => agentUrlOf(byId.get(name) ?? name),
+    near: (name) => nearest(name, spoken.keys()).map((word) => spoken.get(word) ?? word),
+  }
+}
+
+/** Undefined for `type: none`. */
+export function toAuth(entry: AuthEntry | undefined): Auth | undefined {
+  if (entry?.type === 'bearer') return { type: 'bearer', token: entry.token ?? '' }
+  if (entry?.type === 'header') return { type: 'header', name: entry.name ?? '', value: entry.value ?? '' }
+  return undefined
+}
 
 type CallerEntry = NonNullable<NonNullable<ConfigFile['callers']>['keys']>[number]
 type SigningEntry = NonNullable<CallerEntry['signing']>

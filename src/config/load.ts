@@ -6,10 +6,16 @@ import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import type { ErrorObject } from 'ajv'
 import { isNode, LineCounter, parseDocument } from 'yaml'
-import { createChecks } from '../adcp/checks.js'
-import { ConfigError, type ConfigProblem, expectation, pathText, shownValue } from './problem.js'
-import type { ConfigPath } from './rules/broken.js'
-import { brokenRules } from './rules/rules.js'
+import { createChecks } from '../adcp/validation.js'
+import {
+  ConfigError,
+  type ConfigPath,
+  type ConfigProblem,
+  expectation,
+  pathText,
+  shownValue,
+} from './problem.js'
+import { brokenRules } from './rules.js'
 import { ConfigFile } from './schema.js'
 import { type Config, toConfig } from './values.js'
 

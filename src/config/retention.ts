@@ -1,7 +1,9 @@
 /** How long finished things are kept (docs/storage.md#how-much-it-grows). */
+
+import { parseDuration } from '../adcp/duration.js'
 import { DEFAULT_RETENTION, type Retention } from '../store/retention.js'
+import type { Rule } from './problem.js'
 import type { ConfigFile } from './schema.js'
-import { parseDuration } from './units.js'
 
 type Set = NonNullable<NonNullable<ConfigFile['storage']>['retention']>
 
@@ -15,4 +17,31 @@ const lengths = ({ ledger, tasks, calls, answers }: Set): Partial<Retention> => 
 /** What is set, and the defaults for the rest: 24 hours for answers, 30 days for calls and tasks, the ledger for ever. */
 export function toRetention(set: Set = {}): Retention {
   return { ...DEFAULT_RETENTION, ...lengths(set) }
+}
+
+/** Rules on how long finished things are kept: what callers were promised, and what an operator must have time to export. */
+const HOUR_MS = 60 * 60 * 1_000
+const WEEK_MS = 7 * 24 * HOUR_MS
+
+export function* retentionRules({ storage }: ConfigFile): Rule {
+  const set = storage?.retention
+  if (!set) return
+  const { answersMs, callsMs } = toRetention(set)
+  // The bounds of `replay_ttl_seconds` (schema protocol/get-adcp-capabilities-response).
+  if (answersMs < HOUR_MS || answersMs > WEEK_MS) {
+    yield { at: ['storage', 'retention', 'answers'], expected: 'a duration from 1h to 7d' }
+  }
+  if (callsMs < answersMs) {
+    const at = ['storage', 'retention', set.calls === undefined ? 'answers' : 'calls']
+    yield { at, expected: 'calls that are kept at least as long as answers' }
+  }
+  for (const [name, least] of [
+    ['tasks', '1h'],
+    ['ledger', '1d'],
+  ] as const) {
+    const given = set[name]
+    if (given !== undefined && parseDuration(given) < parseDuration(least)) {
+      yield { at: ['storage', 'retention', name], expected: `a duration of at least ${least}` }
+    }
+  }
 }

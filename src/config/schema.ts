@@ -3,7 +3,7 @@
  * messages.
  */
 import { type Static, type TSchema, Type } from '@sinclair/typebox'
-import { AccountReference } from '../adcp/account.js'
+import { AccountReference } from '../adcp/caller.js'
 import { PREVIEWS } from '../adcp/version.js'
 
 const strict = { additionalProperties: false }

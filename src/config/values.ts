@@ -2,6 +2,8 @@
  * The configuration as the product uses it (docs/configuration.md): types, defaults, and the way from the file to
  * them.
  */
+
+import { parseDuration } from '../adcp/duration.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/policy.js'
@@ -9,14 +11,12 @@ import type { Rates } from '../feed/rates.js'
 import type { Retention } from '../store/retention.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
-import { toAuth } from './auth.js'
-import { type CallerSettings, toCallers } from './callers.js'
+import { type CallerSettings, toAuth, toCallers } from './callers.js'
 import { type Limits, toLimits } from './limits.js'
 import { toRetention } from './retention.js'
-import { DEFAULT_TIMES } from './rules/time-rules.js'
 import type { ConfigFile } from './schema.js'
 import { readSigningKey, type SigningKeySetting } from './signing-key.js'
-import { parseDuration } from './units.js'
+import { DEFAULT_TIMES } from './times.js'
 
 export type Config = {
   file: string

@@ -2,10 +2,9 @@
 
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
-import { fileProblemText, problemText } from './remedies.js'
+import { fileProblemText, problemText, whyNotMore } from './remedies.js'
 import { renderTable } from './table.js'
 import type { AccountExplanation, UpstreamExplanation } from './upstream.js'
-import { whyNotMore } from './why-not-more.js'
 
 function verdict({ verdict: outcome, evidence }: OfferExplanation): string {
   const grants = evidence?.grants.map(({ at }) => at).join(', ')

@@ -10,14 +10,14 @@ import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
 import { digestText } from '../snapshot/digest.js'
 import { compareKeys, countBelow, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { InPortions } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
-import { filterWarnings } from './filter-warnings.js'
+import { filterWarnings, nearMisses } from './filter-warnings.js'
 import { type Gap, isUnconfirmed } from './gap.js'
-import { createKeptAnswers, createKeptPages } from './kept-answers.js'
+import { createKeptAnswers, createKeptPages, createViewCache } from './kept-answers.js'
 import { createLayer, type Layer, type TupleView } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
-import { nearMisses } from './near.js'
 import { createPages, pageful } from './page.js'
 import type {
   CacheScope,
@@ -31,9 +31,7 @@ import type {
 } from './query.js'
 import type { Rates } from './rates.js'
 import { createShelf, type SnapshotRetention } from './shelf.js'
-import type { InPortions } from './steps.js'
 import type { View } from './view.js'
-import { createViewCache } from './view-cache.js'
 
 type FeedOptions = {
   /** Shared by all replicas, and kept over restarts. */

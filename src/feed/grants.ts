@@ -7,10 +7,10 @@ import { destinationKey, destinationMatcher } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
 import { digestText } from '../snapshot/digest.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions } from '../threads/portions.js'
 import type { Criteria } from './canonical.js'
 import { createNarrowing } from './narrowing.js'
 import type { Reader } from './query.js'
-import { createMeter, type InPortions } from './steps.js'
 import { destinationTest, shownDeployments } from './view.js'
 
 export type Grants = {

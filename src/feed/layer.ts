@@ -4,14 +4,14 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { drained, type InPortions } from '../threads/portions.js'
 import type { Criteria } from './canonical.js'
 import type { Gap } from './gap.js'
 import { createGrants, type Grants, grantsName } from './grants.js'
+import type { ViewCache } from './kept-answers.js'
 import type { Reader } from './query.js'
 import type { Shelf } from './shelf.js'
-import { drained, type InPortions } from './steps.js'
 import { type View, viewOf } from './view.js'
-import type { ViewCache } from './view-cache.js'
 
 /** A snapshot with the views that were asked of it. */
 export type Layer = {

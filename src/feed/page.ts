@@ -6,7 +6,7 @@
 import type { AdcpWarning } from '../adcp/error.js'
 import type { ActivationKey, Destination } from '../adcp/signal.js'
 import { destinationKey, destinationMatcher, mergeDeployments } from '../merge/deployments.js'
-import type { Provenance } from '../merge/provenance.js'
+import type { Provenance } from '../merge/offer.js'
 import { published } from '../merge/published.js'
 import type { Row } from '../merge/row.js'
 import { handleAt, headBytes, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'

@@ -10,11 +10,17 @@ import { createDigest } from '../snapshot/digest.js'
 import { WORDS } from '../snapshot/keys.js'
 import { NO_PRICES } from '../snapshot/row-words.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions, type Meter, PORTION } from '../threads/portions.js'
 import type { Criteria } from './canonical.js'
-import { countryTest, createNarrowing, type NarrowedFacts, type Narrowing } from './narrowing.js'
+import {
+  countryTest,
+  createNarrowing,
+  type NarrowedFacts,
+  type Narrowing,
+  type WordTest,
+  wordTest,
+} from './narrowing.js'
 import type { Reader } from './query.js'
-import { createMeter, type InPortions, type Meter, PORTION } from './steps.js'
-import { type WordTest, wordTest } from './word-test.js'
 
 export type View = {
   /** Entries, in key order. */

@@ -3,9 +3,9 @@
  * specification, "CoverageForecast"). The most specific forecast is published; the other offers' scalars stay under
  * provenance.
  */
-import { forecastPercentage } from '../adcp/coverage.js'
+
 import type { SignalRef } from '../adcp/reference.js'
-import type { CoverageForecast } from '../adcp/signal.js'
+import { type CoverageForecast, forecastPercentage } from '../adcp/signal.js'
 import type { Offer } from './offer.js'
 import { forecastConforms } from './published.js'
 

@@ -7,8 +7,7 @@
 import type { SignalRef } from '../adcp/reference.js'
 import type { Conflict } from './definition.js'
 import { offerHandle } from './identity.js'
-import type { SoldBy } from './order.js'
-import type { Provenance } from './provenance.js'
+import type { Provenance, SoldBy } from './offer.js'
 import { type Row, type Standing, writeRow } from './row.js'
 
 /** The members of a published row that narrowing reads or writes anew. */

@@ -1,6 +1,14 @@
-/** A listing plus its verdict: one way to buy a signal (docs/house.md). */
+/**
+ * A listing plus its verdict: one way to buy a signal (docs/house.md). How readers see who sells it, under
+ * `ext.tributary.offers`, and the one order in which offers stand, whatever order they arrived in (docs/decisions.md#merging).
+ */
+
+import type { SignalRef } from '../adcp/reference.js'
+import { canonicalUrl } from '../adcp/url.js'
 import type { Verdict } from '../authz/verdict.js'
 import type { Listing, SliceMode } from '../upstreams/rows/slice.js'
+import { listsNone } from './deployments.js'
+import { listingRef } from './identity.js'
 
 export type Offer = {
   /** Upstream id, for people; `agentUrl` (canonical) is what identity and order rest on. */
@@ -9,4 +17,56 @@ export type Offer = {
   readonly mode: SliceMode
   readonly listing: Listing
   readonly verdict: Verdict
+}
+
+/** What an upstream sells, before anybody judged it. */
+export type SoldBy = Pick<Offer, 'agentUrl' | 'listing'>
+
+export const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
+
+/** By upstream, then by segment: an upstream may sell one signal as several segments. */
+export function byUpstream(a: SoldBy, b: SoldBy): number {
+  return (
+    byText(a.agentUrl, b.agentUrl) ||
+    byText(a.listing.signal_agent_segment_id, b.listing.signal_agent_segment_id)
+  )
+}
+
+/** One offer by itself. Its pricing options are those whose id its handle begins. */
+export type Seller = {
+  upstream: string
+  agent_url: string
+  handle: string
+  verdict: Verdict['outcome']
+  reason?: string
+  mode?: 'enumerated'
+  claimed_source?: string
+  /** It lists no deployment: it may be asked for any destination, and none is promised. */
+  destinations_not_listed?: true
+}
+
+/** The same beside the other offers of its row. */
+export type Provenance = Seller & {
+  /** Where this offer alone is narrower than the signal. */
+  countries?: readonly string[]
+  /** Its own estimate, where the row publishes another's. */
+  coverage_percentage?: number
+  /** Keys of its targets (merge/deployments.ts). */
+  deployments: readonly string[]
+}
+
+/** Another host than the one that was called: kept as provenance, not as identity (docs/decisions.md#identity). */
+function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | undefined {
+  if (ref?.scope !== 'signal_source' || ref.signal_source_url === agentUrl) return undefined
+  return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
+}
+
+export function sellerOf({ upstream, agentUrl, mode, listing, verdict }: Offer, handle: string): Seller {
+  const seller: Seller = { upstream, agent_url: agentUrl, handle, verdict: verdict.outcome }
+  if ('reason' in verdict) seller.reason = verdict.reason
+  if (mode === 'enumerated') seller.mode = mode
+  const claimed = claimedSource(listingRef(listing), agentUrl)
+  if (claimed !== undefined) seller.claimed_source = claimed
+  if (listsNone(listing)) seller.destinations_not_listed = true
+  return seller
 }

@@ -4,8 +4,7 @@
  */
 import type { PricingOption } from '../adcp/signal.js'
 import { optionId } from './identity.js'
-import type { Offer } from './offer.js'
-import { byText } from './order.js'
+import { byText, type Offer } from './offer.js'
 
 export type MergedOption = {
   readonly option: PricingOption

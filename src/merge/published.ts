@@ -4,8 +4,8 @@
  * we may answer; a field that does not conform is left out, never repaired.
  */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
-import { type Check, createChecks } from '../adcp/checks.js'
 import { SignalRef } from '../adcp/reference.js'
+import { type Check, createChecks } from '../adcp/validation.js'
 import { definitionSchemas as defined } from '../authz/rules/definition-schema.js'
 
 const closed = { additionalProperties: false }

@@ -8,8 +8,8 @@ import type { Listing } from '../upstreams/rows/slice.js'
 import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
 import { listsNone, type MergedDeployment, mergeDeployments } from './deployments.js'
+import type { Seller } from './offer.js'
 import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
-import type { Seller } from './provenance.js'
 
 /** What does not depend on who sells it where. */
 export type Description = {

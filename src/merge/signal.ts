@@ -8,9 +8,7 @@ import { publishable } from '../authz/rules/policy.js'
 import type { Policy } from '../authz/verdict.js'
 import { countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
-import type { Offer } from './offer.js'
-import { byText, byUpstream } from './order.js'
-import { sellerOf } from './provenance.js'
+import { byText, byUpstream, type Offer, sellerOf } from './offer.js'
 import { type Row, writeRow } from './row.js'
 
 export type MergedSignal = Row & {

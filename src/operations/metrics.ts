@@ -6,7 +6,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { recordBytes } from '../authz/provider/room.js'
 import type { ProviderState } from '../authz/state.js'
-import type { Contribution } from '../feed/contributions.js'
+import type { Contribution } from '../explain/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Egress } from '../net/egress.js'
 import type { Revisions } from '../server/operations.js'

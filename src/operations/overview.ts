@@ -1,8 +1,8 @@
 /** What an operator sees at a glance: the feed, what each upstream gives, what registries and providers say. */
 import type { ProviderState } from '../authz/state.js'
 import { accountNamed } from '../config/callers.js'
+import type { Contribution } from '../explain/contributions.js'
 import { fileProblemText, problemText } from '../explain/remedies.js'
-import type { Contribution } from '../feed/contributions.js'
 import type { Overview } from '../server/console.js'
 import type { Revisions } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'

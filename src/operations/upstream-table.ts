@@ -1,7 +1,7 @@
 /** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
 
-import { whyNotMore } from '../explain/why-not-more.js'
-import type { Contribution } from '../feed/contributions.js'
+import type { Contribution } from '../explain/contributions.js'
+import { whyNotMore } from '../explain/remedies.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 
 export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const

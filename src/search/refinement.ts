@@ -3,9 +3,9 @@
  * and adjust per the spec"). Wishes are read from the text by a short list of words (docs/discovery.md); the rest of
  * the text, and the words of the signals themselves, say what to look for.
  */
-import { forecastPercentage } from '../adcp/coverage.js'
+
 import type { SignalRef } from '../adcp/reference.js'
-import type { CoverageForecast, PricingOption } from '../adcp/signal.js'
+import { type CoverageForecast, forecastPercentage, type PricingOption } from '../adcp/signal.js'
 import { fold } from './words.js'
 
 export type Wish = 'cheaper' | 'broader' | 'narrower' | 'other_providers' | 'live'

@@ -1,7 +1,7 @@
 /** Keeps a thread that indexes snapshots, and what is searched now. Serving goes on meanwhile on the index before. */
 import type { Worker } from 'node:worker_threads'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { startThread } from '../threads/start-thread.js'
+import { startThread } from '../threads/pool.js'
 import { createSearcher, type Searcher } from './search.js'
 import type { SearchBuild, SearchBuilt } from './search-worker.js'
 import { compileSynonyms, type SynonymFile } from './synonyms.js'

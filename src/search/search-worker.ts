@@ -4,9 +4,32 @@
  */
 import { parentPort } from 'node:worker_threads'
 import type { Rows, Snapshot } from '../snapshot/snapshot.js'
-import { createPlatformTally } from './platforms.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'
 import { compileSynonyms, type SynonymFile } from './synonyms.js'
+
+/**
+ * The platforms where most of a feed can be activated: those that a question may name. Upstreams name platforms as they
+ * like, and a question must not be held against all of them.
+ */
+const MOST_PLATFORMS = 1_000
+
+/** Counts the rows that name a platform. */
+export function createPlatformTally() {
+  const uses = new Map<string, number>()
+  return {
+    add({ deployments = [] }: SearchableRow): void {
+      for (const { platform } of deployments) {
+        if (platform !== undefined) uses.set(platform, (uses.get(platform) ?? 0) + 1)
+      }
+    },
+    /** The most used first. */
+    commonest: (): string[] =>
+      [...uses]
+        .sort(([one, first], [other, second]) => second - first || (one < other ? -1 : 1))
+        .slice(0, MOST_PLATFORMS)
+        .map(([platform]) => platform),
+  }
+}
 
 export type SearchBuild = { synonyms: SynonymFile; snapshot: Pick<Snapshot, 'count' | 'rows'> }
 export type SearchBuilt = {

@@ -3,8 +3,34 @@
  * Applied where rows are indexed and where questions are read: a phrase of a group stands for the group's own term.
  */
 import { type Static, Type } from '@sinclair/typebox'
-import { namesOfMarkets } from './places.js'
 import { termOf, tokens } from './words.js'
+
+/** ISO 3166-1 codes of countries where data is sold. */
+const MARKETS =
+  `AE AR AT AU BE BG BR CA CH CL CN CO CZ DE DK EE EG ES FI FR GB GR HK HR HU ID IE IL IN IT JP KE KR
+  LT LU LV MX MY NG NL NO NZ PE PH PL PT RO RS SA SE SG SI SK TH TR TW UA US VN ZA`.split(/\s+/)
+
+const LANGUAGES = 'en de fr es it pt nl pl cs sk sv da nb fi hu ro hr el tr ru uk ja ko zh'.split(' ')
+
+/** Names of one language that mean something else in English: in French, "chili" is a country. */
+const OTHER_WORDS: ReadonlySet<string> = new Set(['indie', 'chili', 'columbia', 'norma'])
+
+/** Countries that a phrase names. */
+export type PlaceName = { phrase: string; countries: readonly string[] }
+
+/**
+ * What buyers call the markets in their own languages, so that "in Germany", "Deutschland" and "Allemagne" are one place:
+ * the runtime's locale data (Unicode CLDR). What people call them besides is in `config/synonyms.yaml`.
+ */
+export function namesOfMarkets(): PlaceName[] {
+  const names = LANGUAGES.map((language) => new Intl.DisplayNames([language], { type: 'region' }))
+  return MARKETS.flatMap((code) => {
+    const phrases = new Set(names.map((name) => name.of(code)?.toLowerCase() ?? code))
+    return [...phrases]
+      .filter((phrase) => !OTHER_WORDS.has(phrase))
+      .map((phrase) => ({ phrase, countries: [code] }))
+  })
+}
 
 const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
 

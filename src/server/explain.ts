@@ -5,10 +5,10 @@
 
 import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
+import { tryParseJson } from '../adcp/json.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
-import { tryParseJson } from '../upstreams/rows/json.js'
 import type { Door } from './door/door.js'
 import { refusePlainly } from './door/plain-refusal.js'
 

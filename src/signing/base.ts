@@ -1,7 +1,23 @@
 /** The text that is signed (RFC 9421, section 2.5): a line for each component, and what was said about them. */
 import { hash } from 'node:crypto'
+import { canonicalUrl } from '../adcp/url.js'
 import { fieldText, type HeaderValue } from './fields.js'
-import type { Target } from './target.js'
+
+/** What `@target-uri` and `@authority` are of a url, in the one spelling that both sides sign. */
+export type Target = { uri: string; authority: string }
+
+/** The canonical target; undefined for a url that nobody may sign. */
+export function targetOf(url: string): Target | undefined {
+  const uri = canonicalUrl(url)
+  if (uri === undefined) return undefined
+  const [, authority = ''] = /^https?:\/\/([^/?]*)/.exec(uri) ?? []
+  return { uri, authority }
+}
+
+/** A url as it may stand on the wire: names of other scripts are already encoded there (RFC 3986, section 2). */
+export function isWireUrl(url: string): boolean {
+  return /^[\x21-\x7e]+$/.test(url)
+}
 
 /** One HTTP request, as sent or as received. */
 export type SignedMessage = {

@@ -1,9 +1,8 @@
 /** Signs what we send: requests to agents that ask for it, and webhooks (RFC 9421 under the protocol's profiles). */
 import { createPublicKey, type KeyObject, sign } from 'node:crypto'
-import { bodyDigest, signatureBase } from './base.js'
+import { bodyDigest, signatureBase, targetOf } from './base.js'
 import type { Jwk } from './key.js'
 import { type Algorithm, LABEL, LONGEST_WINDOW_S, type Profile } from './profile.js'
-import { targetOf } from './target.js'
 
 export type SigningKey = {
   /** As the receiver finds it in our published key set. */

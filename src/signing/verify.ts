@@ -4,7 +4,7 @@
  * before what is computed, and nothing is remembered of a signature that does not stand.
  */
 import { timingSafeEqual } from 'node:crypto'
-import { bodyDigest, type SignedMessage, signatureBase } from './base.js'
+import { bodyDigest, isWireUrl, type SignedMessage, signatureBase, targetOf } from './base.js'
 import { fieldText, readDigests, readSignature, readSignatureInput, type SignatureInput } from './fields.js'
 import { isSignedBy, isUsable, type Jwk } from './key.js'
 import {
@@ -19,7 +19,6 @@ import {
 } from './profile.js'
 import { repeatedName } from './repeated-name.js'
 import type { ReplayGuard } from './replay.js'
-import { isWireUrl, targetOf } from './target.js'
 
 const REQUIRED_PARAMS = ['created', 'expires', 'nonce', 'keyid', 'alg', 'tag'] as const
 const REQUIRED_COMPONENTS = ['@method', '@target-uri', '@authority']

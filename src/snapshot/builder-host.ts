@@ -6,7 +6,7 @@
 import type { Worker } from 'node:worker_threads'
 import type { PolicySettings } from '../authz/rules/policy.js'
 import type { ProviderState } from '../authz/state.js'
-import { startThread } from '../threads/start-thread.js'
+import { startThread } from '../threads/pool.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import type { Snapshot } from './snapshot.js'

@@ -6,7 +6,7 @@
  */
 
 import { HANDLE_LENGTH } from '../merge/identity.js'
-import { byUpstream } from '../merge/order.js'
+import { byUpstream } from '../merge/offer.js'
 import { type Listing, type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import type { Memory } from './memory.js'
 import type { Filled, TABLE } from './table.js'

@@ -2,7 +2,7 @@
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
-import { CapabilitiesRequest } from '../adcp/requests/capabilities.js'
+import { CapabilitiesRequest } from '../adcp/requests/protocol-requests.js'
 import { CapabilitiesResponse } from '../adcp/responses.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
 import { type Algorithm, WEBHOOKS } from '../signing/profile.js'

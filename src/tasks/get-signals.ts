@@ -16,7 +16,7 @@ import { staleWarnings } from '../briefs/stale-warning.js'
 import type { Gap } from '../feed/gap.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
-import { inTurns } from './in-turns.js'
+import { inTurns } from '../threads/portions.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from './read-account.js'
 import type { CallContext, Task } from './task.js'
 

@@ -3,8 +3,7 @@
  * get the same answer, byte for byte (docs/decisions.md#callers; docs/protocol.md#envelope).
  */
 
-import type { AccountReference } from '../adcp/account.js'
-import type { Caller } from '../adcp/caller.js'
+import type { AccountReference, Caller } from '../adcp/caller.js'
 import { adcpError, type Refused } from '../adcp/error.js'
 import { overlayName } from '../config/callers.js'
 

@@ -14,7 +14,7 @@ import { type PartOutcome, partOutcome, rowField } from '../activation/usage-cal
 import { type Answer, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
-import { ReportUsageRequest } from '../adcp/requests/report-usage.js'
+import { ReportUsageRequest } from '../adcp/requests/account-requests.js'
 import { ReportUsageResponse } from '../adcp/responses.js'
 import { signalPart } from '../merge/identity.js'
 import type { NewCall } from '../store/jobs/calls.js'

@@ -1,7 +1,7 @@
 /** One row of a usage report: which upstream sold what it reports, and the row as that upstream gets it. */
 
-import type { AccountReference } from '../adcp/account.js'
-import type { ReportUsageRequest } from '../adcp/requests/report-usage.js'
+import type { AccountReference } from '../adcp/caller.js'
+import type { ReportUsageRequest } from '../adcp/requests/account-requests.js'
 import type { Resolved } from '../feed/lookup.js'
 import type { Entry } from '../store/records/ledger.js'
 

@@ -2,8 +2,18 @@
  * A few threads that take jobs one at a time. Jobs wait in a queue of their own key and the keys take turns, so that
  * one who sends many delays nobody else's. A thread that runs out of memory or time ends with its job alone.
  */
-import type { Transferable, Worker } from 'node:worker_threads'
-import { startThread } from './start-thread.js'
+import { type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
+
+/**
+ * Starts a thread for work that would hold up serving. It is told everything in messages, so it gets neither the
+ * environment, which may hold secrets, nor the flags of this process.
+ */
+export function startThread(
+  code: URL,
+  options: Pick<WorkerOptions, 'workerData' | 'resourceLimits'> = {},
+): Worker {
+  return new Worker(code, { ...options, env: {}, execArgv: [] })
+}
 
 export type PoolOptions = {
   code: URL

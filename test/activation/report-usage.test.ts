@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import type { Answer } from '../../src/adcp/answer.js'
-import type { ReportUsageRequest } from '../../src/adcp/requests/report-usage.js'
+import type { ReportUsageRequest } from '../../src/adcp/requests/account-requests.js'
 import { buyer, other, rosterOf, soon } from './support/parts.js'
 import {
   asks,

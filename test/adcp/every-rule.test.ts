@@ -2,11 +2,14 @@
 import type { TSchema } from '@sinclair/typebox'
 import { test } from 'tap'
 import * as accounts from '../../src/adcp/requests/account-requests.js'
+import { ReportUsageRequest } from '../../src/adcp/requests/account-requests.js'
 import { ActivateSignalRequest } from '../../src/adcp/requests/activate-signal.js'
-import { CapabilitiesRequest } from '../../src/adcp/requests/capabilities.js'
 import { GetSignalsRequest } from '../../src/adcp/requests/get-signals.js'
-import { ReportUsageRequest } from '../../src/adcp/requests/report-usage.js'
-import { GetTaskStatusRequest, ListTasksRequest } from '../../src/adcp/requests/task-requests.js'
+import {
+  CapabilitiesRequest,
+  GetTaskStatusRequest,
+  ListTasksRequest,
+} from '../../src/adcp/requests/protocol-requests.js'
 import { compileCheck, invalidRequest } from '../../src/adcp/validation.js'
 import { PushConfig } from '../../src/events/push-config.js'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { measure } from '../../src/adcp/json-bytes.js'
+import { measure } from '../../src/adcp/json.js'
 import { rawValue } from '../../src/adcp/raw-json.js'
 
 const SEED = 20_261_121

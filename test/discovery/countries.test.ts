@@ -2,9 +2,9 @@ import { test } from 'tap'
 import { createGate, createRowPieces } from '../../src/briefs/page.js'
 import { criteriaOf } from '../../src/feed/canonical.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
-import { drained } from '../../src/feed/steps.js'
 import { viewOf } from '../../src/feed/view.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { drained } from '../../src/threads/portions.js'
 import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 
 const platform = (name: string) => ({ type: 'platform' as const, platform: name })

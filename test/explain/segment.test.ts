@@ -1,7 +1,7 @@
 /** A word that every row holds is searched for without holding up the loop. */
 import { performance } from 'node:perf_hooks'
 import { test } from 'tap'
-import { handleOfSegment } from '../../src/explain/segment.js'
+import { handleOfSegment } from '../../src/explain/ref.js'
 import { listing, sliceOf } from '../support/server-feed.js'
 
 const ROWS = 40_000

@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { nearMisses } from '../../src/feed/near.js'
-import { wordTest } from '../../src/feed/word-test.js'
+import { nearMisses } from '../../src/feed/filter-warnings.js'
+import { wordTest } from '../../src/feed/narrowing.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 
 const platforms = (...names: string[]) => names.map((platform) => ({ type: 'platform' as const, platform }))

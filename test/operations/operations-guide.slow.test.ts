@@ -107,13 +107,13 @@ test('every alert has a section in the guide, and every exit code a line', async
   )
   const sections = [...guide.matchAll(/^### (Tributary\w+)$/gm)].map(([, name]) => name)
   t.same(sections, alerts)
-  const { EXIT } = await import('../../src/commands/failure.js')
+  const { EXIT } = await import('../../src/commands/terminal.js')
   for (const code of [0, ...Object.values(EXIT)]) t.match(guide, new RegExp(`^\\| ${code} \\|`, 'm'))
 })
 
 test('every reason of explain has a row in its page', async (t) => {
   const page = await readFile('docs/explain.md', 'utf8')
-  const { WHY } = await import('../../src/explain/reasons.js')
+  const { WHY } = await import('../../src/explain/absence.js')
   const rows = [...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, word]) => word)
   t.same(rows.sort(), Object.keys(WHY).sort())
 })

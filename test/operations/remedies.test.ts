@@ -1,7 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
-import { FAILURES, fileProblemText, problemText, withheldText } from '../../src/explain/remedies.js'
-import { whyNotMore } from '../../src/explain/why-not-more.js'
+import {
+  FAILURES,
+  fileProblemText,
+  problemText,
+  whyNotMore,
+  withheldText,
+} from '../../src/explain/remedies.js'
 import { createEgress } from '../../src/net/egress.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, until } from '../support/upstream-world.js'

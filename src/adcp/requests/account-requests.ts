@@ -1,12 +1,8 @@
-/** What list_accounts and sync_accounts take (schemas account/list-accounts-request, account/sync-accounts-request). */
+/** What list_accounts, sync_accounts and report_usage take (schemas account/*-request). */
 import { type Static, Type } from '@sinclair/typebox'
-import { AccountReference } from '../account.js'
-import { IdempotencyKey, requestEnvelope } from '../envelope.js'
+import { AccountReference, Domain } from '../caller.js'
+import { IdempotencyKey, requestEnvelope } from './envelope.js'
 
-const Domain = Type.String({
-  pattern: '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$',
-  maxLength: 253,
-})
 const Word = Type.String({ minLength: 1, maxLength: 64 })
 
 export const ListAccountsRequest = Type.Object({
@@ -65,3 +61,37 @@ export const SyncAccountsRequest = Type.Object({
   push_notification_config: Type.Optional(Type.Object({})),
 })
 export type SyncAccountsRequest = Static<typeof SyncAccountsRequest>
+
+/** What report_usage takes (schema account/report-usage-request). Rows may carry more than is listed: it is passed on. */
+const MAX_ROWS = 1_000
+
+const Id = Type.String({ minLength: 1, maxLength: 256 })
+
+const UsageRow = Type.Object({
+  account: AccountReference,
+  signal_agent_segment_id: Type.Optional(Id),
+  pricing_option_id: Type.Optional(Id),
+  media_buy_id: Type.Optional(Id),
+  impressions: Type.Optional(Type.Integer({ minimum: 0 })),
+  media_spend: Type.Optional(Type.Number({ minimum: 0 })),
+  vendor_cost: Type.Number({ minimum: 0, description: 'What is owed for this row, in currency.' }),
+  currency: Type.String({ pattern: '^[A-Z]{3}$' }),
+  final: Type.Optional(Type.Boolean()),
+  finalized_at: Type.Optional(Type.String({ format: 'date-time' })),
+  measurement_window: Type.Optional(Type.String({ maxLength: 50 })),
+})
+
+export const ReportUsageRequest = Type.Object({
+  ...requestEnvelope,
+  idempotency_key: IdempotencyKey,
+  reporting_period: Type.Object({
+    start: Type.String({ format: 'date-time' }),
+    end: Type.String({ format: 'date-time' }),
+  }),
+  usage: Type.Array(UsageRow, {
+    minItems: 1,
+    maxItems: MAX_ROWS,
+    description: 'One row a signal, account and price; rows of several upstreams may be mixed.',
+  }),
+})
+export type ReportUsageRequest = Static<typeof ReportUsageRequest>

@@ -6,7 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
-import { startThread } from '../../threads/start-thread.js'
+import { startThread } from '../../threads/pool.js'
 import { type Inspection, inspect } from '../inspect.js'
 
 const IN_PLACE_BYTES = 64 * 1024 // about 2 ms of scanning, parsing and sorting

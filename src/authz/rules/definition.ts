@@ -2,7 +2,7 @@
  * What a provider says a signal is, field by field: a field that does not conform is left out and named, the others
  * stand (docs/protocol.md#provider-files). Nothing is repaired, nothing is added.
  */
-import { type Check, createChecks } from '../../adcp/checks.js'
+import { type Check, createChecks } from '../../adcp/validation.js'
 import type { Diagnostic } from '../diagnostic.js'
 import { definitionSchemas, type SignalDefinition } from './definition-schema.js'
 import { guard } from './guards.js'

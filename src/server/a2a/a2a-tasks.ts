@@ -6,7 +6,7 @@
 import { Task as A2aTask } from '@a2a-js/sdk'
 import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
 import { LRUCache } from 'lru-cache'
-import { bufferOf } from '../../upstreams/rows/json.js'
+import { bufferOf } from '../../adcp/json.js'
 import { textOf, wrapped } from '../answer/chunks.js'
 import { type AnswerPayload, type Words, wordsOf } from '../answer/payload.js'
 

@@ -5,8 +5,7 @@
  */
 
 import type { Answered } from '../../adcp/answer.js'
-import { isRecord } from '../../adcp/json.js'
-import { bufferOf, tryParseJson } from '../../upstreams/rows/json.js'
+import { bufferOf, isRecord, tryParseJson } from '../../adcp/json.js'
 
 const ROWS = 10
 const WHOLESALE_ROWS = 5 // whoever walks the feed reads the data; its text must not cost a page's worth of parsing

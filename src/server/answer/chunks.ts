@@ -2,7 +2,7 @@
  * Writes an answer that is made of text and prepared bytes. The pieces are handed to the socket as they are: joining
  * them first costs two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes).
  */
-import { bufferOf } from '../../upstreams/rows/json.js'
+import { bufferOf } from '../../adcp/json.js'
 import type { Exchange } from '../door/exchange.js'
 import type { AnswerPayload } from './payload.js'
 

@@ -3,9 +3,8 @@
  * An id is kept as the JSON text it came in, so that it goes back exactly: a long integer would lose digits.
  */
 import { isUtf8 } from 'node:buffer'
-import { measure } from '../../adcp/json-bytes.js'
+import { bufferOf, measure } from '../../adcp/json.js'
 import { rawValue } from '../../adcp/raw-json.js'
-import { bufferOf } from '../../upstreams/rows/json.js'
 import { createBodyMemory } from './body-memory.js'
 
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses

@@ -7,9 +7,8 @@
 
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { isRecord } from '../../adcp/json.js'
+import { isRecord, tryParseJson } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
-import { tryParseJson } from '../../upstreams/rows/json.js'
 import { type Listed, readListed } from './registry-listing-record.js'
 
 const FRESH_MS = 60_000

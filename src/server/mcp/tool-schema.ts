@@ -3,7 +3,7 @@
  * of every server into each prompt. Bounds that only abuse meets are left out; the task checks them all the same.
  */
 import type { TSchema } from '@sinclair/typebox'
-import { AccountReference } from '../../adcp/account.js'
+import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 
 const BOUNDS = new Set([

@@ -13,7 +13,7 @@ import {
   SqliteAdapter,
   SqliteDialect,
 } from 'kysely'
-import { startThread } from '../../threads/start-thread.js'
+import { startThread } from '../../threads/pool.js'
 import type { Tables } from './schema.js'
 import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
 

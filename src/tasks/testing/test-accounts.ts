@@ -1,9 +1,8 @@
 /** Accounts of test callers: which are sandbox accounts, what their status is forced to, and fixtures that make new ones. */
 import { isDeepStrictEqual } from 'node:util'
 import { naturalKey } from '../../activation/own-account.js'
-import { AccountReference } from '../../adcp/account.js'
 import type { Answer } from '../../adcp/answer.js'
-import type { Caller } from '../../adcp/caller.js'
+import { AccountReference, type Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'

@@ -3,8 +3,7 @@
  * (docs/protocol.md#envelope, #mcp, #how-agents-differ): `adcp_error`, `errors[]` with a failed status, plain text,
  * bare results.
  */
-import { isRecord } from '../../adcp/json.js'
-import { boundedText } from '../rows/json.js'
+import { boundedText, isRecord } from '../../adcp/json.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
 import { isCut, type Skimmed, skim } from '../rows/skim.js'
 import { type AgentError, type AgentOutcome, callFailed, type Payload } from './agent.js'

@@ -1,6 +1,5 @@
 /** Where a transport's message carries the AdCP payload: an MCP tool result, an A2A task or message. */
-import { isRecord } from '../../adcp/json.js'
-import { boundedText } from '../rows/json.js'
+import { boundedText, isRecord } from '../../adcp/json.js'
 import { objectIn, type UnwrappedAnswer, unwrapped } from './answer.js'
 
 const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i

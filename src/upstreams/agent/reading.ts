@@ -2,8 +2,7 @@
  * From the bytes of a transport's messages to what they say: the JSON-RPC response to one request, and the AdCP answer
  * in it with its rows read. Pure, so that it can be done by any thread.
  */
-import { isRecord } from '../../adcp/json.js'
-import { boundedText } from '../rows/json.js'
+import { boundedText, isRecord } from '../../adcp/json.js'
 import type { RowBounds } from '../rows/read-rows.js'
 import { type Skimmed, skim } from '../rows/skim.js'
 import type { AgentOutcome } from './agent.js'

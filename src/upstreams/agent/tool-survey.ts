@@ -5,10 +5,9 @@
 
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { isRecord } from '../../adcp/json.js'
+import { boundedText, isRecord } from '../../adcp/json.js'
 import type { Send } from '../../net/send.js'
 import type { RosterEntry } from '../roster/roster.js'
-import { boundedText } from '../rows/json.js'
 import type { Protocol } from '../status.js'
 import { createA2aAgent } from './transport/a2a.js'
 import { createMcpAgent } from './transport/mcp.js'

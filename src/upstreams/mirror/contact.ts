@@ -3,9 +3,8 @@
  * it and by callers' own calls. Made anew when its place, transport or credential changes.
  */
 
-import type { Clock } from '../../net/clock.js'
+import { type Clock, pause } from '../../net/clock.js'
 import { within } from '../../net/deadline.js'
-import { pause } from '../../net/pause.js'
 import type { Signer } from '../../signing/sign.js'
 import { createSignedSend } from '../../signing/signed-send.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'

@@ -2,10 +2,9 @@
  * What a registry's listing of signals agents says: bounded, a broken record skipped and named. Nothing in a record is a
  * gate: health comes from a crawler without credentials. Pure.
  */
-import { isRecord } from '../../adcp/json.js'
+import { boundedText, isRecord, tryParseJson } from '../../adcp/json.js'
 import { redacted, shownUrl } from '../../adcp/redaction.js'
 import { agentUrlOf } from '../../adcp/url.js'
-import { boundedText, tryParseJson } from '../rows/json.js'
 
 const MAX_RECORDS = 10_000
 const MAX_VALUES = 2_000_000 // ten thousand records with all that a registry may put into each

@@ -4,11 +4,9 @@
  * from what was validated. Rows stand alone: a bad one never costs the page (specification, "Signal").
  */
 
-import { createChecks } from '../../adcp/checks.js'
-import { isRecord } from '../../adcp/json.js'
-import { measure } from '../../adcp/json-bytes.js'
+import { bufferOf, countMembers, isRecord, measure } from '../../adcp/json.js'
 import { SignalRow } from '../../adcp/signal.js'
-import { bufferOf, countMembers } from './json.js'
+import { createChecks } from '../../adcp/validation.js'
 import { modernise } from './legacy.js'
 import { createPruner } from './prune.js'
 import type { Listing } from './slice.js'

@@ -2,9 +2,8 @@
  * The rows of one answer, read: validated, hashed, written one after another, what could not be read counted. It is
  * plain typed arrays, so that a thread can hand it over without a copy. Pure.
  */
-import { isRecord } from '../../adcp/json.js'
+import { boundedText, isRecord } from '../../adcp/json.js'
 import { putDigest, wordsOf } from './digest.js'
-import { boundedText } from './json.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import type { Listing, RefusedRow } from './slice.js'
 

@@ -3,8 +3,8 @@
  * ranges, and the rest is parsed with that array left empty. A page of rows is nearly all rows; each is parsed later,
  * alone, so that one bad row costs one row (measured: 0.9 us a row where parsing the whole message costs 2.7).
  */
-import { endOfString, skipSpace } from '../../adcp/json-bytes.js'
-import { bufferOf, parseJson, tryParseJson } from './json.js'
+
+import { bufferOf, endOfString, parseJson, skipSpace, tryParseJson } from '../../adcp/json.js'
 
 /** Elements of one array when nothing else is said: agents that do not paginate send everything at once. */
 const PAGE_ROWS = 100_000

@@ -2,9 +2,8 @@
  * What was learnt of each agent outlives the process: the transport and the dialect, with the credential that they were told to. A
  * blob an agent, written when something new is learnt. One that cannot be read is as good as none: the agent is asked again.
  */
-import { isRecord } from '../../../adcp/json.js'
+import { isRecord, tryParseJson } from '../../../adcp/json.js'
 import type { Blobs } from '../../blobs.js'
-import { tryParseJson } from '../../rows/json.js'
 import type { Protocol } from '../../status.js'
 import type { Dialect } from './dialect.js'
 import type { ToolInput, ToolInputs } from './signatures.js'

@@ -4,8 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto'
-import { systemClock } from '../../../net/clock.js'
-import { pause } from '../../../net/pause.js'
+import { pause, systemClock } from '../../../net/clock.js'
 import {
   type Agent,
   type AgentOptions,

@@ -2,10 +2,9 @@
  * Finds an A2A agent's card and reads from it where to post and in which version (docs/protocol.md#a2a). The card is
  * public and untrusted: credentials go to the url it names only when that is on the site we were configured with.
  */
-import { isRecord } from '../../../adcp/json.js'
+import { isRecord, tryParseJson } from '../../../adcp/json.js'
 import { sameSite } from '../../../net/redirect.js'
 import type { Send } from '../../../net/send.js'
-import { tryParseJson } from '../../rows/json.js'
 import { type Budget, type CallFailure, callFailed, remaining } from '../agent.js'
 import { networkFailure, statusFailure } from './rpc.js'
 

@@ -3,8 +3,7 @@
  * Redelivery"). Servers may close such a stream on purpose and expect to be asked again. The request is not repeated:
  * it may have had its effect, and what was sent once has no other way to its answer.
  */
-import { systemClock } from '../../../net/clock.js'
-import { pause } from '../../../net/pause.js'
+import { pause, systemClock } from '../../../net/clock.js'
 import type { Failed, Send, SendFailure } from '../../../net/send.js'
 import { type Budget, remaining } from '../agent.js'
 import { type EventStream, isEventStream } from './event-stream.js'

@@ -1,9 +1,9 @@
 /** Rules on urls, domains and networks: what can never match or would be cut off in silence. */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
-import { canonicalUrl } from '../../adcp/url.js'
-import type { ConfigFile } from '../schema.js'
-import type { ConfigPath, Rule } from './broken.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { ConfigPath, Rule } from './problem.js'
+import type { ConfigFile } from './schema.js'
 
 /** A name as urls carry it: lower case, A-labels, no trailing dot; undefined when it is no host name. */
 function hostName(name: string): string | undefined {

@@ -1,7 +1,7 @@
-/** What get_task_status and list_tasks take (schemas protocol/get-task-status-request, protocol/list-tasks-request). */
+/** What get_task_status, list_tasks and get_adcp_capabilities take (schemas protocol/*-request). */
 import { type Static, type TLiteral, Type } from '@sinclair/typebox'
-import { AccountReference } from '../account.js'
-import { requestEnvelope } from '../envelope.js'
+import { AccountReference } from '../caller.js'
+import { requestEnvelope } from './envelope.js'
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })
 const Words = Type.Array(Word, { minItems: 1, maxItems: 32 })
@@ -65,3 +65,21 @@ export const ListTasksRequest = Type.Object({
   include_history: IncludeHistory,
 })
 export type ListTasksRequest = Static<typeof ListTasksRequest>
+
+/** The request of get_adcp_capabilities (schema protocol/get-adcp-capabilities-request). */
+export const CapabilitiesRequest = Type.Object({
+  ...requestEnvelope,
+  protocols: Type.Optional(
+    Type.Array(
+      Type.Union([
+        Type.Literal('media_buy'),
+        Type.Literal('signals'),
+        Type.Literal('governance'),
+        Type.Literal('sponsored_intelligence'),
+        Type.Literal('creative'),
+      ]),
+      { minItems: 1, maxItems: 16, description: 'Only these protocols; this agent speaks signals.' },
+    ),
+  ),
+})
+export type CapabilitiesRequest = Static<typeof CapabilitiesRequest>

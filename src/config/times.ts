@@ -1,7 +1,8 @@
 /** Rules on lengths of time: intervals that would turn without a pause, or that contradict each other. */
-import type { ConfigFile } from '../schema.js'
-import { parseDuration } from '../units.js'
-import type { ConfigPath, Rule } from './broken.js'
+
+import { parseDuration } from '../adcp/duration.js'
+import type { ConfigPath, Rule } from './problem.js'
+import type { ConfigFile } from './schema.js'
 
 const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100

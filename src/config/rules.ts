@@ -1,12 +1,13 @@
 /** Rules between settings, which the schema of the configuration file cannot say. */
-import type { ConfigFile } from '../schema.js'
-import { readSigningKey } from '../signing-key.js'
-import type { Rule } from './broken.js'
+
 import { callerRules } from './caller-rules.js'
-import { limitRules } from './limit-rules.js'
+import { limitRules } from './limits.js'
 import { baseUrlRule, egressRules, listenRules, providerRules } from './place-rules.js'
-import { retentionRules } from './retention-rules.js'
-import { timeRules } from './time-rules.js'
+import type { Rule } from './problem.js'
+import { retentionRules } from './retention.js'
+import type { ConfigFile } from './schema.js'
+import { readSigningKey } from './signing-key.js'
+import { timeRules } from './times.js'
 import { registryRules, upstreamRules } from './upstream-rules.js'
 
 const SIGNING_KEY = 'a private Ed25519 or P-256 key: a JSON Web Key with a kid, or an id beside a key in PEM'

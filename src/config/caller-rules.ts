@@ -1,12 +1,12 @@
 /** Rules on callers: keys that nobody can use, and names that mean no upstream. */
-import { canonicalUrl } from '../../adcp/url.js'
-import { isUsable } from '../../signing/key.js'
-import { ALGORITHMS, REQUESTS } from '../../signing/profile.js'
-import type { ConfigFile } from '../schema.js'
-import { type UpstreamNames, upstreamNames } from '../upstream-names.js'
-import { authRules } from './auth-rules.js'
-import type { ConfigPath, Rule } from './broken.js'
+import { canonicalUrl } from '../adcp/url.js'
+import { isUsable } from '../signing/key.js'
+import { ALGORITHMS, REQUESTS } from '../signing/profile.js'
+import { type UpstreamNames, upstreamNames } from './callers.js'
 import { calledUrlRule } from './place-rules.js'
+import type { ConfigPath, Rule } from './problem.js'
+import type { ConfigFile } from './schema.js'
+import { authRules } from './upstream-rules.js'
 
 const ANONYMOUS = 'anonymous'
 

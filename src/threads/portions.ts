@@ -2,6 +2,8 @@
  * Work in portions. Most answers take microseconds; one that takes long stops now and then, so that whoever drives it can
  * let others be served in between.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+
 export type InPortions<T> = Generator<undefined, T>
 
 /** Signals looked at between two stops: about a millisecond. */
@@ -34,4 +36,10 @@ export function drained<T>(steps: InPortions<T>): T {
     const step = steps.next()
     if (step.done) return step.value
   }
+}
+
+/** Resolves when the work is done. */
+export async function inTurns(work: Iterator<unknown>): Promise<void> {
+  do await nextTurn()
+  while (!work.next().done)
 }
