@@ -169,7 +169,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
   try {
     worlds.onMove(tell)
     await upstreams.start()
-    await questions.open(upstreams, providers)
+    await questions.open(upstreams)
     await opening({ upstreams, providers, clock })
     const until = clock.now() + 2 * config.defaults.timeoutMs
     const readAll = () => upstreams.statuses().every((status) => isSettled(status, clock.now()))

@@ -265,7 +265,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   stack.add(app)
   const [lastFeed] = await Promise.all([savedFeed.load(), upstreams.start()])
   if (lastFeed) builder.restore(lastFeed)
-  void questions.open(upstreams, providers)
+  void questions.open(upstreams)
   activation.start()
 
   /** In one synchronous step: who builds sees the world before it or the one after it. */

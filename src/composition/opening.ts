@@ -19,9 +19,9 @@ export type OpeningOptions = {
   openAfterMs?: number | undefined
 }
 
-/** While a scope is read, and before a reading that a provider's file called for, its next attempt is not ahead. */
-export function isSettled({ nextAttemptAt = 0 }: UpstreamStatus, now: number): boolean {
-  return nextAttemptAt > now
+/** While a scope is read its next attempt is not ahead. */
+export function isSettled({ nextAttemptAt = 0, awaited = false }: UpstreamStatus, now: number): boolean {
+  return nextAttemptAt > now && !awaited
 }
 
 /** Resolves when the first snapshot should be built. Call it once `upstreams.start()` has resolved. */

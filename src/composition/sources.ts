@@ -60,7 +60,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
     createProviders({ ...{ send, blobs, clock, log }, ...providerSettings(config) }),
   )
   const verdicts = createVerdicts({ providers, policy, clock })
-  const questions = createProviderQuestions(verdicts)
+  const questions = createProviderQuestions(providers)
   const upstreams = stack.add(
     createUpstreams({
       ...{ blobs, clock, random },
@@ -77,7 +77,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
     ...{ upstreams, providers, policy, clock },
     accounts: () => accountsOf(config()),
   })
-  questions.connect(upstreams, providers, worlds.moved)
+  questions.connect(upstreams, worlds.moved)
 
   /** The canonical url behind an id; a url itself where an upstream is in no roster any more. */
   function agentUrlOf(id: string): string {

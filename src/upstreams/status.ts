@@ -60,6 +60,8 @@ export type UpstreamStatus = {
   walkedAt?: number
   confirmedAt?: number
   nextAttemptAt?: number
+  /** Somebody waits for a reading that has not begun: what it was read with is not so any more. */
+  awaited?: boolean
 }
 
 /** What was found out, what follows from it, and who can change it. */

@@ -110,11 +110,17 @@ export type Upstreams = {
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
   /**
    * Refreshes one upstream after a caller activated something there, whose accounts are read again too: at most once a
-   * second. Unknown ids are ignored.
+   * second, and seldom enough for one that takes long. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
-  /** Reads what it offers to everybody now, or once more when that is being read: what it can be asked has changed. */
-  refreshNow(id: string): void
+  /**
+   * A provider's file may have changed what agents without a feed can be asked for. Those (by canonical url) that it
+   * `concerns` and for which it `isNews` are refreshed, as seldom.
+   */
+  questionsMoved(
+    concerns: (agentUrl: string) => boolean,
+    isNews: (agentUrl: string) => Promise<boolean>,
+  ): void
   /** Reads an upstream now from its first row to its last, whatever its tokens say; false when nobody has this id. */
   refreshWhole(id: string): boolean
   /** How an upstream is spoken to, as far as that is known; undefined for an id that nobody has. */
@@ -277,8 +283,10 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     refreshSoon(id, caller) {
       byId(id)?.refreshSoon(caller)
     },
-    refreshNow(id) {
-      byId(id)?.refreshNow()
+    questionsMoved(concerns, isNews) {
+      for (const [agentUrl, runner] of runners) {
+        if (runner.livesByQuestions() && concerns(agentUrl)) runner.questionsMoved(() => isNews(agentUrl))
+      }
     },
     refreshWhole(id) {
       const runner = byId(id)

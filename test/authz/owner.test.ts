@@ -64,7 +64,7 @@ test('listeners hear what moves verdicts, and nothing else', async (t) => {
   t.teardown(world.close)
   const providers = world.providers()
   const heard: string[] = []
-  const stop = providers.onChange((domain) => heard.push(domain))
+  const stop = providers.onChange(({ domain }) => heard.push(domain))
   const changes = async (page: Parameters<typeof world.web.page>[1]) => {
     heard.length = 0
     world.web.page(P, page)

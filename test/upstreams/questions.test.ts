@@ -99,6 +99,7 @@ function enumerated(
   questions: { seeds?: readonly string[]; asked?: readonly string[] },
   answer: (spec: string, size: number) => AgentOutcome,
   inputs: readonly string[] = ['signal_spec', 'pagination'],
+  now = () => 0,
 ) {
   const input = { names: new Set(inputs), texts: new Set<string>(), isOpen: false }
   const tools = new Map([['get_signals', input]]) as never
@@ -107,6 +108,7 @@ function enumerated(
     ...questions,
     dialect: { release: 'older', declaresWholesale: false, tools },
     sleep: async () => {},
+    ...{ walkMs: 60_000, now },
     ask: async (_task, { signal_spec: spec, pagination }: Arguments) =>
       answer(String(spec), (pagination as { max_results: number }).max_results),
   })
@@ -147,4 +149,19 @@ test('an agent that cannot give more rows in time has a limit, and one that refu
   t.match(slow, { kind: 'complete', rows: { count: 100 }, limitedAt: 100 })
   const refused = await asking({ kind: 'failed', reason: 'unauthorized', message: 'who are you' })
   t.match(refused, { kind: 'failed', reason: 'unauthorized' })
+})
+
+test('a reading ends at its bound in time, whoever published how many questions for it', async (t) => {
+  let time = 0
+  const spent = (asked: string) => {
+    time += 25_000
+    return found(asked.length, 3)
+  }
+  const ask = (questions: { seeds?: readonly string[]; asked?: readonly string[] }) => {
+    time = 0
+    return enumerated(questions, spent, undefined, () => time)
+  }
+  t.match(await ask({ seeds: ['1', '12', '123', '1234'] }), { kind: 'failed', reason: 'timeout' })
+  const buyers = await ask({ seeds: ['1', '12'], asked: ['123', '1234'] })
+  t.match(buyers, { kind: 'complete' }, 'what buyers asked is left out instead')
 })

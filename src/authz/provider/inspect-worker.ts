@@ -1,5 +1,9 @@
-/** The worker of inspector.ts: reads the bytes that it is sent, one file after another. */
+/** The worker of inspector.ts: reads files, and looks through them for one agent, one after another. */
 import { parentPort } from 'node:worker_threads'
 import { inspect } from '../inspect.js'
+import { grantedTo } from '../rules/references.js'
+import type { InspectorJob } from './inspector.js'
 
-parentPort?.on('message', (bytes: Uint8Array) => parentPort?.postMessage(inspect(bytes)))
+parentPort?.on('message', (job: InspectorJob) => {
+  parentPort?.postMessage('state' in job ? grantedTo(job.state, job.agentUrl, job.nowMs) : inspect(job.bytes))
+})

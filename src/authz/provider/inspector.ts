@@ -1,6 +1,6 @@
 /**
- * Reads files without holding up the thread that serves requests: small ones in place, large ones in a worker, one at a time,
- * with a bound on the memory that reading one may take.
+ * Reads files, and looks through those that are held, without holding up the thread that serves requests: small ones in
+ * place, large ones in a worker, one at a time, with a bound on the memory that reading one may take.
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -8,10 +8,15 @@ import type { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
 import { startThread } from '../../threads/pool.js'
 import { type Inspection, inspect } from '../inspect.js'
+import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/references.js'
+import type { ProviderState } from '../state.js'
 
 const IN_PLACE_BYTES = 64 * 1024 // about 2 ms of scanning, parsing and sorting
 const COPIED_AT_ONCE = 4 * 1024 * 1024
 const PARSE_MEMORY_MB = 768 // what inspect.ts lets through stays below; should it not, only the worker ends
+
+/** What the worker is asked: what the bytes are, or what a provider grants to an agent. */
+export type InspectorJob = { bytes: Uint8Array } | { state: ProviderState; agentUrl: string; nowMs: number }
 
 /** What the body is, and the same bytes in shared memory. */
 export type Examine = (body: Uint8Array) => Promise<{ inspection: Inspection; bytes: Uint8Array }>
@@ -26,17 +31,17 @@ async function shared(body: Uint8Array): Promise<Uint8Array> {
   return bytes
 }
 
-function answerOf(worker: Worker, bytes: Uint8Array): Promise<Inspection> {
+function answerOf<Reply>(worker: Worker, job: InspectorJob): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const settle = (act: () => void) => {
       worker.off('message', onMessage).off('error', onError).off('exit', onExit)
       act()
     }
-    const onMessage = (inspection: Inspection) => settle(() => resolve(inspection))
+    const onMessage = (reply: Reply) => settle(() => resolve(reply))
     const onError = (error: Error) => settle(() => reject(error))
     const onExit = (code: number) => onError(new Error(`the worker that reads files ended with code ${code}`))
     worker.on('message', onMessage).on('error', onError).on('exit', onExit)
-    worker.postMessage(bytes)
+    worker.postMessage(job)
   })
 }
 
@@ -55,10 +60,16 @@ export function createInspector() {
     return thread
   }
 
-  async function inWorker(bytes: Uint8Array): Promise<Inspection> {
-    worker ??= started()
+  function inWorker<Reply>(job: InspectorJob): Promise<Reply> {
+    return oneAtATime(() => {
+      worker ??= started()
+      return answerOf<Reply>(worker, job)
+    })
+  }
+
+  async function readInWorker(bytes: Uint8Array): Promise<Inspection> {
     try {
-      return await answerOf(worker, bytes)
+      return await inWorker({ bytes })
     } catch (error) {
       // A file that exhausts the worker is a file that cannot be used: an outcome, not a fault of ours.
       if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
@@ -68,9 +79,16 @@ export function createInspector() {
 
   const examine: Examine = async (body) => {
     const bytes = await shared(body)
-    const inspection =
-      bytes.byteLength <= IN_PLACE_BYTES ? inspect(bytes) : await oneAtATime(() => inWorker(bytes))
+    const inspection = bytes.byteLength <= IN_PLACE_BYTES ? inspect(bytes) : await readInWorker(bytes)
     return { inspection, bytes }
+  }
+
+  /** What a provider grants to an agent (canonical url). Other work gets its turn between two small files, too. */
+  async function granted(state: ProviderState, agentUrl: string, nowMs: number): Promise<Granted> {
+    if (!state.document || !lists(state, agentUrl)) return NOTHING_GRANTED
+    if (state.document.bytes.byteLength > IN_PLACE_BYTES) return inWorker({ state, agentUrl, nowMs })
+    await nextTurn()
+    return grantedTo(state, agentUrl, nowMs)
   }
 
   /** Ends the worker; what is asked of it then rejects. */
@@ -78,5 +96,5 @@ export function createInspector() {
     await worker?.terminate()
   }
 
-  return { examine, close }
+  return { examine, granted, close }
 }

@@ -10,6 +10,7 @@ import { createFairQueue } from '../../net/fair-queue.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../../upstreams/blobs.js'
 import { VERDICT_REASONS } from '../report/reasons.js'
+import type { Granted } from '../rules/references.js'
 import type { ProviderState } from '../state.js'
 import { createArchive } from './archive.js'
 import { registrableDomain } from './domain.js'
@@ -50,6 +51,9 @@ export type ProviderLimits = {
   bytes: number
 }
 
+/** Told what was known of a provider and what is known now. */
+export type ProviderListener = (before: ProviderState, after: ProviderState) => void
+
 export type Providers = ReturnType<typeof createProviders>
 
 type Held = {
@@ -87,7 +91,7 @@ export function createProviders(options: ProvidersOptions) {
   let unlooked: ReadonlyMap<string, ProviderState> = new Map()
   let owners: Wanted['owners'] = new Map()
   const { domainOf, wantedOf } = createWanted()
-  const listeners = new Set<(domain: string) => void>()
+  const listeners = new Set<ProviderListener>()
   const { concurrency, limits } = options
   const fetching = createFairQueue({
     total: concurrency,
@@ -160,7 +164,7 @@ export function createProviders(options: ProvidersOptions) {
     setDue(entry, nextAttempt(record, clock.now(), refreshMs))
     const after = seen(entry)
     tell(before, after)
-    if (mark(before) !== mark(after)) for (const listener of listeners) listener(record.domain)
+    if (mark(before) !== mark(after)) for (const listener of listeners) listener(before, after)
     room.changed(before, record.document)
   }
 
@@ -336,9 +340,14 @@ export function createProviders(options: ProvidersOptions) {
     return state(domain)
   }
 
-  function onChange(listener: (domain: string) => void): () => void {
+  function onChange(listener: ProviderListener): () => void {
     listeners.add(listener)
     return () => listeners.delete(listener)
+  }
+
+  /** What a provider grants to an agent (canonical url) now. */
+  function grantedTo(known: ProviderState, agentUrl: string): Promise<Granted> {
+    return inspector.granted(known, agentUrl, clock.now())
   }
 
   async function sweep(): Promise<void> {
@@ -363,5 +372,5 @@ export function createProviders(options: ProvidersOptions) {
     listeners.clear()
   }
 
-  return { want, settled, readOnce, states, state, onChange, refresh, close }
+  return { want, settled, readOnce, states, state, grantedTo, onChange, refresh, close }
 }

@@ -1,45 +1,45 @@
 /**
- * What providers published and granted to one agent, as references: how a brief-only agent's signals are found by exact
- * lookup, although it cannot list them itself.
+ * What a provider publishes and grants to one agent: how a brief-only agent's signals are found by exact lookup,
+ * although it cannot list them itself.
  */
-import type { SignalRef } from '../../adcp/reference.js'
-import { type CompiledProvider, decide } from './decide.js'
+import type { ProviderState } from '../state.js'
+import { compileProvider, decide } from './decide.js'
 import { definitionOf } from './definition.js'
 
-/** References of all signals that `agentUrl` (canonical) may sell now, by provider domain and file order. */
-export function referencesFor(
-  compiled: ReadonlyMap<string, CompiledProvider>,
-  agentUrl: string,
-  nowMs: number,
-): SignalRef[] {
-  return [...compiled.values()]
-    .filter(({ rules }) => rules && rules.agentNumber(agentUrl) >= 0)
-    .sort((a, b) => (a.domain < b.domain ? -1 : 1))
-    .flatMap((provider) =>
-      Array.from({ length: provider.rules?.signalCount ?? 0 }, (_, n) => provider.rules?.signalId(n) ?? '')
-        .filter((id) => decide(provider, id, agentUrl, nowMs).outcome === 'authorized')
-        .map((id) => ({
-          scope: 'data_provider' as const,
-          data_provider_domain: provider.domain,
-          signal_id: id,
-        })),
-    )
+/** More than are asked for in one reading, of all providers together. */
+export const MOST_REFERENCES = 5_000
+/** Each is a question. */
+export const MOST_NAMES = 50
+
+export type Granted = {
+  /** Of the first signals that the agent may sell, in the order of the file. */
+  readonly ids: readonly string[]
+  /** What the provider calls them, each name once: for agents that cannot be asked for references. */
+  readonly names: readonly string[]
 }
 
-const MOST_NAMES = 50 // each is a question
+export const NOTHING_GRANTED: Granted = { ids: [], names: [] }
 
-/** What their providers call the same signals, each name once: for agents that cannot be asked for references. */
-export function namesFor(
-  compiled: ReadonlyMap<string, CompiledProvider>,
-  agentUrl: string,
-  nowMs: number,
-): string[] {
+/** Whether the provider's file speaks of the agent (canonical url) at all. */
+export function lists(state: ProviderState, agentUrl: string): boolean {
+  return (compileProvider(state).rules?.agentNumber(agentUrl) ?? -1) >= 0
+}
+
+/** What `agentUrl` may sell of the provider's signals now. Its work grows with the file. */
+export function grantedTo(state: ProviderState, agentUrl: string, nowMs: number): Granted {
+  const provider = compileProvider(state)
+  const { rules } = provider
+  const agent = rules?.agentNumber(agentUrl) ?? -1
+  if (!rules || agent < 0) return NOTHING_GRANTED
+  const ids: string[] = []
   const names = new Set<string>()
-  for (const ref of referencesFor(compiled, agentUrl, nowMs)) {
-    if (names.size === MOST_NAMES) break
-    const rules = ref.scope === 'data_provider' && compiled.get(ref.data_provider_domain)?.rules
-    const name = rules && definitionOf(rules, ref.signal_id)?.name
+  for (let signal = 0; signal < rules.signalCount && ids.length < MOST_REFERENCES; signal += 1) {
+    if (rules.grants(agent, signal).length === 0) continue
+    const id = rules.signalId(signal)
+    if (decide(provider, id, agentUrl, nowMs).outcome !== 'authorized') continue
+    ids.push(id)
+    const name = names.size < MOST_NAMES && definitionOf(rules, id)?.name
     if (name) names.add(name)
   }
-  return [...names]
+  return { ids, names: [...names] }
 }

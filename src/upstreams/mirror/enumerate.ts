@@ -44,6 +44,9 @@ export type EnumerateOptions = {
   ask(task: string, args: Arguments): Promise<AgentOutcome>
   /** Waits; given as an argument so that tests need not. */
   sleep(ms: number): Promise<void>
+  /** For all questions together, ms: however slowly an agent answers them. */
+  walkMs: number
+  now(): number
   /** Told how much has been gathered; false when it may not go on (upstreams/governor.ts). */
   gathers?(rows: number, bytes: number): boolean
 }
@@ -261,10 +264,15 @@ export async function enumerate(options: EnumerateOptions): Promise<EnumerateOut
     size: options.pageSize,
   }
   const barren = new Set<string>()
+  const until = options.now() + options.walkMs
   let failed: CallFailure | undefined
   let isAnswered = false
   for (const question of questions) {
     const { text, isBuyers } = question
+    if (options.now() >= until) {
+      if (isBuyers && isAnswered) break
+      return callFailed('timeout', `its questions took longer than ${options.walkMs} ms`)
+    }
     const before = collector.rows()
     const trouble = await askInShapes(question, options, collector, learnt)
     if (trouble) failed = failureOf(trouble)

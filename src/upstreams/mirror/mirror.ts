@@ -248,8 +248,7 @@ export function createMirror(options: MirrorOptions) {
       refs: await referencesFor(agentUrl),
       names: await namesFor(agentUrl),
       ...{ seeds, asked: questions },
-      pageSize,
-      sleep,
+      ...{ pageSize, sleep, walkMs, now },
       ...(share && { gathers: share.gathers }),
       ask: (task, args) => ask(task, { ...args, ...(account && { account }) }, dialect),
     })

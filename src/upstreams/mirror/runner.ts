@@ -166,8 +166,8 @@ export function createRunner(options: RunnerOptions) {
         if (name === PUBLIC || (caller !== undefined && whose === caller)) kept.refreshSoon()
       }
     },
-    /** Reads the public scope again at once. */
-    refreshNow: () => open.refreshNow(),
+    livesByQuestions: () => open.livesByQuestions(),
+    questionsMoved: (isNews: () => Promise<boolean>) => open.questionsMoved(isNews),
     /** Reads everything again, of all scopes, as if no token were held. */
     refreshWhole(): void {
       for (const kept of scopes.values()) kept.refreshWhole()

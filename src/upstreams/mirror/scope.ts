@@ -48,6 +48,9 @@ export type ScopeStatus = UpstreamStatus & {
 }
 
 const SOON_EVERY_MS = 1_000
+/** Of readings that somebody asked for, beside those on schedule: they take a tenth of the time, or one is begun a minute. */
+const REST = 9
+const MOST_REST_MS = 60_000
 
 export type ScopeOptions = {
   setting: ScopeSetting
@@ -82,6 +85,9 @@ export function createScope(options: ScopeOptions) {
   let refreshing: Promise<void> | undefined
   let againSoon = false
   let soonAt = Number.NEGATIVE_INFINITY // when the latest refresh that somebody asked for is to begin
+  let restUntil = Number.NEGATIVE_INFINITY // before that none that somebody asks for begins
+  let isAwaited = false // somebody asked for a refresh that has not begun
+  let checks = 0 // of what may be news, under way
   let isWholeDue = false
   let isOpen = false // what was saved is taken up
   let isClosed = false
@@ -209,7 +215,7 @@ export function createScope(options: ScopeOptions) {
 
   function scheduleNext(retryAfterMs: number | undefined): void {
     const { refreshMs } = setting.pace
-    if (againSoon) schedule(Math.max(0, soonAt - clock.now()))
+    if (againSoon) schedule(Math.max(0, soonAt - clock.now(), restUntil - clock.now()))
     else if (failures > 0) schedule(backoffMs({ failures, refreshMs, random, retryAfterMs }))
     else schedule(jittered(refreshMs, random))
     againSoon = false
@@ -232,8 +238,12 @@ export function createScope(options: ScopeOptions) {
 
   async function refreshOnce(): Promise<void> {
     const asked = setting
+    const begunAt = clock.now()
+    const wasAwaited = isAwaited
+    isAwaited = false
     const outcome = await read(asked)
     if (isClosed) return
+    if (wasAwaited) restUntil = clock.now() + Math.min(REST * (clock.now() - begunAt), MOST_REST_MS)
     // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
     if (isOther(asked, setting)) return scheduleNext(undefined)
     settle(outcome)
@@ -255,25 +265,38 @@ export function createScope(options: ScopeOptions) {
       })
   }
 
-  /** Before the first refresh there is nothing to hurry. */
-  function refreshAt(at: number): void {
-    if (!isOpen) return
-    soonAt = at
-    if (refreshing) againSoon = true
-    else schedule(at - clock.now())
-  }
-
-  /** At once, or once more when a refresh is under way. */
-  const refreshNow = () => refreshAt(clock.now())
-
   /**
-   * Refreshes now, or within a second when it did so just before: where much is activated, a reading of all rows after
-   * each of them would cost more than they do.
+   * Refreshes now, once more when a refresh is under way, or later when somebody asked for one just before: where much is
+   * activated, or providers' files change all the time, a reading of all rows after each would cost more than they do.
+   * Before the first refresh there is nothing to hurry.
    */
   function refreshSoon(): void {
+    if (!isOpen) return
+    isAwaited = true
     const now = clock.now()
-    const isComing = soonAt > now && soonAt <= now + SOON_EVERY_MS
-    if (!isComing) refreshAt(Math.max(now, Math.min(soonAt, now) + SOON_EVERY_MS))
+    const isComing = soonAt > now && soonAt <= now + SOON_EVERY_MS + MOST_REST_MS
+    if (isComing) return
+    soonAt = Math.max(now, Math.min(soonAt, now) + SOON_EVERY_MS, restUntil)
+    if (refreshing) againSoon = true
+    else schedule(soonAt - now)
+  }
+
+  /** Or may, for all that is known: its first answer is still on the way. One in trouble is asked again when its time comes. */
+  function livesByQuestions(): boolean {
+    if (problem && problem.reason !== 'not_enumerable') return false
+    return held === undefined || held.slice.mode === 'enumerated'
+  }
+
+  /** What it can be asked may be another thing. Until that is known, a refresh is awaited. */
+  function questionsMoved(isNews: () => Promise<boolean>): void {
+    if (!isOpen) return
+    checks += 1
+    isNews()
+      .catch(() => true)
+      .then((is) => {
+        checks -= 1
+        if (is) refreshSoon()
+      })
   }
 
   /** Takes up new settings and goes on with what is held, unless it was read for another account. */
@@ -287,7 +310,7 @@ export function createScope(options: ScopeOptions) {
     held = kept && named(kept)
     if (isNews) onChange()
     arm()
-    if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshNow()
+    if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
     else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
       schedule(Math.min((nextAttemptAt ?? 0) - clock.now(), jittered(next.pace.refreshMs, random)))
     }
@@ -316,11 +339,12 @@ export function createScope(options: ScopeOptions) {
     isRateCard: () => isRateCard(held, setting),
     update,
     refreshSoon,
-    refreshNow,
-    /** The next reading is a whole one, and begins now. */
+    livesByQuestions,
+    questionsMoved,
+    /** The next reading is a whole one, and begins soon. */
     refreshWhole(): void {
       isWholeDue = true
-      refreshNow()
+      refreshSoon()
     },
     /** A probe sooner than the schedule says: calls began to fail. */
     probeSoon(): void {
@@ -356,6 +380,7 @@ export function createScope(options: ScopeOptions) {
         }),
         ...(problem && { problem }),
         ...(nextAttemptAt !== undefined && { nextAttemptAt }),
+        ...((isAwaited || checks > 0) && { awaited: true }),
       }
     },
     /** Ends it, once what is under way has ended. What was saved stays. */
