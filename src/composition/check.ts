@@ -62,7 +62,7 @@ export type CheckOptions = {
   config: Config
   clock: Clock
   random: () => number
-  /** The id of an upstream that is looked at closely. */
+  /** The id of the one upstream that is looked at, closely: no other is asked. */
   upstream?: string | undefined
   /** Told now and then how far it is. */
   onProgress(text: string): void
@@ -106,6 +106,7 @@ function reportOf(
 ): CheckReport {
   const { entries, excluded } = upstreams.roster()
   const statuses = new Map(upstreams.statuses().map((status) => [status.id, status]))
+  const looked = entries.filter(({ id }) => statuses.has(id))
   const states = providers.states()
   const report = {
     file: config.file,
@@ -116,7 +117,8 @@ function reportOf(
       agents,
       ...(problem && { problem }),
     })),
-    upstreams: entries.map(({ id, url, source }): CheckedUpstream => {
+    // An id that nobody has leaves the whole list, for whoever asks for it to see.
+    upstreams: (looked.length > 0 ? looked : entries).map(({ id, url, source }): CheckedUpstream => {
       const status = statuses.get(id)
       const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = status ?? {}
       const { published = 0, reasons = [], hint } = given.find((each) => each.upstream === id) ?? {}
@@ -157,6 +159,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
       ...{ config: () => config, send: way.send, sendToUpstreams: way.send, clock, random },
       blobs: createPassingBlobs(),
       log: pino({ level: 'silent' }), // what it would say is in the report
+      ...(upstream !== undefined && { reads: (id: string) => id === upstream }),
     },
     stack,
   )

@@ -26,6 +26,8 @@ export type SourcesOptions = {
   clock: Clock
   random(): number
   log: Logger
+  /** Which upstreams are read, by their ids. Absent: all. */
+  reads?(id: string): boolean
 }
 
 export type Sources = ReturnType<typeof createSources>
@@ -53,7 +55,7 @@ function logged(log: Logger): OnTransition {
 
 /** Makes them; nothing is read before `upstreams.start()`. */
 export function createSources(options: SourcesOptions, stack: Stack) {
-  const { config, send, sendToUpstreams, blobs, clock, random, log } = options
+  const { config, send, sendToUpstreams, blobs, clock, random, log, reads } = options
   const policy = () => config().authorization
   const { signingKey } = config().events
   const providers = stack.add(
@@ -67,6 +69,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
       send: sendToUpstreams,
       config: upstreamsSettings(config()),
       ...(signingKey && { sign: createSigner(signingKey, REQUESTS) }),
+      ...(reads && { reads }),
       ...{ referencesFor: questions.referencesFor, namesFor: questions.namesFor },
       onTransition: logged(log),
       onTrouble: (message) => log.warn({ message }, 'upstreams'),

@@ -71,6 +71,8 @@ export type UpstreamsOptions = {
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** What providers call these signals: questions for agents that know no lookup. Absent: there are none. */
   namesFor?(agentUrl: string): readonly string[] | Promise<readonly string[]>
+  /** Which upstreams of the roster are read, by their ids. Absent: all. */
+  reads?(id: string): boolean
   /** Told when a scope of an upstream, or a registry, is doing otherwise than before. */
   onTransition?(transition: Transition | RegistryTransition): void
   /** Told in words of trouble with disk; upstreams' own troubles are in `statuses`. */
@@ -139,6 +141,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const { send, sign, blobs, clock, random, referencesFor, onTrouble } = options
   const onTransition = options.onTransition ?? (() => {})
   const namesFor = options.namesFor ?? (() => [])
+  const reads = options.reads ?? (() => true)
   const store = createSliceStore({ blobs, clock, onTrouble })
   const learnt = createLearntStore({ blobs, onTrouble })
   const registered = createRegistries({
@@ -211,7 +214,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   function follow(): void {
     const { statics, policy } = config
     roster = makeRoster({ registries: registered.records(), statics, policy })
-    const wanted = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
+    const wanted = new Map(
+      roster.entries.filter(({ id }) => reads(id)).map((entry) => [entry.agentUrl, entry]),
+    )
     const work: Promise<void>[] = []
     for (const [agentUrl, runner] of runners) {
       if (wanted.has(agentUrl)) continue

@@ -71,3 +71,32 @@ test('check shows one upstream argument by argument', async (t) => {
   t.match(stranger, { code: 1, err: /no upstream has the id young; known: old/ })
   t.match(whole.out, /^why not more:\nold: 575 withheld, unreachable: the provider's file could not be had/m)
 })
+
+test('check of one upstream asks nobody else', async (t) => {
+  const asked: string[] = []
+  const agentNamed = async (name: string) => {
+    const agent = await startMcpAgent(
+      (task) => {
+        asked.push(name)
+        return task === 'get_signals' ? { signals: [row(1)] } : undefined
+      },
+      { sessions: false, json: true },
+      TOOLS,
+    )
+    t.teardown(agent.close)
+    return { id: name, url: agent.url, seeds: ['everything'] }
+  }
+  const upstreams = [await agentNamed('one'), await agentNamed('other')]
+  const file = join(await tempFolder(t), 'config.json')
+  await writeFile(
+    file,
+    JSON.stringify({
+      upstreams,
+      egress: { allow_networks: ['127.0.0.0/8'], hosts: { 'tridentauto.example': 'http://127.0.0.1:2' } },
+    }),
+  )
+  const { code, out, err } = await runCommand(['check', '--config', file, '--upstream', 'one', '--json'])
+  t.equal(code, 0, err)
+  t.match(JSON.parse(out), { upstreams: [{ id: 'one', rows: 1 }], speaks: { release: 'older' } })
+  t.same([...new Set(asked)], ['one'])
+})
