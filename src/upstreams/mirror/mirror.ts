@@ -57,7 +57,8 @@ export type MirrorOutcome =
   | { kind: 'replaced'; held: HeldSlice }
   /** The account has no overlay: its rate card is the public one. Only where `account` is sent. */
   | { kind: 'public' }
-  | CallFailure
+  /** `contradicted`: some page said otherwise than its token, which only a reading of all rows can settle. */
+  | (CallFailure & { contradicted?: boolean })
 
 export type MirrorOptions = {
   upstream: string
@@ -230,15 +231,16 @@ export function createMirror(options: MirrorOptions) {
     held: HeldSlice | undefined,
     dialect: Dialect,
     whole: boolean,
-  ): Promise<WalkOutcome> {
+  ): Promise<{ outcome: WalkOutcome; contradicted: boolean }> {
     const tokens = held?.slice.mode === 'wholesale' && !whole ? conditions(held, now()) : {}
     const outcome = await walk(tokens, dialect)
-    if (outcome.kind !== 'unchanged' || !held || !spots.isDue()) return outcome
-    if (!(await spots.finds(held.slice, pages(dialect)))) return outcome
+    const isLookedAt = outcome.kind === 'unchanged' && held !== undefined && spots.isDue()
+    const contradicted = isLookedAt && (await spots.finds(held.slice, pages(dialect)))
+    if (!contradicted) return { outcome, contradicted }
     const walked = await walk({}, dialect)
     const isSame = walked.kind === 'complete' && sameDigests(walked.digests, held.slice.digests)
     if (isSame) spots.wasWrong()
-    return walked
+    return { outcome: walked, contradicted }
   }
 
   async function question(held: HeldSlice | undefined, dialect: Dialect): Promise<MirrorOutcome> {
@@ -260,9 +262,12 @@ export function createMirror(options: MirrorOptions) {
     return settle(held, 'enumerated', outcome, dialect)
   }
 
-  async function read(held: HeldSlice | undefined, dialect: Dialect, whole: boolean): Promise<MirrorOutcome> {
-    const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
-    const outcome = canBeAsked ? await walkIfMoved(held, dialect, whole) : NO_FEED
+  /** What a walk has come to, or the questions that stand in its place. */
+  async function concluded(
+    outcome: WalkOutcome,
+    held: HeldSlice | undefined,
+    dialect: Dialect,
+  ): Promise<MirrorOutcome> {
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome, dialect)
     if (outcome.kind === 'failed') return outcome
     // Who restarts knows its agreements last: rows of an account do not give way to the rate card at the first word.
@@ -274,6 +279,7 @@ export function createMirror(options: MirrorOptions) {
     }
     // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
     const { error } = outcome
+    const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
     const hasFeed = canBeAsked && (dialect.declaresWholesale || held?.slice.mode === 'wholesale')
     if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return errorFailure(error)
     // A handler that breaks on every wholesale request says that it is unavailable: only a question tells the two apart.
@@ -286,6 +292,13 @@ export function createMirror(options: MirrorOptions) {
       ...asked,
       message: `${asked.message}; asked for its feed, it said ${error.code}: ${error.message}`,
     }
+  }
+
+  async function read(held: HeldSlice | undefined, dialect: Dialect, whole: boolean): Promise<MirrorOutcome> {
+    if (!takes(dialect, 'get_signals', 'discovery_mode')) return concluded(NO_FEED, held, dialect)
+    const { outcome, contradicted } = await walkIfMoved(held, dialect, whole)
+    const found = await concluded(outcome, held, dialect)
+    return found.kind === 'failed' && contradicted ? { ...found, contradicted } : found
   }
 
   /**

@@ -7,6 +7,7 @@ import { shownUrl } from '../../adcp/redaction.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
+import type { Dialect } from '../agent/dialect/dialect.js'
 import type { Governor } from '../governor.js'
 import type { Slice } from '../rows/slice.js'
 import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../status.js'
@@ -26,6 +27,7 @@ import {
 } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
 import { isDistrusted } from './spot-check.js'
+import { createWholeReading } from './whole-reading.js'
 
 /** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
 export type ScopeState = UpstreamStatus['state'] | 'empty'
@@ -88,7 +90,6 @@ export function createScope(options: ScopeOptions) {
   let restUntil = Number.NEGATIVE_INFINITY // before that none that somebody asks for begins
   let isAwaited = false // somebody asked for a refresh that has not begun
   let checks = 0 // of what may be news, under way
-  let isWholeDue = false
   let isOpen = false // what was saved is taken up
   let isClosed = false
   let told: ScopeState = 'starting'
@@ -117,6 +118,7 @@ export function createScope(options: ScopeOptions) {
   }
 
   const key = () => ({ agentUrl: setting.entry.agentUrl, scope: setting.scope.name })
+  const whole = createWholeReading({ store, key })
 
   function state(): UpstreamStatus['state'] {
     if (!held) return answered ? 'absent' : 'starting'
@@ -224,13 +226,12 @@ export function createScope(options: ScopeOptions) {
   async function read({ scope, contact, introduction }: ScopeSetting): Promise<MirrorOutcome> {
     const speaking = await contact.dialect()
     if (speaking.kind === 'failed') return speaking
-    const whole = isWholeDue
-    isWholeDue = false
-    if (scope.name !== PUBLIC) return mirror.refresh(held, speaking.value, whole)
+    const refreshIn = (dialect: Dialect) => whole.read((isWhole) => mirror.refresh(held, dialect, isWhole))
+    if (scope.name !== PUBLIC) return refreshIn(speaking.value)
     const found = await refreshIntroduced({
       dialect: speaking.value,
       account: introduction,
-      refresh: (dialect) => mirror.refresh(held, dialect, whole),
+      refresh: refreshIn,
     })
     if (found.dialect !== speaking.value) contact.correct(found.dialect)
     return found.outcome
@@ -343,7 +344,7 @@ export function createScope(options: ScopeOptions) {
     questionsMoved,
     /** The next reading is a whole one, and begins soon. */
     refreshWhole(): void {
-      isWholeDue = true
+      whole.call()
       refreshSoon()
     },
     /** A probe sooner than the schedule says: calls began to fail. */

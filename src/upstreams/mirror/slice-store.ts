@@ -9,12 +9,14 @@ import { collectAgain } from '../rows/collect.js'
 import { bytesOf, sharedBytes } from '../rows/shared-bytes.js'
 import type { Slab } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
+import { untokened } from './held.js'
 import type { HeldSlice } from './mirror.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they came: what they say is found out again
 const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
+const DISTRUSTED = 'distrusted' // among the confirmations: the name of no slice
 const CONFIRM_EVERY_MS = 30_000
 
 /** In whose name a slice was read, told by names and digests alone. */
@@ -44,6 +46,9 @@ export type SliceStoreOptions = {
 function nameOf({ agentUrl, scope }: Key): string {
   return `${PREFIX}${encodeURIComponent(scope)}/${agentUrl}`
 }
+
+/** When each slice was last confirmed, ms since the epoch, and the slices whose tokens are not to be sent. */
+type Confirmations = Record<string, number | string[]>
 
 /** The url in such a name. */
 const urlIn = (name: string) => name.split('/').slice(2).join('/')
@@ -99,6 +104,7 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
 
 export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions) {
   const confirmations = new Map<string, number>()
+  const distrusted = new Set<string>()
   const writing = new Map<string, Promise<void>>()
   const waiting = new Map<string, () => Promise<void>>()
   let cancelFlush: (() => void) | undefined
@@ -123,13 +129,19 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
   function flush(): void {
     cancelFlush?.()
     cancelFlush = undefined
-    const bytes = Buffer.from(JSON.stringify(Object.fromEntries(confirmations)))
+    const kept: Confirmations = { ...Object.fromEntries(confirmations), [DISTRUSTED]: [...distrusted] }
+    const bytes = Buffer.from(JSON.stringify(kept))
     enqueue(CONFIRMATIONS, () => blobs.write(CONFIRMATIONS, [bytes]))
+  }
+
+  const flushSoon = () => {
+    cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
   }
 
   function remove(key: Key): void {
     const name = nameOf(key)
     confirmations.delete(name)
+    distrusted.delete(name)
     enqueue(name, () => blobs.remove(name))
   }
 
@@ -154,8 +166,11 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     /** Reads the confirmations of an earlier process. Call once, before `load`. */
     async restore(): Promise<void> {
       const [part] = (await blobs.read(CONFIRMATIONS)) ?? []
-      const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Record<string, number>) : {}
-      for (const [name, at] of Object.entries(saved)) confirmations.set(name, at)
+      const saved = part ? (JSON.parse(Buffer.from(part).toString()) as Confirmations) : {}
+      for (const [name, kept] of Object.entries(saved)) {
+        if (typeof kept === 'number') confirmations.set(name, kept)
+        else for (const one of kept) distrusted.add(one)
+      }
     },
     /** Never rejects: a slice that cannot be read is as good as none. */
     async load(key: Key, owner: Owner): Promise<HeldSlice | undefined> {
@@ -164,7 +179,8 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
         const parts = await blobs.read(name)
         const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
         if (!held) return undefined
-        return { ...held, confirmedAt: Math.max(held.confirmedAt, confirmations.get(name) ?? 0) }
+        const known = distrusted.has(name) ? untokened(held) : held
+        return { ...known, confirmedAt: Math.max(held.confirmedAt, confirmations.get(name) ?? 0) }
       } catch (error) {
         onTrouble(`${name} could not be read: ${(error as Error).message}`)
         return undefined
@@ -173,7 +189,16 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     save,
     confirm({ slice, confirmedAt }: HeldSlice): void {
       confirmations.set(nameOf(slice), confirmedAt)
-      cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
+      flushSoon()
+    },
+    /** Whoever loads it is given no token: it is to be read in full. */
+    distrust(key: Key): void {
+      distrusted.add(nameOf(key))
+      flushSoon()
+    },
+    /** It has been. */
+    trust(key: Key): void {
+      if (distrusted.delete(nameOf(key))) flushSoon()
     },
     remove,
     /** Forgets slices of agents that nobody lists any more, and of accounts that nobody has. */

@@ -40,9 +40,13 @@ export type Agent = {
   offerGold(rows: readonly Row[] | undefined): void
   /** Scopes that its answers say are incomplete. */
   lack(scopes: readonly string[]): void
+  /** Changes something under the version token that it had. */
+  quietly(change: () => void): void
   /** What it does with requests, or with those of one account. `hang`: no answer until it is told otherwise. */
   behave(how: Behaviour, whom?: 'everybody' | 'gold'): void
   calls(): number
+  /** Of each first page that everybody was given or refused: whether it was asked for with a token. */
+  firstPages(): readonly ('whole' | 'conditional')[]
   close(): Promise<void>
 }
 
@@ -54,12 +58,17 @@ export async function startAgent(name: string): Promise<Agent> {
   let lacking: readonly string[] = []
   let version = 1
   let calls = 0
+  const firstPages: ('whole' | 'conditional')[] = []
   const behaviour: Record<'everybody' | 'gold', Behaviour> = { everybody: 'answers', gold: 'answers' }
   let waiting: (() => void)[] = []
 
   function signals(args: Record<string, unknown>) {
     const { account_id: account } = (args.account ?? {}) as { account_id?: string }
     const own = account === GATED ? gold : undefined
+    const { cursor: at } = (args.pagination ?? {}) as { cursor?: string }
+    if (account === undefined && at === undefined) {
+      firstPages.push(args.if_wholesale_feed_version === undefined ? 'whole' : 'conditional')
+    }
     const scope = own ? 'account' : 'public'
     const tokens = { cache_scope: scope, wholesale_feed_version: `${scope}-v${version}` }
     if (args.if_wholesale_feed_version === tokens.wholesale_feed_version) {
@@ -133,12 +142,18 @@ export async function startAgent(name: string): Promise<Agent> {
       lacking = scopes
       version += 1
     },
+    quietly(change) {
+      const before = version
+      change()
+      version = before
+    },
     behave(how, whom = 'everybody') {
       behaviour[whom] = how
       for (const go of waiting) go()
       waiting = []
     },
     calls: () => calls,
+    firstPages: () => firstPages,
     close: running.close,
   }
 }

@@ -133,6 +133,13 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     return (await response.json()) as Explanation
   }
 
+  /** An operator has an upstream read in full. */
+  const refresh = (upstream: string) =>
+    fetch(`${federation?.url}/refresh?upstream=${upstream}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${OPERATOR_KEY}` },
+    })
+
   const page = (input: object = {}) => call('get_signals', { discovery_mode: 'wholesale', ...input })
 
   /** Every page of one walk; begun again when the feed it walks is gone. */
@@ -160,7 +167,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   })
 
   return {
-    ...{ agents, registry, registries, providers, lines, start, stop, call, page, walk, explain },
+    ...{ agents, registry, registries, providers, lines, start, stop, call, page, walk, explain, refresh },
     apply: (settings: Settings) => federation?.apply(configOf(settings)),
     ready: async () => (await fetch(`${federation?.url}/readyz`)).json() as Promise<Ready>,
     federation: () => federation as Federation,

@@ -1,0 +1,34 @@
+/** Readings of all rows, whatever a token says: called for by a page that contradicts its token, or by an operator. */
+import type { MirrorOutcome } from './mirror.js'
+import type { Key, SliceStore } from './slice-store.js'
+
+export type WholeReadingOptions = {
+  store: Pick<SliceStore, 'distrust' | 'trust'>
+  key(): Key
+}
+
+/** A call stands until a reading has succeeded that began after it, in this process or another. */
+export function createWholeReading({ store, key }: WholeReadingOptions) {
+  let calls = 0
+  let answered = 0
+
+  function call(): void {
+    calls += 1
+    store.distrust(key())
+  }
+
+  /** One reading; `refresh` is told whether it has to be a whole one. */
+  async function read(refresh: (whole: boolean) => Promise<MirrorOutcome>): Promise<MirrorOutcome> {
+    const known = calls
+    const outcome = await refresh(known > answered)
+    if (outcome.kind === 'failed') {
+      if (outcome.contradicted) call()
+      return outcome
+    }
+    answered = known
+    if (answered === calls) store.trust(key())
+    return outcome
+  }
+
+  return { call, read }
+}
