@@ -13,6 +13,7 @@ import type { Slice } from '../rows/slice.js'
 import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../status.js'
 import type { Asked } from './asked.js'
 import { rateCard, untokened } from './held.js'
+import { createHurry } from './hurry.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type HeldSlice, type Mirror, type MirrorOutcome } from './mirror.js'
 import {
@@ -49,11 +50,6 @@ export type ScopeStatus = UpstreamStatus & {
   rateCard: boolean
 }
 
-const SOON_EVERY_MS = 1_000
-/** Of readings that somebody asked for, beside those on schedule: they take a tenth of the time, or one is begun a minute. */
-const REST = 9
-const MOST_REST_MS = 60_000
-
 export type ScopeOptions = {
   setting: ScopeSetting
   store: SliceStore
@@ -86,8 +82,7 @@ export function createScope(options: ScopeOptions) {
   let cancelDrop = () => {}
   let refreshing: Promise<void> | undefined
   let againSoon = false
-  let soonAt = Number.NEGATIVE_INFINITY // when the latest refresh that somebody asked for is to begin
-  let restUntil = Number.NEGATIVE_INFINITY // before that none that somebody asks for begins
+  const hurry = createHurry(clock)
   let isAwaited = false // somebody asked for a refresh that has not begun
   let checks = 0 // of what may be news, under way
   let isOpen = false // what was saved is taken up
@@ -217,7 +212,7 @@ export function createScope(options: ScopeOptions) {
 
   function scheduleNext(retryAfterMs: number | undefined): void {
     const { refreshMs } = setting.pace
-    if (againSoon) schedule(Math.max(0, soonAt - clock.now(), restUntil - clock.now()))
+    if (againSoon) schedule(Math.max(0, hurry.dueAt() - clock.now()))
     else if (failures > 0) schedule(backoffMs({ failures, refreshMs, random, retryAfterMs }))
     else schedule(jittered(refreshMs, random))
     againSoon = false
@@ -244,7 +239,7 @@ export function createScope(options: ScopeOptions) {
     isAwaited = false
     const outcome = await read(asked)
     if (isClosed) return
-    if (wasAwaited) restUntil = clock.now() + Math.min(REST * (clock.now() - begunAt), MOST_REST_MS)
+    if (wasAwaited) hurry.made(clock.now() - begunAt)
     // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
     if (isOther(asked, setting)) return scheduleNext(undefined)
     settle(outcome)
@@ -266,20 +261,14 @@ export function createScope(options: ScopeOptions) {
       })
   }
 
-  /**
-   * Refreshes now, once more when a refresh is under way, or later when somebody asked for one just before: where much is
-   * activated, or providers' files change all the time, a reading of all rows after each would cost more than they do.
-   * Before the first refresh there is nothing to hurry.
-   */
+  /** Refreshes now or when its turn comes, once more when a refresh is under way. Before the first there is nothing to hurry. */
   function refreshSoon(): void {
     if (!isOpen) return
     isAwaited = true
-    const now = clock.now()
-    const isComing = soonAt > now && soonAt <= now + SOON_EVERY_MS + MOST_REST_MS
-    if (isComing) return
-    soonAt = Math.max(now, Math.min(soonAt, now) + SOON_EVERY_MS, restUntil)
+    const dueAt = hurry.asked()
+    if (dueAt === undefined) return
     if (refreshing) againSoon = true
-    else schedule(soonAt - now)
+    else schedule(dueAt - clock.now())
   }
 
   /** Or may, for all that is known: its first answer is still on the way. One in trouble is asked again when its time comes. */
