@@ -21,9 +21,17 @@ async function demo(t: Test, change: (text: string) => string = (text) => text):
   return path
 }
 
+/** The one request that the README makes, and the answer that it promises. */
+async function shownInReadme(): Promise<{ request: string; answer: string }> {
+  const readme = await readFile('README.md', 'utf8')
+  const [, request = '', answer = ''] =
+    /^## Ask it\n.*?^```sh\n(.*?)^```.*?^```json\n(.*?)^```/ms.exec(readme) ?? []
+  return { request, answer }
+}
+
 test('serve shows what each upstream gave and a curl line that works; feed walks it', async (t) => {
   const config = await demo(t)
-  const server = startCommand(['serve', '--config', config, '--sandbox-signals', '240'])
+  const server = startCommand(['serve', '--config', config])
   t.teardown(() => server.process.kill('SIGKILL'))
   const [, count, url] = await server.printed(/(\d+) signals in one feed at (http:\S+)\. A page of it:/)
   await server.printed(/-d '.*'\n/)
@@ -38,6 +46,14 @@ test('serve shows what each upstream gave and a curl line that works; feed walks
   t.ok(
     result.structuredContent.signals.some(({ pricing_options }) => pricing_options),
     'the demo key sees prices',
+  )
+
+  const { request, answer } = await shownInReadme()
+  const shown = await run('bash', ['-c', request.replaceAll('http://127.0.0.1:8080/mcp', url as string)])
+  t.match(
+    JSON.parse(shown.stdout).result.structuredContent,
+    JSON.parse(answer),
+    'the README shows what comes',
   )
 
   const address = ['--config', config, '--url', url as string]
