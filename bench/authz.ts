@@ -4,10 +4,10 @@
  * verdicts/s.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { type Inspection, inspect } from '../src/authz/inspect.js'
 import { createInspector } from '../src/authz/provider/inspector.js'
 import { type CompiledProvider, compileProvider, decide } from '../src/authz/rules/decide.js'
 import { definitionOf } from '../src/authz/rules/definition.js'
+import { type Inspection, inspect } from '../src/authz/rules/inspect.js'
 import { tableBytes } from '../src/authz/rules/tables.js'
 
 const SIGNALS = 50_000

@@ -1,6 +1,6 @@
 /** A synthetic world of about 1.2 KB a listing, for the benches of the feed. */
 import { hash } from 'node:crypto'
-import type { Judge } from '../src/snapshot/judge.js'
+import type { Judge } from '../src/merge/judge.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Listing, Slice } from '../src/upstreams/rows/slice.js'
 

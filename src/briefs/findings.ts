@@ -5,8 +5,8 @@
  */
 
 import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
+import type { Judge } from '../merge/judge.js'
 import { buildSnapshot } from '../snapshot/builder.js'
-import type { Judge } from '../snapshot/judge.js'
 import { findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'

@@ -5,9 +5,8 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Providers } from '../authz/provider/providers.js'
-import { type PolicySettings, policyFor } from '../authz/rules/policy.js'
-import { type ProviderState, undecided } from '../authz/state.js'
-import type { Undecided } from '../authz/verdict.js'
+import { type ProviderState, undecided } from '../authz/rules/state.js'
+import { type PolicySettings, policyFor, type Undecided } from '../authz/rules/verdict.js'
 import type { Gap } from '../feed/gap.js'
 import type { Clock } from '../net/clock.js'
 import type { Holding } from '../upstreams/mirror/runner.js'

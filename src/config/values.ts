@@ -6,7 +6,7 @@
 import { parseDuration } from '../adcp/duration.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Preview } from '../adcp/version.js'
-import type { PolicySettings } from '../authz/rules/policy.js'
+import type { PolicySettings } from '../authz/rules/verdict.js'
 import type { Rates } from '../feed/rates.js'
 import type { Retention } from '../store/retention.js'
 import type { Auth } from '../upstreams/agent/agent.js'

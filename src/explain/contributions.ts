@@ -1,10 +1,9 @@
 /** What each upstream gave to a snapshot and what of it is not shown, with the reason: for the start table and explain. */
 
 import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
-import { publishable } from '../authz/rules/policy.js'
-import type { Policy, Verdict } from '../authz/verdict.js'
+import { type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
 import { identityOf } from '../merge/identity.js'
-import type { Judge } from '../snapshot/judge.js'
+import type { Judge } from '../merge/judge.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
@@ -17,7 +16,7 @@ export type Contribution = {
   withheld: number
   /** Of the withheld listings that were looked at: how many for which verdict, or which rule of merging. */
   reasons: ReadonlyMap<string, number>
-  /** The difference that a near miss makes, for people (authz/hint.ts). */
+  /** The difference that a near miss makes, for people (authz/rules/hint.ts). */
   hint?: string
 }
 

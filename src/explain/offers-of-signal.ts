@@ -4,14 +4,14 @@
  * `merge` are asked again.
  */
 import type { Evidence } from '../authz/report/evidence.js'
-import type { Policy, Verdict } from '../authz/verdict.js'
+import type { Policy, Verdict } from '../authz/rules/verdict.js'
 import { mergeCoverage } from '../merge/coverage.js'
 import { type Definition, mergeDefinition } from '../merge/definition.js'
 import { mergeDeployments } from '../merge/deployments.js'
 import { type Identity, identityKey, identityOf, offerHandle, signalHandle } from '../merge/identity.js'
+import type { Judge } from '../merge/judge.js'
 import type { Offer } from '../merge/offer.js'
 import { publishedRef, standingOffers } from '../merge/signal.js'
-import type { Judge } from '../snapshot/judge.js'
 import { findKey } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'

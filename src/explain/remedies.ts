@@ -2,7 +2,7 @@
  * Every reason in words for people: what it means, and the setting or the person that can change it. The same in the start table, the
  * console, explain, check and the log (docs/upstreams.md and docs/authorization.md have them in full).
  */
-import type { Unauthorized, Unverifiable } from '../authz/verdict.js'
+import type { Unauthorized, Unverifiable } from '../authz/rules/verdict.js'
 import type { UpstreamFailure } from '../upstreams/status.js'
 
 const ITS_OPERATOR = 'whoever runs it'

@@ -7,7 +7,7 @@
 import { isRecord } from '../adcp/json.js'
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationKey } from '../merge/deployments.js'
-import { digestText } from '../snapshot/digest.js'
+import { digestText } from '../snapshot/keys.js'
 import type { Filters, Selection } from './query.js'
 import { amountsIn, type Rates } from './rates.js'
 

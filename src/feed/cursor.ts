@@ -55,7 +55,7 @@ export type Place = {
   readonly after: Uint32Array
 }
 
-const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/digest.ts)
+const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
 
 /** Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. */
 export function createCursors(secret: string | Uint8Array) {

@@ -1,4 +1,4 @@
-import type { Undecided } from '../authz/verdict.js'
+import type { Undecided } from '../authz/rules/verdict.js'
 import type { Part } from '../upstreams/rows/slice.js'
 
 /**

@@ -5,7 +5,7 @@
 import type { ActivationKey } from '../adcp/signal.js'
 import { destinationKey, destinationMatcher } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
-import { digestText } from '../snapshot/digest.js'
+import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
 import type { Criteria } from './canonical.js'

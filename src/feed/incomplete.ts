@@ -4,7 +4,7 @@
  * reasons are our closed words. The upstream's own error text stays out: it is not ours to vouch for.
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
-import type { Undecided } from '../authz/verdict.js'
+import type { Undecided } from '../authz/rules/verdict.js'
 import { PARTS, type Part } from '../upstreams/rows/slice.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 import type { Gap } from './gap.js'

@@ -5,7 +5,7 @@
 
 import type { SignalRef } from '../adcp/reference.js'
 import { canonicalUrl } from '../adcp/url.js'
-import type { Verdict } from '../authz/verdict.js'
+import type { Verdict } from '../authz/rules/verdict.js'
 import type { Listing, SliceMode } from '../upstreams/rows/slice.js'
 import { listsNone } from './deployments.js'
 import { listingRef } from './identity.js'

@@ -4,8 +4,7 @@
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { SignalType } from '../adcp/signal.js'
-import { publishable } from '../authz/rules/policy.js'
-import type { Policy } from '../authz/verdict.js'
+import { type Policy, publishable } from '../authz/rules/verdict.js'
 import { countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
 import { byText, byUpstream, type Offer, sellerOf } from './offer.js'
@@ -35,8 +34,8 @@ function trusted(offers: readonly Offer[], policy: Policy): readonly Offer[] {
 }
 
 /**
- * In their order (merge/order.ts). A segment that one upstream gives twice is one offer, as nothing could tell the two
- * apart: reading refuses such rows (upstreams/collect.ts), and were there any, the order of rows decides nothing.
+ * In their order (merge/offer.ts). A segment that one upstream gives twice is one offer, as nothing could tell the two
+ * apart: reading refuses such rows (upstreams/rows/collect.ts), and were there any, the order of rows decides nothing.
  */
 function inOrder(offers: readonly Offer[]): readonly Offer[] {
   if (offers.length < 2) return offers

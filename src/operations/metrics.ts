@@ -5,7 +5,7 @@
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { recordBytes } from '../authz/provider/room.js'
-import type { ProviderState } from '../authz/state.js'
+import type { ProviderState } from '../authz/rules/state.js'
 import type { Contribution } from '../explain/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Egress } from '../net/egress.js'
@@ -33,7 +33,7 @@ export type MetricSources = {
   snapshot(): Snapshot | undefined
   retained(): ReturnType<Feed['retained']>
   contributions(): readonly Contribution[]
-  /** The configuration in force (config.ts). */
+  /** The configuration in force (config/values.ts). */
   revision(): string
   /** How far the published feed is behind what it is made from. */
   revisions(): Revisions

@@ -1,5 +1,5 @@
 /** What an operator sees at a glance: the feed, what each upstream gives, what registries and providers say. */
-import type { ProviderState } from '../authz/state.js'
+import type { ProviderState } from '../authz/rules/state.js'
 import { accountNamed } from '../config/callers.js'
 import type { Contribution } from '../explain/contributions.js'
 import { fileProblemText, problemText } from '../explain/remedies.js'

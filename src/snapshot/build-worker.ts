@@ -5,11 +5,11 @@
  */
 import { parentPort } from 'node:worker_threads'
 import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'
-import type { PolicySettings } from '../authz/rules/policy.js'
-import type { ProviderState } from '../authz/state.js'
+import type { ProviderState } from '../authz/rules/state.js'
+import type { PolicySettings } from '../authz/rules/verdict.js'
+import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildSnapshot } from './builder.js'
-import { judgeAt, nextVerdictAt } from './judge.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
 
 export type BuildOrder = {

@@ -4,8 +4,8 @@
  * the same memory.
  */
 import type { Worker } from 'node:worker_threads'
-import type { PolicySettings } from '../authz/rules/policy.js'
-import type { ProviderState } from '../authz/state.js'
+import type { ProviderState } from '../authz/rules/state.js'
+import type { PolicySettings } from '../authz/rules/verdict.js'
 import { startThread } from '../threads/pool.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'

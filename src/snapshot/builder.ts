@@ -4,21 +4,19 @@
  * One walk in key order joins what the previous snapshot knew with the rows that are new.
  */
 
-import type { Verdict } from '../authz/verdict.js'
+import type { Verdict } from '../authz/rules/verdict.js'
 import { type Identity, identityOf } from '../merge/identity.js'
+import type { Judge, ProviderView } from '../merge/judge.js'
 import type { Offer } from '../merge/offer.js'
 import { mergeSignal } from '../merge/signal.js'
 import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
-import { carryOffers } from './carry.js'
 import { createColumn, u32 } from './columns.js'
 import { createDraft, type OfferPlace } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
-import { joined } from './join.js'
-import type { Judge, ProviderView } from './judge.js'
+import { carryOffers, joined } from './join.js'
 import { compareKeys, countBelow, keyAt } from './keys.js'
-import { memoryOf, NO_MEMORY } from './memory.js'
 import { indexSlices, type Move } from './slice-index.js'
-import type { IndexedSlice, Rows, Snapshot } from './snapshot.js'
+import { type IndexedSlice, memoryOf, NO_MEMORY, type Rows, type Snapshot } from './snapshot.js'
 import { type Run, weaveOf } from './weave.js'
 
 export type BuildInput = {

@@ -6,8 +6,7 @@
  */
 import { hash } from 'node:crypto'
 import { u8 } from './columns.js'
-import { digestText } from './digest.js'
-import { countBelow, WORDS } from './keys.js'
+import { countBelow, digestText, WORDS } from './keys.js'
 import type { Snapshot } from './snapshot.js'
 
 const BUCKET_BITS = 10

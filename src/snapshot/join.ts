@@ -1,13 +1,120 @@
 /** The columns of the snapshot before and those of the signals merged now, as the columns of one snapshot. */
-import { type Maker, mapped, type Numbers, u16 } from './columns.js'
-import type { Columns } from './draft.js'
+import { type Maker, mapped, type Numbers, u16, u32 } from './columns.js'
+import type { Columns, OfferPlace } from './draft.js'
 import { unworn } from './row-chunks.js'
+import type { Move, SliceIndex } from './slice-index.js'
 import type { Rows, Snapshot } from './snapshot.js'
 import { filled, listsOf, type Spec, specsOf, valueAt, WRITTEN } from './table.js'
 import { childWeave, type Weave, woven, wovenAt } from './weave.js'
-import { joinWords, tidied } from './words.js'
 
+/** Where the offers of the snapshot before are now: in the numbering of the new slices, and whose signals lost one. */
+export type Carried = {
+  readonly offers: Snapshot['offers']
+  /** The offers of an entry that are still there. */
+  of(entry: number): OfferPlace[]
+}
+
+/** -1: gone. */
+function rowNow(move: Move | undefined, row: number): number {
+  if (!move) return -1
+  return move.moved ? (move.moved[row] as number) : row
+}
+
+/** Whether a slice is another number now, or a row of it that is still there has another place. */
+function isShifted(move: Move | undefined, at: number): boolean {
+  return (
+    (move !== undefined && move.to !== at) || (move?.moved?.some((to, row) => to >= 0 && to !== row) ?? false)
+  )
+}
+
+function renumbered({ offers }: Snapshot, moves: SliceIndex['moves']): Snapshot['offers'] {
+  if (!moves.some(isShifted)) return offers
+  const slice = u16(offers.slice.length)
+  const row = u32(offers.row.length)
+  for (let offer = 0; offer < slice.length; offer += 1) {
+    const move = moves[offers.slice[offer] as number]
+    const now = rowNow(move, offers.row[offer] as number)
+    if (!move || now < 0) continue // its signal is merged again
+    slice[offer] = move.to
+    row[offer] = now
+  }
+  return { ...offers, slice, row }
+}
+
+/** Marks in `touched` (one flag an entry) the signals that lost an offer. */
+function markLosses({ offers, count }: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): void {
+  const { at, slice, row } = offers
+  for (let entry = 0; entry < count; entry += 1) {
+    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
+      if (rowNow(moves[slice[offer] as number], row[offer] as number) < 0) touched[entry] = 1
+    }
+  }
+}
+
+export function carryOffers(previous: Snapshot, moves: SliceIndex['moves'], touched: Uint8Array): Carried {
+  markLosses(previous, moves, touched)
+
+  function of(entry: number): OfferPlace[] {
+    const { at, slice, row } = previous.offers
+    const found: OfferPlace[] = []
+    for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {
+      const move = moves[slice[offer] as number]
+      const now = rowNow(move, row[offer] as number)
+      if (move && now >= 0) found.push({ slice: move.to, row: now })
+    }
+    return found
+  }
+
+  return { offers: renumbered(previous, moves), of }
+}
+
+/** Lists of words behind the numbers of a column, and how the lists of two snapshots become one. */
 type List = readonly string[]
+
+/** Of a list that two snapshots share, the numbers are counted once. */
+const known = new WeakMap<List, ReadonlyMap<string, number>>()
+
+function numbersOf(list: List): ReadonlyMap<string, number> {
+  const numbers = known.get(list) ?? new Map(list.map((word, id) => [word, id]))
+  known.set(list, numbers)
+  return numbers
+}
+
+/** The list with the words of `patch` behind its own, and the patch's column in its numbers; the same list when it has all. */
+export function joinWords(
+  list: List,
+  patch: List,
+): { list: List; renumbered(column: Uint32Array): Uint32Array } {
+  const numbers = numbersOf(list)
+  const added = patch.filter((word) => !numbers.has(word))
+  const place = new Map(added.map((word, at) => [word, list.length + at]))
+  const ids = patch.map((word) => numbers.get(word) ?? (place.get(word) as number))
+  return {
+    list: added.length === 0 ? list : [...list, ...added],
+    renumbered: (column) =>
+      ids.every((id, at) => id === at) ? column : mapped(u32, column, (id) => ids[id] as number),
+  }
+}
+
+const FEW = 64
+
+/** Leaves out words that no column uses, once they are the larger part. `fixed`: so many stay in their place. */
+export function tidied(
+  list: List,
+  columns: readonly Uint32Array[],
+  fixed: number,
+): [List, readonly Uint32Array[]] {
+  const used = new Uint8Array(list.length)
+  used.fill(1, 0, fixed)
+  for (const column of columns) for (let at = 0; at < column.length; at += 1) used[column[at] as number] = 1
+  const live = used.reduce((sum, one) => sum + one, 0)
+  if (list.length <= live * 2 + FEW) return [list, columns]
+  const ids = new Uint32Array(list.length)
+  const kept = list.filter((_, id) => used[id])
+  let next = 0
+  for (let id = 0; id < list.length; id += 1) if (used[id]) ids[id] = next++
+  return [kept, columns.map((column) => mapped(u32, column, (id) => ids[id] as number))]
+}
 
 const SPECS = specsOf(WRITTEN)
 const LISTS = listsOf(WRITTEN)

@@ -2,9 +2,86 @@
  * Where the rows of snapshots lie. A row that did not change stays in a chunk that snapshots share; chunks that hold
  * mostly dead rows are left, and their live rows written anew, in portions: one build never pays for all.
  */
-import { createChunks } from './chunks.js'
+
+import type { Row } from '../merge/row.js'
 import { u16, u32 } from './columns.js'
+import type { Writers } from './draft.js'
 import type { Rows } from './snapshot.js'
+
+/**
+ * Shared memory that rows are written into, one behind the other. Chunks start small and grow, so that a small build
+ * takes little; only the last one is copied to its size.
+ */
+const FIRST_CHUNK = 64 * 1024
+const LAST_CHUNK = 8 * 1024 * 1024
+
+type Place = { readonly chunk: number; readonly start: number }
+
+export function createChunks() {
+  const chunks: Uint8Array[] = []
+  let current: Buffer | undefined
+  let used = 0
+
+  /** Where the next `bytes` go at most; `take` says how many of them were used. */
+  function room(bytes: number): { buffer: Buffer; start: number } {
+    if (current && used + bytes <= current.byteLength) return { buffer: current, start: used }
+    if (current) chunks[chunks.length - 1] = current.subarray(0, used)
+    const size = Math.max(bytes, Math.min(LAST_CHUNK, FIRST_CHUNK * 2 ** Math.min(chunks.length, 16)))
+    current = Buffer.from(new SharedArrayBuffer(size))
+    used = 0
+    chunks.push(current)
+    return { buffer: current, start: 0 }
+  }
+
+  function take(bytes: number): Place {
+    const place = { chunk: chunks.length - 1, start: used }
+    used += bytes
+    return place
+  }
+
+  function finish(): readonly Uint8Array[] {
+    if (!current) return []
+    const last = new Uint8Array(new SharedArrayBuffer(used))
+    last.set(current.subarray(0, used))
+    return [...chunks.slice(0, -1), last]
+  }
+
+  return { room, take, finish }
+}
+
+/** New rows of a snapshot, written one behind the other into shared memory. */
+const BRACE = 0x7d
+const COMMA = 0x2c
+
+export function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
+  const chunks = createChunks()
+
+  function push(chunk: number, from: number, headBytes: number, bytes: number): void {
+    chunkOf.push(chunk)
+    start.push(from)
+    head.push(headBytes)
+    length.push(bytes)
+  }
+
+  /** A new row, written where it will lie. */
+  function add({ head: headText, tail }: Row): void {
+    const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
+    const { buffer, start: from } = chunks.room(most)
+    const headEnd = from + buffer.write(headText, from)
+    const tailEnd = headEnd + buffer.write(tail, headEnd)
+    buffer[tailEnd] = BRACE
+    buffer[tailEnd + 1] = COMMA
+    const { chunk } = chunks.take(tailEnd + 2 - from)
+    push(chunk, from, headEnd - from, tailEnd + 1 - from)
+  }
+
+  /** An entry without a row. */
+  function none(): void {
+    push(0, 0, 0, 0)
+  }
+
+  return { add, none, chunks: chunks.finish }
+}
 
 const LIVE_SHARE = 0.75
 /** Small builds leave small chunks: beyond this many, the small ones are written anew together. */

@@ -7,8 +7,7 @@ import { LRUCache } from 'lru-cache'
 import type { ActivationKey } from '../adcp/signal.js'
 import type { Row } from '../merge/row.js'
 import type { Column } from './columns.js'
-import { digestWords } from './digest.js'
-import { WORDS } from './keys.js'
+import { digestWords, WORDS } from './keys.js'
 
 export type Words = readonly number[]
 

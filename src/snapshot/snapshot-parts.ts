@@ -5,8 +5,7 @@
  */
 import { bytesOf, sharedBytes } from '../upstreams/rows/shared-bytes.js'
 import type { SliceMode } from '../upstreams/rows/slice.js'
-import { NO_MEMORY } from './memory.js'
-import type { IndexedSlice, Snapshot } from './snapshot.js'
+import { type IndexedSlice, NO_MEMORY, type Snapshot } from './snapshot.js'
 import { columnsOf, filled, listsOf, TABLE, valueAt } from './table.js'
 
 /**

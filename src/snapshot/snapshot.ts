@@ -4,12 +4,10 @@
  * can make it and post it. Entry `i` of every column speaks of the same signal; entries stand in key order. A
  * withheld signal is an entry without a row: its offers are known, the feed does not show it.
  */
-
 import { HANDLE_LENGTH } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
 import { type Listing, type Slice, sliceListing } from '../upstreams/rows/slice.js'
-import type { Memory } from './memory.js'
-import type { Filled, TABLE } from './table.js'
+import { columnsOf, type Filled, TABLE } from './table.js'
 
 export type IndexedSlice = {
   readonly slice: Slice
@@ -67,7 +65,7 @@ export function rowAt(snapshot: Snapshot, entry: number): Record<string, unknown
 /** A listing that stands in a signal's row, with the slice it was read from. */
 export type StandingListing = { agentUrl: string; slice: Slice; listing: Listing }
 
-/** In the order in which they were merged (merge/order.ts): of two equal deployments the first gives the key. */
+/** In the order in which they were merged (merge/offer.ts): of two equal deployments the first gives the key. */
 export function standingListings(snapshot: Snapshot, entry: number): StandingListing[] {
   const { at, slice, row, stands } = snapshot.offers
   const found: StandingListing[] = []
@@ -77,4 +75,34 @@ export function standingListings(snapshot: Snapshot, entry: number): StandingLis
     found.push({ agentUrl: from.agentUrl, slice: from, listing: sliceListing(from, row[offer] as number) })
   }
   return found.length < 2 ? found : found.sort(byUpstream)
+}
+
+/** What a snapshot holds in memory beside the one it was built on, in bytes; the rows of slices apart. */
+export type Memory = {
+  /** That only this snapshot holds, and not the one that it was built on. */
+  readonly added: number
+  /** That only the one that it was built on holds. */
+  readonly released: number
+}
+
+export const NO_MEMORY: Memory = { added: 0, released: 0 }
+
+type Held = Omit<Snapshot, 'memory'>
+
+/** Every piece of memory that a snapshot keeps alive, the rows of its slices apart. */
+export function buffersOf(held: Held): Set<ArrayBufferLike> {
+  const views = [...columnsOf(TABLE, held), ...held.rows.chunks, ...held.slices.map(({ keys }) => keys)]
+  return new Set(views.map(({ buffer }) => buffer))
+}
+
+function bytesBeyond(buffers: ReadonlySet<ArrayBufferLike>, others: ReadonlySet<ArrayBufferLike>): number {
+  let bytes = 0
+  for (const buffer of buffers) if (!others.has(buffer)) bytes += buffer.byteLength
+  return bytes
+}
+
+export function memoryOf(snapshot: Held, previous: Held | undefined): Memory {
+  const own = buffersOf(snapshot)
+  const before = previous ? buffersOf(previous) : new Set<ArrayBufferLike>()
+  return { added: bytesBeyond(own, before), released: bytesBeyond(before, own) }
 }

@@ -35,7 +35,7 @@ export type Task<S extends TSchema = TSchema> = {
   readonly title: string
   /** Written for a language model that chooses among tools: what it gives, when to use it, what to send. */
   readonly description: string
-  /** Validated before `handle` runs. It spreads `requestEnvelope` (adcp/envelope.ts) and tolerates unknown fields. */
+  /** Validated before `handle` runs. It spreads `requestEnvelope` (adcp/requests/envelope.ts) and tolerates unknown fields. */
   readonly request: S
   /** What MCP hosts are told of its answers (adcp/responses.ts). */
   readonly response?: TSchema

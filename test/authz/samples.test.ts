@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
-import { inspect } from '../../src/authz/inspect.js'
 import { reportProvider } from '../../src/authz/report/report.js'
 import { renderReport } from '../../src/authz/report/report-text.js'
 import { decide } from '../../src/authz/rules/decide.js'
+import { inspect } from '../../src/authz/rules/inspect.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 
 const FOLDER = '../shared/adcp/adagents/docs'

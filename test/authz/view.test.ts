@@ -1,8 +1,7 @@
 import { test } from 'tap'
 import { compileProviders } from '../../src/authz/rules/decide.js'
-import { policyFor, publishable } from '../../src/authz/rules/policy.js'
-import { viewProvider } from '../../src/authz/rules/view.js'
-import type { Verdict } from '../../src/authz/verdict.js'
+import { policyFor, publishable, type Verdict } from '../../src/authz/rules/verdict.js'
+import { viewProvider } from '../../src/merge/judge.js'
 import { compiled, EXPIRES, NOW, stateWith } from './compiled.js'
 
 const AGENT = 'https://agent.example/mcp'

@@ -1,8 +1,8 @@
 /** Random small worlds for property tests: few names, so that everything collides with everything. */
 import fc from 'fast-check'
-import type { Verdict } from '../../src/authz/verdict.js'
+import type { Verdict } from '../../src/authz/rules/verdict.js'
 import type { Definition } from '../../src/merge/definition.js'
-import type { Judge } from '../../src/snapshot/judge.js'
+import type { Judge } from '../../src/merge/judge.js'
 import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { AUTHORIZED, agentUrl, judgeThat, listing, sliceOf, UNAUTHORIZED, UNVERIFIABLE } from './world.js'
 

@@ -2,8 +2,8 @@
 
 import { createFeed, type Feed } from '../../src/feed/feed.js'
 import type { Reader, Selection } from '../../src/feed/query.js'
+import type { Judge } from '../../src/merge/judge.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
-import type { Judge } from '../../src/snapshot/judge.js'
 import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 import { pageOf, type Row, rowsOf } from './reader.js'
 import { buyer, judgeThat, sliceOf } from './world.js'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { test } from 'tap'
+import type { ProviderState } from '../../src/authz/rules/state.js'
 import { makeTables } from '../../src/authz/rules/tables.js'
-import type { ProviderState } from '../../src/authz/state.js'
 import { resolveHandle } from '../../src/feed/lookup.js'
 import { type BuildRequest, createBuilderHost } from '../../src/snapshot/builder-host.js'
 import { rowBytes, type Snapshot } from '../../src/snapshot/snapshot.js'

@@ -1,9 +1,9 @@
 /** Listings, slices and providers for the tests of this room: small, plain, and never more than the test says. */
 import { hash } from 'node:crypto'
-import type { Policy, Verdict } from '../../src/authz/verdict.js'
+import type { Policy, Verdict } from '../../src/authz/rules/verdict.js'
 import type { Reader } from '../../src/feed/query.js'
 import type { Definition } from '../../src/merge/definition.js'
-import type { Judge } from '../../src/snapshot/judge.js'
+import type { Judge } from '../../src/merge/judge.js'
 import type { Slab } from '../../src/upstreams/rows/slab.js'
 import type { Listing, Slice, SliceMode } from '../../src/upstreams/rows/slice.js'
 

@@ -53,6 +53,25 @@ test('every document and heading that a source file cites is there', async (t) =
   }
 })
 
+test('every source file that a comment or a page names is there', async (t) => {
+  const exists = (from: string, cited: string) =>
+    ['', 'src', 'sandbox', 'test', dirname(from)].some((folder) => existsSync(join(root, folder, cited)))
+  const texts: string[] = [...(await pages()), 'CONTRIBUTING.md']
+  for (const folder of ['src', 'test', 'bench', 'sandbox']) {
+    const names = await readdir(join(root, folder), { recursive: true })
+    texts.push(
+      ...names.filter((name) => /^(?!.*node_modules).*\.ts$/.test(name)).map((name) => join(folder, name)),
+    )
+  }
+  for (const from of texts) {
+    const text = await readFile(join(root, from), 'utf8')
+    const comments = from.endsWith('.md') ? [text] : (text.match(/\/\*[\s\S]*?\*\/|\/\/.*$/gm) ?? [])
+    for (const [cited] of comments.join('\n').matchAll(/(?<![\w./-])(?:[a-z0-9-]+\/)+[a-z0-9.-]+\.ts\b/g)) {
+      t.ok(exists(from, cited), `${from} names ${cited}`)
+    }
+  }
+})
+
 test('nothing cites what is not in the repository', async (t) => {
   for (const folder of ['src', 'test', 'bench', 'docs', 'conformance']) {
     const names = (await readdir(join(root, folder), { recursive: true })).filter((name) =>

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { Verdict } from '../../src/authz/verdict.js'
+import type { Verdict } from '../../src/authz/rules/verdict.js'
 import { mergeSignal } from '../../src/merge/signal.js'
 import { IDENTITY, merge, offer, rowOf } from './offers.js'
 

@@ -1,5 +1,5 @@
 /** Offers for the tests of merging. */
-import type { Verdict } from '../../src/authz/verdict.js'
+import type { Verdict } from '../../src/authz/rules/verdict.js'
 import type { Definition } from '../../src/merge/definition.js'
 import type { Identity } from '../../src/merge/identity.js'
 import type { Offer } from '../../src/merge/offer.js'

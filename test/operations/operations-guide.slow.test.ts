@@ -48,7 +48,7 @@ async function follow(
     const said = JSON.stringify(line).replaceAll('$', '\\$')
     return line.endsWith('&') ? line : `${line}\nprintf '\\n::ended %s %s\\n' "$?" ${said}`
   })
-  // Without the test runner's hooks, as in support/node.ts.
+  // Without the hooks of the test runner.
   const shell = spawn('env', ['-u', 'NODE_OPTIONS', 'bash', '-c', script.join('\n')], {
     cwd: folder,
     detached: true,

@@ -2,8 +2,8 @@
 import { hash } from 'node:crypto'
 import type { Destination } from '../../src/adcp/signal.js'
 import { createFeed } from '../../src/feed/feed.js'
+import type { Judge } from '../../src/merge/judge.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
-import type { Judge } from '../../src/snapshot/judge.js'
 import { createSlabWriter } from '../../src/upstreams/rows/slab.js'
 import type { Listing, Slice } from '../../src/upstreams/rows/slice.js'
 

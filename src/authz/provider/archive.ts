@@ -4,7 +4,7 @@
  * share one store it once.
  */
 import type { Blobs } from '../../upstreams/blobs.js'
-import { HARD_CAP_MS, type HeldDocument } from '../state.js'
+import { HARD_CAP_MS, type HeldDocument } from '../rules/state.js'
 import type { Examine } from './inspector.js'
 import type { ProviderRecord } from './record.js'
 

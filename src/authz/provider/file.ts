@@ -4,8 +4,8 @@
  * came from.
  */
 import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
-import type { HeldDocument } from '../state.js'
-import type { Unverifiable } from '../verdict.js'
+import type { HeldDocument } from '../rules/state.js'
+import type { Unverifiable } from '../rules/verdict.js'
 import { speaksFor } from './domain.js'
 import type { Examine } from './inspector.js'
 

@@ -7,13 +7,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
 import { startThread } from '../../threads/pool.js'
-import { type Inspection, inspect } from '../inspect.js'
 import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/references.js'
-import type { ProviderState } from '../state.js'
+import { type Inspection, inspect } from '../rules/inspect.js'
 
 const IN_PLACE_BYTES = 64 * 1024 // about 2 ms of scanning, parsing and sorting
 const COPIED_AT_ONCE = 4 * 1024 * 1024
-const PARSE_MEMORY_MB = 768 // what inspect.ts lets through stays below; should it not, only the worker ends
+const PARSE_MEMORY_MB = 768 // what authz/rules/inspect.ts lets through stays below; should it not, only the worker ends
 
 /** What the worker is asked: what the bytes are, or what a provider grants to an agent. */
 export type InspectorJob = { bytes: Uint8Array } | { state: ProviderState; agentUrl: string; nowMs: number }

@@ -3,7 +3,7 @@
  * share one file, and one request (docs/protocol.md#provider-files).
  */
 
-import type { HeldDocument } from '../state.js'
+import type { HeldDocument } from '../rules/state.js'
 import { type FileOptions, type FileOutcome, getAuthoritative } from './file.js'
 
 const FAILED_FRESH_MS = 1_000 // enough that a crowd asks once, short enough that recovery is seen

@@ -3,8 +3,8 @@
  * registrable domains. A document counts once, however many providers point to it.
  */
 import { createFairBudget } from '../../net/fair-budget.js'
+import type { HeldDocument, ProviderState } from '../rules/state.js'
 import { tableBytes } from '../rules/tables.js'
-import type { HeldDocument, ProviderState } from '../state.js'
 import { registrableDomain } from './domain.js'
 
 export type RoomOptions = {

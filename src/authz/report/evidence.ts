@@ -4,9 +4,8 @@
  */
 import type { CompiledProvider } from '../rules/decide.js'
 import type { Grant } from '../rules/rules.js'
-import type { HeldDocument, ProviderState } from '../state.js'
-import type { Verdict } from '../verdict.js'
-import { VERDICT_REASONS } from './reasons.js'
+import type { HeldDocument, ProviderState } from '../rules/state.js'
+import { VERDICT_REASONS, type Verdict } from '../rules/verdict.js'
 
 export type GrantEvidence = {
   /** RFC 6901 pointer to the entry in the provider's file. */

@@ -1,5 +1,5 @@
 /** A provider report as lines for a terminal. Whatever a provider wrote is shown without its control characters. */
-import { VERDICT_REASONS } from './reasons.js'
+import { VERDICT_REASONS } from '../rules/verdict.js'
 import type { ProviderReport } from './report.js'
 
 const MAX_NAMES = 5

@@ -3,13 +3,13 @@
  * signals, grants, coverage per agent, diagnostics, and the entry that would authorize an agent.
  */
 import { canonicalUrl } from '../../adcp/url.js'
-import type { Diagnostic } from '../diagnostic.js'
 import { type CompiledProvider, decide } from '../rules/decide.js'
 import { diagnoseDefinition } from '../rules/definition.js'
+import type { Diagnostic } from '../rules/diagnostic.js'
 import { nearMiss } from '../rules/hint.js'
 import type { PublishedSignal, Rules } from '../rules/rules.js'
-import type { ProviderState } from '../state.js'
-import type { Unverifiable } from '../verdict.js'
+import type { ProviderState } from '../rules/state.js'
+import type { Unverifiable } from '../rules/verdict.js'
 import { type GrantEvidence, grantEvidence, type ProviderEvidence, providerEvidence } from './evidence.js'
 
 const MAX_AGENTS = 100 // each is checked against every signal

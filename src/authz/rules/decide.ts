@@ -3,10 +3,10 @@
  * (docs/protocol.md#provider-files). Nothing here ever answers `authorized` from a document that is past its cap.
  */
 
-import { type HeldDocument, type ProviderState, silence } from '../state.js'
-import type { Unverifiable, Verdict } from '../verdict.js'
 import { nearMiss } from './hint.js'
 import { type Grant, openRules, type Rules } from './rules.js'
+import { type HeldDocument, type ProviderState, silence } from './state.js'
+import type { Unverifiable, Verdict } from './verdict.js'
 
 export type CompiledProvider = {
   readonly domain: string

@@ -3,8 +3,8 @@
  * stand (docs/protocol.md#provider-files). Nothing is repaired, nothing is added.
  */
 import { type Check, createChecks } from '../../adcp/validation.js'
-import type { Diagnostic } from '../diagnostic.js'
 import { definitionSchemas, type SignalDefinition } from './definition-schema.js'
+import type { Diagnostic } from './diagnostic.js'
 import { guard } from './guards.js'
 import type { PublishedSignal, Rules } from './rules.js'
 

@@ -2,12 +2,12 @@
  * A provider's tables as questions and answers. Opening them costs nothing that grows with the document; what a verdict needs
  * more than once is kept.
  */
-import type { Diagnostic } from '../diagnostic.js'
-import type { HeldDocument } from '../state.js'
-import type { Verdict } from '../verdict.js'
+import type { Diagnostic } from './diagnostic.js'
 import type { GrantLimits } from './entry.js'
 import { findName, nameAt, nameCount } from './name-table.js'
+import type { HeldDocument } from './state.js'
 import { type Lists, unpackedCountry } from './tables.js'
+import type { Verdict } from './verdict.js'
 
 export type Grant = GrantLimits & {
   /** Its place in `authorized_agents[]`. */

@@ -4,8 +4,8 @@
  * skipped with a diagnostic and voids no other.
  */
 import { isRecord } from '../../adcp/json.js'
-import { createDiagnostics, type Diagnostic, type Diagnostics } from '../diagnostic.js'
-import { elementSpans } from '../elements.js'
+import { createDiagnostics, type Diagnostic, type Diagnostics } from './diagnostic.js'
+import { elementSpans } from './elements.js'
 import { type GrantLimits, readEntry } from './entry.js'
 import { createNames, type NameTable, sharedNumbers } from './name-table.js'
 

@@ -1,6 +1,6 @@
 /**
  * What it means to call an agent, whatever the transport: a task with arguments inside a budget, and one of three
- * outcomes. `mcp.ts` and `a2a.ts` implement it; everything to the right of them knows only this.
+ * outcomes. `transport/mcp.ts` and `transport/a2a.ts` implement it; everything to the right of them knows only this.
  */
 import type { Send } from '../../net/send.js'
 import type { ReadRows, RowBounds } from '../rows/read-rows.js'

@@ -1,9 +1,25 @@
 /** What the builder asks about a provider, and the judge that answers from the providers' files at one moment. */
-import { type CompiledProvider, nextBoundary } from '../authz/rules/decide.js'
-import { type PolicySettings, policyFor } from '../authz/rules/policy.js'
-import { viewProvider } from '../authz/rules/view.js'
-import type { Policy, Verdict } from '../authz/verdict.js'
-import type { Definition } from '../merge/definition.js'
+import { type CompiledProvider, decide, nextBoundary } from '../authz/rules/decide.js'
+import { definitionOf } from '../authz/rules/definition.js'
+import { type Policy, type PolicySettings, policyFor, type Verdict } from '../authz/rules/verdict.js'
+import type { Definition } from './definition.js'
+
+/** Equal stamps: every verdict and definition is the same, whenever the two moments were. */
+function stampOf({ digest, rules, expiresAt, reason }: CompiledProvider, nowMs: number): string {
+  if (!rules || nowMs >= expiresAt) return reason
+  return `${digest} ${rules.boundariesPassed(nowMs)}`
+}
+
+/** Verdicts and definitions at `nowMs`. A provider that proves nothing any more defines nothing either. */
+export function viewProvider(compiled: CompiledProvider, nowMs: number) {
+  const { rules, expiresAt } = compiled
+  const inForce = nowMs < expiresAt ? rules : undefined
+  return {
+    stamp: stampOf(compiled, nowMs),
+    decide: (signalId: string, agentUrl: string) => decide(compiled, signalId, agentUrl, nowMs),
+    definition: (signalId: string) => inForce && definitionOf(inForce, signalId),
+  }
+}
 
 /** One provider's word at one moment. */
 export type ProviderView = {

@@ -3,7 +3,7 @@
  * memory. The caps of docs/protocol.md#provider-files are in it as one instant, so that a verdict is a pure function
  * of state and now.
  */
-import type { RuleTables } from './rules/tables.js'
+import type { RuleTables } from './tables.js'
 import { isUndecided, type Undecided, type Unverifiable } from './verdict.js'
 
 const HOUR = 3_600_000

@@ -2,7 +2,7 @@
  * Where the elements of a list begin and end in the bytes of a JSON object. A provider's file may define 50,000 signals: knowing
  * where each stands costs eight bytes, keeping each as an object costs a kilobyte. Expects bytes that `JSON.parse` accepts.
  */
-import { endOfString, endOfValue, skipSpace } from '../adcp/json.js'
+import { endOfString, endOfValue, skipSpace } from '../../adcp/json.js'
 
 const QUOTE = 0x22
 const COMMA = 0x2c

@@ -4,10 +4,10 @@
  */
 
 import { hash } from 'node:crypto'
-import { isRecord, measure } from '../adcp/json.js'
-import { canonicalUrl } from '../adcp/url.js'
-import { instantOf } from './instant.js'
-import { makeTables, type RuleTables } from './rules/tables.js'
+import { isRecord, measure } from '../../adcp/json.js'
+import { canonicalUrl } from '../../adcp/url.js'
+import { instantOf } from './entry.js'
+import { makeTables, type RuleTables } from './tables.js'
 
 /** Deeper than any honest file, shallow enough that a recursive reader of a checked file cannot overflow. */
 const MAX_DEPTH = 64

@@ -1,0 +1,88 @@
+/**
+ * What a provider's adagents.json says about (provider, signal, agent): the closed words of docs/house.md and
+ * docs/protocol.md#provider-files.
+ */
+export type Unverifiable =
+  | 'no_file'
+  | 'unreachable'
+  | 'bad_redirect' // too many, or out of the provider's registrable domain
+  | 'invalid_file'
+  | 'too_large'
+  | 'bad_pointer'
+  | 'held_pointer' // a changed pointer is not yet stable, and no earlier file is left to go by
+  | 'rollback' // the only file offered is older than the one last held
+  | 'bad_domain'
+  | 'expired' // the last good file passed its hard cap
+  | 'too_many_domains' // the upstreams that name it name more domains than are looked at
+  | 'over_budget' // its file takes more than its share of what all files may take
+  | 'pending' // not fetched yet
+
+/**
+ * Decided all the same: that there is no file is the provider's own word, and a name that is no domain can have none. Where
+ * the reason is another, nobody has said anything about the signals.
+ */
+const DECIDED = ['no_file', 'bad_domain'] as const
+
+/** Why nobody has decided on a signal that is withheld. */
+export type Undecided = Exclude<Unverifiable, (typeof DECIDED)[number]>
+
+export function isUndecided(reason: Unverifiable): reason is Undecided {
+  return !DECIDED.some((one) => one === reason)
+}
+
+export type Unauthorized =
+  | 'signal_not_published'
+  | 'agent_not_listed'
+  | 'agent_not_listed_for_signal'
+  | 'outside_window'
+
+export type Verdict =
+  | { outcome: 'authorized'; entries: readonly number[]; countries?: readonly string[] }
+  | { outcome: 'unauthorized'; reason: Unauthorized; hint?: string }
+  | { outcome: 'unverifiable'; reason: Unverifiable }
+  | { outcome: 'not_applicable' }
+
+export type Policy = 'strict' | 'lenient' | 'observe'
+
+/** Which verdicts let an offer into the feed (docs/decisions.md#trust), with an operator's override per provider. */
+export type PolicySettings = {
+  readonly policy: Policy
+  readonly providers: Readonly<Record<string, { readonly policy: Policy }>>
+}
+
+/** The policy in force for one provider. */
+export function policyFor(settings: PolicySettings, domain: string): Policy {
+  return Object.hasOwn(settings.providers, domain)
+    ? (settings.providers[domain]?.policy ?? settings.policy)
+    : settings.policy
+}
+
+/** Whether an offer with this verdict is published. Signals of no provider need no grant. */
+export function publishable(verdict: Verdict, policy: Policy): boolean {
+  if (verdict.outcome === 'authorized' || verdict.outcome === 'not_applicable') return true
+  return policy === 'observe' || (policy === 'lenient' && verdict.outcome === 'unverifiable')
+}
+
+/** What each reason means and who can do something about it: the words of `authz`, `explain` and docs/authorization.md. */
+export const VERDICT_REASONS: Readonly<Record<Unauthorized | Unverifiable, string>> = {
+  signal_not_published: 'the provider does not publish a signal with this id in signals[]',
+  agent_not_listed: 'no entry in authorized_agents[] has the url of this agent',
+  agent_not_listed_for_signal:
+    "entries have the url of this agent, but none names this signal's id or one of its tags",
+  outside_window: 'an entry grants this signal, but not at this time',
+  no_file: 'the provider publishes no adagents.json',
+  unreachable: 'the file of the provider could not be fetched',
+  bad_redirect: "the file redirects too often or out of the provider's registrable domain",
+  invalid_file: 'what the provider publishes is not a readable adagents.json',
+  too_large: 'the file exceeds 5 MB at the well-known url or 20 MB where a pointer leads',
+  bad_pointer: 'the file points to a place that is not an https url, points on, or redirects',
+  held_pointer: 'a changed pointer is on hold for 24 hours, and no earlier file is held',
+  rollback: 'the file is older than the one last held, and that one is gone',
+  bad_domain: 'the domain of the provider is no registrable domain name',
+  expired: 'the last good file is past its cap: 24 hours of failures, or 7 days unconfirmed',
+  too_many_domains:
+    'the agents that name this domain name more than limits.provider_domains_per_upstream allows',
+  over_budget:
+    'files of this registrable domain, or of all domains that its agents name, take more than their share of limits.provider_bytes',
+  pending: 'the file has not been fetched yet',
+}
