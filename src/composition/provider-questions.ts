@@ -7,7 +7,7 @@ import type { SignalRef } from '../adcp/reference.js'
 import { providerDomain, registrableDomain } from '../authz/provider/domain.js'
 import type { ProviderListener, Providers } from '../authz/provider/providers.js'
 import { type Granted, lists, MOST_NAMES, MOST_REFERENCES } from '../authz/rules/references.js'
-import type { ProviderState } from '../authz/state.js'
+import type { ProviderState } from '../authz/rules/state.js'
 import { fairShares } from '../net/fair-shares.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 

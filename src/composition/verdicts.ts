@@ -1,8 +1,6 @@
 /** What providers say now, for this thread: the start table, explain. */
 import type { Providers } from '../authz/provider/providers.js'
 import { type CompiledProvider, compileProvider } from '../authz/rules/decide.js'
-import { type CompiledProvider, compileProvider, compileProviders } from '../authz/rules/decide.js'
-import { namesFor, referencesFor } from '../authz/rules/references.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
 import { type Judge, judgeAt, pending } from '../merge/judge.js'
 import type { Clock } from '../net/clock.js'

@@ -7,8 +7,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import pLimit from 'p-limit'
 import { startThread } from '../../threads/pool.js'
-import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/references.js'
 import { type Inspection, inspect } from '../rules/inspect.js'
+import { type Granted, grantedTo, lists, NOTHING_GRANTED } from '../rules/references.js'
+import type { ProviderState } from '../rules/state.js'
 
 const IN_PLACE_BYTES = 64 * 1024 // about 2 ms of scanning, parsing and sorting
 const COPIED_AT_ONCE = 4 * 1024 * 1024

@@ -2,9 +2,10 @@
  * What a provider publishes and grants to one agent: how a brief-only agent's signals are found by exact lookup,
  * although it cannot list them itself.
  */
-import type { ProviderState } from '../state.js'
+
 import { compileProvider, decide } from './decide.js'
 import { definitionOf } from './definition.js'
+import type { ProviderState } from './state.js'
 
 /** More than are asked for in one reading, of all providers together. */
 export const MOST_REFERENCES = 5_000
