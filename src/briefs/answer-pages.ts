@@ -11,11 +11,17 @@ import type { Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { questionKey } from './brief.js'
-import { type Ground, handleOf, hitOf, keyOf, sizeOf } from './hits.js'
-import type { Kept, KeptAnswer } from './kept.js'
-import { createGate, createRowPieces } from './page.js'
-import { keepRelevance, type Relevance, type ShownRelevance, shownRelevance } from './relevance.js'
-import { staleWarnings } from './stale-warning.js'
+import { type Ground, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
+import {
+  type Kept,
+  type KeptAnswer,
+  keepRelevance,
+  type Relevance,
+  type ShownRelevance,
+  shownRelevance,
+} from './ranking/kept.js'
+import { createGate, createRowPieces } from './ranking/page.js'
+import { staleWarnings } from './upstream-report.js'
 
 export type AnswerPagesOptions = {
   feed: Pick<Feed, 'see'>

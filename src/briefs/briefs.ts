@@ -23,14 +23,14 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 import { createAnswerPages } from './answer-pages.js'
 import { accessOf, type BriefOptions, createBrief, isAskable } from './brief.js'
 import { createDiscover, type DiscoverAnswer } from './discover.js'
-import { gatherFindings, rowKeys } from './findings.js'
 import { createHeldQuestions } from './held-questions.js'
-import { createKept } from './kept.js'
 import { createLater } from './later.js'
 import { createLearned } from './learned.js'
-import { createLocal } from './local.js'
 import { createLookup } from './lookup.js'
-import { createRanking } from './rank.js'
+import { gatherFindings, rowKeys } from './ranking/findings.js'
+import { createKept } from './ranking/kept.js'
+import { createLocal } from './ranking/local.js'
+import { createRanking } from './ranking/rank.js'
 
 export type BriefsOptions = {
   feed: BriefOptions['feed']

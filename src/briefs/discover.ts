@@ -14,7 +14,7 @@ import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
 import type { Learned } from './learned.js'
 import { briefMessage } from './message.js'
-import type { UnderstoodWords } from './rank.js'
+import type { UnderstoodWords } from './ranking/rank.js'
 import type { Missing } from './upstream-report.js'
 
 const DEFAULT_BUDGET_MS = 10_000

@@ -14,10 +14,10 @@ import type { Reader } from '../feed/query.js'
 import { identityKey, signalHandle } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import { type AnswerPage, type AnswerPages, NOT_READY } from './answer-pages.js'
-import { gatherFindings } from './findings.js'
-import { anchorsOf } from './hits.js'
 import type { Learned } from './learned.js'
-import { createGate } from './page.js'
+import { gatherFindings } from './ranking/findings.js'
+import { anchorsOf } from './ranking/hits.js'
+import { createGate } from './ranking/page.js'
 
 const MOST_NAMED = 10 // references in one sentence
 

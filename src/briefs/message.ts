@@ -3,8 +3,8 @@
  * should produce a `message` ..."). Names come from providers and upstreams: letters and figures pass, markup does not.
  */
 import type { Deployment, PricingOption } from '../adcp/signal.js'
-import type { UnderstoodWords } from './rank.js'
-import type { ShownRelevance } from './relevance.js'
+import type { ShownRelevance } from './ranking/kept.js'
+import type { UnderstoodWords } from './ranking/rank.js'
 
 const NAME_LENGTH = 80
 const MOST_PLACES = 3

@@ -3,8 +3,9 @@
  * `incomplete[]` (specification, "IncompleteEntry"). Words are ours; an upstream's own error text is not repeated.
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
+import type { AdcpWarning } from '../adcp/error.js'
 import type { UpstreamAnswer } from '../upstreams/fanout.js'
-import type { UpstreamFailure } from '../upstreams/status.js'
+import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 
 export type UpstreamReport = {
   id: string
@@ -59,4 +60,17 @@ export function missingOf(id: string, answer: UpstreamAnswer): Missing | undefin
     description: `${id} ${why(answer)}; signals that only it knows are missing.`,
     ...(waitMs !== undefined && { estimated_wait: durationOf(waitMs) }),
   }
+}
+
+/** The warning that some rows may be outdated (specification, "Errors": STALE_DATA). */
+const MOST_NAMED = 20
+
+/** One warning that names the stale upstreams whose rows are in the feed; none when there are none. */
+export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[] {
+  const stale = statuses.filter(({ state, listings }) => state === 'stale' && listings > 0)
+  if (stale.length === 0) return []
+  const names = stale.slice(0, MOST_NAMED).map(({ id }) => id)
+  const more = stale.length > names.length ? ` and ${stale.length - names.length} more` : ''
+  const message = `What comes from ${names.join(', ')}${more} may be outdated: it is as it was last read.`
+  return [{ code: 'STALE_DATA', severity: 'warning', message }]
 }

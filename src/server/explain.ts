@@ -9,8 +9,7 @@ import { tryParseJson } from '../adcp/json.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
-import type { Door } from './door/door.js'
-import { refusePlainly } from './door/plain-refusal.js'
+import { type Door, refusePlainly } from './door/door.js'
 
 const MAX_REF = 4_096
 

@@ -4,7 +4,7 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, type Histogram, Registry } from 'prom-client'
-import type { Observed } from './answer/dispatcher.js'
+import type { Observed } from './door/dispatcher.js'
 import type { Door } from './door/door.js'
 import type { Overload } from './door/overload.js'
 

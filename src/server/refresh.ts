@@ -1,7 +1,6 @@
 /** POST /refresh?upstream=ID: reads an upstream from its first row to its last, whatever its tokens say. For operators only. */
 import type { FastifyInstance } from 'fastify'
-import type { Door } from './door/door.js'
-import { refusePlainly } from './door/plain-refusal.js'
+import { type Door, refusePlainly } from './door/door.js'
 
 export type RefreshOptions = {
   door: Door

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createDispatcher } from '../../src/server/answer/dispatcher.js'
+import { createDispatcher } from '../../src/server/door/dispatcher.js'
 import { createRateLimiter } from '../../src/server/door/rate-limit.js'
 import { getSignals } from '../../src/tasks/get-signals.js'
 import { healthOf } from '../support/health.js'

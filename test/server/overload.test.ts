@@ -1,8 +1,8 @@
 import Fastify from 'fastify'
 import { test } from 'tap'
+import { exchangeOf } from '../../src/server/answer/chunks.js'
 import { createAdmission } from '../../src/server/door/admission.js'
 import { createDoor, turnAway } from '../../src/server/door/door.js'
-import { exchangeOf } from '../../src/server/door/exchange.js'
 import { createOverload } from '../../src/server/door/overload.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {

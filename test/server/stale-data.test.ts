@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { staleWarnings } from '../../src/briefs/stale-warning.js'
+import { staleWarnings } from '../../src/briefs/upstream-report.js'
 import type { UpstreamStatus } from '../../src/upstreams/status.js'
 import { healthOf } from '../support/health.js'
 import { startServer } from '../support/server-fixture.js'

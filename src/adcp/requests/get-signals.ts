@@ -142,7 +142,7 @@ type Selecting = Pick<GetSignalsRequest, 'filters' | 'destinations' | 'countries
 
 /** The parts of a request that choose and shape rows. */
 export function selectionOf({ filters, destinations, countries, fields }: Selecting) {
-  // Spreads stand last: with properties after them each object would get a hidden class of its own (server/answer/call-context.ts).
+  // Spreads stand last: with properties after them each object would get a hidden class of its own (server/door/dispatcher.ts).
   return {
     ...(filters && { filters }),
     ...(destinations && { destinations: destinationsOf(destinations) }),

@@ -4,8 +4,8 @@
  * earlier releases do not know it (docs/protocol.md#a2a).
  */
 import { isRecord } from '../../adcp/json.js'
-import type { Exchange } from '../door/exchange.js'
-import type { A2aRelease } from './a2a-methods.js'
+import type { Exchange } from '../answer/chunks.js'
+import type { A2aRelease } from './a2a-message.js'
 
 export const PROFILE = 'https://adcontextprotocol.org/extensions/adcp/v3'
 

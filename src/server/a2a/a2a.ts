@@ -5,8 +5,8 @@
 import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import { didYouMean } from '../../adcp/issue-words.js'
-import { type Chunk, sendChunks, wrapped } from '../answer/chunks.js'
-import type { Dispatcher, TaskCall } from '../answer/dispatcher.js'
+import { type Chunk, type Exchange, sendChunks, wrapped } from '../answer/chunks.js'
+import type { FastLane } from '../answer/fast-lane.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
@@ -17,15 +17,19 @@ import {
   rpcError,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
+import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
-import type { Exchange } from '../door/exchange.js'
-import { hangUpSignal } from '../door/hang-up.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
-import type { FastLane } from '../fast-lane.js'
 import type { A2aCold } from './a2a-cold.js'
-import { readSkill, type SkillCall } from './a2a-message.js'
-import { type A2aRelease, METHOD_NAMES, methodOf, parameterFault } from './a2a-methods.js'
+import {
+  type A2aRelease,
+  METHOD_NAMES,
+  methodOf,
+  parameterFault,
+  readSkill,
+  type SkillCall,
+} from './a2a-message.js'
 import { isProfiled, PROFILE, profileFault } from './a2a-profile.js'
 import { type A2aTasks, artifactMetadata, type KeptTask, taskState } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'

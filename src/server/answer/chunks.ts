@@ -2,9 +2,34 @@
  * Writes an answer that is made of text and prepared bytes. The pieces are handed to the socket as they are: joining
  * them first costs two thirds of the throughput of a page (docs/decisions.md#serving-from-bytes).
  */
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { FastifyReply } from 'fastify'
 import { bufferOf } from '../../adcp/json.js'
-import type { Exchange } from '../door/exchange.js'
 import type { AnswerPayload } from './payload.js'
+
+/**
+ * One request and the response to it, whoever took them from the socket: Fastify, or the fast lane before it
+ * (server/answer/fast-lane.ts).
+ */
+export type Exchange = {
+  readonly raw: IncomingMessage
+  /** Absent where a request has none. */
+  readonly body?: unknown
+  readonly response: ServerResponse
+  /** Of the request, for log lines and for its sender. */
+  readonly id: string
+  /** Whether the server takes further connections: one that closes does not. */
+  isListening(): boolean
+}
+
+/** The exchange of a request that Fastify has read; the reply is ours from here on. */
+export function exchangeOf(reply: FastifyReply): Exchange {
+  const { raw, body, id } = reply.request
+  const { server } = reply.server
+  reply.hijack()
+  return { raw, body, response: reply.raw, id, isListening: () => server.listening }
+}
 
 export type Chunk = string | Uint8Array
 

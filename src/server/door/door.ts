@@ -3,12 +3,13 @@
  * not get in is answered in the words of HTTP, with the protocol's error inside (docs/protocol.md#envelope, #mcp,
  * #a2a).
  */
+
+import type { FastifyReply } from 'fastify'
 import { type AdcpError, adcpError } from '../../adcp/error.js'
-import { sendChunks } from '../answer/chunks.js'
+import { type Exchange, sendChunks } from '../answer/chunks.js'
 import { rpcError } from '../answer/json-rpc.js'
 import type { Admission } from './admission.js'
 import type { Identified } from './callers.js'
-import type { Exchange } from './exchange.js'
 import type { Overload } from './overload.js'
 import { createSignatureGate } from './signature-gate.js'
 
@@ -147,3 +148,11 @@ export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOpt
 }
 
 export type Door = ReturnType<typeof createDoor>
+
+/** A request that did not get in, answered as plain JSON: for endpoints that speak no agent protocol. */
+export function refusePlainly(reply: FastifyReply, { status, message, headers }: TurnedAway): FastifyReply {
+  return reply
+    .code(status)
+    .headers(headers ?? {})
+    .send({ error: message })
+}

@@ -2,7 +2,10 @@
  * When to say 503 instead of falling over: the event loop is late all the time, or too many slow calls are under way.
  * A pause is no overload, however long: only windows in a row whose median is late are.
  */
+
+import type { Socket } from 'node:net'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { FastifyInstance } from 'fastify'
 
 const WINDOW_MS = 500
 const LATE_MS = 250
@@ -43,4 +46,20 @@ export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: numb
       delay.disable()
     },
   }
+}
+
+/**
+ * Ends connections that never said a word when the server begins to close. Closing waits for answers under way and drops
+ * kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would wait
+ * for it: load balancers and browsers open such connections in advance.
+ */
+export function dropSilentConnections(app: FastifyInstance): void {
+  const open = new Set<Socket>()
+  app.server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+  })
+  app.addHook('preClose', async () => {
+    for (const socket of open) if (socket.bytesRead === 0) socket.destroy()
+  })
 }

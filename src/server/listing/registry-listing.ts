@@ -8,8 +8,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ToolSurvey } from '../../upstreams/agent/tool-survey.js'
 import type { Roster } from '../../upstreams/roster/roster.js'
 import type { UpstreamStatus } from '../../upstreams/status.js'
-import { type Door, type Entered, limited, type TurnedAway } from '../door/door.js'
-import { refusePlainly } from '../door/plain-refusal.js'
+import { type Door, type Entered, limited, refusePlainly, type TurnedAway } from '../door/door.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import {
   isBadgeQuery,

@@ -9,8 +9,8 @@ import {
 } from '@modelcontextprotocol/sdk/types.js'
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
-import { type Chunk, quoted, sendChunks, wrapped } from '../answer/chunks.js'
-import type { Dispatcher, TaskCall } from '../answer/dispatcher.js'
+import { type Chunk, type Exchange, quoted, sendChunks, wrapped } from '../answer/chunks.js'
+import type { FastLane } from '../answer/fast-lane.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
@@ -21,12 +21,10 @@ import {
   rpcError,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
+import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
 import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
-import type { Exchange } from '../door/exchange.js'
-import { hangUpSignal } from '../door/hang-up.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
-import type { FastLane } from '../fast-lane.js'
 import type { McpCold } from './mcp-cold.js'
 
 const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'Accept-Encoding']

@@ -6,9 +6,8 @@
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
-import { sendChunks } from './answer/chunks.js'
-import { INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
-import { type Exchange, exchangeOf } from './door/exchange.js'
+import { type Exchange, exchangeOf, sendChunks } from './chunks.js'
+import { INVALID_MESSAGE, rpcError } from './json-rpc.js'
 
 const MOST_BYTES = 64 * 1024 // the usual request has a few hundred
 const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([

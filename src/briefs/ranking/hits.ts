@@ -2,10 +2,10 @@
  * Numbers for signals while one question is answered. A hit is an entry of the reader's snapshot or, counted on behind
  * it, an entry of the small snapshot of what upstreams found and the feed does not have.
  */
-import type { SignalRef } from '../adcp/reference.js'
-import { entryOfRef } from '../feed/lookup.js'
-import { compareKeys, findKey, WORDS } from '../snapshot/keys.js'
-import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
+import type { SignalRef } from '../../adcp/reference.js'
+import { entryOfRef } from '../../feed/lookup.js'
+import { compareKeys, findKey, WORDS } from '../../snapshot/keys.js'
+import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
 
 export type Ground = {
   /** The feed as the reader sees it. */

@@ -2,19 +2,19 @@
  * One order of what a question may be answered with: our own search over all of it, the upstreams' orders with a smaller
  * weight, and what the words say beside the subject (docs/discovery.md). What shares nothing with the question comes last.
  */
-import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
-import type { Seen } from '../feed/feed.js'
-import type { Reader } from '../feed/query.js'
-import { converted, type Rates } from '../feed/rates.js'
-import { anyDeployment } from '../feed/view.js'
-import { destinationKey } from '../merge/deployments.js'
-import { type ReadAs, type ReadPrice, readBrief } from '../search/reading.js'
-import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../search/refinement.js'
-import type { Synonyms } from '../search/synonyms.js'
+import { type GetSignalsRequest, refsOf, selectionOf } from '../../adcp/requests/get-signals.js'
+import type { Seen } from '../../feed/feed.js'
+import type { Reader } from '../../feed/query.js'
+import { converted, type Rates } from '../../feed/rates.js'
+import { anyDeployment } from '../../feed/view.js'
+import { destinationKey } from '../../merge/deployments.js'
+import { type ReadAs, type ReadPrice, readBrief } from '../../search/reading.js'
+import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../search/refinement.js'
+import type { Synonyms } from '../../search/synonyms.js'
 import { anchorsOf, type Ground, sizeOf } from './hits.js'
+import type { Relevance } from './kept.js'
 import type { Local } from './local.js'
 import { createGate, createRowPieces } from './page.js'
-import type { Relevance } from './relevance.js'
 
 /** Dampens the first places, so that one searcher's favourite does not outweigh what several agree on. */
 const DAMPING = 60

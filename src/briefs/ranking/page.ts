@@ -1,11 +1,11 @@
 /** One page of an answer: rows as this reader may see them, in the answer's order. */
-import type { Criteria } from '../feed/canonical.js'
-import { createGrants } from '../feed/grants.js'
-import { createPages } from '../feed/page.js'
-import type { Reader } from '../feed/query.js'
-import { viewOf } from '../feed/view.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
-import { drained } from '../threads/portions.js'
+import type { Criteria } from '../../feed/canonical.js'
+import { createGrants } from '../../feed/grants.js'
+import { createPages } from '../../feed/page.js'
+import type { Reader } from '../../feed/query.js'
+import { viewOf } from '../../feed/view.js'
+import type { Snapshot } from '../../snapshot/snapshot.js'
+import { drained } from '../../threads/portions.js'
 import { type Ground, placeOf } from './hits.js'
 
 const COMMA = new TextEncoder().encode(',')

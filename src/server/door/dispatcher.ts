@@ -5,18 +5,76 @@
  */
 import type { TSchema } from '@sinclair/typebox'
 import type { Answer } from '../../adcp/answer.js'
+import type { Caller } from '../../adcp/caller.js'
 import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
 import { isRecord } from '../../adcp/json.js'
 import { nearest } from '../../adcp/nearest.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
 import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
+import { createDeadline } from '../../net/deadline.js'
 import type { CallContext, Task } from '../../tasks/task.js'
-import type { Identified } from '../door/callers.js'
-import { CALL_MS } from '../door/hang-up.js'
-import type { RateLimiter } from '../door/rate-limit.js'
-import { registersSecret } from '../door/signed-calls.js'
-import { type CallOrigin, Context } from './call-context.js'
-import { type AnswerPayload, type Envelope, payloadOf } from './payload.js'
+import type { Exchange } from '../answer/chunks.js'
+import { type AnswerPayload, type Envelope, payloadOf } from '../answer/payload.js'
+import type { Identified } from './callers.js'
+import type { RateLimiter } from './rate-limit.js'
+import { registersSecret } from './signature-gate.js'
+
+/** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
+export const CALL_MS = 130_000
+
+/**
+ * The signal that a task stops on: its time is over, or its caller hung up (docs/decisions.md#deadlines). Made only when
+ * a task asks for it; most answer before anybody could hang up.
+ */
+export function hangUpSignal({ response }: Exchange): AbortSignal {
+  const gone = new AbortController()
+  const deadline = createDeadline({ timeoutMs: CALL_MS, signal: gone.signal })
+  response.once('close', () => {
+    if (!response.writableFinished) gone.abort()
+    deadline.release()
+  })
+  return deadline.signal
+}
+
+/** What the transport knows of a call. */
+export type CallOrigin = {
+  readonly transport: 'mcp' | 'a2a'
+  readonly requestId: string
+  readonly comesAgain: boolean
+  /** Made only when a task asks for it. */
+  readonly signal: () => AbortSignal
+}
+
+/**
+ * A class for its one lazy member: a getter in an object literal makes a hidden class each time, which costs a microsecond
+ * and old-space garbage on every call of the hot path.
+ */
+class Context implements CallContext {
+  readonly transport: 'mcp' | 'a2a'
+  readonly requestId: string
+  readonly comesAgain: boolean
+  readonly #origin: CallOrigin
+  #signal: AbortSignal | undefined
+
+  constructor(
+    readonly caller: Caller,
+    readonly release: Release,
+    readonly now: number,
+    readonly deadline: number,
+    readonly contextId: string,
+    origin: CallOrigin,
+  ) {
+    this.transport = origin.transport
+    this.requestId = origin.requestId
+    this.comesAgain = origin.comesAgain
+    this.#origin = origin
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= this.#origin.signal()
+    return this.#signal
+  }
+}
 
 const CONTEXT_ID = /^[A-Za-z0-9_.:-]{1,128}$/
 

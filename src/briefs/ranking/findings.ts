@@ -4,14 +4,14 @@
  * signals.
  */
 
-import { handleKey, identityKey, identityOf, signalHandle } from '../merge/identity.js'
-import type { Judge } from '../merge/judge.js'
-import { buildSnapshot } from '../snapshot/builder.js'
-import { findKey, putKey, WORDS } from '../snapshot/keys.js'
-import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
-import type { FoundRow } from '../store/records/found.js'
-import { packSlab, slabRow } from '../upstreams/rows/slab.js'
-import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
+import { handleKey, identityKey, identityOf, signalHandle } from '../../merge/identity.js'
+import type { Judge } from '../../merge/judge.js'
+import { buildSnapshot } from '../../snapshot/builder.js'
+import { findKey, putKey, WORDS } from '../../snapshot/keys.js'
+import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
+import type { FoundRow } from '../../store/records/found.js'
+import { packSlab, slabRow } from '../../upstreams/rows/slab.js'
+import { type Slice, sliceListing } from '../../upstreams/rows/slice.js'
 import { type Ground, hitOf } from './hits.js'
 
 export type Findings = {

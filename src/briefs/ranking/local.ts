@@ -3,12 +3,26 @@
  * by a small one made on the spot. Both are judged by the same words, so a signal does not rank by where it was found.
  */
 
-import { createSearcher, type SearchHits } from '../search/search.js'
-import type { Searchable } from '../search/search-host.js'
-import { createSearchIndexBuilder, type SearchableRow } from '../search/search-index.js'
-import type { Synonyms } from '../search/synonyms.js'
-import { rowAt, type Snapshot } from '../snapshot/snapshot.js'
+import { readFile } from 'node:fs/promises'
+import { parse } from 'yaml'
+import { compileCheck } from '../../adcp/validation.js'
+import { createSearcher, type SearchHits } from '../../search/search.js'
+import type { Searchable } from '../../search/search-host.js'
+import { createSearchIndexBuilder, type SearchableRow } from '../../search/search-index.js'
+import { SynonymFile, type Synonyms } from '../../search/synonyms.js'
+import { rowAt, type Snapshot } from '../../snapshot/snapshot.js'
 import { createTranslations, type Ground, hitOf, keyOf } from './hits.js'
+
+/** Reads the synonyms (`config/synonyms.yaml`): the one file that tunes what brief discovery understands. */
+const check = compileCheck(SynonymFile)
+
+/** Throws with the path and what is wrong there. */
+export async function readSynonyms(path: string): Promise<SynonymFile> {
+  const checked = check(parse(await readFile(path, 'utf8')))
+  if (checked.ok) return checked.value
+  const [issue] = checked.issues
+  throw new Error(`${path}: ${issue?.pointer || 'the file'} ${issue?.message}`)
+}
 
 export type LocalHits = {
   /** Best first. */
