@@ -7,6 +7,7 @@ export type Recovery = 'correctable' | 'transient' | 'terminal'
 /** Every code we emit, with what a caller can do about it (schemas enums/error-code). */
 export const ERROR_CODES = {
   INVALID_REQUEST: 'correctable',
+  VALIDATION_ERROR: 'correctable',
   VERSION_UNSUPPORTED: 'correctable',
   REFERENCE_NOT_FOUND: 'correctable',
   AGENT_ACCESS_DENIED: 'terminal',
@@ -62,6 +63,7 @@ export type AdcpWarning = {
 /** Codes that blame a part of the request: which one is said. */
 type Blaming =
   | 'INVALID_REQUEST'
+  | 'VALIDATION_ERROR'
   | 'REFERENCE_NOT_FOUND'
   | 'ACCOUNT_NOT_FOUND'
   | 'BILLING_NOT_SUPPORTED'

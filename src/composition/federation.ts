@@ -35,6 +35,7 @@ import { createTestController, scenariosOf } from '../tasks/testing/test-control
 import type { UpstreamStatus } from '../upstreams/status.js'
 import { accountAccess, credentialOf } from './accounts.js'
 import { cursorSecret } from './cursor-secret.js'
+import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
 import { listening } from './listening.js'
 import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
@@ -93,6 +94,7 @@ function factsOf(config: Config, events: Config['events'], feed: Feed) {
     servesOwned: types?.has('owned') ?? false,
     accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
     signing: signingFacts(config, events),
+    feedWebhooks: tellsFeedEvents(config, events),
   }
 }
 
@@ -116,11 +118,12 @@ type Base = {
   store: Store
   /** To places that callers name. */
   sendToCallers: Send
+  feedEvents: FeedEvents
 }
 
 /** From the world to the published feed, searched and saved. */
 async function createPublishing(base: Base, stack: Stack) {
-  const { options, config, sources, operations, feed, store, sendToCallers } = base
+  const { options, config, sources, operations, feed, store, sendToCallers, feedEvents } = base
   const { clock, random, log } = options
   const { blobs } = store
   const { upstreams, verdicts, worlds } = sources
@@ -159,6 +162,7 @@ async function createPublishing(base: Base, stack: Stack) {
         operations.published(before, snapshot, seconds)
         savedFeed.keep(snapshot)
         index(snapshot)
+        feedEvents.announcer?.published()
       },
       onFailure: operations.buildFailed,
     }),
@@ -226,7 +230,23 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     retain: RETAIN,
     rates: () => current.rates,
   })
-  const base = { options, config, sources, operations, feed, store, sendToCallers: toCallers.send }
+  let agentUrl = ''
+  const feedEvents = createFeedEvents({
+    ...{ config, store, feed, send: toCallers.send, clock, random, log },
+    agentUrl: () => agentUrl,
+    onOutcome: operations.eventSent,
+  })
+  if (feedEvents.announcer) stack.add(feedEvents.announcer)
+  const base = {
+    options,
+    config,
+    sources,
+    operations,
+    feed,
+    store,
+    sendToCallers: toCallers.send,
+    feedEvents,
+  }
   const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))
   const admission = createAdmission({
@@ -238,6 +258,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     ? createTestController({ store, questions: held })
     : undefined
   const { app, url } = await listening(current.listen, (publicUrl) => {
+    agentUrl = `${publicUrl}/mcp`
     const server = createServer({
       ...{ publicUrl, version, feed, upstreams, log, hooked: isTracing() },
       discovery: controller?.forced(discovery) ?? discovery,
@@ -250,7 +271,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...(configuration && { configuration }),
       tasks: [
         ...[activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
-          task(activation),
+          task({ ...activation, subscribing: feedEvents.subscribing }),
         ),
         ...(controller ? [controller.task] : []),
       ],
@@ -267,6 +288,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   if (lastFeed) builder.restore(lastFeed)
   void questions.open(upstreams)
   activation.start()
+  feedEvents.announcer?.start()
 
   /** In one synchronous step: who builds sees the world before it or the one after it. */
   function apply(next: Config): readonly string[] {

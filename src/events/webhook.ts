@@ -14,13 +14,14 @@ const NONCE_BYTES = 16
 
 /** Statuses that a later try may change: not yet, too fast, not now. */
 const TRY_AGAIN = new Set([408, 409, 425, 429])
+const SIGNATURE_ERROR = /^Signature\s+error="(webhook_[a-z_]+)"/i
 
-type Delivery =
+export type Delivery =
   | { kind: 'delivered' }
   /** Worth another try. */
   | { kind: 'undelivered'; reason: string; retryAfterMs?: number }
-  /** No further try will do better. */
-  | { kind: 'rejected'; reason: string }
+  /** No further try will do better; `signature`: the protocol's word for what the receiver has against ours. */
+  | { kind: 'rejected'; reason: string; status?: number; signature?: string }
 
 export type WebhookOptions = {
   send: Send
@@ -40,12 +41,16 @@ export function createWebhook({ send, now, signer }: WebhookOptions) {
     return signer(url, body, now(), randomBytes(NONCE_BYTES).toString('base64url'))
   }
 
-  /** Sends `body` to the configured url. */
-  return async (config: PushConfig, body: string): Promise<Delivery> => {
+  /** Sends `body` to the configured url; `headers` beside those that authenticate it. */
+  return async (
+    config: PushConfig,
+    body: string,
+    headers: Record<string, string> = {},
+  ): Promise<Delivery> => {
     const outcome = await send({
       url: new URL(config.url).href,
       method: 'POST',
-      headers: headersFor(config, body),
+      headers: { ...headersFor(config, body), ...headers },
       body,
       timeoutMs: TIMEOUT_MS,
       maxBytes: MAX_REPLY_BYTES,
@@ -54,10 +59,13 @@ export function createWebhook({ send, now, signer }: WebhookOptions) {
       const { reason } = outcome
       return reason === 'refused' ? { kind: 'rejected', reason } : { kind: 'undelivered', reason }
     }
-    const { status, headers } = outcome
+    const { status, headers: answered } = outcome
     if (status >= 200 && status < 300) return { kind: 'delivered' }
-    if (status < 500 && !TRY_AGAIN.has(status)) return { kind: 'rejected', reason: `status ${status}` }
-    const retryAfterMs = retryAfter(headers['retry-after'])
+    if (status < 500 && !TRY_AGAIN.has(status)) {
+      const [, signature] = SIGNATURE_ERROR.exec(answered['www-authenticate'] ?? '') ?? []
+      return { kind: 'rejected', reason: `status ${status}`, status, ...(signature && { signature }) }
+    }
+    const retryAfterMs = retryAfter(answered['retry-after'])
     return {
       kind: 'undelivered',
       reason: `status ${status}`,

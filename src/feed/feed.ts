@@ -14,6 +14,7 @@ import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import { type Gap, isUnconfirmed } from './gap.js'
+import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages, createViewCache } from './kept-answers.js'
 import { createLayer, type Layer, type TupleView } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
@@ -49,6 +50,8 @@ export type Seen = {
   entries: Uint32Array
   criteria: Criteria
   versions: Versions
+  /** The keys that it is shown. */
+  grants: Grants
   gaps: readonly Gap[]
   warnings: AdcpWarning[]
 }
@@ -322,8 +325,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
   }
 
-  /** What a reader sees of a selection, for answers in another order than the feed's: brief discovery. */
-  function see(query: Selection, reader: Reader): Seen | undefined {
+  /** What a reader sees of a selection, for whoever does not answer in pages of it; versions are those of `mode`. */
+  function see(query: Selection, reader: Reader, mode: 'brief' | 'wholesale' = 'brief'): Seen | undefined {
     const criteria = criteriaOf(query, rates())
     const from = current(criteria, reader)
     if (!from) return undefined
@@ -331,7 +334,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
       snapshot: from.sight.snapshot,
       entries: from.sight.view.entries,
       criteria,
-      versions: versions('brief', from, criteria, reader),
+      versions: versions(mode, from, criteria, reader),
+      grants: from.sight.grants,
       gaps: from.sight.gaps,
       warnings: [...warnings(query, criteria, reader), ...nearMisses(from.sight.snapshot, query)],
     }

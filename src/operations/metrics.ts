@@ -46,6 +46,8 @@ export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   /** A snapshot was built and published. */
   built(snapshot: Snapshot, seconds: number): void
   buildFailed(): void
+  /** What became of an attempt to tell a subscriber something. */
+  eventSent(outcome: string): void
 }
 
 type Sample = [labels: Record<string, string>, value: number]
@@ -257,6 +259,13 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     registers,
   })
 
+  const events = new Counter({
+    name: 'tributary_feed_events_total',
+    help: 'Attempts to tell subscribers what changed, by outcome: delivered, failed, refused, suspended',
+    labelNames: ['outcome'],
+    registers,
+  })
+
   const meter = createUpstreamMeter({
     registry,
     entries: sources.entries,
@@ -277,5 +286,6 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
       last = { structure, pricing }
     },
     buildFailed: () => failed.inc(),
+    eventSent: (outcome) => events.inc({ outcome }),
   }
 }

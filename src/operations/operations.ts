@@ -52,6 +52,8 @@ export type Operations = {
   /** A snapshot took the place of another in the public layer. `seconds`: how long the build took. */
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   buildFailed(): void
+  /** What became of an attempt to tell a subscriber something. */
+  eventSent(outcome: string): void
   /** What the server shows of us. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain' | 'overview'>>
   close(): void
@@ -159,6 +161,7 @@ export function createOperations({ config, send, clock, underWay, parts }: Opera
       former.note(roster(), publishedAt)
     },
     buildFailed: metrics.buildFailed,
+    eventSent: metrics.eventSent,
     shown: { operatorRegistry: metrics.registry, registryListing, explain, overview },
     close() {
       watchdog.close()

@@ -22,6 +22,29 @@ function firstIn(bucket: number, keys: Uint32Array, count: number): number {
   return countBelow(keys, count, Uint32Array.of(bucket << (32 - BUCKET_BITS), 0, 0, 0))
 }
 
+/** The entries of a bucket: the first, and the one behind the last. */
+export function bucketEntries(
+  { keys, count }: Pick<Snapshot, 'keys' | 'count'>,
+  bucket: number,
+): [from: number, end: number] {
+  const end = bucket + 1 < BUCKETS ? firstIn(bucket + 1, keys, count) : count
+  return [firstIn(bucket, keys, count), end]
+}
+
+/** The buckets in which two snapshots differ in anything that a reader may be shown. */
+export function differingBuckets(a: Snapshot['tree'], b: Snapshot['tree']): number[] {
+  const differs = (one: Uint8Array, other: Uint8Array, bucket: number) => {
+    const [from, end] = [bucket * DIGEST_BYTES, (bucket + 1) * DIGEST_BYTES]
+    return Buffer.compare(one.subarray(from, end), other.subarray(from, end)) !== 0
+  }
+  return Array.from({ length: BUCKETS }, (_, bucket) => bucket).filter(
+    (bucket) =>
+      differs(a.structure, b.structure, bucket) ||
+      differs(a.pricing, b.pricing, bucket) ||
+      differs(a.unseen, b.unseen, bucket),
+  )
+}
+
 function everyBucket({ keys, count }: Hashed): Set<number> {
   const buckets = new Set<number>()
   for (let entry = 0; entry < count; entry += 1) buckets.add(bucketOf(keys, entry))

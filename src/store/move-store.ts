@@ -41,7 +41,7 @@ export async function moveStore(from: Store, to: Store): Promise<Moved> {
       throw new Error(`the target storage already holds state (table ${table}): move into an empty one`)
     }
   }
-  const moved: Moved = { idempotency: 0, jobs: 0, activations: 0, tasks: 0, accounts: 0, found: 0, blobs: 0 }
+  const moved = { ...Object.fromEntries(tables.map((table) => [table, 0])), blobs: 0 } as Moved
   await to.db.transaction().execute(async (tx) => {
     for (const table of tables) moved[table] = await copyTable(from.db, tx, table)
     // PostgreSQL numbers on from its own counter, not from what it was given.

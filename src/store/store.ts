@@ -23,6 +23,7 @@ import { type Accounts, createAccounts } from './records/accounts.js'
 import { createFound, type FoundRows } from './records/found.js'
 import { createIdempotency, type Idempotency } from './records/idempotency.js'
 import { createLedger, type Ledger } from './records/ledger.js'
+import { createSubscriptions, type Subscriptions } from './records/subscriptions.js'
 import { createTasks, type Tasks } from './records/tasks.js'
 import { storageMethods, storageWork } from './unavailable.js'
 
@@ -48,6 +49,7 @@ export type Repositories = {
   ledger: Ledger
   tasks: Tasks
   accounts: Accounts
+  subscriptions: Subscriptions
   found: FoundRows
 }
 
@@ -81,6 +83,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
     accounts: createAccounts(db, now, seal),
+    subscriptions: createSubscriptions(db, now, seal),
     found: createFound(db, now, seal),
   }
 }
@@ -98,6 +101,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
     ledger: storageMethods(direct.ledger),
     tasks: storageMethods(direct.tasks),
     accounts: storageMethods(direct.accounts),
+    subscriptions: storageMethods(direct.subscriptions),
     found: storageMethods(direct.found),
     write: (work) => storageWork(() => transact(work)),
     undertake: (undertaking) => storageWork(() => undertake(undertaking)),

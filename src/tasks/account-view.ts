@@ -2,9 +2,15 @@
 import type { Caller } from '../adcp/caller.js'
 import { shownConfig } from '../events/notification-config.js'
 import type { StoredAccount } from '../store/records/accounts.js'
+import type { StoredSubscription, Suspension } from '../store/records/subscriptions.js'
 
 /** An account of the caller's; `stored` is what the caller told about it. */
-export type HeldAccount = { id: string; stored?: StoredAccount }
+export type HeldAccount = {
+  id: string
+  stored?: StoredAccount
+  /** Its subscriptions that are told nothing any more, by subscriber. */
+  suspended?: ReadonlyMap<string, Suspension>
+}
 
 type Brand = { domain: string; brand_id?: string }
 
@@ -19,10 +25,12 @@ export function accountName({ id, stored }: HeldAccount): string {
 }
 
 /** What the caller told, and its subscriptions without their credentials: none is told as an empty set. */
-export function accountSettings({ stored }: HeldAccount): Record<string, unknown> {
-  return stored
-    ? { ...stored.settings, notification_configs: stored.notificationConfigs.map(shownConfig) }
-    : {}
+export function accountSettings({ stored, suspended }: HeldAccount): Record<string, unknown> {
+  if (!stored) return {}
+  const shown = stored.notificationConfigs.map((config) =>
+    shownConfig(config, suspended?.get(String(config.subscriber_id))),
+  )
+  return { ...stored.settings, notification_configs: shown }
 }
 
 /** The account as list_accounts shows it. */
@@ -35,13 +43,29 @@ export function accountView(account: HeldAccount): Record<string, unknown> & { s
   }
 }
 
+function suspensionsOf(subscriptions: readonly StoredSubscription[], accountId: string) {
+  return new Map(
+    subscriptions.flatMap((one) =>
+      one.accountId === accountId && one.suspended ? [[one.subscriberId, one.suspended] as const] : [],
+    ),
+  )
+}
+
 /** All accounts of the caller: configured ones by id, then declared ones, oldest first. */
-export function heldAccounts(principal: Caller, stored: readonly StoredAccount[]): HeldAccount[] {
+export function heldAccounts(
+  principal: Caller,
+  stored: readonly StoredAccount[],
+  subscriptions: readonly StoredSubscription[],
+): HeldAccount[] {
   const byId = new Map(stored.map((account) => [account.accountId, account]))
+  const heldAs = (id: string, account: StoredAccount): HeldAccount => {
+    const suspended = suspensionsOf(subscriptions, id)
+    return { id, stored: account, ...(suspended.size > 0 && { suspended }) }
+  }
   const configured = [...principal.accounts.keys()].sort().map((id): HeldAccount => {
     const told = byId.get(id)
-    return told ? { id, stored: told } : { id }
+    return told ? heldAs(id, told) : { id }
   })
   const declared = stored.filter(({ naturalKey }) => naturalKey !== undefined)
-  return [...configured, ...declared.map((account) => ({ id: account.accountId, stored: account }))]
+  return [...configured, ...declared.map((account) => heldAs(account.accountId, account))]
 }

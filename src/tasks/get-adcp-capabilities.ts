@@ -5,6 +5,7 @@
 import { CapabilitiesRequest } from '../adcp/requests/protocol-requests.js'
 import { CapabilitiesResponse } from '../adcp/responses.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
+import { FEED_EVENTS } from '../events/feed/feed-event.js'
 import { type Algorithm, WEBHOOKS } from '../signing/profile.js'
 import type { Task } from './task.js'
 
@@ -19,6 +20,8 @@ export type AgentFacts = {
   /** Whether any caller has an account that may be priced off the rate card. */
   accountOverlays: boolean
   signing?: SigningFacts
+  /** Whether changes of the feed are told to those who subscribe to them. */
+  feedWebhooks?: boolean
 }
 
 /** What is signed and verified. A claim needs the place where our keys are found (schema, `required_when`). */
@@ -86,7 +89,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
     response: CapabilitiesResponse,
     mutating: false,
     handle(_, { release }) {
-      const { providerDomains, servesOwned, accountOverlays, signing } = facts()
+      const { providerDomains, servesOwned, accountOverlays, signing, feedWebhooks } = facts()
       const count = providerDomains.length
       return {
         kind: 'answer',
@@ -112,6 +115,9 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
             pricing_version_separate: true,
             cache_scope_account: accountOverlays,
           },
+          ...(feedWebhooks && {
+            wholesale_feed_webhooks: { supported: true, event_types: FEED_EVENTS },
+          }),
           ...(signing && signingFields(signing, changing, release)),
           ...(testScenarios && { compliance_testing: { scenarios: testScenarios(release) } }),
         },

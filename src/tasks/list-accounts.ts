@@ -28,7 +28,8 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     const { account, status, sandbox, pagination = {} } = request
     let held: HeldAccount[]
     try {
-      held = heldAccounts(principal, await store.accounts.list(principal.id))
+      const subscriptions = await store.subscriptions.ofCaller(principal.id)
+      held = heldAccounts(principal, await store.accounts.list(principal.id), subscriptions)
     } catch (error) {
       if (error instanceof StorageUnavailable) return storageDown()
       throw error

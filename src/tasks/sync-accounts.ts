@@ -12,9 +12,16 @@ import { type AdcpError, adcpError } from '../adcp/error.js'
 import { nearest } from '../adcp/nearest.js'
 import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
 import { SyncAccountsResponse } from '../adcp/responses.js'
-import { configProblem, keptConfig } from '../events/notification-config.js'
-import type { Accounts, StoredAccount } from '../store/records/accounts.js'
-import type { Store } from '../store/store.js'
+import {
+  type ConfigProblem,
+  type ConfigRules,
+  configProblem,
+  keptConfig,
+  type NotificationConfig,
+} from '../events/notification-config.js'
+import { NOTHING_ASKED, type Proofs, type Subscribing, type Wanted } from '../events/subscriptions.js'
+import type { StoredAccount } from '../store/records/accounts.js'
+import type { Repositories, Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
 import type { Task } from './task.js'
@@ -143,7 +150,12 @@ function resultOf(
 }
 
 /** The account after the entry; the same object when nothing changes. */
-function changed(target: Target, entry: AccountEntry, caller: string): StoredAccount {
+function changed(
+  target: Target,
+  entry: AccountEntry,
+  configs: readonly NotificationConfig[] | undefined,
+  caller: string,
+): StoredAccount {
   const { id, stored, declared } = target
   const next: StoredAccount = {
     caller,
@@ -151,19 +163,40 @@ function changed(target: Target, entry: AccountEntry, caller: string): StoredAcc
     ...(target.naturalKey !== undefined && { naturalKey: target.naturalKey }),
     settings: { ...stored?.settings, ...declared, ...settable(entry) },
     status: !entry.account && stored?.status === 'closed' ? 'active' : (stored?.status ?? 'active'), // declaring opens again
-    notificationConfigs: entry.notification_configs?.map(keptConfig) ?? stored?.notificationConfigs ?? [],
+    notificationConfigs: configs ?? stored?.notificationConfigs ?? [],
   }
   return stored && canonical(stored) === canonical(next) ? stored : next
 }
 
+/** What an account was before an entry, and what is kept of it. */
+type Kept = {
+  account: StoredAccount
+  before: StoredAccount | undefined
+  configs: Wanted['configs'] | undefined
+}
+
+type Applying = {
+  request: SyncAccountsRequest
+  principal: Caller
+  held: readonly HeldAccount[]
+  rules: ConfigRules
+  /** What else is wrong with subscriptions that have the right form. */
+  objection(wanted: Wanted): ConfigProblem | undefined
+  keep(kept: Kept): Promise<void>
+}
+
 /** Applies the entries one after the other: two that mean one account see each other. */
-async function apply(request: SyncAccountsRequest, principal: Caller, accounts: Accounts): Promise<Result[]> {
-  let held = heldAccounts(principal, await accounts.list(principal.id))
+async function apply({ request, principal, rules, objection, keep, ...start }: Applying): Promise<Result[]> {
+  let held = start.held
   const named = new Set<string>()
   const results: Result[] = []
 
-  async function keep(account: StoredAccount): Promise<HeldAccount> {
-    if (!request.dry_run) await accounts.put(account)
+  async function put(
+    account: StoredAccount,
+    before: StoredAccount | undefined,
+    configs?: Wanted['configs'],
+  ): Promise<HeldAccount> {
+    await keep({ account, before, configs })
     const next = { id: account.accountId, stored: account }
     held = [...held.filter(({ id }) => id !== next.id), next]
     return next
@@ -179,23 +212,28 @@ async function apply(request: SyncAccountsRequest, principal: Caller, accounts: 
       continue
     }
     named.add(target.id)
-    const problem = configProblem(entry.notification_configs ?? [])
+    const { id, stored } = target
+    const sent = entry.notification_configs
+    const wrong = configProblem(sent ?? [], rules)
+    const configs = wrong ? undefined : sent?.map((config) => keptConfig(config, rules))
+    const problem = wrong ?? (configs && objection({ accountId: id, configs }))
     if (problem) {
       const { code, message, path: field, suggestion } = problem
       results.push(failed(entry, adcpError(code, message, { field, suggestion })))
       continue
     }
-    const next = changed(target, entry, principal.id)
-    const isConfigured = target.naturalKey === undefined
-    const action =
-      next === target.stored ? 'unchanged' : target.stored || isConfigured ? 'updated' : 'created'
-    const now = next === target.stored ? { id: target.id, stored: next } : await keep(next)
+    const next = changed(target, entry, configs, principal.id)
+    const was = held.find((one) => one.id === id)
+    // A subscription that was suspended and has proved itself again is a change, though it reads as before.
+    const isSame = next === stored && !(configs && was?.suspended)
+    const action = isSame ? 'unchanged' : stored || target.naturalKey === undefined ? 'updated' : 'created'
+    const now = isSame ? (was ?? { id, stored: next }) : await put(next, stored, configs)
     results.push(resultOf(now, action, warningsOf(entry, request, next.settings.brand)))
   }
   if (!request.delete_missing) return results
   for (const { id, stored } of held) {
     if (stored?.naturalKey === undefined || stored.status === 'closed' || named.has(id)) continue
-    results.push(resultOf(await keep({ ...stored, status: 'closed' }), 'updated', []))
+    results.push(resultOf(await put({ ...stored, status: 'closed' }, stored), 'updated', []))
   }
   return results
 }
@@ -208,7 +246,35 @@ function render(request: SyncAccountsRequest, accounts: readonly Result[]): Answ
   return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
 }
 
-export function syncAccounts({ store }: { store: Store }): Task<typeof SyncAccountsRequest> {
+export type SyncAccountsOptions = { store: Store; subscribing: Subscribing }
+
+export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<typeof SyncAccountsRequest> {
+  async function heldBy(
+    principal: Caller,
+    { accounts, subscriptions }: Pick<Repositories, 'accounts' | 'subscriptions'>,
+  ) {
+    return heldAccounts(
+      principal,
+      await accounts.list(principal.id),
+      await subscriptions.ofCaller(principal.id),
+    )
+  }
+
+  /** Asks the places of new subscriptions, before anything is written: nobody waits for a stranger inside of a transaction. */
+  async function proved(request: SyncAccountsRequest, principal: Caller): Promise<Proofs> {
+    if (!request.accounts.some((one) => one.notification_configs?.length)) return NOTHING_ASKED
+    const wanted: Wanted[] = []
+    await apply({
+      ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, store) },
+      objection(one) {
+        wanted.push(one)
+        return undefined
+      },
+      keep: async () => {},
+    })
+    return await subscribing.prove(principal.id, wanted)
+  }
+
   async function sync(request: SyncAccountsRequest, principal: Caller): Promise<Answer> {
     const keyed = {
       caller: principal.id,
@@ -217,18 +283,34 @@ export function syncAccounts({ store }: { store: Store }): Task<typeof SyncAccou
       fingerprint: fingerprint(request),
     }
     try {
+      const bound = await store.idempotency.find(keyed)
+      const proofs = bound || request.dry_run ? NOTHING_ASKED : await proved(request, principal)
       // Key, accounts and answer are one unit of work: a request is applied once, whole or not at all.
-      return await store.write(async ({ idempotency, accounts }) => {
+      const answer = await store.write(async (repositories) => {
+        const { idempotency, accounts } = repositories
         const binding = await idempotency.bind(keyed)
         if (binding.kind === 'conflict') return keyConflict()
         if (binding.kind === 'open') return stillRunning()
         if (binding.kind === 'answered') {
           return { ...render(request, binding.answer as Result[]), replayed: true }
         }
-        const results = await apply(request, principal, accounts)
+        const results = await apply({
+          ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, repositories) },
+          objection: request.dry_run ? () => undefined : proofs.problemOf,
+          async keep({ account, before, configs }) {
+            if (request.dry_run) return
+            await accounts.put(account)
+            if (!configs) return
+            const { accountId } = account
+            const wanted = { accountId, configs, before: before?.notificationConfigs ?? [] }
+            await subscribing.keep(repositories, principal.id, wanted, proofs)
+          },
+        })
         await idempotency.answer(keyed.caller, keyed.key, results)
         return render(request, results)
       })
+      if (proofs !== NOTHING_ASKED) subscribing.onSubscribed()
+      return answer
     } catch (error) {
       if (error instanceof StorageUnavailable) return storageDown()
       throw error
@@ -241,7 +323,7 @@ export function syncAccounts({ store }: { store: Store }): Task<typeof SyncAccou
     description:
       'Declares the accounts you act for (brand, operator, billing) or changes settings of an account you have ' +
       '(account). Each entry has its own result; one that failed says why and changes nothing. notification_configs ' +
-      'replaces the whole list; send active false, since webhooks are not delivered yet.',
+      'replaces the whole list: each names a url that proves itself when it is asked, and is told what changes.',
     request: SyncAccountsRequest,
     response: SyncAccountsResponse,
     mutating: true,

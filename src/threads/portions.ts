@@ -38,8 +38,11 @@ export function drained<T>(steps: InPortions<T>): T {
   }
 }
 
-/** Resolves when the work is done. */
-export async function inTurns(work: Iterator<unknown>): Promise<void> {
-  do await nextTurn()
-  while (!work.next().done)
+/** Gives what the work comes to. */
+export async function inTurns<T>(work: Iterator<unknown, T>): Promise<T> {
+  for (;;) {
+    await nextTurn()
+    const step = work.next()
+    if (step.done) return step.value
+  }
 }

@@ -5,6 +5,7 @@ import { syncAccounts } from '../../src/tasks/sync-accounts.js'
 import { embedded, onEveryStorage, type Storage } from '../store/support/storages.js'
 import { asked } from './support/asked.js'
 import { buyer } from './support/parts.js'
+import { paused } from './support/paused.js'
 import { key } from './support/world.js'
 
 const acme: SyncAccountsRequest['accounts'][number] = {
@@ -29,7 +30,7 @@ function onEmbeddedStorage(rule: string, prove: (t: Test, storage: Storage) => P
 
 async function tasks(storage: Storage) {
   const store = await storage.open()
-  const sync = asked(syncAccounts({ store }))
+  const sync = asked(syncAccounts({ store, subscribing: paused(store) }))
   const list = asked(listAccounts({ store }))
   type Row = Record<string, unknown>
   return {

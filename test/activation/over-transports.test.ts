@@ -9,6 +9,7 @@ import { syncAccounts } from '../../src/tasks/sync-accounts.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { BUYER_TOKEN, OTHER_TOKEN, sha256, startServer } from '../support/server-fixture.js'
 import { TRADE_DESK } from './support/parts.js'
+import { paused } from './support/paused.js'
 import { asks, type Choice, first, key, startWorld, type World } from './support/world.js'
 
 type Fields = ReturnType<typeof JSON.parse>
@@ -36,7 +37,7 @@ async function serve(t: Test, world: World) {
       getTaskStatus(activation),
       listTasks(activation),
       listAccounts(activation),
-      syncAccounts(activation),
+      syncAccounts({ ...activation, subscribing: paused(activation.store) }),
     ],
     callers: {
       anonymous: 'metadata',

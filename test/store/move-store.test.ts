@@ -39,6 +39,10 @@ async function fill(store: Store) {
     status: 'active',
     notificationConfigs: [],
   })
+  await store.subscriptions.add({
+    ...{ caller: 'acme', accountId: 'acc_1', subscriberId: 'mirror', job: 'call-1' },
+    config: { url: 'https://acme.example/' },
+  })
   const row = { upstream: 'northwind', agentUrl: 'https://n.example/mcp', scope: 'public', listing: '{}' }
   await store.found.put(
     Array.from({ length: 250 }, (_, index) => ({ ...row, handle: `sig_${index}`, segment: `nw_${index}` })),
@@ -58,6 +62,7 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
     activations: 1,
     tasks: 1,
     accounts: 1,
+    subscriptions: 1,
     found: 250,
     blobs: 1,
   })

@@ -254,12 +254,29 @@ const nonces: Migration = {
   },
 }
 
+const subscriptions: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('subscriptions')
+      .addColumn('caller', 'text', (column) => column.notNull())
+      .addColumn('account_id', 'text', (column) => column.notNull())
+      .addColumn('subscriber_id', 'text', (column) => column.notNull())
+      .addColumn('job', 'text', (column) => column.notNull().unique())
+      .addColumn('config', 'text', (column) => column.notNull())
+      .addColumn('suspended', 'text')
+      .addColumn('created_at', 'bigint', (column) => column.notNull())
+      .addPrimaryKeyConstraint('subscriptions_pk', ['caller', 'account_id', 'subscriber_id'])
+      .execute()
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
   '004_jobs': jobs('integer'),
   '005_segment_order': segmentOrder,
   '006_agent_names': agentNames,
+  '008_subscriptions': subscriptions,
 }
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
@@ -269,6 +286,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '005_segment_order': segmentOrder,
   '006_agent_names': agentNames,
   '007_nonces': nonces,
+  '008_subscriptions': subscriptions,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

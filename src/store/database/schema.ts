@@ -101,6 +101,19 @@ export type AccountTable = {
   updated_at: number
 }
 
+export type SubscriptionTable = {
+  caller: Fixed<string>
+  account_id: Fixed<string>
+  subscriber_id: Fixed<string>
+  /** The job that tells it what changes. */
+  job: Fixed<string>
+  /** What the caller proved to control: where, how signed, and what is told. */
+  config: Fixed<string>
+  /** Why nothing is told any more, and since when. */
+  suspended: string | null
+  created_at: Fixed<number>
+}
+
 export type FoundTable = {
   handle: string
   upstream: string
@@ -122,6 +135,7 @@ export type Tables = {
   activations: ActivationTable
   tasks: TaskTable
   accounts: AccountTable
+  subscriptions: SubscriptionTable
   found: FoundTable
   /** PostgreSQL only: an embedded store keeps blobs as files. */
   blobs: BlobTable
@@ -137,6 +151,7 @@ export const STATE_TABLES = {
   activations: ['id'],
   tasks: ['id'],
   accounts: ['caller', 'account_id'],
+  subscriptions: ['caller', 'account_id', 'subscriber_id'],
   found: ['handle', 'upstream', 'scope', 'segment'],
 } as const
 

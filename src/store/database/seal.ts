@@ -7,7 +7,7 @@ import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'n
 import { LRUCache } from 'lru-cache'
 
 /** Members that hold a secret, wherever they stand. */
-const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token'])
+const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token', 'sealed'])
 const MARK = '$sealed'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16

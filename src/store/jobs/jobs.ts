@@ -80,8 +80,10 @@ export type Jobs = {
   extend(held: readonly Pick<Held, 'id' | 'epoch'>[], hold: Hold): Promise<string[]>
   /** Replaces what is known of it. False when somebody else holds it by now. */
   note(held: Held, data: unknown): Promise<boolean>
-  /** Leaves it to whoever claims it `afterMs` from now. */
-  release(held: Held, afterMs: number): Promise<boolean>
+  /** Leaves it to whoever claims it `afterMs` from now; `data` replaces what is known of it. */
+  release(held: Held, afterMs: number, data?: unknown): Promise<boolean>
+  /** Makes due what of these waits for its time. */
+  hasten(ids: readonly string[]): Promise<void>
   /** False when it had ended, or somebody else holds it: then nothing of the unit of work may be kept. */
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
   /** The same for many: for each of them whether it ended by it. */
@@ -272,6 +274,12 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
     return rows.map(({ id }) => id)
   }
 
+  async function hasten(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return
+    await sql`update jobs set due = ${dialect.now()} from ${dialect.given(ids.map((id) => ({ id })))}
+      where jobs.id = value->>'id' and jobs.owner is null and jobs.due > ${dialect.now()}`.execute(db)
+  }
+
   async function changed(
     held: Held,
     set: Partial<Record<'data' | 'owner' | 'due', unknown>>,
@@ -336,10 +344,14 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
   }
 
   return {
-    ...{ add, addAll, get, ofKey, claim, due, extend, endAll, later, forgetEnded, backlog },
+    ...{ add, addAll, get, ofKey, claim, due, extend, hasten, endAll, later, forgetEnded, backlog },
     end: async (held, state, answer) => (await endAll([{ held, state, answer }]))[0] === true,
     note: (held, data) => changed(held, { data: seal.write(data) }),
-    release: (held, afterMs) => changed(held, { owner: null, due: from(afterMs) }),
+    release: (held, afterMs, data) =>
+      changed(held, {
+        ...{ owner: null, due: from(afterMs) },
+        ...(data !== undefined && { data: seal.write(data) }),
+      }),
     endLeases: async () =>
       void (await db
         .updateTable('jobs')

@@ -1,4 +1,5 @@
 /** The tasks of an activation, asked without a transport. */
+
 import type { Activation } from '../../../src/activation/activation.js'
 import type { Answered } from '../../../src/adcp/answer.js'
 import type { Caller } from '../../../src/adcp/caller.js'
@@ -10,6 +11,7 @@ import { listTasks } from '../../../src/tasks/list-tasks.js'
 import { reportUsage } from '../../../src/tasks/report-usage.js'
 import { syncAccounts } from '../../../src/tasks/sync-accounts.js'
 import type { CallContext, Task } from '../../../src/tasks/task.js'
+import { paused } from './paused.js'
 
 type Asked<T> = T extends { handle(input: infer I, context: CallContext): unknown } ? I : never
 
@@ -35,7 +37,7 @@ export function withTasks(activation: Activation) {
     taskStatus: asked(getTaskStatus(activation)),
     listTasks: asked(listTasks(activation)),
     listAccounts: asked(listAccounts(activation)),
-    syncAccounts: asked(syncAccounts(activation)),
+    syncAccounts: asked(syncAccounts({ ...activation, subscribing: paused(activation.store) })),
   }
 }
 

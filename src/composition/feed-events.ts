@@ -1,0 +1,79 @@
+/** Who is told of changes of the feed, and with whose eyes each of them sees it. */
+import { randomUUID } from 'node:crypto'
+import type { Logger } from 'pino'
+import { overlayName } from '../config/callers.js'
+import type { Config } from '../config/values.js'
+import { createChallenge } from '../events/challenge.js'
+import { type Announcer, createAnnouncer } from '../events/feed/announcer.js'
+import { createStandings, type Eyes } from '../events/feed/standings.js'
+import { createSubscriptions, type Subscribing } from '../events/subscriptions.js'
+import { createWebhook } from '../events/webhook.js'
+import { webhookPolicy } from '../events/webhook-target.js'
+import type { Feed } from '../feed/feed.js'
+import type { Reader } from '../feed/query.js'
+import type { Clock } from '../net/clock.js'
+import type { Send } from '../net/send.js'
+import { WEBHOOKS } from '../signing/profile.js'
+import { createSigner } from '../signing/sign.js'
+import type { Store } from '../store/store.js'
+import { signingFacts } from './settings.js'
+
+export type FeedEventsOptions = {
+  config(): Config
+  store: Store
+  feed: Feed
+  /** To places that callers name. */
+  send: Send
+  clock: Clock
+  random(): number
+  log: Logger
+  /** The url of the agent that signs. */
+  agentUrl(): string
+  onOutcome(outcome: string): void
+}
+
+export type FeedEvents = {
+  subscribing: Subscribing
+  /** Absent where receivers could not find the key that events are signed with. */
+  announcer?: Announcer
+}
+
+function eyesOf({ callers }: Config, caller: string, account: string): Eyes | undefined {
+  const key = callers.keys.find(({ id }) => id === caller)
+  if (!key) return undefined
+  const open: Reader = { caller, visibility: 'full', grants: key.destinations }
+  const isConfigured = Object.hasOwn(key.accounts, account)
+  return { open, account, ...(isConfigured && { own: { ...open, account: overlayName(caller, account) } }) }
+}
+
+/** Whether our webhooks can be verified: what is not is not sent, as anybody could forge it. */
+export function tellsFeedEvents(config: Config, events: Config['events']): boolean {
+  const { brandJsonUrl, algorithm } = signingFacts(config, events)
+  return brandJsonUrl !== undefined && algorithm !== undefined
+}
+
+export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
+  const { config, store, feed, send, clock, random, log, agentUrl, onOutcome } = options
+  const { signingKey } = config().events
+  const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
+  if (!signingKey || !tellsFeedEvents(config(), config().events)) {
+    return { subscribing: createSubscriptions(common) }
+  }
+  const signer = createSigner(signingKey, WEBHOOKS)
+  const standings = createStandings({ feed, clock })
+  const eyes = (caller: string, account: string) => eyesOf(config(), caller, account)
+  const announcer = createAnnouncer({
+    ...{ store, standings, clock, random, onOutcome },
+    webhook: createWebhook({ send, now: clock.now, signer }),
+    newId: randomUUID,
+    eyesOf: eyes,
+    async isOpen(caller, account) {
+      if (eyes(caller, account)?.own) return true
+      return (await store.accounts.get(caller, account))?.status === 'active'
+    },
+    onProblem: (problem) => log.warn({ problem }, 'events'),
+  })
+  const challenge = createChallenge({ send, signer, now: clock.now, agentUrl })
+  const delivering = { challenge, standings, eyesOf: eyes, onSubscribed: announcer.wake }
+  return { subscribing: createSubscriptions({ ...common, delivering }), announcer }
+}

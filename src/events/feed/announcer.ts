@@ -1,0 +1,304 @@
+/**
+ * Tells each subscriber what changed: one job a subscription, which knows what it was told last, so that events come in order,
+ * nothing is told twice under two keys, and a restart goes on from there. While a receiver is slow changes gather, and the
+ * next comparison tells them as one; one that was away for long is told once that it must read again.
+ */
+import type { Clock } from '../../net/clock.js'
+import type { Held, NewJob } from '../../store/jobs/jobs.js'
+import { createTurn } from '../../store/jobs/turn.js'
+import { createWorker, type Worker } from '../../store/jobs/worker.js'
+import type { StoredSubscription } from '../../store/records/subscriptions.js'
+import type { Store } from '../../store/store.js'
+import type { PushConfig } from '../push-config.js'
+import type { Delivery, Webhook } from '../webhook.js'
+import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
+import { type Eyes, type Standings, sameVersions, type Versions } from './standings.js'
+
+const KIND = 'feed_events'
+const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is the net under it
+const FIRST_PAUSE_MS = 1_000
+const LONGEST_PAUSE_MS = 5 * 60_000
+const LONGEST_ASKED_MS = 3_600_000
+const OUTAGE_MS = 15 * 60_000
+const GIVE_UP_MS = 24 * 3_600_000
+/** A caller whose receivers all hang leaves most places to others. */
+const PLACES = { inAll: 256, aLane: 32 }
+
+type Pending = { key: string; type: string; body?: string; sealed?: string }
+
+/** What the job of a subscription knows. */
+type Stream = {
+  /** What the subscriber holds once it has taken all that is pending; absent before the first feed. */
+  versions?: Versions
+  /** What it held before. */
+  base?: Versions
+  pending: readonly Pending[]
+  failures: number
+  /** ms since the epoch. */
+  failingSince?: number
+  /** What is pending stands for all that was missed. */
+  isCoalesced?: boolean
+  /** It was not told of what changed before `versions`. */
+  hasMissed?: boolean
+}
+
+export type AnnouncerOptions = {
+  store: Pick<Store, 'jobs' | 'subscriptions' | 'write'>
+  standings: Standings
+  webhook: Webhook
+  clock: Clock
+  random(): number
+  newId(): string
+  /** With whose eyes the feed is seen for an account of a caller; undefined when there is no such caller any more. */
+  eyesOf(caller: string, account: string): Eyes | undefined
+  /** Whether a read of the account would be answered now. */
+  isOpen(caller: string, account: string): Promise<boolean>
+  /** Told of what an operator should know. */
+  onProblem(problem: string): void
+  /** Told of each delivery: `delivered`, `failed`, `refused` or `suspended`. */
+  onOutcome?(outcome: 'delivered' | 'failed' | 'refused' | 'suspended'): void
+}
+
+/** The job of a new subscription: the feed stands at `versions`, and the subscriber has read it, or `hasMissed` something. */
+export function subscriptionJob(
+  id: string,
+  caller: string,
+  { versions, hasMissed }: { versions: Versions | undefined; hasMissed: boolean },
+): NewJob {
+  const stream: Stream = {
+    ...{ pending: [], failures: 0 },
+    ...(versions && { versions }),
+    ...(hasMissed && { hasMissed }),
+  }
+  return { id, kind: KIND, lane: caller, caller, data: stream }
+}
+
+function hasLostSecret({ authentication }: PushConfig): boolean {
+  return authentication !== undefined && authentication.credentials === undefined
+}
+
+/** Activation keys are not written down in clear text. */
+function kept({ body, ...rest }: Told): Pending {
+  return body.includes('"activation_key"') ? { ...rest, sealed: body } : { ...rest, body }
+}
+
+/** The stream once the receiver has taken so many: it is there again. */
+function taken({ failingSince: _, isCoalesced: __, pending, ...rest }: Stream, count: number): Stream {
+  return { ...rest, pending: pending.slice(count), failures: 0 }
+}
+
+const isLost = ({ body, sealed }: Pending) => body === undefined && sealed === undefined
+
+export function createAnnouncer(options: AnnouncerOptions) {
+  const { store, standings, webhook, clock, random, newId, eyesOf, isOpen, onProblem } = options
+  const { onOutcome = () => {} } = options
+  const idle = new Map<string, { subscription: StoredSubscription; versions: Versions | undefined }>()
+  let worker: Worker | undefined
+  let checking: Promise<void> | undefined
+  let again = false
+  let isLoaded = false
+
+  function pendingOf({ config, subscriberId, accountId }: StoredSubscription, events: readonly FeedEvent[]) {
+    const wanted = new Set(config.event_types as string[])
+    const to = { subscriber: subscriberId, account: accountId }
+    return events.filter(({ type }) => wanted.has(type)).map((event) => kept(told(event, to, clock.now())))
+  }
+
+  /** What is to be told next; the same stream when there is nothing. */
+  async function compared(subscription: StoredSubscription, stream: Stream): Promise<Stream> {
+    const { caller, accountId } = subscription
+    const eyes = eyesOf(caller, accountId)
+    if (!eyes || !(await isOpen(caller, accountId))) return stream
+    if (!stream.versions) {
+      const versions = await standings.current(eyes)
+      return versions ? { ...stream, versions } : stream
+    }
+    const { versions: base, hasMissed = false, ...rest } = stream
+    const next = await standings.since(base, eyes, hasMissed)
+    if (!next) return stream
+    return { ...rest, base, versions: next.versions, pending: pendingOf(subscription, next.events) }
+  }
+
+  /** One event in place of all that is pending: it was too long, or cannot be told any more. */
+  async function coalesced(subscription: StoredSubscription, stream: Stream): Promise<Stream> {
+    const eyes = eyesOf(subscription.caller, subscription.accountId)
+    const takesIt = (subscription.config.event_types as string[]).includes(BULK_EVENT)
+    const before = stream.base ?? stream.versions
+    if (!eyes || !before || !takesIt) return stream
+    const next = await standings.since(before, eyes, true)
+    if (!next) return stream
+    const pending = pendingOf(subscription, next.events)
+    return { ...stream, versions: next.versions, pending, isCoalesced: true }
+  }
+
+  async function suspend(held: Held, { subscriberId }: StoredSubscription, reason: string): Promise<void> {
+    const isOurs = await store.write(async ({ jobs, subscriptions }) => {
+      if (!(await jobs.end(held, 'suspended', { reason }))) return false
+      await subscriptions.suspend(held.id, { reason, at: clock.now() })
+      return true
+    })
+    if (!isOurs) return
+    onOutcome('suspended')
+    onProblem(`subscriber ${subscriberId} of ${held.caller} is told nothing any more: ${reason}`)
+  }
+
+  function pauseAfter(failures: number): number {
+    const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 30))
+    return pause * (0.75 + random() / 2)
+  }
+
+  async function later(
+    held: Held,
+    subscription: StoredSubscription,
+    stream: Stream,
+    delivery: Exclude<Delivery, { kind: 'delivered' }>,
+  ): Promise<void> {
+    onOutcome('failed')
+    const now = clock.now()
+    const { failingSince = now } = stream
+    if (delivery.kind === 'rejected' && delivery.status === 410) {
+      return await suspend(held, subscription, 'the receiver answered 410, gone')
+    }
+    if (now - failingSince >= GIVE_UP_MS) {
+      return await suspend(held, subscription, `the receiver took nothing for a day (${delivery.reason})`)
+    }
+    const failed: Stream = { ...stream, failures: stream.failures + 1, failingSince }
+    const isOutage = now - failingSince >= OUTAGE_MS && !failed.isCoalesced
+    const next = isOutage ? await coalesced(subscription, failed) : failed
+    const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
+    const pause = Math.max(pauseAfter(next.failures), Math.min(asked, LONGEST_ASKED_MS))
+    await store.jobs.release(held, pause, next)
+  }
+
+  /** Sends what is pending in its order; the stream after what was taken, and why the rest was not. */
+  async function sent(
+    subscription: StoredSubscription,
+    stream: Stream,
+  ): Promise<{ stream: Stream; failure?: Exclude<Delivery, { kind: 'delivered' }> }> {
+    const config = subscription.config as unknown as PushConfig
+    for (const [index, { type, body, sealed }] of stream.pending.entries()) {
+      const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
+      if (delivery.kind === 'delivered') {
+        onOutcome('delivered')
+        continue
+      }
+      if (delivery.kind === 'rejected' && delivery.signature) {
+        // Final for this event: what comes after it shows by its version that one is missing.
+        onOutcome('refused')
+        onProblem(`subscriber ${subscription.subscriberId}: our signature is refused (${delivery.signature})`)
+        continue
+      }
+      return { stream: index === 0 ? stream : taken(stream, index), failure: delivery }
+    }
+    return { stream: stream.pending.length === 0 ? stream : taken(stream, stream.pending.length) }
+  }
+
+  async function run(held: Held): Promise<void> {
+    idle.delete(held.id)
+    const subscription = await store.subscriptions.byJob(held.id)
+    if (!subscription || subscription.suspended) return void (await store.jobs.end(held, 'ended'))
+    if (hasLostSecret(subscription.config as unknown as PushConfig)) {
+      const reason = 'its credentials were not stored: set storage.key, and register it again'
+      return await suspend(held, subscription, reason)
+    }
+    let stream = held.data as Stream
+    if (stream.pending.some(isLost)) {
+      const whole = await coalesced(subscription, stream)
+      stream = { ...whole, pending: whole.pending.filter((one) => !isLost(one)) }
+      if (!(await store.jobs.note(held, stream))) return
+    }
+    for (;;) {
+      const { stream: after, failure } = await sent(subscription, stream)
+      if (failure) return await later(held, subscription, after, failure)
+      const next = await compared(subscription, after)
+      stream = next
+      if (next === after) break
+      if (next.pending.length > 0 && !(await store.jobs.note(held, next))) return
+    }
+    const { versions } = stream
+    const isReleased = await store.jobs.release(held, IDLE_MS, stream)
+    if (!isReleased) return
+    idle.set(held.id, { subscription, versions })
+    // What was published between the comparison and now would wait for the next change.
+    if (await isBehind(subscription, versions)) published()
+  }
+
+  async function isBehind(
+    subscription: StoredSubscription,
+    versions: Versions | undefined,
+  ): Promise<boolean> {
+    const eyes = eyesOf(subscription.caller, subscription.accountId)
+    const current = eyes && (await standings.current(eyes))
+    return current !== undefined && (versions === undefined || !sameVersions(current, versions))
+  }
+
+  async function check(): Promise<void> {
+    const waiting: string[] = []
+    if (!isLoaded) {
+      waiting.push(...(await store.subscriptions.jobs()))
+      isLoaded = true
+    }
+    for (const [job, { subscription, versions }] of [...idle]) {
+      if (!(await isBehind(subscription, versions))) continue
+      idle.delete(job) // until it has been told
+      waiting.push(job)
+    }
+    if (waiting.length === 0) return
+    await store.jobs.hasten(waiting)
+    worker?.wake()
+  }
+
+  /** Call it with each generation: subscribers who see a difference are told. */
+  function published(): void {
+    if (!worker) return
+    again = true
+    checking ??= (async () => {
+      while (again && worker) {
+        again = false
+        await check()
+      }
+    })()
+      .catch((error: unknown) => {
+        isLoaded = false // what could not be woken is looked for as after a start
+        onProblem(`subscribers could not be looked for: ${error instanceof Error ? error.message : error}`)
+      })
+      .finally(() => {
+        checking = undefined
+      })
+  }
+
+  const turn = createTurn({
+    ...{ name: 'feed-events', jobs: store.jobs, clock, owner: newId(), onProblem },
+    take() {
+      const mine = createWorker({
+        ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
+        kinds: { [KIND]: { run, longestPauseMs: LONGEST_PAUSE_MS } },
+        onProblem: (problem) => onProblem(`events: ${problem}`),
+      })
+      worker = mine
+      isLoaded = false
+      mine.start()
+      published()
+      return async () => {
+        if (worker === mine) worker = undefined
+        await mine.close()
+        await checking
+        idle.clear()
+      }
+    },
+  })
+
+  return {
+    start: turn.start,
+    published,
+    /** A subscription was made: its job is due. */
+    wake: () => worker?.wake(),
+    /** Works on what is due now, once. */
+    round: async () => await worker?.round(),
+    /** Subscribers who have been told everything. */
+    waiting: () => idle.size,
+    close: turn.close,
+  }
+}
+
+export type Announcer = ReturnType<typeof createAnnouncer>

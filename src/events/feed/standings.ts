@@ -1,0 +1,171 @@
+/**
+ * How the feed stands for each kind of reader, and how it stood shortly before, so that one comparison serves all who see it
+ * alike. What is asked about an earlier state that is not known any more is answered with one event: many things changed.
+ */
+import { type ChangeSet, changesBetween } from '../../feed/changes.js'
+import type { Feed } from '../../feed/feed.js'
+import { grantsName } from '../../feed/grants.js'
+import type { Reader } from '../../feed/query.js'
+import type { Clock } from '../../net/clock.js'
+import type { Snapshot } from '../../snapshot/snapshot.js'
+import { inTurns } from '../../threads/portions.js'
+import { createEventIds } from './event-ids.js'
+import { eventsBetween, mostSingles, type Standing } from './feed-changes.js'
+import { type AppliesTo, bulkEvent, type FeedEvent, type Tokens } from './feed-event.js'
+
+/** Earlier states of a reader's feed that changes are told from, and for how long, ms. */
+const KEPT = 4
+const KEPT_MS = 5 * 60_000
+const KEPT_COMPARISONS = 16
+
+/** What a subscriber was told of last, by layer; without `account` its account was answered from the public layer. */
+export type Versions = { public: Tokens; account?: Tokens }
+
+/** Whose eyes a subscriber's feed is seen with: everybody's layer, and its account's where that has one. */
+export type Eyes = { open: Reader; own?: Reader; account: string }
+
+export type StandingsOptions = { feed: Pick<Feed, 'see' | 'preparing'>; clock: Clock }
+
+const same = (a: Tokens, b: Tokens) => a.feed === b.feed && a.pricing === b.pricing
+const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
+
+/** One layer as it stands for a reader. */
+type Sight = Standing & { scope: 'public' | 'account' }
+
+export function createStandings({ feed, clock }: StandingsOptions) {
+  const newId = createEventIds(clock.now)
+  const kept = new Map<string, Sight[]>() // by reader, the newest first
+  const compared = new Map<string, Promise<ChangeSet>>()
+  const told = new Map<string, Promise<FeedEvent[]>>()
+
+  function remember<T>(among: Map<string, Promise<T>>, name: string, make: () => Promise<T>): Promise<T> {
+    const known = among.get(name)
+    if (known) return known
+    const made = make()
+    among.set(name, made)
+    made.catch(() => among.delete(name))
+    for (const [oldest] of among) if (among.size > KEPT_COMPARISONS) among.delete(oldest)
+    return made
+  }
+
+  function keep(name: string, sight: Sight): void {
+    const [newest, ...older] = kept.get(name) ?? []
+    if (newest && same(newest.tokens, sight.tokens)) {
+      if (newest.snapshot !== sight.snapshot) kept.set(name, [sight, ...older])
+      return
+    }
+    kept.set(name, [sight, ...(newest ? [newest] : []), ...older].slice(0, KEPT))
+    if (!newest) return
+    clock.after(KEPT_MS, () => {
+      const held = kept.get(name)?.filter((one) => one !== newest || one === kept.get(name)?.[0])
+      if (held) kept.set(name, held)
+    })
+  }
+
+  /** Undefined while there is nothing to be read, or the reader's account is being exchanged. */
+  async function sightOf(reader: Reader): Promise<Sight | undefined> {
+    for (;;) {
+      const work = feed.preparing({}, reader, clock.now())
+      if (!work) break
+      await inTurns(work)
+    }
+    const seen = feed.see({}, reader, 'wholesale')
+    if (!seen || seen.gaps.some(({ kind }) => kind === 'other_account')) return undefined
+    const { snapshot, entries, grants, criteria, versions } = seen
+    const { feedVersion, pricingVersion = '', cacheScope: scope } = versions
+    const sight = {
+      snapshot,
+      entries,
+      grants,
+      criteria,
+      scope,
+      tokens: { feed: feedVersion, pricing: pricingVersion },
+    }
+    keep(readerName(reader), sight)
+    return sight
+  }
+
+  async function compare(before: Snapshot, after: Snapshot, most: number): Promise<ChangeSet> {
+    return await remember(compared, `${before.id} ${after.id} ${most}`, () =>
+      inTurns(changesBetween(before, after, most)),
+    )
+  }
+
+  async function eventsOf(
+    reader: Reader,
+    previous: Tokens,
+    sight: Sight,
+    appliesTo: AppliesTo,
+    isBulk: boolean,
+  ): Promise<FeedEvent[]> {
+    const name = readerName(reader)
+    const bulk = (count: number) =>
+      bulkEvent({ id: newId(), at: clock.now(), appliesTo }, { previous, version: sight.tokens, count })
+    if (isBulk) return [bulk(sight.entries.length)]
+    return await remember(told, JSON.stringify([name, previous, sight.tokens, appliesTo]), async () => {
+      const before = kept.get(name)?.find(({ tokens }) => same(tokens, previous))
+      if (!before) return [bulk(sight.entries.length)]
+      const changes = await compare(before.snapshot, sight.snapshot, mostSingles(sight.entries.length) * 2)
+      return await inTurns(eventsBetween(before, sight, changes, { appliesTo, newId, at: clock.now() }))
+    })
+  }
+
+  /** How the feed stands now for a subscriber. */
+  async function current({ open, own }: Eyes): Promise<Versions | undefined> {
+    const everybody = await sightOf(open)
+    const account = own && (await sightOf(own))
+    if (!everybody || (own && !account)) return undefined
+    return { public: everybody.tokens, ...(account?.scope === 'account' && { account: account.tokens }) }
+  }
+
+  /**
+   * What leads from what a subscriber was told last to how the feed stands now; undefined when that is the same, or cannot be
+   * said yet. `isBulk`: in one event for each layer, whether it changed or not.
+   */
+  async function since(
+    before: Versions,
+    { open, own, account }: Eyes,
+    isBulk = false,
+  ): Promise<{ versions: Versions; events: FeedEvent[] } | undefined> {
+    const everybody = await sightOf(open)
+    const sight = own && (await sightOf(own))
+    if (!everybody || (own && !sight)) return undefined
+    const events: FeedEvent[] = []
+    if (isBulk || !same(before.public, everybody.tokens)) {
+      events.push(...(await eventsOf(open, before.public, everybody, { scope: 'public' }, isBulk)))
+    }
+    const isOwn = sight?.scope === 'account'
+    const appliesTo = { scope: 'account', account_ids: [account] } as const
+    if (own && sight && (isOwn || before.account)) {
+      // A layer that begins or ends is read again as a whole: rows of the other one stood, or stand, in its place.
+      const previous = before.account ?? before.public
+      const isTurned = isOwn !== (before.account !== undefined)
+      if (isBulk || isTurned || !same(previous, sight.tokens)) {
+        events.push(...(await eventsOf(own, previous, sight, appliesTo, isBulk || isTurned)))
+      }
+    } else if (before.account) {
+      const previous = before.account
+      events.push(
+        bulkEvent(
+          { id: newId(), at: clock.now(), appliesTo },
+          { previous, version: everybody.tokens, count: everybody.entries.length },
+        ),
+      )
+    }
+    if (events.length === 0) return undefined
+    return {
+      versions: { public: everybody.tokens, ...(isOwn && sight && { account: sight.tokens }) },
+      events,
+    }
+  }
+
+  return { current, since }
+}
+
+export type Standings = ReturnType<typeof createStandings>
+
+/** Whether two are the same for a subscriber. */
+export function sameVersions(a: Versions, b: Versions): boolean {
+  if (!same(a.public, b.public)) return false
+  return a.account && b.account ? same(a.account, b.account) : a.account === b.account
+}

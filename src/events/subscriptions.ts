@@ -1,0 +1,173 @@
+/**
+ * Subscriptions to the feed's changes, from the request that names a place to the job that tells it: the place is asked first
+ * whether it wants that, outside of any transaction, and what it agreed to is written down with the account.
+ */
+import pLimit from 'p-limit'
+import type { StoredSubscription } from '../store/records/subscriptions.js'
+import type { Repositories, Store } from '../store/store.js'
+import type { Challenge, Claim } from './challenge.js'
+import { subscriptionJob } from './feed/announcer.js'
+import type { Eyes, Standings, Versions } from './feed/standings.js'
+import type { ConfigProblem, ConfigRules, NotificationConfig } from './notification-config.js'
+
+/** Active subscriptions of one caller, over all its accounts. */
+const MOST_ACTIVE = 100
+const CHALLENGES_AT_ONCE = 16
+
+/** What an account's subscriptions are to be. */
+export type Wanted = { accountId: string; configs: readonly NotificationConfig[] }
+
+/** What was proved for one request. */
+export type Proofs = {
+  problemOf(wanted: Wanted): ConfigProblem | undefined
+  /** Where a new subscriber's feed stands. */
+  versions: ReadonlyMap<string, Versions | undefined>
+}
+
+export type SubscriptionsOptions = {
+  store: Pick<Store, 'subscriptions'>
+  newId(): string
+  /** Where webhooks may go now. */
+  policy(): ConfigRules['policy']
+  /** Absent where nothing is delivered: then no subscription is active. */
+  delivering?: {
+    challenge: Challenge
+    standings: Pick<Standings, 'current'>
+    eyesOf(caller: string, account: string): Eyes | undefined
+    /** Told when subscriptions may have been made. */
+    onSubscribed(): void
+  }
+}
+
+type Subscriptions = Pick<Repositories, 'subscriptions' | 'jobs'>
+
+const isActive = ({ active }: NotificationConfig) => active !== false
+
+function claimOf(accountId: string, config: NotificationConfig): Claim {
+  const { subscriber_id, url, event_types, authentication } = config
+  return {
+    accountId,
+    subscriberId: subscriber_id as string,
+    url: url as string,
+    eventTypes: [...(event_types as string[])].sort(),
+    ...(authentication !== undefined && { authentication: authentication as Claim['authentication'] & {} }),
+  }
+}
+
+/** Equal for claims that one proof is good for. */
+function nameOf({ accountId, subscriberId, url, eventTypes, authentication }: Claim): string {
+  const { schemes = [], credentials = '' } = authentication ?? {}
+  return JSON.stringify([accountId, subscriberId, url, eventTypes, schemes[0] ?? '', credentials])
+}
+
+const nameOfStored = ({ accountId, subscriberId, config }: StoredSubscription) =>
+  nameOf(claimOf(accountId, { ...config, subscriber_id: subscriberId }))
+
+function isProved(stored: readonly StoredSubscription[], claim: Claim): boolean {
+  return stored.some((one) => !one.suspended && nameOfStored(one) === nameOf(claim))
+}
+
+/** For requests that make nothing active. */
+export const NOTHING_ASKED: Proofs = {
+  problemOf({ configs }) {
+    const index = configs.findIndex(isActive)
+    if (index < 0) return undefined
+    return {
+      ...{ code: 'VALIDATION_ERROR', path: `notification_configs[${index}].url` },
+      message: 'The url was not asked whether it wants these webhooks.',
+      suggestion: 'Repeat the request with a new idempotency_key.',
+    }
+  },
+  versions: new Map(),
+}
+
+export function createSubscriptions({ store, newId, policy, delivering }: SubscriptionsOptions) {
+  const rules = (): ConfigRules => ({ delivers: delivering !== undefined, policy: policy() })
+
+  /** Asks every place that has to be asked, side by side. */
+  async function prove(caller: string, accounts: readonly Wanted[]): Promise<Proofs> {
+    if (!delivering) return NOTHING_ASKED
+    const { challenge, standings, eyesOf } = delivering
+    const stored = await store.subscriptions.ofCaller(caller)
+    const rewritten = new Set(accounts.map(({ accountId }) => accountId))
+    const others = stored.filter(({ accountId, suspended }) => !suspended && !rewritten.has(accountId))
+    const claims = new Map<string, Claim>()
+    let active = others.length
+    for (const { accountId, configs } of accounts) {
+      for (const config of configs.filter(isActive)) {
+        active += 1
+        const claim = claimOf(accountId, config)
+        if (active <= MOST_ACTIVE && !isProved(stored, claim)) claims.set(nameOf(claim), claim)
+      }
+    }
+    const outcomes = new Map<string, string | undefined>()
+    const limit = pLimit(CHALLENGES_AT_ONCE)
+    await Promise.all(
+      [...claims].map(([name, claim]) => limit(async () => outcomes.set(name, await challenge(claim)))),
+    )
+    const versions = new Map<string, Versions | undefined>()
+    for (const accountId of rewritten) {
+      const eyes = eyesOf(caller, accountId)
+      versions.set(accountId, eyes && (await standings.current(eyes)))
+    }
+
+    function problemOf({ accountId, configs }: Wanted): ConfigProblem | undefined {
+      for (const [index, config] of configs.entries()) {
+        if (!isActive(config)) continue
+        const claim = claimOf(accountId, config)
+        const name = nameOf(claim)
+        const path = `notification_configs[${index}]`
+        if (outcomes.has(name)) {
+          const reason = outcomes.get(name)
+          if (reason === undefined) continue
+          return {
+            ...{ code: 'VALIDATION_ERROR', path: `${path}.url` },
+            message: `The url did not prove that it wants these webhooks: ${reason}.`,
+            suggestion:
+              'Answer the signed POST of type webhook.challenge with {"challenge": <its challenge>}.',
+          }
+        }
+        if (isProved(stored, claim)) continue
+        return {
+          ...{ code: 'INVALID_REQUEST', path: `${path}.active` },
+          message: `You may have ${MOST_ACTIVE} active subscriptions over all your accounts.`,
+          suggestion: 'Pause or remove some first: one subscription of an account tells all of its feed.',
+        }
+      }
+      return undefined
+    }
+
+    return { problemOf, versions }
+  }
+
+  /**
+   * Writes down what an account's subscriptions are from now on; what was proved before and stays goes on as it was. A
+   * subscriber that stood there `before`, at another place or paused, is told first that it must read again.
+   */
+  async function keep(
+    { subscriptions, jobs }: Subscriptions,
+    caller: string,
+    { accountId, configs, before }: Wanted & { before: readonly NotificationConfig[] },
+    { versions }: Proofs,
+  ): Promise<void> {
+    const stored = (await subscriptions.ofCaller(caller)).filter((one) => one.accountId === accountId)
+    const wanted = configs.filter(isActive).map((config) => claimOf(accountId, config))
+    const names = new Set(wanted.map(nameOf))
+    const staying = stored.filter((one) => !one.suspended && names.has(nameOfStored(one)))
+    const staysAs = new Set(staying.map(nameOfStored))
+    for (const one of stored) if (!staying.includes(one)) await subscriptions.remove(one.job)
+    for (const claim of wanted) {
+      if (staysAs.has(nameOf(claim))) continue
+      const { subscriberId, url, eventTypes, authentication } = claim
+      const job = `sub_${newId()}`
+      const config = { url, event_types: eventTypes, ...(authentication && { authentication }) }
+      await subscriptions.add({ caller, accountId, subscriberId, job, config })
+      const hasMissed = before.some(({ subscriber_id }) => subscriber_id === subscriberId)
+      await jobs.add(subscriptionJob(job, caller, { versions: versions.get(accountId), hasMissed }))
+    }
+  }
+
+  return { rules, prove, keep, onSubscribed: () => delivering?.onSubscribed() }
+}
+
+export type Subscribing = ReturnType<typeof createSubscriptions>

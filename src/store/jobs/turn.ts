@@ -1,0 +1,80 @@
+/**
+ * Work that one process at a time does for all that share a storage: whoever has the turn keeps it by saying so, and when it
+ * dies another takes it within a lease.
+ */
+import type { Clock } from '../../net/clock.js'
+import { StorageUnavailable } from '../unavailable.js'
+import type { Held, Jobs } from './jobs.js'
+
+const LEASE_MS = 15_000
+const BEAT_MS = 5_000
+
+export type TurnOptions = {
+  /** Of the work. */
+  name: string
+  jobs: Pick<Jobs, 'get' | 'add' | 'claim' | 'extend' | 'release'>
+  clock: Clock
+  /** Names this process. */
+  owner: string
+  /** The turn is ours from now on; what it gives is told when it is no more. */
+  take(): () => Promise<void>
+  onProblem(problem: string): void
+}
+
+export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOptions) {
+  const hold = { owner, ms: LEASE_MS }
+  let held: Held | undefined
+  let saidAt = 0
+  let giveUp: (() => Promise<void>) | undefined
+  let cancel = () => {}
+  let beating: Promise<void> | undefined
+  let closed = false
+
+  async function lose(): Promise<void> {
+    held = undefined
+    await giveUp?.()
+    giveUp = undefined
+  }
+
+  async function claim(): Promise<void> {
+    if (!(await jobs.get(name))) {
+      await jobs.add({ id: name, kind: 'turn', lane: name, caller: '', data: {} }).catch((error: unknown) => {
+        if (error instanceof StorageUnavailable) throw error // else another process has just written it
+      })
+    }
+    held = await jobs.claim(name, hold)
+    saidAt = clock.now()
+    if (held && !closed) giveUp = take()
+  }
+
+  async function beat(): Promise<void> {
+    try {
+      const at = clock.now()
+      if (!held) await claim()
+      else if ((await jobs.extend([held], hold)).length > 0) saidAt = at
+      else await lose()
+    } catch (error) {
+      onProblem(`the turn for ${name} could not be kept: ${error instanceof Error ? error.message : error}`)
+      if (held && clock.now() - saidAt >= LEASE_MS) await lose()
+    }
+  }
+
+  function go(): void {
+    beating = beat().then(() => {
+      if (!closed) cancel = clock.after(BEAT_MS, go)
+    })
+  }
+
+  return {
+    start: go,
+    /** Lets another process have it at once. */
+    async close(): Promise<void> {
+      closed = true
+      cancel()
+      await beating
+      const last = held
+      await lose()
+      if (last) await jobs.release(last, 0).catch(() => false) // its lease ends by itself
+    },
+  }
+}

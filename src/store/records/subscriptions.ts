@@ -1,0 +1,78 @@
+/**
+ * Who is told of changes of the feed: each subscription that its caller has proved to control, with the job that tells it
+ * (schema core/notification-config). Paused ones stand with their account alone.
+ */
+import type { Selectable } from 'kysely'
+import type { Db, SubscriptionTable } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
+
+/** `at` in ms since the epoch. */
+export type Suspension = { reason: string; at: number }
+
+export type StoredSubscription = {
+  caller: string
+  accountId: string
+  subscriberId: string
+  job: string
+  /** As proved; credentials are left out where they could not be stored. */
+  config: Readonly<Record<string, unknown>>
+  suspended?: Suspension
+}
+
+export type Subscriptions = {
+  /** In the order in which they were made. */
+  ofCaller(caller: string): Promise<StoredSubscription[]>
+  byJob(job: string): Promise<StoredSubscription | undefined>
+  /** The jobs of all that are not suspended. */
+  jobs(): Promise<string[]>
+  add(subscription: Omit<StoredSubscription, 'suspended'>): Promise<void>
+  remove(job: string): Promise<void>
+  suspend(job: string, suspension: Suspension): Promise<void>
+}
+
+export function createSubscriptions(db: Db, now: () => number, seal: Seal): Subscriptions {
+  function fromRow(row: Selectable<SubscriptionTable>): StoredSubscription {
+    return {
+      ...{ caller: row.caller, accountId: row.account_id, subscriberId: row.subscriber_id, job: row.job },
+      config: seal.read(row.config) as StoredSubscription['config'],
+      ...(row.suspended !== null && { suspended: JSON.parse(row.suspended) as Suspension }),
+    }
+  }
+
+  const rows = () => db.selectFrom('subscriptions').selectAll().orderBy('created_at').orderBy('job')
+
+  return {
+    ofCaller: async (caller) => (await rows().where('caller', '=', caller).execute()).map(fromRow),
+    async byJob(job) {
+      const row = await rows().where('job', '=', job).executeTakeFirst()
+      return row && fromRow(row)
+    },
+    async jobs() {
+      const found = await db
+        .selectFrom('subscriptions')
+        .select('job')
+        .where('suspended', 'is', null)
+        .execute()
+      return found.map(({ job }) => job)
+    },
+    async add({ caller, accountId, subscriberId, job, config }) {
+      await db
+        .insertInto('subscriptions')
+        .values({
+          ...{ caller, account_id: accountId, subscriber_id: subscriberId, job },
+          ...{ config: seal.write(config), suspended: null, created_at: now() },
+        })
+        .execute()
+    },
+    async remove(job) {
+      await db.deleteFrom('subscriptions').where('job', '=', job).execute()
+    },
+    async suspend(job, suspension) {
+      await db
+        .updateTable('subscriptions')
+        .set({ suspended: JSON.stringify(suspension) })
+        .where('job', '=', job)
+        .execute()
+    },
+  }
+}

@@ -1,0 +1,71 @@
+/** The subscriber of docs/events.md, as it stands there, against a running Tributary. */
+import { spawn } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { test } from 'tap'
+import { startOver } from '../support/federation-over.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { row, tempFolder, until } from '../support/upstream-world.js'
+
+const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: 'events-key' }
+
+async function freePort(): Promise<number> {
+  const probe = createServer()
+  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
+  const { port } = probe.address() as { port: number }
+  await new Promise((resolve) => probe.close(resolve))
+  return port
+}
+
+test('the subscriber of the page about events holds the feed', async (t) => {
+  const feed = wholesaleAgent([row(1), row(2)], 'v1')
+  const agent = await startMcpAgent(feed.handle)
+  t.teardown(() => agent.close())
+  const over = await startOver(t, [{ id: 'north', url: agent.url }], {
+    events: {
+      brand_json_url: 'https://operator.example/.well-known/brand.json',
+      signing_key: JSON.stringify(jwk),
+    },
+    egress: { allow_networks: ['127.0.0.0/8'], webhook_networks: ['127.0.0.0/8'] },
+  })
+  const page = await readFile('docs/events.md', 'utf8')
+  const [, code = ''] = /^```js\n(.*?)^```/ms.exec(page) ?? []
+  t.ok(code.split('\n').length <= 65, 'it is short')
+  const file = join(await tempFolder(t), 'subscriber.mjs')
+  await writeFile(file, code)
+  const port = await freePort()
+  const child = spawn(process.execPath, [
+    ...[file, over.federation.url, 'a-buyer-key'],
+    ...[`http://127.0.0.1:${port}/`, String(port)],
+  ])
+  t.teardown(() => child.kill())
+  let out = ''
+  let errors = ''
+  child.stdout.on('data', (text) => {
+    out += text
+  })
+  child.stderr.on('data', (text) => {
+    errors += text
+  })
+  const says = async (signals: number) => {
+    const { wholesale_feed_version: version } = await over.wholesale()
+    await until(`${signals} signals: ${errors}`, () => out.includes(`${signals} ${version}`))
+  }
+  await says(2)
+  const lines = () => out.trim().split('\n').length
+  t.equal(lines(), 1)
+  feed.publish([row(1, { name: 'New name' }), row(3), row(4)], 'v2')
+  await over.post('/refresh?upstream=north')
+  await until('four events', () => lines() === 5)
+  await says(3)
+  feed.publish(
+    Array.from({ length: 30 }, (_, at) => row(at + 100)),
+    'v3',
+  )
+  await over.post('/refresh?upstream=north')
+  await until('the bulk change', () => lines() === 6)
+  await says(30)
+})

@@ -1,0 +1,271 @@
+import { generateKeyPairSync, type JsonWebKey, randomUUID } from 'node:crypto'
+import { type Test, test } from 'tap'
+import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
+import { type Said, startOver } from '../support/federation-over.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { row, until } from '../support/upstream-world.js'
+import {
+  configFor,
+  HMAC,
+  hmacFault,
+  type Subscriber,
+  type SubscriberOptions,
+  startSubscriber,
+} from './support/subscriber.js'
+
+const ACME = { brand: { domain: 'acme.example' }, operator: 'agency.example', billing: 'operator' }
+const BRAND_JSON = 'https://operator.example/.well-known/brand.json'
+const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: 'events-key' }
+const SIGNED = { brand_json_url: BRAND_JSON, signing_key: JSON.stringify(jwk) }
+const dearer = [{ pricing_option_id: 'po', model: 'cpm', cpm: 7, currency: 'USD' }]
+
+async function start(t: Test, more: object = {}) {
+  const feed = wholesaleAgent([row(1), row(2), row(3)], 'v1')
+  const agent = await startMcpAgent(feed.handle)
+  t.teardown(() => agent.close())
+  const over = await startOver(t, [{ id: 'north', url: agent.url }], {
+    events: SIGNED,
+    egress: { allow_networks: ['127.0.0.0/8'], webhook_networks: ['127.0.0.0/8'] },
+    ...more,
+  })
+  let version = 1
+  const { keys } = (await (await over.get('/.well-known/jwks.json')).json()) as { keys: JsonWebKey[] }
+
+  async function subscriber(options: SubscriberOptions = {}): Promise<Subscriber> {
+    const one = await startSubscriber({ keys: () => keys, ...options })
+    t.teardown(() => one.close())
+    return one
+  }
+
+  async function sync(notification_configs: object[], entry: object = ACME): Promise<Said> {
+    const answer = await over.call('sync_accounts', {
+      idempotency_key: `key-${randomUUID()}`,
+      accounts: [{ ...entry, notification_configs }],
+    })
+    if (!SCHEMAS_ABSENT) {
+      const validate = adcpSchema('account/sync-accounts-response.json')
+      t.ok(validate(answer), JSON.stringify(validate.errors))
+    }
+    return answer.accounts[0]
+  }
+
+  return {
+    ...over,
+    over,
+    subscriber,
+    sync,
+    /** Resolves when it is served. */
+    async publish(rows: Record<string, unknown>[]) {
+      const served = async () => {
+        const { wholesale_feed_version: structure, pricing_version: prices } = await over.wholesale()
+        return `${structure} ${prices}`
+      }
+      const before = await served()
+      version += 1
+      feed.publish(rows, `v${version}`)
+      await over.post('/refresh?upstream=north')
+      for (const end = Date.now() + 60_000; (await served()) === before && Date.now() < end; ) {
+        await new Promise((resolve) => setTimeout(resolve, 5))
+      }
+    },
+  }
+}
+
+const told = ({ events }: Subscriber) => events.map(({ body }) => body.notification_type)
+
+test('a subscriber proves its url, is told what changes, and holds the feed by that alone', async (t) => {
+  const { over, subscriber, sync, publish } = await start(t)
+  const capabilities = await over.call('get_adcp_capabilities', {})
+  t.match(capabilities, {
+    wholesale_feed_webhooks: { supported: true, event_types: configFor('').event_types },
+    webhook_signing: { supported: true },
+    identity: { brand_json_url: BRAND_JSON },
+  })
+  const one = await subscriber()
+  const account = await sync([configFor(one.url)])
+  t.match(account, { action: 'created', notification_configs: [{ active: true, url: one.url }] })
+  t.match(one.challenges, [
+    {
+      body: {
+        account_id: account.account_id,
+        subscriber_id: 'mirror',
+        seller_agent_url: `${over.federation.url}/mcp`,
+        delivery_auth: { mode: 'rfc9421' },
+      },
+    },
+  ])
+  const first = await over.wholesale()
+  const mirror = new Map<string, Said>(
+    first.signals.map((each: Said) => [each.signal_agent_segment_id, each]),
+  )
+
+  await publish([row(1, { pricing_options: dearer }), row(2, { name: 'New name' }), row(4)])
+  await until('all four are told', () => one.events.length === 4)
+  t.same(told(one).sort(), ['signal.created', 'signal.priced', 'signal.removed', 'signal.updated'])
+  let { wholesale_feed_version: token, pricing_version: pricing } = first
+  for (const { body, headers } of one.events) {
+    const { payload, event_type: type } = body.event
+    t.equal(headers['x-adcp-notification-type'], type)
+    t.same(payload.applies_to, { scope: 'public' })
+    t.equal(body.previous_wholesale_feed_version, token, 'each goes on where the last one ended')
+    t.equal(body.ext.tributary.previous_pricing_version, pricing)
+    token = body.wholesale_feed_version
+    pricing = body.ext.tributary.pricing_version
+    const id = payload.signal_agent_segment_id
+    if (type === 'signal.removed') mirror.delete(id)
+    else if (type === 'signal.priced') {
+      mirror.set(id, { ...mirror.get(id), pricing_options: payload.pricing_options })
+    } else mirror.set(id, payload.signal)
+  }
+  const second = await over.wholesale()
+  const byId = (rows: Iterable<Said>) =>
+    [...rows].sort((a, b) => (a.signal_agent_segment_id < b.signal_agent_segment_id ? -1 : 1))
+  t.same(byId(mirror.values()), byId(second.signals))
+  t.equal(token, second.wholesale_feed_version)
+  t.equal(pricing, second.pricing_version)
+  t.match(await over.wholesale({ if_wholesale_feed_version: token, if_pricing_version: pricing }), {
+    unchanged: true,
+  })
+  const ids = one.events.map(({ body }) => body.notification_id)
+  t.same(ids, [...ids].sort(), 'ids rise')
+  t.equal(new Set(one.events.map(({ body }) => body.idempotency_key)).size, 4)
+  t.same(one.faults, [])
+  t.match(await (await over.get('/metrics')).text(), /tributary_feed_events_total\{outcome="delivered"\} 4/)
+})
+
+test('many changes are told as one, and a change that the subscriber did not ask for shows by the versions', async (t) => {
+  const { subscriber, sync, publish, wholesale } = await start(t)
+  const [all, prices] = [await subscriber(), await subscriber()]
+  await sync([
+    configFor(all.url),
+    configFor(prices.url, { subscriber_id: 'prices', event_types: ['signal.priced'] }),
+  ])
+  const before = await wholesale()
+  await publish(Array.from({ length: 40 }, (_, at) => row(at + 10)))
+  await until('the bulk change', () => all.events.length === 1)
+  t.match(all.events[0]?.body, {
+    notification_type: 'wholesale_feed.bulk_change',
+    event: {
+      entity_type: 'feed',
+      payload: { affected_entity_type: 'signal', recommendation: 'wholesale_resync' },
+    },
+    wholesale_feed_version: (await wholesale()).wholesale_feed_version,
+    previous_wholesale_feed_version: before.wholesale_feed_version,
+  })
+  await publish(
+    Array.from({ length: 40 }, (_, at) => row(at + 10, at === 0 ? { pricing_options: dearer } : {})),
+  )
+  await until('the price', () => prices.events.length === 1 && all.events.length === 2)
+  t.same(told(prices), ['signal.priced'])
+  t.not(prices.events[0]?.body.previous_wholesale_feed_version, before.wholesale_feed_version)
+  t.same([...all.faults, ...prices.faults], [])
+})
+
+test('what does not prove itself is told nothing, and leaves what stood there before', async (t) => {
+  const { over, subscriber, sync, publish } = await start(t)
+  const good = await subscriber()
+  await sync([configFor(good.url)])
+  const liar = await subscriber()
+  const answers: [string, Parameters<Subscriber['proveWith']>[0]][] = [
+    ['another text', (_, response) => void response.end(JSON.stringify({ challenge: 'x'.repeat(40) }))],
+    ['nothing', (_, response) => void response.end()],
+    [
+      'both members',
+      ({ body: { challenge } }, response) =>
+        void response.end(JSON.stringify({ challenge, token: challenge })),
+    ],
+    ['a status', (_, response) => void response.writeHead(404).end('{}')],
+    ['a redirect', (_, response) => void response.writeHead(307, { location: good.url }).end()],
+    ['a hang-up', (_, response) => void response.destroy()],
+  ]
+  for (const [what, prove] of answers) {
+    liar.proveWith(prove)
+    t.match(
+      await sync([configFor(liar.url)]),
+      {
+        action: 'failed',
+        status: 'rejected',
+        errors: [{ code: 'VALIDATION_ERROR', field: 'notification_configs[0].url' }],
+      },
+      what,
+    )
+  }
+  t.equal(good.challenges.length, 1, 'a redirect is not followed')
+  liar.proveWith(({ body }, response) => void response.end(JSON.stringify({ token: body.challenge })))
+  const { accounts } = await over.call('list_accounts', {})
+  t.match(accounts[0].notification_configs, [{ url: good.url, active: true }], 'the old set stays as it was')
+  await publish([row(1)])
+  await until('the good one is told', () => good.events.length === 2)
+  t.equal(liar.events.length, 0)
+  t.match(
+    await sync([configFor(liar.url, { subscriber_id: 'alias' })]),
+    { action: 'updated' },
+    'token is an alias',
+  )
+  await publish([row(1), row(2)])
+  await until('the new one is told', () => liar.events.length === 1)
+  t.equal(good.events.length, 2, 'and who was replaced is not')
+})
+
+test('a dry run asks nobody; a set that stands is not asked again; pausing stops and coming back says so', async (t) => {
+  const { over, subscriber, sync, publish } = await start(t)
+  const one = await subscriber()
+  const dry = await over.call('sync_accounts', {
+    ...{ idempotency_key: `key-${randomUUID()}`, dry_run: true },
+    accounts: [{ ...ACME, notification_configs: [configFor(one.url)] }],
+  })
+  t.match(dry.accounts, [{ action: 'created' }])
+  t.equal(one.challenges.length, 0)
+  await sync([configFor(one.url)])
+  t.match(await sync([configFor(one.url)]), { action: 'unchanged' })
+  t.equal(one.challenges.length, 1)
+  t.match(await sync([configFor(one.url, { active: false })]), { action: 'updated' })
+  await publish([row(1)])
+  const watcher = await subscriber()
+  await sync([configFor(one.url, { active: false }), configFor(watcher.url, { subscriber_id: 'watcher' })])
+  t.match(await sync([configFor(one.url), configFor(watcher.url, { subscriber_id: 'watcher' })]), {
+    action: 'updated',
+  })
+  t.equal(one.challenges.length, 2)
+  t.equal(watcher.challenges.length, 1)
+  await until('it is told to read again', () => one.events.length === 1)
+  t.same(told(one), ['wholesale_feed.bulk_change'])
+  t.equal(watcher.events.length, 0)
+})
+
+test('deliveries are authenticated as the subscriber asked, secrets are not shown, and a restart goes on', async (t) => {
+  const { over, subscriber, sync, publish } = await start(t)
+  const one = await subscriber()
+  const shown = await sync([configFor(one.url, { authentication: HMAC })])
+  t.notMatch(JSON.stringify([shown, await over.call('list_accounts', {})]), HMAC.credentials)
+  t.match(one.challenges[0]?.body.delivery_auth, {
+    mode: 'HMAC-SHA256',
+    credential_fingerprint: /^[0-9a-f]{64}$/,
+  })
+  await over.restart()
+  await publish([row(1)])
+  const { wholesale_feed_version: now } = await over.wholesale()
+  await until('it is told', () => one.events.at(-1)?.body.wholesale_feed_version === now)
+  for (const got of one.events) {
+    t.equal(hmacFault(got), undefined)
+    t.equal(got.headers['signature-input'], undefined, 'never both')
+  }
+  t.same(one.faults, [])
+})
+
+test('where no key can be found by receivers nothing is declared, and nothing is active', async (t) => {
+  for (const events of [{}, { signing_key: SIGNED.signing_key }, { brand_json_url: BRAND_JSON }]) {
+    const { over, sync } = await start(t, { events })
+    t.notHas(await over.call('get_adcp_capabilities', {}), 'wholesale_feed_webhooks')
+    t.match(await sync([configFor('http://127.0.0.1:1/')]), { errors: [{ code: 'UNSUPPORTED_FEATURE' }] })
+    t.match(await sync([configFor('http://127.0.0.1:1/', { active: false })]), { action: 'created' })
+  }
+})
+
+test('a network that is open to upstreams is not open to webhooks', async (t) => {
+  const { sync, subscriber } = await start(t, { egress: { allow_networks: ['127.0.0.0/8'] } })
+  const one = await subscriber()
+  t.match(await sync([configFor(one.url)]), { errors: [{ field: 'notification_configs[0].url' }] })
+  t.equal(one.challenges.length, 0)
+})
