@@ -8,10 +8,10 @@ import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
 import type { Repositories } from '../store/store.js'
 import { readRow } from '../upstreams/rows/listing.js'
-import type { CallKind } from './delivery.js'
+import type { CallKind, StillToDo } from './delivery.js'
 import { mayOverlap, readDeployments, visibleDeployments } from './destination.js'
 import { holderOf, standingFor } from './holders.js'
-import { leftOnJob } from './left-on.js'
+import { switchesOff } from './left-on.js'
 import { upstreamTaskJob } from './task-progress.js'
 import { readTold } from './told.js'
 
@@ -54,15 +54,16 @@ function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all
 }
 
 /** What of a deactivation is still to be done: what others have on there is not theirs to lose. */
-async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Call | undefined> {
-  if (actionOf(call) === 'activate' || call.segment === undefined) return call
+async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo> {
+  if (actionOf(call) === 'activate' || call.segment === undefined) return { call, isNeeded: true }
   const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
   const others = standingFor(entries, holderOf(call))
   const isKept = (one: Destination) => others.some((other) => mayOverlap(one, other))
   const kept = destinationsOf(call).filter(isKept)
-  if (kept.length === 0) return call
+  if (kept.length === 0) return { call, isNeeded: true }
   const destinations = destinationsOf(call).filter((one) => !isKept(one))
-  return destinations.length > 0 ? { ...call, kept, args: { ...call.args, destinations } } : undefined
+  if (destinations.length === 0) return { call: { ...call, kept }, isNeeded: false }
+  return { call: { ...call, kept, args: { ...call.args, destinations } }, isNeeded: true }
 }
 
 /** The segment among the rows of an answer, as the upstream says that it is delivered. */
@@ -104,10 +105,8 @@ export function activationCalls(newTaskId: () => string): CallKind {
     ...{ undone, stillToDo, state },
     digest(call, done): Activated {
       const action = actionOf(call)
-      const isWhole = done === undefined
-      const left = [...(call.kept ?? []), ...(isWhole ? destinationsOf(call) : [])]
-      const kept = left.map((one) => ({ ...one, is_live: true }))
-      if (isWhole) return { action, deployments: kept }
+      const kept = (call.kept ?? []).map((one) => ({ ...one, is_live: true }))
+      if (!done) return { action, deployments: kept }
       if (done.kind === 'submitted') {
         const unknown = [...destinationsOf(call)]
         return { action, deployments: kept, unknown, taskId: newTaskId(), upstreamTaskId: done.taskId }
@@ -117,20 +116,20 @@ export function activationCalls(newTaskId: () => string): CallKind {
     },
     async follows({ ledger }, call) {
       if (call.state === 'abandoned') return { settlement: { outcome: 'unknown' } }
+      const decide = (repositories: Pick<Repositories, 'ledger'>) => switchesOff(repositories, call)
       if (call.state !== 'answered') {
-        const { agentUrl, segment = '' } = call
-        const decision = (await ledger.wasSwitchedOff(agentUrl, segment)) && leftOnJob(call)
-        const jobs = decision ? [decision] : []
-        if (call.state === 'superseded') return { jobs, settlement: { outcome: 'superseded' } }
+        const decides = actionOf(call) === 'activate' ? { decide } : {}
+        if (call.state === 'superseded') return { ...decides, settlement: { outcome: 'superseded' } }
         const settlement = { outcome: 'failed', error: call.answer } as const
-        return { jobs, settlement, frees: true } // nothing was done under its key
+        return { ...decides, settlement, frees: true } // nothing was done under its key
       }
       const { deployments, taskId, upstreamTaskId } = call.answer as Activated
       const told = { deployments: withoutKeys(deployments) }
       // With the outcome, not after it: one commit less, and no moment at which a replay would have to work it out.
       const kept = call.answer
       if (taskId === undefined || upstreamTaskId === undefined) {
-        return { kept, settlement: { outcome: 'completed', ...told } }
+        // What it left on for others may be wanted by nobody any more by the time that this is written down.
+        return { kept, settlement: { outcome: 'completed', ...told }, ...(call.kept && { decide }) }
       }
       const entry = await ledger.get(call.id)
       const task: NewTask = {

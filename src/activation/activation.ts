@@ -9,7 +9,6 @@ import type { Store } from '../store/store.js'
 import { StorageUnavailable } from '../store/unavailable.js'
 import { activationCalls } from './activation-calls.js'
 import { type CallUpstream, createDelivery, type Reached } from './delivery.js'
-import { createLeftOn } from './left-on.js'
 import { createOnce } from './once.js'
 import type { ResolveHandle } from './route.js'
 import { createTaskProgress } from './task-progress.js'
@@ -54,7 +53,6 @@ export function createActivation(options: ActivationOptions) {
     kinds: {
       call: { run: (held) => delivery.run(held) },
       upstream_task: { run: (held) => progress.run(held) },
-      left_on: { run: createLeftOn({ store }) },
     },
     onProblem: (problem) => onProblem(`activation: ${problem}`),
   })

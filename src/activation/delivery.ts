@@ -52,6 +52,9 @@ export type CallUpstream = (
 
 type Done = Extract<UnderstoodAnswer, { kind: 'done' | 'submitted' }>
 
+/** A call without what of it is not to be done, and whether that leaves anything. */
+export type StillToDo = { call: Call; isNeeded: boolean }
+
 /** What a kind of call means beyond being made. */
 export type CallKind = {
   /** Whether `errors[]` in an answer means that nothing was done. */
@@ -60,8 +63,8 @@ export type CallKind = {
   persists: boolean
   /** How much of `call` the `later` ones on the same target, taken together, asked the opposite of. */
   undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
-  /** Looks once more, with the call in hand, how much of it is still to be done. Undefined when none of it is. */
-  stillToDo?(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Call | undefined>
+  /** Looks once more, with the call in hand, how much of it is still to be done. */
+  stillToDo?(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo>
   /** How its effect is read where it cannot be repeated; absent when nothing shows it. */
   state?: {
     question(call: Call): Readonly<Record<string, unknown>>
@@ -202,8 +205,8 @@ export function createDelivery(options: DeliveryOptions) {
   async function make(given: Working, deadline: number, isFresh: boolean): Promise<Delivered> {
     const kind = kinds[given.task]
     const sentBefore = given.attempts - 1 > unsentOf(given)
-    const todo = kind.stillToDo ? await kind.stillToDo(store, given) : given
-    if (!todo) return { call: await end(given, 'answered', kind.digest(given)) }
+    const { call: todo, isNeeded } = (await kind.stillToDo?.(store, given)) ?? { call: given, isNeeded: true }
+    if (!isNeeded) return { call: await end({ ...todo, held: given.held }, 'answered', kind.digest(todo)) }
     // What was sent is repeated as it was, or not at all: a part of it would be another request.
     if (sentBefore && todo !== given) return { call: await end(given, 'abandoned') }
     const call = todo === given ? given : await narrowed(given, todo)
@@ -234,6 +237,7 @@ export function createDelivery(options: DeliveryOptions) {
 
     return {
       hold: worker.hold,
+      reserve: worker.reserve,
       /** Makes a call that was just written down and is held. */
       deliver: (held: Held, deadline: number): Promise<Delivered> =>
         worker.during(held, () => make({ ...readCall(held), held }, deadline, true)),

@@ -1,33 +1,18 @@
 /**
- * What a deactivation left on for another caller whose own activation then came to nothing: nobody wants it any more. When
- * such a wish ends, a job decides, beside which no request for the segment is under way, and the last one who wanted it off
- * asks once more (docs/activation.md, "Whose activation it is").
+ * What a deactivation left on for another caller whose own activation then came to nothing: nobody wants it any more, so the
+ * last one who wanted it off asks once more (docs/activation.md, "Whose activation it is"). It is decided where an ending is
+ * written, beside which no request for the segment is written down: whatever is asked for later comes after it.
  */
 import type { Destination } from '../adcp/signal.js'
-import { type Call, callJob, callTarget, type NewCall } from '../store/jobs/calls.js'
-import type { Held, NewJob } from '../store/jobs/jobs.js'
-import type { EntryOfJob } from '../store/jobs/steps.js'
+import { type Call, callJob, type NewCall } from '../store/jobs/calls.js'
+import type { Decided, EntryOfJob } from '../store/jobs/steps.js'
 import type { Entry } from '../store/records/ledger.js'
-import type { Store } from '../store/store.js'
+import type { Repositories } from '../store/store.js'
 import { mayOverlap } from './destination.js'
-import { type Holder, holderOf, leftOnFor, standingFor } from './holders.js'
+import { holderOf, leftOnFor, standingFor } from './holders.js'
 import { upstreamKey } from './request-identity.js'
 
 const HISTORY = 1_000 // the newest entries for one segment, of all callers: what is on is among them
-const NEITHER_WAY = 'neither' // opposite to both, so that it is held alone
-
-/** What a job of this kind knows: of whom the upstream would take the same for one. */
-type LeftOn = { agentUrl: string; segment: string; holder: Holder }
-
-/** The job that decides when the wish of this call has come to nothing; undefined where that changes nothing. */
-export function leftOnJob(call: Call): NewJob | undefined {
-  const { agentUrl, segment, caller } = call
-  const target = callTarget(call)
-  if (call.args.action === 'deactivate' || segment === undefined || target === undefined) return undefined
-  const data: LeftOn = { agentUrl, segment, holder: holderOf(call) }
-  const id = `${call.id}.left-on` // a wish ends once
-  return { id, kind: 'left_on', lane: agentUrl, target, side: NEITHER_WAY, caller, data }
-}
 
 /** The deactivation once more, for what of it nobody else has on. */
 function again(id: string, ended: Entry, destinations: readonly Destination[]) {
@@ -45,22 +30,15 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   return { call, entry }
 }
 
-export type LeftOnOptions = { store: Store }
-
-/** Works on jobs that decide. */
-export function createLeftOn({ store }: LeftOnOptions) {
-  return async function decide(held: Held): Promise<void> {
-    const { agentUrl, segment, holder } = held.data as LeftOn
-    const entries = await store.ledger.ofSegment(agentUrl, segment, HISTORY)
-    const wishes = leftOnFor(entries, holder).flatMap(({ entry, destinations }, index) => {
-      const others = standingFor(entries, entry)
-      const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
-      return unwanted.length > 0 ? [again(`${held.id}.${index}`, entry, unwanted)] : []
-    })
-    await store.conclude({
-      ...{ held, state: 'decided' },
-      jobs: wishes.map(({ call }) => callJob(call)),
-      entries: wishes.map(({ entry }) => entry),
-    })
-  }
+/** What is to be switched off now that the call has ended: its wish came to nothing, or it left something on. */
+export async function switchesOff({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Decided> {
+  const { id, agentUrl, segment } = call
+  if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
+  const entries = await ledger.ofSegment(agentUrl, segment, HISTORY)
+  const wishes = leftOnFor(entries, holderOf(call)).flatMap(({ entry, destinations }, index) => {
+    const others = standingFor(entries, entry)
+    const unwanted = destinations.filter((one) => !others.some((other) => mayOverlap(one, other)))
+    return unwanted.length > 0 ? [again(`${id}.off.${index}`, entry, unwanted)] : []
+  })
+  return { jobs: wishes.map((wish) => callJob(wish.call)), entries: wishes.map(({ entry }) => entry) }
 }

@@ -101,6 +101,21 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     return await resume(request, bound.since, work, deadline)
   }
 
+  /** Writes down what is planned, and begins with what of it may be done now. */
+  async function begin(request: KeyedRequest, { calls, entries }: Plan, deadline: number) {
+    const unreserve = delivery.reserve(calls.map(({ id }) => id))
+    try {
+      const { hold } = delivery
+      const undertaken = await store.undertake({ request, jobs: calls.map(callJob), hold, entries })
+      if (undertaken.kind === 'fresh') await reached('intended')
+      const added = undertaken.kind === 'fresh' ? undertaken.jobs : []
+      const held = added.flatMap((one) => (one.isHeld ? [one.job] : []))
+      return { undertaken, deliveries: held.map((one) => delivery.deliver(one, deadline)) }
+    } finally {
+      unreserve()
+    }
+  }
+
   async function start(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     const plan = await work.plan()
     if (plan.kind !== 'plan') {
@@ -109,14 +124,10 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
       return bound ? await again(request, bound, work, deadline) : plan
     }
     await reached('planned')
-    const { calls, entries } = plan
-    const { hold } = delivery
-    const undertaken = await store.undertake({ request, jobs: calls.map(callJob), hold, entries })
+    const { undertaken, deliveries } = await begin(request, plan, deadline)
     if (undertaken.kind !== 'fresh') return await again(request, undertaken, work, deadline)
-    await reached('intended')
-    const held = undertaken.jobs.flatMap((added) => (added.isHeld ? [added.job] : []))
-    const delivered = await Promise.all(held.map((one) => delivery.deliver(one, deadline)))
-    if (delivered.length === calls.length) return await conclude(request, work, delivered, false)
+    const delivered = await Promise.all(deliveries)
+    if (delivered.length === plan.calls.length) return await conclude(request, work, delivered, false)
     const since = Math.min(...undertaken.jobs.map(({ job }) => job.createdAt))
     return await resume(request, since, work, deadline, false) // another call for the same segment is under way
   }

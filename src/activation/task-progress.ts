@@ -7,6 +7,7 @@ import type { Destination } from '../adcp/signal.js'
 import type { Clock } from '../net/clock.js'
 import { type Call, readCall } from '../store/jobs/calls.js'
 import type { Held, NewJob } from '../store/jobs/jobs.js'
+import { addDecided } from '../store/jobs/steps.js'
 import { pauseAfter, type Worker } from '../store/jobs/worker.js'
 import type { Settlement } from '../store/records/ledger.js'
 import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '../store/records/tasks.js'
@@ -15,7 +16,7 @@ import type { CallOutcome } from '../upstreams/upstreams.js'
 import type { Activated } from './activation-calls.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { visibleDeployments } from './destination.js'
-import { leftOnJob } from './left-on.js'
+import { switchesOff } from './left-on.js'
 import { readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 
@@ -112,10 +113,12 @@ function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome):
   return { status, result: toldFields(readTold(outcome.payload, destinations)) }
 }
 
-function settlement({ status, result, error }: TaskProgress): Settlement | undefined {
+/** `call`: what the upstream answered with the task, while it is known. */
+function settlement({ status, result, error }: TaskProgress, call: Call | undefined): Settlement | undefined {
   if (status === 'completed') {
     const { deployments } = result as Pick<Activated, 'deployments'>
-    return { outcome: 'completed', deployments: visibleDeployments(deployments, []) }
+    const left = (call?.kept ?? []).map((one) => ({ ...one, is_live: true }))
+    return { outcome: 'completed', deployments: visibleDeployments([...deployments, ...left], []) }
   }
   if (!isFinal(status)) return undefined
   return { outcome: error === FORGOTTEN.error ? 'unknown' : 'failed', error }
@@ -128,15 +131,17 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
   async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {
     const { callId } = held.data as UpstreamTask
     const ends = isFinal(progress.status)
+    const job = ends && callId !== undefined ? await store.jobs.get(callId) : undefined
+    const call = job && readCall(job)
     await store.write(async (repositories) => {
-      if (ends && !(await repositories.jobs.end(held, progress.status))) return
+      const { jobs, ledger } = repositories
+      await jobs.inTurn(job?.target === undefined ? [] : [job.target])
+      if (ends && !(await jobs.end(held, progress.status))) return
       if (!(await repositories.tasks.progress(task.id, progress))) return
-      const settled = callId === undefined ? undefined : settlement(progress)
+      const settled = callId === undefined ? undefined : settlement(progress, call)
       if (!settled || callId === undefined) return
-      await repositories.ledger.settle(callId, settled)
-      const call = settled.outcome === 'failed' ? await repositories.jobs.get(callId) : undefined
-      const decision = call && leftOnJob(readCall(call))
-      if (decision) await repositories.jobs.add(decision)
+      await ledger.settle(callId, settled)
+      if (call) await addDecided(repositories, await switchesOff(repositories, call))
     })
   }
 

@@ -219,6 +219,7 @@ export function createLater(
       ...{ input: question, reader, contextId, upstreamTasks: begun(inquiry) },
       ...(push && { push }),
     }
+    const unreserve = worker.reserve([id])
     try {
       const account = input.account && (await accountKey(caller, input.account))
       const added = await store.write(async ({ tasks, jobs }) => {
@@ -237,6 +238,8 @@ export function createLater(
         retry_after: 5,
         suggestion: 'Repeat the request, or ask without push_notification_config for an answer at once.',
       })
+    } finally {
+      unreserve()
     }
     return id
   }

@@ -69,6 +69,7 @@ export type Store = Repositories &
   }
 
 const STATEMENT_MS = 30_000
+const LOCK_WAITS = 6 // in a statement's time: what waits for a lock longer waits for a process that has stopped
 const STATE_CONNECTIONS = 10
 const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation waiting for a connection
 const MIGRATING = 2
@@ -133,7 +134,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
       onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
     })
     const file = join(folder, 'tributary.db')
-    const opened = await openSqlite(file, { check: !beside && !(await wasClosed(file)) })
+    const opened = await openSqlite(file, { check: !beside && !(await wasClosed(file)), onProblem })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
     const means = { now, dialect: embedded(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
@@ -167,7 +168,8 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table takes its time
   await migrated(patient, SHARED_MIGRATIONS)
   await patient.destroy()
-  const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs })
+  const lockMs = statementMs / LOCK_WAITS
+  const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs, lockMs })
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))

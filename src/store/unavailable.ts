@@ -13,9 +13,12 @@ const SQLITE_CODES = /^SQLITE_(FULL|READONLY|IOERR|BUSY|LOCKED|CANTOPEN|NOLFS)/
 
 /**
  * PostgreSQL's classes 08 (connection), 53 (resources, disk full among them), 57P and 57014 (operator intervention, statement timeout), 58 (system
- * error), 25006 (read-only: a standby, or a primary out of space), 55P03 (lock not available).
+ * error), 25006 (read-only: a standby, or a primary out of space), 25P03 (a transaction in which this process was silent for
+ * too long), 55P03 (lock not available).
  */
-const POSTGRES_CODES = /^(08|53|57P|57014|58|25006|55P03)/
+const POSTGRES_CODES = /^(08|53|57P|57014|58|25006|25P03|55P03)/
+
+const LOCK_NOT_AVAILABLE = '55P03'
 
 const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
 
@@ -29,6 +32,7 @@ const POSTGRES_MESSAGES =
 /** Whether the storage itself failed, and would for any other work. */
 export function isUnavailable(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
+  if (error instanceof StorageUnavailable) return true
   const { code } = error as { code?: unknown }
   if (typeof code === 'string') {
     return [SQLITE_CODES, POSTGRES_CODES, SOCKET_CODES, FILE_CODES].some((codes) => codes.test(code))
@@ -36,12 +40,17 @@ export function isUnavailable(error: unknown): error is Error {
   return POSTGRES_MESSAGES.test(error.message)
 }
 
+/** Whether work failed because it waited too long for what another transaction holds: other work need not. */
+export function isHeldUp(error: unknown): boolean {
+  return error instanceof Error && (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
+}
+
 /** Runs `work`; a failure of the storage itself comes out as `StorageUnavailable`. */
 export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (!isUnavailable(error)) throw error
+    if (!isUnavailable(error) || error instanceof StorageUnavailable) throw error
     throw new StorageUnavailable(`the storage cannot serve just now: ${error.message}`, { cause: error })
   }
 }

@@ -100,11 +100,6 @@ onEveryStorage(
     t.match(await world.activate(cut), { error: { code: 'SERVICE_UNAVAILABLE' } })
     answer = 'refused'
     t.match(await world.activate(asks(choice)), { error: { code: 'PERMISSION_DENIED' } })
-    t.match(
-      await store.jobs.due(['left_on'], [], 10),
-      [{ id: /left-on/ }],
-      'what is left on is to be decided',
-    )
     answer = 'broken'
     await t.rejects(world.activate(cut), { message: 'broken on the way' })
     const held = store.db.selectFrom('jobs').select('id').where('owner', 'is not', null)

@@ -30,7 +30,7 @@ onEveryStorage('a database of the first release goes on working', async (t, stor
   if (!storage.isShared) mkdirSync(folder, { recursive: true })
   const old = storage.isShared
     ? openPostgres({ url: storage.url, connections: 2, onProblem: () => {} })
-    : await openSqlite(join(folder, 'tributary.db'), { check: false })
+    : await openSqlite(join(folder, 'tributary.db'), { check: false, onProblem: () => {} })
   await migrate(old, first)
   await sql`insert into activations (id, caller, action, handle, signal_handle, offer_handle, upstream, agent_url, segment_id,
     destinations, outcome, created_at, updated_at) values ('a', 'acme', 'activate', 'sig_a', 'sig_a', 'sig_a.12345678', 'northwind',

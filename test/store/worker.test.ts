@@ -67,6 +67,60 @@ onEveryStorage(
   },
 )
 
+onEveryStorage('a job that is just being written down is claimed by nobody else here', async (t, storage) => {
+  const { jobs } = await storage.open({ now: Date.now })
+  const onProblem = (problem: string) => t.comment(problem)
+  const worker = createWorker({ jobs, clock: systemClock, owner: 'one', onProblem, kinds: {} })
+  const job = { id: 'a', lane: 'l', kind: 'call', caller: 'acme', data: {} }
+  const unreserve = worker.reserve(['a'])
+  const added = await jobs.add(job, worker.hold)
+  t.equal(await worker.claim('a', true), undefined, 'it is about to be worked on')
+  if (!added.isHeld) throw new Error('it is held')
+  const working = worker.during(added.job, async () => {
+    t.equal(await worker.claim('a', true), undefined, 'it is worked on')
+    return await jobs.release(added.job, 0)
+  })
+  unreserve()
+  t.equal(await working, true)
+  t.match(await worker.claim('a', true), { epoch: 2 })
+  await worker.close()
+})
+
+onEveryStorage(
+  'a job that cannot be taken up is looked at again, and not without end',
+  async (t, storage) => {
+    const { jobs } = await storage.open({ now: Date.now })
+    let claims = 0
+    const broken = {
+      ...jobs,
+      async claim(): Promise<undefined> {
+        claims += 1
+        throw new Error('its row is damaged')
+      },
+    }
+    const problems: string[] = []
+    const looks: (() => void)[] = [] // that are put off
+    function after(_: number, look: () => void) {
+      looks.push(look)
+      return () => {}
+    }
+    const clock = { ...systemClock, after }
+    const worker = createWorker({
+      ...{ jobs: broken, clock, owner: 'one', kinds: { call: { run: async () => {} } } },
+      onProblem: (problem) => void problems.push(problem),
+    })
+    await jobs.add({ id: 'a', lane: 'l', kind: 'call', caller: 'acme', data: {} })
+    worker.start()
+    await until('it was looked at', () => problems.length === 1 && looks.length === 1)
+    for (let turn = 0; turn < 20; turn += 1) await jobs.due(['call'], [], 10)
+    t.equal(claims, 1, 'not again before a pause')
+    looks[0]?.()
+    await until('it was looked at again', () => claims === 2)
+    t.match(problems, [/a could not be taken up: Error: its row is damaged/])
+    await worker.close()
+  },
+)
+
 onEveryStorage('of many in one process that claim a job at once, one gets it', async (t, storage) => {
   const { jobs } = await storage.open({ now: Date.now })
   const onProblem = (problem: string) => t.comment(problem)

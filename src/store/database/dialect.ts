@@ -5,12 +5,15 @@
  */
 import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './schema.js'
+import { storableJson } from './text.js'
 
 export type Dialect = {
   /** How the database tells the time, ms since the epoch. */
   now(): RawBuilder<number>
   /** Lets one transaction at a time decide about each of the targets. */
   inTurn?(db: Db, targets: readonly string[]): Promise<unknown>
+  /** Added to the condition of a statement that writes to many jobs: it takes them in one order, so that none blocks another. */
+  inOrder(ids: readonly string[]): RawBuilder<unknown>
   /** A table `given` whose column `value` is the JSON of a row each, in their order; a member is `value->>'name'`. */
   given(rows: readonly object[]): RawBuilder<unknown>
 }
@@ -22,11 +25,14 @@ export const POSTGRES: Dialect = {
   inTurn: (db, targets) =>
     sql`select pg_advisory_xact_lock(place) from (select distinct hashtextextended(target, 0) as place
       from unnest(${targets}::text[]) as target order by place) as places`.execute(db),
-  given: (rows) => sql`json_array_elements(${JSON.stringify(rows)}::json) as given(value)`,
+  inOrder: (ids) =>
+    sql`and jobs.id in (select id from jobs where id = any(${ids}::text[]) order by id for update)`,
+  given: (rows) => sql`json_array_elements(${storableJson(rows)}::json) as given(value)`,
 }
 
 /** One process, so its clock is the database's; and its writes come one after the other. */
 export const embedded = (now: () => number): Dialect => ({
   now: () => sql<number>`${now()}`,
-  given: (rows) => sql`json_each(${JSON.stringify(rows)}) as given`,
+  inOrder: () => sql``,
+  given: (rows) => sql`json_each(${storableJson(rows)}) as given`,
 })

@@ -6,8 +6,10 @@
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import type { Tables } from './schema.js'
+import { bound } from './text.js'
 
 const CONNECT_MS = 10_000 // waiting for a free connection included: a burst queues, a database that is gone is told in time
+const SILENCES = 3 // in a statement's time: statements of a transaction follow each other at once
 const BIGINT = 20 // pg_type oid: instants fit a double, so they come as numbers as they do from SQLite
 
 export type PostgresOptions = {
@@ -15,6 +17,11 @@ export type PostgresOptions = {
   connections: number
   /** How long one statement may take, ms; without it as long as it needs. */
   statementMs?: number
+  /**
+   * How long a statement may wait for another transaction's locks, ms; without it as long as a statement may take. A process
+   * that stopped in the middle of a transaction holds its locks until the server ends that transaction.
+   */
+  lockMs?: number
   /** Told of idle connections that the server closed; the pool opens new ones by itself. */
   onProblem: (problem: string) => void
 }
@@ -28,11 +35,11 @@ function isFromServer(error: unknown): boolean {
 function guarded(client: pg.PoolClient): PostgresPoolClient {
   let lost: Error | undefined
 
-  async function query(...args: [never]): Promise<unknown> {
+  async function query(sql: string, parameters: readonly unknown[] = []): Promise<unknown> {
     // Nothing may follow: closing the connection is what rolls its transaction back.
     if (lost) throw lost
     try {
-      return await (client.query as (...all: unknown[]) => Promise<unknown>)(...args)
+      return await client.query(sql, parameters.map(bound))
     } catch (error) {
       if (!isFromServer(error)) lost = error as Error
       throw error
@@ -43,7 +50,8 @@ function guarded(client: pg.PoolClient): PostgresPoolClient {
 }
 
 /** The database behind a pool of its own. */
-export function openPostgres({ url, connections, statementMs, onProblem }: PostgresOptions): Kysely<Tables> {
+export function openPostgres(options: PostgresOptions): Kysely<Tables> {
+  const { url, connections, statementMs, lockMs, onProblem } = options
   const pool = new pg.Pool({
     connectionString: url,
     max: connections,
@@ -52,9 +60,10 @@ export function openPostgres({ url, connections, statementMs, onProblem }: Postg
     // The server gives up first, so that a slow statement is told by it; our own limit is for a server that says nothing.
     ...(statementMs !== undefined && {
       statement_timeout: statementMs,
-      idle_in_transaction_session_timeout: 2 * statementMs,
+      idle_in_transaction_session_timeout: statementMs / SILENCES,
       query_timeout: statementMs + CONNECT_MS / 10,
     }),
+    ...(lockMs !== undefined && { lock_timeout: lockMs }),
     types: {
       getTypeParser: ((oid: number, format?: 'text') =>
         oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)) as typeof pg.types.getTypeParser,

@@ -8,6 +8,8 @@ import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'libsql'
 import { LRUCache } from 'lru-cache'
+import { whatIsDamaged } from './sqlite-check.js'
+import { DamagedText, isQuery, prepareQuery, type Rows } from './sqlite-rows.js'
 
 export type Opening = {
   file: string
@@ -23,7 +25,7 @@ export type Statement = {
 }
 
 export type ThreadReply =
-  | { kind: 'done'; rows: Record<string, unknown>[]; changes?: number }
+  | { kind: 'done'; rows?: Rows; changes?: number }
   | { kind: 'failed'; message: string; code?: string }
   | { kind: 'damaged'; found: string }
 
@@ -32,7 +34,6 @@ const BUSY_MS = 1_000
 const CACHE_KIB = 64 * 1_024 // the inner pages of the indexes of a million finished calls
 const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are written to the database once in a while
 const PREPARED = 256
-const NEWEST_ROWS = 2_000 // of each table
 
 /** A folder that nobody can write to, and in it a database that was closed: all it holds is in its one file. */
 function isAtRest(file: string): boolean {
@@ -53,63 +54,42 @@ function connected(file: string): Database.Database {
   return db
 }
 
-type Row = Record<string, unknown>
-
-/** Every page on the way to the rows is read, and each row to its end. Throws what SQLite says of one that makes no sense. */
-function readThrough(db: Database.Database, sql: string): void {
-  for (const _ of db.prepare(sql).iterate()) {
-    // Reading is all that there is to do.
-  }
-}
-
-/**
- * What is wrong after a process that did not end in order; undefined when nothing was found. SQLite's own log undoes what a
- * crash left half written; a disk that lies can still have lost a page, and what it loses are pages that were written last.
- * So what was written last is read, and all that is open, which takes as long however long the ledger is. A backup reads the rest.
- */
-function whatIsDamaged(db: Database.Database): string | undefined {
-  try {
-    const tables = db.prepare("select name from sqlite_schema where type = 'table'").all() as Row[]
-    for (const { name } of tables) {
-      readThrough(db, `select * from "${name}" order by rowid desc limit ${NEWEST_ROWS}`)
-    }
-    const indexes = db
-      .prepare("select name, tbl_name from sqlite_schema where type = 'index' and sql is not null")
-      .all() as Row[]
-    for (const { name, tbl_name } of indexes) {
-      if (name === 'jobs_due') readThrough(db, `select * from "${tbl_name}" where due is not null`)
-    }
-    return undefined
-  } catch (error) {
-    return (error as Error).message
-  }
-}
-
 function failed(error: unknown): ThreadReply {
+  if (error instanceof DamagedText) return { kind: 'damaged', found: error.message }
   const { message, code } = error as { message: string; code?: string }
   return { kind: 'failed', message, ...(code !== undefined && { code }) }
 }
 
-function executor(db: Database.Database) {
-  const prepared = new LRUCache<string, Database.Statement>({ max: PREPARED })
+/** Gives what a statement did, with its parameters. */
+type Prepared = (parameters: readonly unknown[]) => Extract<ThreadReply, { kind: 'done' }>
 
-  function statement(sql: string): Database.Statement {
-    const known = prepared.get(sql)
-    if (known) return known
-    const fresh = db.prepare(sql)
-    prepared.set(sql, fresh)
-    return fresh
+function prepare(db: Database.Database, sql: string): Prepared {
+  if (isQuery(sql)) {
+    const query = prepareQuery(db, sql)
+    return (parameters) => ({ kind: 'done', rows: query.all(parameters) })
   }
+  const statement = db.prepare(sql)
+  if (!statement.reader) return (parameters) => ({ kind: 'done', changes: statement.run(parameters).changes })
+  const columns = statement.columns().map(({ name }) => name)
+  const returning = statement.raw()
+  return (parameters) => ({
+    kind: 'done',
+    rows: { columns, json: JSON.stringify(returning.all(parameters)) },
+  })
+}
+
+function executor(db: Database.Database) {
+  const prepared = new LRUCache<string, Prepared>({ max: PREPARED })
 
   return function execute({ begins, sql, parameters }: Statement): ThreadReply {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
-    if (sql === 'rollback' && !db.inTransaction) return { kind: 'done', rows: [] }
+    if (sql === 'rollback' && !db.inTransaction) return { kind: 'done' }
     try {
       // The write lock at once: a plain `begin` fails without waiting when another process wrote before the first write.
       if (begins) db.exec('begin immediate')
-      const one = statement(sql)
-      if (one.reader) return { kind: 'done', rows: one.all(parameters) as Record<string, unknown>[] }
-      return { kind: 'done', rows: [], changes: one.run(parameters).changes }
+      const known = prepared.get(sql) ?? prepare(db, sql)
+      prepared.set(sql, known)
+      return known(parameters)
     } catch (error) {
       prepared.delete(sql) // what it was in the middle of is nobody's
       return failed(error)
@@ -143,7 +123,7 @@ function open({ file, check }: Opening): void {
         parentPort?.close()
       } else answer(execute(statement))
     })
-    answer({ kind: 'done', rows: [] })
+    answer({ kind: 'done' })
   } catch (error) {
     answer(failed(error))
   }

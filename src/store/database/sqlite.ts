@@ -14,23 +14,30 @@ import {
   SqliteDialect,
 } from 'kysely'
 import { startThread } from '../../threads/pool.js'
+import { StorageUnavailable } from '../unavailable.js'
 import type { Tables } from './schema.js'
+import { readRows } from './sqlite-rows.js'
 import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
+import { bound } from './text.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 
 export type SqliteOptions = {
   /** Looks for damage first. Default: only what opening a file shows. */
   check: boolean
+  /** Told of what an operator should know. */
+  onProblem: (problem: string) => void
 }
 
-type Waiting = { resolve(reply: Extract<ThreadReply, { kind: 'done' }>): void; reject(error: Error): void }
+type Done = Extract<ThreadReply, { kind: 'done' }>
+type Waiting = { resolve(reply: Done): void; reject(error: Error): void }
 
 /** The thread, as somebody to whom statements are sent. Rejects when the database cannot be opened. */
 async function startDatabase(opening: Opening) {
   const thread = startThread(THREAD, { workerData: opening })
   const waiting: Waiting[] = [] // for a reply, in the order of what was sent
   let gone: Error | undefined
+  let isClosing = false
 
   function end(reason: Error): void {
     gone ??= reason
@@ -38,7 +45,7 @@ async function startDatabase(opening: Opening) {
   }
 
   const replied = () =>
-    new Promise<Extract<ThreadReply, { kind: 'done' }>>((resolve, reject) => {
+    new Promise<Done>((resolve, reject) => {
       if (gone) return reject(gone)
       if (waiting.length === 0) thread.ref() // a process does not end over a statement
       waiting.push({ resolve, reject })
@@ -55,11 +62,20 @@ async function startDatabase(opening: Opening) {
     const { message, code } = reply
     first?.reject(Object.assign(new Error(message), code !== undefined && { code }))
   })
-  thread.on('error', end)
-  thread.on('exit', () => end(new Error('the database was closed')))
+  thread.on('error', ({ message }) =>
+    end(new StorageUnavailable(`the thread of the database ended: ${message}`)),
+  )
+  thread.on('exit', () => {
+    end(
+      isClosing
+        ? new Error('the database was closed')
+        : new StorageUnavailable('the thread of the database ended'),
+    )
+  })
 
   async function close(): Promise<void> {
     if (gone) return
+    isClosing = true
     thread.ref()
     thread.postMessage('close')
     await once(thread, 'exit')
@@ -72,15 +88,34 @@ async function startDatabase(opening: Opening) {
     throw error
   }
   return {
-    async execute(statement: Statement): Promise<Extract<ThreadReply, { kind: 'done' }>> {
-      const reply = replied()
-      thread.postMessage(statement)
-      return await reply
+    async execute(statement: Statement): Promise<Done> {
+      thread.postMessage(statement) // first: for what cannot be sent no reply comes
+      return await replied()
     },
+    isGone: () => gone !== undefined,
     close,
   }
 }
 type SqliteThread = Awaited<ReturnType<typeof startDatabase>>
+
+/** The database behind its thread; one that ended by itself (out of memory) makes room for another. */
+async function keepDatabase({ file, check, onProblem }: SqliteOptions & { file: string }) {
+  let thread: SqliteThread = await startDatabase({ file, check })
+  return {
+    /** The thread that works now. Rejects when there is none, and none can be had. */
+    async thread(): Promise<SqliteThread> {
+      if (!thread.isGone()) return thread
+      thread = await startDatabase({ file, check: false }).catch((error: Error) => {
+        throw new StorageUnavailable(
+          `the thread of the database could not be started again: ${error.message}`,
+        )
+      })
+      onProblem('the thread of the database ended by itself; another one has taken its place')
+      return thread
+    },
+    close: () => thread.close(),
+  }
+}
 
 /** One at a time, in the order of asking. */
 function createTurns() {
@@ -99,14 +134,15 @@ function createTurns() {
   }
 }
 
-function driverOn(database: SqliteThread): Driver {
+function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
   const turns = createTurns()
+  let thread: SqliteThread // of whoever has the turn: no transaction goes on in another one
   let begins = false // the transaction that the next statement begins, which spares a message
 
   async function execute(sql: string, parameters: readonly unknown[] = []) {
-    const statement = { begins, sql, parameters }
+    const statement = { begins, sql, parameters: parameters.map(bound) }
     begins = false
-    return await database.execute(statement)
+    return await thread.execute(statement)
   }
 
   async function endTransaction(sql: 'commit' | 'rollback'): Promise<void> {
@@ -117,7 +153,10 @@ function driverOn(database: SqliteThread): Driver {
   const connection: DatabaseConnection = {
     async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
       const { rows, changes } = await execute(sql, parameters)
-      return { rows: rows as R[], ...(changes !== undefined && { numAffectedRows: BigInt(changes) }) }
+      return {
+        rows: rows ? (readRows(rows) as R[]) : [],
+        ...(changes !== undefined && { numAffectedRows: BigInt(changes) }),
+      }
     },
     streamQuery() {
       throw new Error('Rows are read a page at a time')
@@ -128,7 +167,13 @@ function driverOn(database: SqliteThread): Driver {
     init: async () => {},
     async acquireConnection() {
       await turns.take()
-      return connection
+      try {
+        thread = await database.thread()
+        return connection
+      } catch (error) {
+        turns.give()
+        throw error
+      }
     },
     releaseConnection: async () => turns.give(),
     async beginTransaction() {
@@ -151,8 +196,8 @@ class Adapter extends SqliteAdapter {
  * Rejects when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. After an
  * orderly end the file is as it was checked when it was opened then, so only what follows a crash is looked at.
  */
-export async function openSqlite(file: string, { check }: SqliteOptions): Promise<Kysely<Tables>> {
-  const database = await startDatabase({ file, check })
+export async function openSqlite(file: string, options: SqliteOptions): Promise<Kysely<Tables>> {
+  const database = await keepDatabase({ file, ...options })
   const usual = new SqliteDialect({ database: () => Promise.reject(new Error('it is in its thread')) })
   return new Kysely<Tables>({
     dialect: {

@@ -88,6 +88,8 @@ export type Jobs = {
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
   /** The same for many: for each of them whether it ended by it. */
   endAll(ends: readonly JobEnd[]): Promise<boolean[]>
+  /** Until the unit of work ends, nobody else decides which jobs of these targets are held, or adds one that is. */
+  inTurn(targets: readonly string[]): Promise<void>
   /** The jobs of the same kind on the same target that were asked for after this one, open or not. */
   later(job: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]>
   /** Frees what an earlier process held: for a storage that only one process uses, at its start. */
@@ -122,11 +124,15 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
       and other.due > ${dialect.now()} and other.owner is not null)`
   }
 
+  async function inTurn(targets: readonly string[]): Promise<void> {
+    if (targets.length > 0) await dialect.inTurn?.(db, targets)
+  }
+
   /** Which way jobs that are held go with each of the targets. */
   async function sidesOf(targets: readonly string[]): Promise<Map<string, string[]>> {
     const sides = new Map<string, string[]>()
     if (targets.length === 0) return sides
-    await dialect.inTurn?.(db, targets)
+    await inTurn(targets)
     const rows = await db
       .selectFrom('jobs')
       .select(['target', 'side'])
@@ -212,7 +218,7 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
     { early = false, ownToo = false }: { early?: boolean; ownToo?: boolean },
   ): Promise<Held | undefined> {
     if (target !== null) await dialect.inTurn?.(on, [target])
-    const row = await on
+    const taken = await on
       .updateTable('jobs')
       .set((eb) => ({
         owner: hold.owner,
@@ -229,9 +235,12 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
         ]),
       )
       .$if(target !== null, (query) => query.where((eb) => eb.not(isTaken(target ?? '', side ?? ''))))
-      .returningAll()
+      .returning('seq')
       .executeTakeFirst()
-    return row && { ...fromRow(row), owner: hold.owner }
+    if (!taken) return undefined
+    // Apart: what a statement that writes gives back is not looked at for damage (sqlite-thread).
+    const row = await on.selectFrom('jobs').selectAll().where('seq', '=', taken.seq).executeTakeFirstOrThrow()
+    return { ...fromRow(row), owner: hold.owner }
   }
 
   async function claim(id: string, hold: Hold, which = {}): Promise<Held | undefined> {
@@ -241,9 +250,7 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
       .where('id', '=', id)
       .executeTakeFirst()
     if (!known || known.due === null) return undefined
-    if (!dialect.inTurn || known.target === null || db.isTransaction) {
-      return await claimIn(db, id, known, hold, which)
-    }
+    if (db.isTransaction) return await claimIn(db, id, known, hold, which)
     return await db.transaction().execute((tx) => claimIn(tx, id, known, hold, which))
   }
 
@@ -270,6 +277,7 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
     const { rows } = await sql<Pick<Held, 'id'>>`update jobs set due = ${from(ms)}
       from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = ${owner}
         and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
+        ${dialect.inOrder(given.map(({ id }) => id))}
       returning jobs.id`.execute(db)
     return rows.map(({ id }) => id)
   }
@@ -304,6 +312,7 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
       set state = value->>'state', answer = value->>'answer', owner = null, due = null, ended_at = ${now()}
       from ${dialect.given(given)} where jobs.id = value->>'id' and jobs.owner = value->>'owner'
         and jobs.epoch = cast(value->>'epoch' as integer) and jobs.due is not null
+        ${dialect.inOrder(given.map(({ id }) => id))}
       returning jobs.id, jobs.epoch`.execute(db)
     const ended = new Set(rows.map(claimOf))
     return ends.map(({ held }) => ended.delete(claimOf(held))) // the first of each
@@ -344,7 +353,7 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
   }
 
   return {
-    ...{ add, addAll, get, ofKey, claim, due, extend, hasten, endAll, later, forgetEnded, backlog },
+    ...{ add, addAll, get, ofKey, claim, due, extend, hasten, endAll, inTurn, later, forgetEnded, backlog },
     end: async (held, state, answer) => (await endAll([{ held, state, answer }]))[0] === true,
     note: (held, data) => changed(held, { data: seal.write(data) }),
     release: (held, afterMs, data) =>

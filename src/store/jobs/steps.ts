@@ -3,11 +3,12 @@
  * before anybody is told. Each is a value, kept whole or not at all; many that come together are written by the same few
  * statements and in one commit, as a commit is a wait for the disk, and a statement a journey to the database.
  */
+import pLimit from 'p-limit'
 import type { Binding, KeyedAnswer, KeyedRequest } from '../records/idempotency.js'
 import type { NewEntry, Settlement } from '../records/ledger.js'
 import type { NewTask } from '../records/tasks.js'
 import type { Repositories } from '../store.js'
-import { isUnavailable } from '../unavailable.js'
+import { isHeldUp, isUnavailable } from '../unavailable.js'
 import type { Added, Hold, JobEnd, NewJob } from './jobs.js'
 
 /** An entry of the ledger whose number in the sequence is that of the job with its id. */
@@ -34,8 +35,11 @@ export type Ending = JobEnd & {
   /** What goes on. */
   tasks?: readonly NewTask[]
   jobs?: readonly NewJob[]
-  entries?: readonly EntryOfJob[]
+  /** What else is to be done, worked out where the ending is written, beside which nobody begins anything with the job's target. */
+  decide?: (repositories: Repositories) => Promise<Decided>
 }
+
+export type Decided = { jobs: readonly NewJob[]; entries: readonly EntryOfJob[] }
 
 export type Steps = {
   undertake(undertaking: Undertaking): Promise<Undertaken>
@@ -44,20 +48,26 @@ export type Steps = {
 }
 
 const MOST_TOGETHER = 128 // bounds how long one waits for the others, and how long their statements take to write
-
-type Step =
-  | { kind: 'undertaking'; what: Undertaking; resolve(value: Undertaken): void; reject(error: unknown): void }
-  | { kind: 'ending'; what: Ending; resolve(value: boolean): void; reject(error: unknown): void }
-
-type Results = { undertaken: Undertaken[]; ended: boolean[] }
+const MOST_ALONE = 4 // each has a connection of its own
 
 function numbered(entries: readonly EntryOfJob[], added: readonly Added[]): NewEntry[] {
   const seqs = new Map(added.map(({ job }) => [job.id, job.seq]))
   return entries.map((entry) => ({ ...entry, seq: seqs.get(entry.id) ?? 0 }))
 }
 
+/** Writes down what else is to be done. */
+export async function addDecided(
+  { jobs, ledger }: Repositories,
+  { jobs: more, entries }: Decided,
+): Promise<void> {
+  const added = await jobs.addAll(more.map((job) => ({ job })))
+  await ledger.recordAll(numbered(entries, added))
+}
+
 async function endAll(repositories: Repositories, endings: readonly Ending[]): Promise<boolean[]> {
   const { jobs, ledger, idempotency, tasks } = repositories
+  const decided = endings.flatMap(({ decide, held }) => (decide && held.target ? [held.target] : []))
+  await jobs.inTurn([...new Set(decided)])
   const ended = await jobs.endAll(endings)
   const first = endings.filter((_, index) => ended[index])
   const settlements = first.flatMap(({ held, settlement }) =>
@@ -70,9 +80,9 @@ async function endAll(repositories: Repositories, endings: readonly Ending[]): P
   await idempotency.answerAll(answers)
   for (const { held, frees } of first) if (frees) await idempotency.release(held.caller, held.key)
   for (const task of first.flatMap((one) => one.tasks ?? [])) await tasks.create(task)
-  const added = await jobs.addAll(first.flatMap((one) => (one.jobs ?? []).map((job) => ({ job }))))
-  const entries = first.flatMap((one) => one.entries ?? [])
-  await ledger.recordAll(numbered(entries, added))
+  await jobs.addAll(first.flatMap((one) => (one.jobs ?? []).map((job) => ({ job }))))
+  // One after the other: each sees what those before it have decided.
+  for (const { decide } of first) if (decide) await addDecided(repositories, await decide(repositories))
   return ended
 }
 
@@ -95,54 +105,48 @@ async function undertakeAll(
   })
 }
 
-/** `transact`: all of what it is given to do, or nothing of it. */
-export function createSteps(
-  transact: <T>(work: (repositories: Repositories) => Promise<T>) => Promise<T>,
-): Steps {
-  const waiting: Step[] = []
+type Waiting<W, R> = { what: W; resolve(result: R): void; reject(error: unknown): void }
+
+/**
+ * Does what comes together, together: what came while one lot was written is the next. One that cannot be written takes
+ * none with it; one that waits for what another process holds keeps none waiting beyond the lot it came in.
+ */
+function createLots<W, R>(write: (lot: readonly W[]) => Promise<R[]>): (what: W) => Promise<R> {
+  const waiting: Waiting<W, R>[] = []
+  const alone = pLimit(MOST_ALONE)
   let isWriting = false
 
-  async function write(steps: readonly Step[]): Promise<void> {
-    const undertakings = steps.flatMap((step) => (step.kind === 'undertaking' ? [step] : []))
-    const endings = steps.flatMap((step) => (step.kind === 'ending' ? [step] : []))
+  async function writeLot(lot: readonly Waiting<W, R>[]): Promise<void> {
     try {
-      const { undertaken, ended } = await transact(
-        async (repositories): Promise<Results> => ({
-          ended: await endAll(
-            repositories,
-            endings.map(({ what }) => what),
-          ),
-          undertaken: await undertakeAll(
-            repositories,
-            undertakings.map(({ what }) => what),
-          ),
-        }),
-      )
-      for (const [index, { resolve }] of undertakings.entries()) resolve(undertaken[index] as Undertaken)
-      for (const [index, { resolve }] of endings.entries()) resolve(ended[index] as boolean)
+      const results = await write(lot.map(({ what }) => what))
+      for (const [index, { resolve }] of lot.entries()) resolve(results[index] as R)
     } catch (error) {
-      if (steps.length === 1 || isUnavailable(error)) {
-        for (const { reject } of steps) reject(error)
-      } else {
-        for (const step of steps) await write([step]) // one that cannot be written takes none with it
-      }
+      const isOfAll = lot.length === 1 || (isUnavailable(error) && !isHeldUp(error))
+      if (isOfAll) for (const { reject } of lot) reject(error)
+      else for (const one of lot) void alone(() => writeLot([one]))
     }
   }
 
   async function drain(): Promise<void> {
     isWriting = true
-    while (waiting.length > 0) await write(waiting.splice(0, MOST_TOGETHER))
+    while (waiting.length > 0) await writeLot(waiting.splice(0, MOST_TOGETHER))
     isWriting = false
   }
 
-  function add(step: Step): void {
-    waiting.push(step)
-    if (!isWriting) void drain()
-  }
+  return (what) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ what, resolve, reject })
+      if (!isWriting) void drain()
+    })
+}
 
+/** `transact`: all of what it is given to do, or nothing of it. */
+export function createSteps(
+  transact: <T>(work: (repositories: Repositories) => Promise<T>) => Promise<T>,
+): Steps {
   return {
-    undertake: (what) =>
-      new Promise((resolve, reject) => add({ kind: 'undertaking', what, resolve, reject })),
-    conclude: (what) => new Promise((resolve, reject) => add({ kind: 'ending', what, resolve, reject })),
+    undertake: createLots((lot) => transact((repositories) => undertakeAll(repositories, lot))),
+    // Apart: what ends waits for other locks than what begins.
+    conclude: createLots((lot) => transact((repositories) => endAll(repositories, lot))),
   }
 }

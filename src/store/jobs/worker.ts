@@ -94,6 +94,17 @@ export function createWorker(options: WorkerOptions) {
     }
   }
 
+  /**
+   * Keeps this process from claiming jobs that it is about to write down and hold; gives how to end that. From when they are
+   * written until they are worked on `during` what follows they would look like some that it had let go of.
+   */
+  function reserve(ids: readonly string[]): () => void {
+    for (const id of ids) claimed.add(id)
+    return () => {
+      for (const id of ids) claimed.delete(id)
+    }
+  }
+
   /** An open job to be worked on `during` what follows; one of its own that this process had let go of is no obstacle. */
   async function claim(id: string, early = false): Promise<Held | undefined> {
     if (inHand.has(id) || claimed.has(id)) return undefined
@@ -131,10 +142,13 @@ export function createWorker(options: WorkerOptions) {
   function begin(id: string, lane: string): Promise<void> {
     lanes.set(id, lane)
     return run(id)
-      .catch((error: unknown) => tell('work', error))
-      .then(() => {
+      .then(
+        () => true,
+        (error: unknown) => tell(`${id} could not be taken up`, error),
+      )
+      .then((wasRun) => {
         lanes.delete(id)
-        wake()
+        if (wasRun) wake() // another look at once would find the one that could not be taken up
       })
   }
 
@@ -186,6 +200,7 @@ export function createWorker(options: WorkerOptions) {
   return {
     hold,
     during,
+    reserve,
     claim,
     wake,
     has: (id: string) => inHand.has(id),

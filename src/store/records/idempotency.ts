@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import type { Dialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
+import { storableJson } from '../database/text.js'
 
 /** Keys are remembered this long after their first use unless an operator sets another time; capabilities tell it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000
@@ -42,7 +43,7 @@ export type Idempotency = {
   forgetExpired(limit: number): Promise<number>
 }
 
-const nameOf = ({ caller, key }: Pick<KeyedRequest, 'caller' | 'key'>) => JSON.stringify([caller, key])
+const nameOf = ({ caller, key }: Pick<KeyedRequest, 'caller' | 'key'>) => storableJson([caller, key])
 
 export function createIdempotency(
   db: Db,
@@ -67,7 +68,9 @@ export function createIdempotency(
   /** Which keys were free: each is bound to the first request with it. */
   async function bindFree(requests: readonly KeyedRequest[]): Promise<Set<string>> {
     const at = now()
-    const rows = requests.map(({ caller, key, task, fingerprint }) => ({ caller, key, task, fingerprint }))
+    // In one order everywhere: replicas that bind the same keys wait for each other instead of blocking each other.
+    const ordered = [...requests].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
+    const rows = ordered.map(({ caller, key, task, fingerprint }) => ({ caller, key, task, fingerprint }))
     const { rows: bound } = await sql<Pick<KeyedRequest, 'caller' | 'key'>>`insert into idempotency
         (caller, key, task, fingerprint, created_at, expires_at)
       select value->>'caller', value->>'key', value->>'task', value->>'fingerprint', cast(${at} as bigint),

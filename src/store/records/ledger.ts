@@ -88,8 +88,8 @@ export type Ledger = {
   history(caller: string, handle: string, limit: number): Promise<Entry[]>
   /** All callers' entries for one segment of an agent, the one asked for last first. */
   ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]>
-  /** Whether anybody ever asked for a segment of an agent to be switched off. */
-  wasSwitchedOff(agentUrl: string, segmentId: string): Promise<boolean>
+  /** Whether a deactivation of a segment of an agent ever left it on somewhere. */
+  wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean>
   /**
    * Looks at so many entries that were made before, oldest first and from `after` on, and forgets those that were not
    * touched since either and that nothing can come of any more. Gives where it ended; undefined when none is left to look at.
@@ -98,6 +98,7 @@ export type Ledger = {
 }
 
 const LEDGER_PAGE = 1_000
+const LEFT_ON = '%"is_live":true%' // in the deployments of a deactivation
 
 function fromRow(row: Selectable<ActivationTable>): Entry {
   return {
@@ -206,13 +207,15 @@ export function createLedger(db: Db, now: () => number, dialect: Dialect): Ledge
     return (await inOrder(select, limit)).map(fromRow)
   }
 
-  async function wasSwitchedOff(agentUrl: string, segmentId: string): Promise<boolean> {
+  async function wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean> {
     const found = await db
       .selectFrom('activations')
       .select('id')
       .where('agent_url', '=', agentUrl)
       .where('segment_id', '=', segmentId)
       .where('action', '=', sql.lit('deactivate')) // by the index of what was
+      .where('outcome', '=', 'completed')
+      .where('deployments', 'like', LEFT_ON)
       .limit(1)
       .executeTakeFirst()
     return found !== undefined
@@ -258,7 +261,7 @@ export function createLedger(db: Db, now: () => number, dialect: Dialect): Ledge
   }
 
   return {
-    ...{ recordAll, settleAll, get, query, history, ofSegment, wasSwitchedOff, forget },
+    ...{ recordAll, settleAll, get, query, history, ofSegment, wasLeftOn, forget },
     record: (entry) => recordAll([entry]),
     settle: (id, settlement) => settleAll(new Map([[id, settlement]])),
   }

@@ -1,0 +1,58 @@
+/**
+ * How rows are read out of the embedded database: each as one JSON text in bytes that are looked at before they are decoded,
+ * because libsql ends the whole process over a text that is not UTF-8 (a disk that flipped a bit).
+ */
+import { isUtf8 } from 'node:buffer'
+import type Database from 'libsql'
+
+/** Rows of a statement, as the JSON of an array of their values in the order of `columns`. */
+export type Rows = { columns: readonly string[]; json: string }
+
+/** What libsql gives for a row of one column. */
+type Row = readonly [ArrayBuffer]
+
+export class DamagedText extends Error {
+  override readonly name = 'DamagedText'
+}
+
+const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
+
+function decoded([bytes]: Row): string {
+  const text = Buffer.from(bytes)
+  if (!isUtf8(text)) throw new DamagedText('a text in it is not UTF-8')
+  return text.toString()
+}
+
+/** Whether a statement reads only; one that writes and gives rows back gives what it was given: ids and numbers. */
+export function isQuery(sql: string): boolean {
+  return /^\s*select\b/i.test(sql)
+}
+
+/** A query, prepared. Reading throws `DamagedText` where a row makes no text. */
+export function prepareQuery(db: Database.Database, sql: string) {
+  const columns = db
+    .prepare(sql)
+    .columns()
+    .map(({ name }) => name)
+  const row = `json_array(${columns.map(quoted).join(', ')})`
+  const statement = db.prepare(`select cast(${row} as blob) from (${sql})`).raw()
+  return {
+    all(parameters: readonly unknown[]): Rows {
+      const rows = statement.all(parameters) as Row[]
+      return { columns, json: `[${rows.map(decoded).join(',')}]` }
+    },
+    /** Every page on the way to the rows is read, and each row to its end. */
+    readThrough(): void {
+      for (const row of statement.iterate()) decoded(row as unknown as Row)
+    },
+  }
+}
+
+export type Query = ReturnType<typeof prepareQuery>
+
+/** The rows as objects. */
+export function readRows({ columns, json }: Rows): Record<string, unknown>[] {
+  return (JSON.parse(json) as unknown[][]).map((values) =>
+    Object.fromEntries(columns.map((name, at) => [name, values[at]])),
+  )
+}

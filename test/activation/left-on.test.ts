@@ -1,0 +1,97 @@
+import type { Store } from '../../src/store/store.js'
+import { due, onEveryStorage } from '../store/support/storages.js'
+import { other, stranger, TRADE_DESK } from './support/parts.js'
+import { asks, first, openLive, startWorld, type WorldOptions } from './support/world.js'
+
+type Say = 'made' | 'cut' | 'refused'
+
+/** What activations are answered with; deactivations and questions reach the agent. */
+function scripted() {
+  const script = { says: 'made' as Say }
+  const call: NonNullable<WorldOptions['call']> = (make) => async (upstream, task, args, context) => {
+    const isActivation = task === 'activate_signal' && args.action !== 'deactivate'
+    if (isActivation && script.says === 'cut')
+      return { kind: 'failed', reason: 'unreachable', message: 'cut' }
+    if (isActivation && script.says === 'refused') {
+      return { kind: 'error', error: { code: 'PERMISSION_DENIED', message: 'no' } }
+    }
+    return await make(upstream, task, args, context)
+  }
+  return { script, call }
+}
+
+const LIVE = { kind: 'answer', fields: { deployments: [{ ...TRADE_DESK, is_live: true }] } }
+const CUT = { error: { code: 'SERVICE_UNAVAILABLE' } }
+
+onEveryStorage('what two callers` failed wishes left on is switched off once', async (t, storage) => {
+  const { script, call } = scripted()
+  const world = await startWorld(t, { agents: ['northwind'], store: await openLive(t, storage.url), call })
+  const { northwind } = world.sandbox.agents
+  const choice = first(world.choices('northwind'))
+  const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+  await world.activate(asks(choice))
+  script.says = 'cut'
+  t.match(await world.activate(asks(choice), other), CUT)
+  t.match(await world.activate(asks(choice), stranger), CUT)
+  t.match(await world.activate(off), LIVE, 'others may have it on')
+  script.says = 'refused'
+  for (let round = 0; round < 4; round += 1) {
+    await due(world.store)
+    await world.activation.round()
+  }
+  t.equal(northwind.deactivations(), 1)
+  const entries = await world.store.ledger.query({ action: 'deactivate' }, 10)
+  t.same(
+    entries.map(({ outcome }) => outcome),
+    ['completed', 'completed'],
+  )
+})
+
+onEveryStorage(
+  'what is switched off by itself comes before whatever is asked for meanwhile',
+  async (t, storage) => {
+    const { script, call } = scripted()
+    const real = await openLive(t, storage.url)
+    let whileDeciding: (() => Promise<void>) | undefined
+    const store: Store = {
+      ...real,
+      ledger: {
+        ...real.ledger,
+        async ofSegment(...args) {
+          const entries = await real.ledger.ofSegment(...args)
+          const meanwhile = whileDeciding
+          whileDeciding = undefined
+          await meanwhile?.()
+          return entries
+        },
+      },
+    }
+    const world = await startWorld(t, { agents: ['northwind'], store, call })
+    const { northwind } = world.sandbox.agents
+    const choice = first(world.choices('northwind'))
+    const off = { action: 'deactivate', signal_agent_segment_id: choice.signal, destinations: [TRADE_DESK] }
+    await world.activate(asks(choice))
+    script.says = 'cut'
+    t.match(await world.activate(asks(choice), other), CUT)
+    t.match(await world.activate(off), LIVE, 'the other may have it on')
+    script.says = 'refused'
+    await due(store)
+    await world.activation.round()
+    script.says = 'made'
+
+    let wish: Promise<unknown> | undefined
+    whileDeciding = async () => {
+      wish = world.activate(asks(choice))
+      while ((await store.ledger.query({ outcome: 'pending', action: 'activate' }, 1)).length === 0);
+    }
+    for (let round = 0; round < 3; round += 1) {
+      await due(store)
+      await world.activation.round()
+    }
+    t.match(await wish, LIVE, 'the wish is not taken for an earlier one')
+    t.equal(northwind.deactivations(), 0, 'what it was to switch off is wanted again')
+    const [newest] = await store.ledger.query({ action: 'activate', outcome: 'completed' }, 1)
+    const [switchedOff] = await store.ledger.query({ action: 'deactivate' }, 1)
+    t.ok(newest && switchedOff && newest.seq > switchedOff.seq)
+  },
+)

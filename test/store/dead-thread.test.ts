@@ -1,0 +1,41 @@
+import { once } from 'node:events'
+import type { Worker } from 'node:worker_threads'
+import { test } from 'tap'
+import { StorageUnavailable } from '../../src/store/unavailable.js'
+import { embedded } from './support/storages.js'
+
+const request = (key: string) => ({ caller: 'acme', key, task: 't', fingerprint: 'f' })
+
+test('a database whose thread ends by itself is unavailable for what was under way, and then there again', async (t) => {
+  const storage = await embedded(t)
+  const threads: Worker[] = []
+  const watch = (thread: Worker) => void threads.push(thread)
+  process.on('worker', watch)
+  t.teardown(() => process.off('worker', watch))
+  const store = await storage.open()
+  await store.idempotency.bind(request('before'))
+
+  const [first] = threads as [Worker]
+  const cut = store.write(async ({ idempotency }) => {
+    await idempotency.bind(request('half'))
+    const ended = once(first, 'exit')
+    await first.terminate() // as one that ran out of memory
+    await ended
+    await idempotency.bind(request('the other half'))
+  })
+  await t.rejects(cut, StorageUnavailable)
+  t.match(await store.idempotency.find(request('before')), { kind: 'open' })
+  t.equal(await store.idempotency.find(request('half')), undefined, 'all of a unit of work or nothing of it')
+  t.equal(await store.idempotency.find(request('the other half')), undefined)
+  t.match(await store.idempotency.bind(request('after')), { kind: 'fresh' })
+  t.same(storage.problems, ['the thread of the database ended by itself; another one has taken its place'])
+  t.equal(threads.length, 2)
+})
+
+test('a statement that cannot be sent takes no other`s answer', async (t) => {
+  const { db, idempotency } = await (await embedded(t)).open()
+  const query = { sql: 'select ? as value', parameters: [() => {}] } as never
+  await t.rejects(db.executeQuery(query), { name: 'DataCloneError' })
+  t.match(await idempotency.bind(request('after')), { kind: 'fresh' })
+  t.match(await idempotency.find(request('after')), { kind: 'open' })
+})
