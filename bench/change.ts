@@ -8,9 +8,9 @@ import { createFeed } from '../src/feed/feed.js'
 import type { Reader } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
-import { shareRows } from '../src/upstreams/mirror/share.js'
 import { slabBuffers } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
+import { shareRows } from '../src/upstreams/walk/share.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
 
 const SIZES = process.env.SIGNALS ? [Number(process.env.SIGNALS)] : [1_000, 100_000, 1_000_000]

@@ -4,7 +4,7 @@
  * The upstream's own words are never passed on (docs/protocol.md#envelope): its code is, as a detail.
  */
 import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp/error.js'
-import type { UpstreamFailure } from '../upstreams/status.js'
+import type { UpstreamFailure } from '../upstreams/agent/status.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 
 export type UnderstoodAnswer =

@@ -9,7 +9,7 @@ import type { Gap } from '../feed/gap.js'
 import { PAGE_BYTES } from '../feed/page.js'
 import type { Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
+import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { questionKey } from './brief.js'
 import { type Ground, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
 import {

@@ -4,8 +4,8 @@
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
 import type { AdcpWarning } from '../adcp/error.js'
+import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.js'
 import type { UpstreamAnswer } from '../upstreams/fanout.js'
-import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 
 export type UpstreamReport = {
   id: string

@@ -12,7 +12,7 @@ import { openWayOut } from '../composition/way-out.js'
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import { openBlobFiles } from '../store/blobs/blob-files.js'
-import { type Blobs, createPassingBlobs } from '../upstreams/blobs.js'
+import { type Blobs, createPassingBlobs } from '../upstreams/rows/blobs.js'
 import { storageFolder } from './storage.js'
 import { CommandFailure, createProgress, EXIT } from './terminal.js'
 

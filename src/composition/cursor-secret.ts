@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { AddedBlobs } from '../upstreams/blobs.js'
+import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 
 const NAME = 'cursor-secret'
 

@@ -5,7 +5,7 @@
  */
 import type { Providers } from '../authz/provider/providers.js'
 import { type Clock, pause } from '../net/clock.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
+import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
 const OPEN_AFTER_MS = 5_000 // by default

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
-import type { Blobs } from '../upstreams/blobs.js'
+import type { Blobs } from '../upstreams/rows/blobs.js'
 
 const NAME = 'feed'
 const SAVE_AFTER_MS = 2 * 60_000

@@ -4,9 +4,9 @@
  */
 import { type CompiledProvider, decide } from '../authz/rules/decide.js'
 import type { Identity } from '../merge/identity.js'
+import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
 import type { Departure } from './departures.js'
 
 /** Every answer to "why": one word for machines and metrics, one sentence for people (docs/explain.md lists them). */

@@ -1,10 +1,10 @@
 /** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
 
 import { accountNamed } from '../config/callers.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
 import type { Contribution } from './contributions.js'
 import { FAILURES } from './remedies.js'
 

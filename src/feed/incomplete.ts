@@ -5,8 +5,8 @@
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
 import type { Undecided } from '../authz/rules/verdict.js'
+import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.js'
 import { PARTS, type Part } from '../upstreams/rows/slice.js'
-import type { UpstreamFailure, UpstreamStatus } from '../upstreams/status.js'
 import type { Gap } from './gap.js'
 
 export type IncompleteEntry = {

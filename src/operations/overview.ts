@@ -6,9 +6,9 @@ import { fileProblemText, problemText } from '../explain/remedies.js'
 import type { Overview } from '../server/console.js'
 import type { Revisions } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
-import type { UpstreamStatus } from '../upstreams/status.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
 
 const MOST_ROWS = 500 // of one table: a page that people read

@@ -2,7 +2,7 @@
 
 import type { Contribution } from '../explain/contributions.js'
 import { whyNotMore } from '../explain/remedies.js'
-import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/status.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 
 export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
 

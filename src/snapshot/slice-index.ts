@@ -3,8 +3,7 @@
  * parsed again (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
-import { bytesOf } from '../upstreams/rows/shared-bytes.js'
-import { slabRow } from '../upstreams/rows/slab.js'
+import { bytesOf, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
 import { u32 } from './columns.js'

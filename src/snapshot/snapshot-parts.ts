@@ -3,7 +3,7 @@
  * (docs/performance.md, "restart to ready"). Of its slices only what tells whether rows are the same is kept; the
  * rows themselves have a storage of their own (upstreams/mirror/slice-store.ts).
  */
-import { bytesOf, sharedBytes } from '../upstreams/rows/shared-bytes.js'
+import { bytesOf, sharedBytes } from '../upstreams/rows/slab.js'
 import type { SliceMode } from '../upstreams/rows/slice.js'
 import { type IndexedSlice, NO_MEMORY, type Snapshot } from './snapshot.js'
 import { columnsOf, filled, listsOf, TABLE, valueAt } from './table.js'

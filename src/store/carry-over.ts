@@ -3,7 +3,7 @@
  * it kept as blobs. Once; a database that holds none of it costs a look.
  */
 import { type Kysely, sql } from 'kysely'
-import type { Blobs } from '../upstreams/blobs.js'
+import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Db } from './database/schema.js'
 import { callJob, type NewCall } from './jobs/calls.js'
 import type { Repositories, Store } from './store.js'

@@ -5,7 +5,7 @@
  */
 import { join, resolve } from 'node:path'
 import type { Kysely, Migration } from 'kysely'
-import type { AddedBlobs } from '../upstreams/blobs.js'
+import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 import { openBlobFiles } from './blobs/blob-files.js'
 import { createBlobRows } from './blobs/blob-rows.js'
 import { carryOver } from './carry-over.js'

@@ -13,10 +13,8 @@ import { withSignals } from './agent/answer.js'
 import type { Dialect } from './agent/dialect/dialect.js'
 import { createLearntStore } from './agent/dialect/learnt.js'
 import { createSlots } from './agent/slots.js'
-import type { Blobs } from './blobs.js'
-import { createGovernor, READ_LIMITS, type ReadLimits } from './governor.js'
+import type { UpstreamFailure, UpstreamStatus } from './agent/status.js'
 import { createGuests } from './guests.js'
-import type { UpstreamCall } from './mirror/contact.js'
 import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
 import type { ScopeStatus, Transition } from './mirror/scope.js'
 import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
@@ -34,9 +32,11 @@ import {
   type RosterPolicy,
   type StaticUpstream,
 } from './roster/roster.js'
+import type { Blobs } from './rows/blobs.js'
 import { listingsOf } from './rows/read-rows.js'
 import type { Slice } from './rows/slice.js'
-import type { UpstreamFailure, UpstreamStatus } from './status.js'
+import type { UpstreamCall } from './walk/contact.js'
+import { createGovernor, READ_LIMITS, type ReadLimits } from './walk/governor.js'
 
 const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
 const LOADING = 4 // upstreams whose slices are read from disk at once

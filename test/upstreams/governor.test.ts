@@ -1,7 +1,7 @@
 import { test } from 'tap'
-import { createGovernor } from '../../src/upstreams/governor.js'
 import { packSlab } from '../../src/upstreams/rows/slab.js'
 import type { Slice } from '../../src/upstreams/rows/slice.js'
+import { createGovernor } from '../../src/upstreams/walk/governor.js'
 
 const limits = { rowsPerUpstream: 100, rowBytes: 1_000, pageBytes: 10_000, memoryBytes: 10_000 }
 

@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import type { RegistryRecord } from '../../src/upstreams/roster/listing.js'
 import { makeRoster, type RosterPolicy } from '../../src/upstreams/roster/roster.js'
+import type { RegistryRecord } from '../../src/upstreams/rows/registry-listing.js'
 
 const record = (url: string, more: Partial<RegistryRecord> = {}): RegistryRecord => ({
   url,

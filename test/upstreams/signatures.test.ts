@@ -7,7 +7,7 @@ import {
   unsaid,
 } from '../../src/upstreams/agent/dialect/dialect.js'
 import { readToolInputs } from '../../src/upstreams/agent/dialect/signatures.js'
-import { rowsRead } from '../../src/upstreams/status.js'
+import { rowsRead } from '../../src/upstreams/agent/status.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import type { AgentOutcome } from '../../src/upstreams/agent/agent.js'
-import { type WalkOptions, walkUpstream } from '../../src/upstreams/mirror/walk.js'
 import { readRows } from '../../src/upstreams/rows/read-rows.js'
+import { type WalkOptions, walkUpstream } from '../../src/upstreams/walk/walk.js'
 import { row } from '../support/upstream-world.js'
 
 type Page = Record<string, unknown> & { from?: number; to?: number }

@@ -3,7 +3,7 @@
  * a restart reset them (docs/protocol.md#provider-files). Documents are stored by digest, so that providers that
  * share one store it once.
  */
-import type { Blobs } from '../../upstreams/blobs.js'
+import type { Blobs } from '../../upstreams/rows/blobs.js'
 import { HARD_CAP_MS, type HeldDocument } from '../rules/state.js'
 import type { Examine } from './inspector.js'
 import type { ProviderRecord } from './record.js'

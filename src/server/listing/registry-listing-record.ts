@@ -7,9 +7,9 @@ import { isRecord } from '../../adcp/json.js'
 import { shownUrl } from '../../adcp/redaction.js'
 import { canonicalUrl } from '../../adcp/url.js'
 import { FAILURE_WORDS } from '../../feed/incomplete.js'
-import type { Tool } from '../../upstreams/agent/tool-survey.js'
+import type { UpstreamFailure, UpstreamStatus } from '../../upstreams/agent/status.js'
 import type { RosterEntry } from '../../upstreams/roster/roster.js'
-import type { UpstreamFailure, UpstreamStatus } from '../../upstreams/status.js'
+import type { Tool } from '../../upstreams/tool-survey.js'
 import {
   AGENT_TYPES,
   type AgentType,

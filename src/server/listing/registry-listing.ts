@@ -5,9 +5,9 @@
  */
 import { hash } from 'node:crypto'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ToolSurvey } from '../../upstreams/agent/tool-survey.js'
+import type { UpstreamStatus } from '../../upstreams/agent/status.js'
 import type { Roster } from '../../upstreams/roster/roster.js'
-import type { UpstreamStatus } from '../../upstreams/status.js'
+import type { ToolSurvey } from '../../upstreams/tool-survey.js'
 import { type Door, type Entered, limited, refusePlainly, type TurnedAway } from '../door/door.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import {

@@ -6,7 +6,7 @@ import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
-import type { AddedBlobs } from '../../upstreams/blobs.js'
+import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
 import { makeFolder } from '../database/folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')

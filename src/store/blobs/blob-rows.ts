@@ -3,7 +3,7 @@
  * chunks, since one value of hundreds of megabytes costs a multiple of that in memory on both sides.
  */
 import type { Kysely, Transaction } from 'kysely'
-import type { AddedBlobs } from '../../upstreams/blobs.js'
+import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
 import type { Tables } from '../database/schema.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024

@@ -4,7 +4,7 @@
  */
 import type { Send } from '../../net/send.js'
 import type { ReadRows, RowBounds } from '../rows/read-rows.js'
-import type { Protocol, UpstreamFailure } from '../status.js'
+import type { Protocol, UpstreamFailure } from './status.js'
 
 export type Auth =
   | { type: 'none' }

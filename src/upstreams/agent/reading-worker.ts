@@ -1,6 +1,6 @@
 /** The thread that reads large answers. Rows that it read are handed over, not copied. */
 import { parentPort } from 'node:worker_threads'
-import { readListingBytes } from '../roster/listing.js'
+import { readListingBytes } from '../rows/registry-listing.js'
 import type { ReaderJob } from './reader.js'
 import { readMessages } from './reading.js'
 

@@ -19,16 +19,16 @@ import {
   listingFields,
   takes,
 } from '../agent/dialect/dialect.js'
-import { createDoubt, SECOND_LOOK_MS } from '../doubt.js'
-import type { Share } from '../governor.js'
+import { createDoubt, SECOND_LOOK_MS } from '../agent/doubt.js'
 import type { Collected } from '../rows/collect.js'
 import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from '../rows/slice.js'
+import { carryParts } from '../walk/carry.js'
+import { enumerate } from '../walk/enumerate.js'
+import type { Share } from '../walk/governor.js'
+import { doShare, shareRows } from '../walk/share.js'
+import { createSpotCheck, isDistrusted } from '../walk/spot-check.js'
+import { isSameVersion, type Tokens, type WalkOutcome, walkUpstream } from '../walk/walk.js'
 import type { Asked } from './asked.js'
-import { carryParts } from './carry.js'
-import { enumerate } from './enumerate.js'
-import { doShare, shareRows } from './share.js'
-import { createSpotCheck, isDistrusted } from './spot-check.js'
-import { isSameVersion, type Tokens, type WalkOutcome, walkUpstream } from './walk.js'
 
 /** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000

@@ -2,12 +2,28 @@
 import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Arguments, Auth } from '../agent/agent.js'
-import { credentialName } from '../agent/link.js'
 import type { RosterEntry } from '../roster/roster.js'
-import type { Contact } from './contact.js'
-import { untokened } from './held.js'
+import { packSlab } from '../rows/slab.js'
+import type { Contact } from '../walk/contact.js'
+import { credentialName } from '../walk/link.js'
 import type { HeldSlice } from './mirror.js'
 import type { Owner } from './slice-store.js'
+
+/** What is held of an account that is priced off the rate card: no row of its own. */
+export function rateCard({ id, agentUrl }: RosterEntry, scope: string, now: number): HeldSlice {
+  const slice = {
+    ...{ upstream: id, agentUrl, scope, mode: 'wholesale' as const },
+    ...{ rows: packSlab([]), digests: new BigUint64Array(new SharedArrayBuffer(0)), dropped: {} },
+    walkedAt: now,
+  }
+  return { slice, domains: [], confirmedAt: now, cacheScope: 'public' }
+}
+
+/** Tokens belong to the credential that they came with. */
+export function untokened({ slice, ...rest }: HeldSlice): HeldSlice {
+  const { feedVersion, pricingVersion, ...plain } = slice
+  return { ...rest, slice: plain }
+}
 
 /** The name of the scope that everybody reads. */
 export const PUBLIC = 'public'

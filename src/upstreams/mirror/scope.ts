@@ -8,11 +8,11 @@ import type { SignalRef } from '../../adcp/reference.js'
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Dialect } from '../agent/dialect/dialect.js'
-import type { Governor } from '../governor.js'
+import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../agent/status.js'
 import type { Slice } from '../rows/slice.js'
-import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../status.js'
+import type { Governor } from '../walk/governor.js'
+import { isDistrusted } from '../walk/spot-check.js'
 import type { Asked } from './asked.js'
-import { rateCard, untokened } from './held.js'
 import { createHurry } from './hurry.js'
 import { openOnly, refreshIntroduced } from './introduction.js'
 import { createMirror, type HeldSlice, type Mirror, type MirrorOutcome } from './mirror.js'
@@ -23,11 +23,12 @@ import {
   ownerOf,
   PUBLIC,
   paceOf,
+  rateCard,
   type ScopeSetting,
   takenOver,
+  untokened,
 } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
-import { isDistrusted } from './spot-check.js'
 import { createWholeReading } from './whole-reading.js'
 
 /** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */

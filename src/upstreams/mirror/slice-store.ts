@@ -4,13 +4,12 @@
  */
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
-import type { Blobs } from '../blobs.js'
+import type { Blobs } from '../rows/blobs.js'
 import { collectAgain } from '../rows/collect.js'
-import { bytesOf, sharedBytes } from '../rows/shared-bytes.js'
-import type { Slab } from '../rows/slab.js'
+import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
-import { untokened } from './held.js'
 import type { HeldSlice } from './mirror.js'
+import { untokened } from './scope-setting.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they came: what they say is found out again

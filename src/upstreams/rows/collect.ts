@@ -3,8 +3,7 @@
  * Works in portions, so that an answer of any size never holds the event loop.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { wordsOf } from './digest.js'
-import { createDigestSet } from './digest-set.js'
+import { createDigestSet, wordsOf } from './digest.js'
 import { listingBytes, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createSlabWriter, type Slab, slabRow } from './slab.js'
 import type { RefusedRow } from './slice.js'

@@ -3,8 +3,7 @@
  * Immutable: a complete walk makes a new slice, nothing else does (specification, "mid-pagination").
  */
 import type { SignalRow } from '../../adcp/signal.js'
-import { bytesOf } from './shared-bytes.js'
-import { type Slab, slabRow } from './slab.js'
+import { bytesOf, type Slab, slabRow } from './slab.js'
 
 /** One row as the upstream sent it, normalised to the current protocol shape, nothing added. */
 export type Listing = SignalRow

@@ -3,8 +3,8 @@
  * blob an agent, written when something new is learnt. One that cannot be read is as good as none: the agent is asked again.
  */
 import { isRecord, tryParseJson } from '../../../adcp/json.js'
-import type { Blobs } from '../../blobs.js'
-import type { Protocol } from '../../status.js'
+import type { Blobs } from '../../rows/blobs.js'
+import type { Protocol } from '../status.js'
 import type { Dialect } from './dialect.js'
 import type { ToolInput, ToolInputs } from './signatures.js'
 

@@ -4,7 +4,6 @@
  * as if it did.
  */
 
-import type { Protocol } from '../../status.js'
 import {
   type Agent,
   type AgentOptions,
@@ -13,6 +12,7 @@ import {
   callFailed,
   remaining,
 } from '../agent.js'
+import type { Protocol } from '../status.js'
 import { createA2aAgent } from './a2a.js'
 import { findCard } from './card.js'
 import { createMcpAgent } from './mcp.js'

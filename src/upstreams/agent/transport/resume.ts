@@ -6,7 +6,7 @@
 import { pause, systemClock } from '../../../net/clock.js'
 import type { Failed, Send, SendFailure } from '../../../net/send.js'
 import { type Budget, remaining } from '../agent.js'
-import { type EventStream, isEventStream } from './event-stream.js'
+import { type EventStream, isEventStream } from '../event-stream.js'
 
 const RETRY_MS = 500 // when the server does not say how long to wait
 const MAX_STREAMS = 100 // at half a second each they outlast the usual deadline; without a wait they are a loop

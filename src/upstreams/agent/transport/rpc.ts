@@ -6,9 +6,9 @@ import type { Failed, Reply, Send, SendOutcome } from '../../../net/send.js'
 import type { RowBounds } from '../../rows/read-rows.js'
 import { type AgentError, type AgentOutcome, type Budget, type CallFailure, callFailed } from '../agent.js'
 import { agentError } from '../answer.js'
+import { createEventStream, isEventStream } from '../event-stream.js'
 import { messageKind, readReply } from '../reader.js'
 import type { AnswerForm, ReadAnswer } from '../reading.js'
-import { createEventStream, isEventStream } from './event-stream.js'
 import { resume } from './resume.js'
 
 /** Decoded bytes of one answer: a page of one hundred rows of the largest size that we keep. */

@@ -5,12 +5,12 @@
 
 import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
-import { boundedText, isRecord } from '../../adcp/json.js'
-import type { Send } from '../../net/send.js'
-import type { RosterEntry } from '../roster/roster.js'
-import type { Protocol } from '../status.js'
-import { createA2aAgent } from './transport/a2a.js'
-import { createMcpAgent } from './transport/mcp.js'
+import { boundedText, isRecord } from '../adcp/json.js'
+import type { Send } from '../net/send.js'
+import type { Protocol } from './agent/status.js'
+import { createA2aAgent } from './agent/transport/a2a.js'
+import { createMcpAgent } from './agent/transport/mcp.js'
+import type { RosterEntry } from './roster/roster.js'
 
 const FRESH_MS = 60 * 60_000
 const TIMEOUT_MS = 10_000

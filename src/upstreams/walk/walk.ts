@@ -2,6 +2,8 @@
  * Walks a wholesale feed from its first page to its last under one version, or says why it could not
  * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
+
+import { UNIT_MS } from '../../adcp/duration.js'
 import { isRecord } from '../../adcp/json.js'
 import {
   type AgentError,
@@ -11,8 +13,39 @@ import {
   type Payload,
 } from '../agent/agent.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
-import type { Part } from '../rows/slice.js'
-import { missingRows, partsOut } from './outages.js'
+import { PARTS, type Part } from '../rows/slice.js'
+
+/**
+ * What an agent says it could not finish (specification, "IncompleteEntry"): rows that are missing make a walk useless,
+ * a part that is missing from all rows (prices, coverage) is an outage of that part alone.
+ */
+function waitOf(duration: unknown): number | undefined {
+  if (!isRecord(duration)) return undefined
+  const unit = UNIT_MS[duration.unit as keyof typeof UNIT_MS] ?? Number.NaN
+  const ms = Number(duration.interval) * unit
+  return Number.isFinite(ms) && ms > 0 ? ms : undefined
+}
+
+function entriesOf({ incomplete }: Payload): Record<string, unknown>[] {
+  return Array.isArray(incomplete) ? incomplete.filter(isRecord) : []
+}
+
+/** A page that lacks rows, as the failure of its walk. */
+export function missingRows(payload: Payload): CallFailure | undefined {
+  const entry = entriesOf(payload).find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
+  if (!entry) return undefined
+  return callFailed(
+    'incomplete_feed',
+    'the agent could not enumerate everything',
+    waitOf(entry.estimated_wait),
+  )
+}
+
+/** The parts that the rows of a page lack. */
+export function partsOut(payload: Payload): Part[] {
+  const scopes = entriesOf(payload).map(({ scope }) => scope)
+  return PARTS.filter((part) => scopes.includes(part))
+}
 
 const MAX_PAGES = 20_000 // 100 rows a page: two million rows; beyond that an upstream is looping
 const MAX_ROWS = 2_000_000
@@ -46,7 +79,7 @@ export type WalkOptions = {
   now(): number
   maxPages?: number
   maxRows?: number
-  /** Told how much has been gathered; false when it may not go on (upstreams/governor.ts). */
+  /** Told how much has been gathered; false when it may not go on (upstreams/walk/governor.ts). */
   gathers?(rows: number, bytes: number): boolean
 }
 

@@ -5,14 +5,14 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Send } from '../../net/send.js'
-import type { ReadLimits } from '../governor.js'
+import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from '../agent/agent.js'
+import { readToolInputs, type ToolInputs } from '../agent/dialect/signatures.js'
+import { secretsOf, withoutSecrets } from '../agent/said.js'
+import type { Slots } from '../agent/slots.js'
+import type { Protocol, UpstreamFailure } from '../agent/status.js'
+import { probe } from '../agent/transport/probe.js'
 import type { RosterEntry } from '../roster/roster.js'
-import type { Protocol, UpstreamFailure } from '../status.js'
-import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from './agent.js'
-import { readToolInputs, type ToolInputs } from './dialect/signatures.js'
-import { secretsOf, withoutSecrets } from './said.js'
-import type { Slots } from './slots.js'
-import { probe } from './transport/probe.js'
+import type { ReadLimits } from './governor.js'
 
 const RETRY_MS = 200
 const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business

@@ -3,7 +3,7 @@
  * where that broke off, out of those that resume it. Remembers what resuming needs: the last event that came whole, and
  * how long to wait. Works on bytes and looks at each of them once, however lines and chunks fall.
  */
-import { createGathering, type Gathering } from '../../../net/gathering.js'
+import { createGathering, type Gathering } from '../../net/gathering.js'
 
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // goes into a header as it came
 const MAX_EVENTS = 10_000

@@ -2,7 +2,6 @@
  * How one upstream is spoken to: the line to it and the dialect that it speaks, shared by all scopes that are read from
  * it and by callers' own calls. Made anew when its place, transport or credential changes.
  */
-
 import { type Clock, pause } from '../../net/clock.js'
 import { within } from '../../net/deadline.js'
 import type { Signer } from '../../signing/sign.js'
@@ -18,8 +17,20 @@ import {
 } from '../agent/dialect/dialect.js'
 import type { LearntStore } from '../agent/dialect/learnt.js'
 import { nameOf } from '../agent/dialect/signatures.js'
-import { createLink, credentialName, type LineOptions } from '../agent/link.js'
-import { unpriced } from '../rows/unpriced.js'
+import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
+import { createLink, credentialName, type LineOptions } from './link.js'
+
+/** Rows without their prices: what an agent tells one of its accounts is nobody else's to read (specification, "`cache_scope`"). */
+function withoutPrices(bytes: Uint8Array): Uint8Array {
+  const { pricing_options: _, ...rest } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
+  return Buffer.from(JSON.stringify(rest))
+}
+
+/** What was counted and refused stays so. */
+export function unpriced(rows: ReadRows): ReadRows {
+  const { elements, dropped, refused } = rows
+  return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused }
+}
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'

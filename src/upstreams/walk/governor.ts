@@ -3,7 +3,7 @@
  * way, never a bystander. Whoever owns a registrable domain can have any number of agents, so greed is measured by domain.
  */
 import { getDomain } from 'tldts'
-import type { Slice } from './rows/slice.js'
+import type { Slice } from '../rows/slice.js'
 
 const ROW_COLUMNS = 18 // bytes of a row's place and digest beside its JSON
 const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole

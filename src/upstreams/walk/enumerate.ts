@@ -22,8 +22,7 @@ import {
 } from '../agent/dialect/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
-import { partsOut } from './outages.js'
-import { OVER_MEMORY } from './walk.js'
+import { OVER_MEMORY, partsOut } from './walk.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
 const MAX_PAGES = 20 // of one question
@@ -47,7 +46,7 @@ export type EnumerateOptions = {
   /** For all questions together, ms: however slowly an agent answers them. */
   walkMs: number
   now(): number
-  /** Told how much has been gathered; false when it may not go on (upstreams/governor.ts). */
+  /** Told how much has been gathered; false when it may not go on (upstreams/walk/governor.ts). */
   gathers?(rows: number, bytes: number): boolean
 }
 

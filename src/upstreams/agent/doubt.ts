@@ -3,7 +3,7 @@
  * agents: who restarts may answer before its own data is loaded. It is believed when a second one, later, has no more
  * rows than the first; one that grows is still loading.
  */
-import { type CallFailure, callFailed } from './agent/agent.js'
+import { type CallFailure, callFailed } from './agent.js'
 
 /** Most that an answer which is doubted waits for the second look, ms; a shorter schedule makes it shorter. */
 export const SECOND_LOOK_MS = 30_000

@@ -1,5 +1,5 @@
 /** What is known of one upstream's health: the words of the start table, `incomplete[]`, metrics and explain. */
-import type { Outages, SliceMode } from './rows/slice.js'
+import type { Outages, SliceMode } from '../rows/slice.js'
 
 export type Protocol = 'mcp' | 'a2a'
 
