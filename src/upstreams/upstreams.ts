@@ -309,6 +309,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       guests.clear()
       registered.configure(next.registries)
       follow()
+      governor.weigh()
     },
     async close() {
       await registered.close()

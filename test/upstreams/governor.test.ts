@@ -18,7 +18,7 @@ function slice(agentUrl: string, bytes: number): Slice {
 function world() {
   const governor = createGovernor(() => limits)
   const evicted: string[] = []
-  const share = (url: string) => governor.share(url, 'public', () => evicted.push(url))
+  const share = (url: string) => governor.share(url, () => evicted.push(url))
   return { governor, evicted, share }
 }
 

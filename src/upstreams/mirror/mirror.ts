@@ -86,8 +86,8 @@ export type MirrorOptions = {
   now(): number
   /** From 0 to 1: which pages are looked at. */
   random(): number
-  /** What it may take of all that upstreams take together. */
-  share?: Share
+  /** What its walks may take of all that upstreams take together. */
+  share?: Pick<Share, 'gathers' | 'maxRows'>
 }
 
 function conditions(held: HeldSlice | undefined, now: number): Arguments {
@@ -294,13 +294,6 @@ export function createMirror(options: MirrorOptions) {
     }
   }
 
-  async function read(held: HeldSlice | undefined, dialect: Dialect, whole: boolean): Promise<MirrorOutcome> {
-    if (!takes(dialect, 'get_signals', 'discovery_mode')) return concluded(NO_FEED, held, dialect)
-    const { outcome, contradicted } = await walkIfMoved(held, dialect, whole)
-    const found = await concluded(outcome, held, dialect)
-    return found.kind === 'failed' && contradicted ? { ...found, contradicted } : found
-  }
-
   /**
    * Brings the scope up to date once. `held` is what the caller has; it is never changed. `whole`: whatever its token says.
    */
@@ -309,11 +302,10 @@ export function createMirror(options: MirrorOptions) {
     dialect: Dialect,
     whole = false,
   ): Promise<MirrorOutcome> {
-    if (held) share?.holds(held.slice)
-    const outcome = await read(held, dialect, whole)
-    if (outcome.kind === 'replaced') share?.holds(outcome.held.slice)
-    share?.gathers(0, 0)
-    return outcome
+    if (!takes(dialect, 'get_signals', 'discovery_mode')) return concluded(NO_FEED, held, dialect)
+    const { outcome, contradicted } = await walkIfMoved(held, dialect, whole)
+    const found = await concluded(outcome, held, dialect)
+    return found.kind === 'failed' && contradicted ? { ...found, contradicted } : found
   }
 
   return { refresh }

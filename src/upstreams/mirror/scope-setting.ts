@@ -68,6 +68,11 @@ export function ownerOf(setting: ScopeSetting): Owner {
   return { credential, ...(account && { account: hash('sha256', JSON.stringify(account)) }) }
 }
 
+/** The same under another id of its upstream. */
+export function withId(held: HeldSlice, id: string): HeldSlice {
+  return held.slice.upstream === id ? held : { ...held, slice: { ...held.slice, upstream: id } }
+}
+
 /** Whether rows that were read for the one may be shown to the other. Tokens are another matter. */
 function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
   if (a.scope.name === PUBLIC) return true

@@ -27,6 +27,7 @@ import {
   type ScopeSetting,
   takenOver,
   untokened,
+  withId,
 } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
 import { createWholeReading } from './whole-reading.js'
@@ -72,6 +73,7 @@ export type ScopeOptions = {
 export function createScope(options: ScopeOptions) {
   const { store, governor, clock, random, onChange, onTransition, onTrouble } = options
   let setting = options.setting
+  const share = governor.share(setting.entry.agentUrl, evict)
   let mirror = mirrorFor(setting)
   let held: HeldSlice | undefined
   let problem: UpstreamStatus['problem']
@@ -107,7 +109,7 @@ export function createScope(options: ScopeOptions) {
       },
       sleep: contact.sleep,
       ...{ now: clock.now, random },
-      share: governor.share(entry.agentUrl, scope.name, evict),
+      share,
       ...(!isPublic && { alike: options.open }),
       ...(scope.account && { account: scope.account }),
     })
@@ -131,8 +133,15 @@ export function createScope(options: ScopeOptions) {
     told = to
   }
 
+  /** The only place where something else is held: what it takes is counted in the same step, and may have to go at once. */
+  function hold(next: HeldSlice | undefined): void {
+    held = next
+    arm()
+    share.holds(held?.slice)
+  }
+
   function drop(): void {
-    held = undefined
+    hold(undefined)
     store.remove(key())
     tell()
     onChange()
@@ -157,15 +166,7 @@ export function createScope(options: ScopeOptions) {
   }
 
   /** Under the id that the upstream has now. */
-  function named(one: HeldSlice): HeldSlice {
-    const { id } = setting.entry
-    return one.slice.upstream === id ? one : { ...one, slice: { ...one.slice, upstream: id } }
-  }
-
-  function keep(next: HeldSlice): void {
-    held = named(next)
-    arm()
-  }
+  const named = (one: HeldSlice) => withId(one, setting.entry.id)
 
   function accept(next: HeldSlice, isNewContent: boolean): void {
     const before = held?.slice // gone when it passed its cap while this refresh was under way
@@ -177,9 +178,9 @@ export function createScope(options: ScopeOptions) {
       feedVersion !== before?.feedVersion ||
       pricingVersion !== before?.pricingVersion ||
       !isDeepStrictEqual(next.slice.outages, before?.outages)
-    keep(next)
     if (isNew || isRetold) store.save(next, ownerOf(setting))
     else store.confirm(next)
+    hold(named(next))
     if (isNew) onChange()
   }
 
@@ -238,7 +239,7 @@ export function createScope(options: ScopeOptions) {
     const begunAt = clock.now()
     const wasAwaited = isAwaited
     isAwaited = false
-    const outcome = await read(asked)
+    const outcome = await read(asked).finally(() => share.gathers(0, 0))
     if (isClosed) return
     if (wasAwaited) hurry.made(clock.now() - begunAt)
     // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
@@ -298,9 +299,8 @@ export function createScope(options: ScopeOptions) {
     const kept = takenOver(held, before, next)
     if (held && !kept) answered = false
     const isNews = held?.slice.upstream !== (kept && next.entry.id)
-    held = kept && named(kept)
+    hold(kept && named(kept))
     if (isNews) onChange()
-    arm()
     if (isOther(before, next) || !isDeepStrictEqual(next.entry.seeds, before.entry.seeds)) refreshSoon()
     else if (next.pace.refreshMs !== before.pace.refreshMs && isOpen && !refreshing && failures === 0) {
       schedule(Math.min((nextAttemptAt ?? 0) - clock.now(), jittered(next.pace.refreshMs, random)))
@@ -319,7 +319,8 @@ export function createScope(options: ScopeOptions) {
       isOpen = true
       if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
         // Whether prices for accounts were among its rows was another configuration's to say.
-        keep(setting.scope.name === PUBLIC && saved.cacheScope === 'account' ? untokened(saved) : saved)
+        const isAnothers = setting.scope.name === PUBLIC && saved.cacheScope === 'account'
+        hold(named(isAnothers ? untokened(saved) : saved))
         onChange()
       }
       tell()
@@ -380,6 +381,7 @@ export function createScope(options: ScopeOptions) {
       cancelAttempt()
       cancelStale()
       cancelDrop()
+      share.holds(undefined)
       await refreshing
     },
   }

@@ -3,6 +3,7 @@
  * way, never a bystander. Whoever owns a registrable domain can have any number of agents, so greed is measured by domain.
  */
 import { getDomain } from 'tldts'
+import { slabBuffers } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 
 const ROW_COLUMNS = 18 // bytes of a row's place and digest beside its JSON
@@ -31,8 +32,8 @@ export const READ_LIMITS: ReadLimits = {
 export type Share = {
   /** Rows of one walk. */
   maxRows(): number
-  /** Its slice in use: counted as long as somebody has it. */
-  holds(slice: Slice): void
+  /** What it holds from now on, in the place of what it held; undefined: nothing. */
+  holds(slice: Slice | undefined): void
   /**
    * What its walk has gathered so far; 0 when it is over. False: the walk must end, for it, or another agent of its
    * domain, takes more than anybody else.
@@ -42,21 +43,32 @@ export type Share = {
 
 export type Governor = {
   limits(): ReadLimits
-  /** `agentUrl`: canonical. `onEvicted`: what it holds is to be dropped. */
-  share(agentUrl: string, scope: string, onEvicted: () => void): Share
+  /** `agentUrl`: canonical. `onEvicted`: what it holds is to be dropped; called from within whatever made memory short. */
+  share(agentUrl: string, onEvicted: () => void): Share
+  /** The limits may be other ones. */
+  weigh(): void
   /** Bytes counted now. */
   usedBytes(): number
   /** Times that an upstream's rows gave way. */
   evictions(): number
 }
 
+/** All agents under one registrable domain. Rows in memory that several of their slices share count once. */
+type Domain = {
+  shares: Set<Entry>
+  /** How many slices lie in each piece of memory. */
+  buffers: Map<ArrayBufferLike, number>
+  heldBytes: number
+}
+
 type Entry = {
+  /** The registrable one. */
   domain: string
-  held?: { rows: WeakRef<Slice['rows']>; bytes: number }
+  slice: Slice | undefined
   gathered: number
   /** What it had gathered when it was last weighed. */
   weighed: number
-  /** Its walk must end. */
+  /** Its walk must end: it is as good as gone. */
   ending: boolean
   onEvicted(): void
 }
@@ -66,79 +78,108 @@ function domainOf(agentUrl: string): string {
   return getDomain(hostname, { allowPrivateDomains: true }) ?? hostname
 }
 
-function heldBytes({ held }: Entry): number {
-  return held?.rows.deref() ? held.bytes : 0
-}
-
-/** A walk that must end is as good as gone. */
-function costOf(entry: Entry): number {
-  return heldBytes(entry) + (entry.ending ? 0 : entry.gathered)
-}
-
 const bytesOfRows = (rows: number, bytes: number) => bytes + rows * ROW_COLUMNS
+
+/** Counts a slice in (1) or out (-1). */
+function count(domain: Domain, slice: Slice | undefined, step: 1 | -1): void {
+  if (!slice) return
+  const { buffers } = domain
+  domain.heldBytes += step * bytesOfRows(slice.rows.count, 0)
+  for (const buffer of slabBuffers(slice.rows)) {
+    const before = buffers.get(buffer) ?? 0
+    const after = before + step
+    if (after === 0) buffers.delete(buffer)
+    else buffers.set(buffer, after)
+    if (before === 0 || after === 0) domain.heldBytes += step * buffer.byteLength
+  }
+}
+
+function sizeOf(slice: Slice | undefined): number {
+  return slice ? slabBuffers(slice.rows).reduce((sum, { byteLength }) => sum + byteLength, 0) : 0
+}
+
+const walkBytes = ({ gathered, ending }: Entry) => (ending ? 0 : gathered)
+
+const costOf = (entry: Entry) => sizeOf(entry.slice) + walkBytes(entry)
+
+function bytesOf({ shares, heldBytes }: Domain): number {
+  let bytes = heldBytes
+  for (const entry of shares) bytes += walkBytes(entry)
+  return bytes
+}
 
 /** `limits` gives the bounds that hold now. */
 export function createGovernor(limits: () => ReadLimits): Governor {
-  const entries = new Map<string, Entry>()
+  const domains = new Map<string, Domain>()
   let evictions = 0
 
-  /** Bytes by registrable domain. An entry that takes nothing any more is forgotten. */
-  function byDomain(): Map<string, number> {
-    const sums = new Map<string, number>()
-    for (const [key, entry] of entries) {
-      if (heldBytes(entry) === 0 && entry.gathered === 0) entries.delete(key)
-      sums.set(entry.domain, (sums.get(entry.domain) ?? 0) + costOf(entry))
-    }
-    return sums
+  const usedBytes = () => [...domains.values()].reduce((sum, domain) => sum + bytesOf(domain), 0)
+
+  /** Of the domain that takes most the share that takes most. */
+  function greediest(): Entry | undefined {
+    const most = <T>(all: Iterable<T>, weight: (one: T) => number): T | undefined =>
+      [...all].reduce<T | undefined>((a, b) => (a !== undefined && weight(a) >= weight(b) ? a : b), undefined)
+    const domain = most(domains.values(), bytesOf)
+    return domain && most(domain.shares, costOf)
   }
 
-  const sum = (sums: ReadonlyMap<string, number>) => [...sums.values()].reduce((all, one) => all + one, 0)
-
-  /** Of the greediest domain the entry that takes most. */
-  function greediest(sums: ReadonlyMap<string, number>): Entry | undefined {
-    const [domain] = [...sums].reduce((most, one) => (one[1] > most[1] ? one : most), ['', 0])
-    const own = [...entries.values()].filter((entry) => entry.domain === domain)
-    return own.reduce<Entry | undefined>(
-      (most, one) => (most && costOf(most) >= costOf(one) ? most : one),
-      undefined,
-    )
-  }
-
-  /** Ends the walk of the greediest, or takes from it what it holds. */
-  function makeRoom(): void {
-    const entry = greediest(byDomain())
-    if (!entry) return
-    evictions += 1
-    if (entry.gathered > 0 && !entry.ending) entry.ending = true
-    else if (heldBytes(entry) > 0) {
-      delete entry.held
-      entry.onEvicted()
+  /** Ends the walk of the greediest, or takes from it what it holds, until all is within the bound. */
+  function weigh(): void {
+    while (usedBytes() > limits().memoryBytes) {
+      const entry = greediest()
+      if (!entry || costOf(entry) === 0) return
+      evictions += 1
+      if (walkBytes(entry) > 0) entry.ending = true
+      else {
+        hold(entry, undefined)
+        entry.onEvicted()
+      }
     }
   }
 
-  function share(agentUrl: string, scope: string, onEvicted: () => void): Share {
-    const key = `${scope} ${agentUrl}`
-    const entry: Entry = { domain: domainOf(agentUrl), gathered: 0, weighed: 0, ending: false, onEvicted }
+  /** Only domains of which somebody takes something are known. */
+  function changed(entry: Entry, change: (domain: Domain) => void): void {
+    const domain = domains.get(entry.domain) ?? { shares: new Set(), buffers: new Map(), heldBytes: 0 }
+    change(domain)
+    if (entry.slice || entry.gathered > 0) domain.shares.add(entry)
+    else domain.shares.delete(entry)
+    if (domain.shares.size > 0) domains.set(entry.domain, domain)
+    else domains.delete(entry.domain)
+  }
+
+  function hold(entry: Entry, slice: Slice | undefined): void {
+    const before = entry.slice
+    entry.slice = slice
+    changed(entry, (domain) => {
+      count(domain, slice, 1) // first: memory that both lie in stays counted
+      count(domain, before, -1)
+    })
+  }
+
+  function share(agentUrl: string, onEvicted: () => void): Share {
+    const nothing = { slice: undefined, gathered: 0, weighed: 0, ending: false }
+    const entry: Entry = { domain: domainOf(agentUrl), ...nothing, onEvicted }
     return {
       maxRows: () => limits().rowsPerUpstream,
-      holds({ rows }) {
-        entries.set(key, entry)
-        const chunks = rows.chunks.reduce((all, { byteLength }) => all + byteLength, 0)
-        entry.held = { rows: new WeakRef(rows), bytes: bytesOfRows(rows.count, chunks) }
+      holds(slice) {
+        const isCounted = entry.slice?.rows === slice?.rows
+        hold(entry, slice)
+        if (!isCounted) weigh()
       },
       gathers(rows, bytes) {
-        entries.set(key, entry)
-        entry.gathered = bytesOfRows(rows, bytes)
-        const { memoryBytes } = limits()
-        if (entry.gathered === 0) entry.ending = false
-        if (entry.gathered === 0 || entry.gathered - entry.weighed >= memoryBytes / CHECKS) {
+        changed(entry, () => {
+          entry.gathered = bytesOfRows(rows, bytes)
+          if (entry.gathered === 0) entry.ending = false
+        })
+        const grown = entry.gathered - entry.weighed
+        if (entry.gathered === 0 || grown >= limits().memoryBytes / CHECKS) {
           entry.weighed = entry.gathered
-          if (sum(byDomain()) > memoryBytes) makeRoom()
+          weigh()
         }
         return !entry.ending
       },
     }
   }
 
-  return { limits, share, usedBytes: () => sum(byDomain()), evictions: () => evictions }
+  return { limits, share, weigh, usedBytes, evictions: () => evictions }
 }
