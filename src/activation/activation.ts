@@ -3,10 +3,10 @@
  * or a silent upstream left open comes to an end.
  */
 import type { Clock } from '../net/clock.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import { createWorker, type Worker } from '../store/jobs/worker.js'
 import { createForgetting, DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { Store } from '../store/store.js'
-import { StorageUnavailable } from '../store/unavailable.js'
 import { activationCalls } from './activation-calls.js'
 import { type CallUpstream, createDelivery, type Reached } from './delivery.js'
 import { createOnce } from './once.js'

@@ -5,8 +5,8 @@
  */
 import type { Destination } from '../adcp/signal.js'
 import { type Call, callJob, type NewCall } from '../store/jobs/calls.js'
-import type { Decided, EntryOfJob } from '../store/jobs/steps.js'
 import type { Entry } from '../store/records/ledger.js'
+import type { Decided, EntryOfJob } from '../store/steps.js'
 import type { Repositories } from '../store/store.js'
 import { mayOverlap } from './destination.js'
 import { holderOf, leftOnFor, standingFor } from './holders.js'

@@ -5,11 +5,11 @@
 
 import type { Answer } from '../adcp/answer.js'
 import { type Clock, pause } from '../net/clock.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import { callJob, type NewCall, readCall } from '../store/jobs/calls.js'
-import type { EntryOfJob } from '../store/jobs/steps.js'
 import type { Binding, KeyedRequest } from '../store/records/idempotency.js'
+import type { EntryOfJob } from '../store/steps.js'
 import type { Store } from '../store/store.js'
-import { StorageUnavailable } from '../store/unavailable.js'
 import { type Delivered, type Delivery, type Reached, upstreamsUntil } from './delivery.js'
 import { keyConflict, stillRunning, storageDown } from './refusals.js'
 

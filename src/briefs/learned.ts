@@ -6,8 +6,8 @@
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { FoundRow, FoundRows } from '../store/records/found.js'
-import { StorageUnavailable } from '../store/unavailable.js'
 import { foundSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 

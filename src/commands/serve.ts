@@ -7,7 +7,7 @@ import { renderTable, tableWidth } from '../explain/table.js'
 import { systemClock } from '../net/clock.js'
 import { createLog } from '../operations/log.js'
 import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
-import { StorageUnavailable } from '../store/unavailable.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import { CommandFailure, createProgress } from './terminal.js'
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml

@@ -5,10 +5,10 @@
 import pLimit from 'p-limit'
 import type { StoredSubscription } from '../store/records/subscriptions.js'
 import type { Repositories, Store } from '../store/store.js'
+import { subscriptionJob } from './announcer.js'
 import type { Challenge, Claim } from './challenge.js'
-import { subscriptionJob } from './feed/announcer.js'
-import type { Eyes, Standings, Versions } from './feed/standings.js'
 import type { ConfigProblem, ConfigRules, NotificationConfig } from './notification-config.js'
+import type { Eyes, Standings, Versions } from './standings.js'
 
 /** Active subscriptions of one caller, over all its accounts. */
 const MOST_ACTIVE = 100

@@ -16,8 +16,8 @@ import { openPostgres } from './database/postgres.js'
 import type { Db, Tables } from './database/schema.js'
 import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
+import { storageMethods, storageWork } from './database/unavailable.js'
 import { createJobs, type Jobs } from './jobs/jobs.js'
-import { createSteps, type Steps } from './jobs/steps.js'
 import { createNonces, type Nonces } from './nonces.js'
 import { type Accounts, createAccounts } from './records/accounts.js'
 import { createFound, type FoundRows } from './records/found.js'
@@ -25,7 +25,7 @@ import { createIdempotency, type Idempotency } from './records/idempotency.js'
 import { createLedger, type Ledger } from './records/ledger.js'
 import { createSubscriptions, type Subscriptions } from './records/subscriptions.js'
 import { createTasks, type Tasks } from './records/tasks.js'
-import { storageMethods, storageWork } from './unavailable.js'
+import { createSteps, type Steps } from './steps.js'
 
 export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */

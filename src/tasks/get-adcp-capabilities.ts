@@ -5,7 +5,7 @@
 import { CapabilitiesRequest } from '../adcp/requests/protocol-requests.js'
 import { CapabilitiesResponse } from '../adcp/responses.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
-import { FEED_EVENTS } from '../events/feed/feed-event.js'
+import { FEED_EVENTS } from '../events/feed-event.js'
 import { type Algorithm, WEBHOOKS } from '../signing/profile.js'
 import type { Task } from './task.js'
 

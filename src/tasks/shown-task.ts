@@ -4,8 +4,8 @@ import { storageDown } from '../activation/refusals.js'
 import type { Caller } from '../adcp/caller.js'
 import type { Refused } from '../adcp/error.js'
 import type { Deployment } from '../adcp/signal.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { StoredTask } from '../store/records/tasks.js'
-import { StorageUnavailable } from '../store/unavailable.js'
 
 const iso = (ms: number) => new Date(ms).toISOString()
 

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { test } from 'tap'
-import { StorageUnavailable } from '../../src/store/unavailable.js'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
 const hold = { owner: 'one', ms: 60_000 }

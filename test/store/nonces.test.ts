@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { nonceCheck } from '../../src/composition/settings.js'
 import { createReplayGuard } from '../../src/signing/replay.js'
-import { StorageUnavailable } from '../../src/store/unavailable.js'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'
 
 test('a nonce that one process took is used at the other', { skip: NO_POSTGRES }, async (t) => {

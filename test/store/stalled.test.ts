@@ -2,8 +2,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import { openStore } from '../../src/store/store.js'
-import { StorageUnavailable } from '../../src/store/unavailable.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
 const SLICES = 20 // more than there are connections

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import type { Held, NewJob } from '../../src/store/jobs/jobs.js'
 import type { Store } from '../../src/store/store.js'
-import { StorageUnavailable } from '../../src/store/unavailable.js'
 import { embedded, mortal, NO_POSTGRES } from './support/storages.js'
 
 const call: NewJob = {

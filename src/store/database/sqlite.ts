@@ -14,11 +14,11 @@ import {
   SqliteDialect,
 } from 'kysely'
 import { startThread } from '../../threads/pool.js'
-import { StorageUnavailable } from '../unavailable.js'
 import type { Tables } from './schema.js'
 import { readRows } from './sqlite-rows.js'
 import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
 import { bound } from './text.js'
+import { StorageUnavailable } from './unavailable.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 

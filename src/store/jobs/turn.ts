@@ -3,7 +3,7 @@
  * dies another takes it within a lease.
  */
 import type { Clock } from '../../net/clock.js'
-import { StorageUnavailable } from '../unavailable.js'
+import { StorageUnavailable } from '../database/unavailable.js'
 import type { Held, Jobs } from './jobs.js'
 
 const LEASE_MS = 15_000

@@ -3,7 +3,7 @@
  * calls hang has its few places and no more. What a job could not do now it does later, each time after a longer pause.
  */
 import type { Clock } from '../../net/clock.js'
-import { StorageUnavailable } from '../unavailable.js'
+import { StorageUnavailable } from '../database/unavailable.js'
 import type { Held, Hold, Jobs } from './jobs.js'
 
 /** Another process takes up what a dead one held after this, ms. */

@@ -4,12 +4,12 @@
  * statements and in one commit, as a commit is a wait for the disk, and a statement a journey to the database.
  */
 import pLimit from 'p-limit'
-import type { Binding, KeyedAnswer, KeyedRequest } from '../records/idempotency.js'
-import type { NewEntry, Settlement } from '../records/ledger.js'
-import type { NewTask } from '../records/tasks.js'
-import type { Repositories } from '../store.js'
-import { isHeldUp, isUnavailable } from '../unavailable.js'
-import type { Added, Hold, JobEnd, NewJob } from './jobs.js'
+import { isHeldUp, isUnavailable } from './database/unavailable.js'
+import type { Added, Hold, JobEnd, NewJob } from './jobs/jobs.js'
+import type { Binding, KeyedAnswer, KeyedRequest } from './records/idempotency.js'
+import type { NewEntry, Settlement } from './records/ledger.js'
+import type { NewTask } from './records/tasks.js'
+import type { Repositories } from './store.js'
 
 /** An entry of the ledger whose number in the sequence is that of the job with its id. */
 export type EntryOfJob = Omit<NewEntry, 'seq'>

@@ -3,16 +3,16 @@
  * nothing is told twice under two keys, and a restart goes on from there. While a receiver is slow changes gather, and the
  * next comparison tells them as one; one that was away for long is told once that it must read again.
  */
-import type { Clock } from '../../net/clock.js'
-import type { Held, NewJob } from '../../store/jobs/jobs.js'
-import { createTurn } from '../../store/jobs/turn.js'
-import { createWorker, type Worker } from '../../store/jobs/worker.js'
-import type { StoredSubscription } from '../../store/records/subscriptions.js'
-import type { Store } from '../../store/store.js'
-import type { PushConfig } from '../push-config.js'
-import type { Delivery, Webhook } from '../webhook.js'
+import type { Clock } from '../net/clock.js'
+import type { Held, NewJob } from '../store/jobs/jobs.js'
+import { createTurn } from '../store/jobs/turn.js'
+import { createWorker, type Worker } from '../store/jobs/worker.js'
+import type { StoredSubscription } from '../store/records/subscriptions.js'
+import type { Store } from '../store/store.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
+import type { PushConfig } from './push-config.js'
 import { type Eyes, type Standings, sameVersions, type Versions } from './standings.js'
+import type { Delivery, Webhook } from './webhook.js'
 
 const KIND = 'feed_events'
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is the net under it

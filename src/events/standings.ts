@@ -2,13 +2,13 @@
  * How the feed stands for each kind of reader, and how it stood shortly before, so that one comparison serves all who see it
  * alike. What is asked about an earlier state that is not known any more is answered with one event: many things changed.
  */
-import { type ChangeSet, changesBetween } from '../../feed/changes.js'
-import type { Feed } from '../../feed/feed.js'
-import { grantsName } from '../../feed/grants.js'
-import type { Reader } from '../../feed/query.js'
-import type { Clock } from '../../net/clock.js'
-import type { Snapshot } from '../../snapshot/snapshot.js'
-import { inTurns } from '../../threads/portions.js'
+import { type ChangeSet, changesBetween } from '../feed/changes.js'
+import type { Feed } from '../feed/feed.js'
+import { grantsName } from '../feed/grants.js'
+import type { Reader } from '../feed/query.js'
+import type { Clock } from '../net/clock.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { inTurns } from '../threads/portions.js'
 import { createEventIds } from './event-ids.js'
 import { eventsBetween, mostSingles, type Standing } from './feed-changes.js'
 import { type AppliesTo, bulkEvent, type FeedEvent, type Tokens } from './feed-event.js'
