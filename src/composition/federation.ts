@@ -40,6 +40,7 @@ import { listening } from './listening.js'
 import { opening } from './opening.js'
 import { createPublisher } from './publisher.js'
 import type { ReloadState } from './reload.js'
+import { createReplica } from './replica.js'
 import { createSavedFeed } from './saved-feed.js'
 import { admissionSettings, nonceCheck, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
@@ -214,6 +215,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     }),
   )
   const { blobs } = store
+  const replica =
+    store.replicas && stack.add(createReplica({ replicas: store.replicas, clock, self: randomUUID(), log }))
   const operations = stack.add(
     createOperations({
       ...{ send, clock, config, underWay: egress.underWay },
@@ -221,7 +224,10 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     }),
   )
   const sources = createSources(
-    { ...{ config, send, blobs, clock, random, log }, sendToUpstreams: operations.send },
+    {
+      ...{ config, send, blobs, sharing: replica?.sharing, clock, random, log },
+      sendToUpstreams: operations.send,
+    },
     stack,
   )
   const { upstreams, providers, questions } = sources
@@ -284,6 +290,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     return server
   })
   stack.add(app)
+  await replica?.start()
   const [lastFeed] = await Promise.all([savedFeed.load(), upstreams.start()])
   if (lastFeed) builder.restore(lastFeed)
   void questions.open(upstreams)

@@ -8,6 +8,7 @@ import type { Send } from '../net/send.js'
 import { REQUESTS } from '../signing/profile.js'
 import { createSigner } from '../signing/sign.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
+import type { Sharing } from '../upstreams/rows/sharing.js'
 import { createUpstreams, type UpstreamsOptions } from '../upstreams/upstreams.js'
 import { accountsOf } from './accounts.js'
 import { createProviderQuestions } from './provider-questions.js'
@@ -23,6 +24,8 @@ export type SourcesOptions = {
   /** For requests to upstreams. */
   sendToUpstreams: Send
   blobs: Blobs
+  /** With other processes on the same storage; absent: this one is alone. */
+  sharing?: Sharing | undefined
   clock: Clock
   random(): number
   log: Logger
@@ -55,17 +58,22 @@ function logged(log: Logger): OnTransition {
 
 /** Makes them; nothing is read before `upstreams.start()`. */
 export function createSources(options: SourcesOptions, stack: Stack) {
-  const { config, send, sendToUpstreams, blobs, clock, random, log, reads } = options
+  const { config, send, sendToUpstreams, blobs, sharing, clock, random, log, reads } = options
   const policy = () => config().authorization
   const { signingKey } = config().events
   const providers = stack.add(
-    createProviders({ ...{ send, blobs, clock, log }, ...providerSettings(config) }),
+    createProviders({
+      ...{ send, blobs, clock, log },
+      ...(sharing && { sharing }),
+      ...providerSettings(config),
+    }),
   )
   const verdicts = createVerdicts({ providers, policy, clock })
   const questions = createProviderQuestions(providers)
   const upstreams = stack.add(
     createUpstreams({
       ...{ blobs, clock, random },
+      ...(sharing && { sharing }),
       send: sendToUpstreams,
       config: upstreamsSettings(config()),
       ...(signingKey && { sign: createSigner(signingKey, REQUESTS) }),

@@ -2,7 +2,7 @@
 
 import { accountNamed } from '../config/callers.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
-import type { ScopeStatus } from '../upstreams/mirror/scope.js'
+import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
 import type { Contribution } from './contributions.js'

@@ -7,7 +7,7 @@ import type { Overview } from '../server/console.js'
 import type { Revisions } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
-import type { ScopeStatus } from '../upstreams/mirror/scope.js'
+import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import { UPSTREAM_HEADER, upstreamTable } from './upstream-table.js'
 

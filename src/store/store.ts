@@ -12,7 +12,7 @@ import { carryOver } from './carry-over.js'
 import { type Dialect, embedded, POSTGRES } from './database/dialect.js'
 import { lockFolder, makeFolder, markClosed, wasClosed } from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
-import { openPostgres } from './database/postgres.js'
+import { listenPostgres, openPostgres } from './database/postgres.js'
 import type { Db, Tables } from './database/schema.js'
 import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
@@ -25,6 +25,8 @@ import { createIdempotency, type Idempotency } from './records/idempotency.js'
 import { createLedger, type Ledger } from './records/ledger.js'
 import { createSubscriptions, type Subscriptions } from './records/subscriptions.js'
 import { createTasks, type Tasks } from './records/tasks.js'
+import { createLeases, type Lease, type Leases } from './replicas/leases.js'
+import { CHANNEL, createNotes, type Notes } from './replicas/notes.js'
 import { createSteps, type Steps } from './steps.js'
 
 export type StoreOptions = {
@@ -41,6 +43,15 @@ export type StoreOptions = {
   statementMs?: number
   /** Told of what an operator should know: a damaged blob, a connection that was lost. */
   onProblem: (problem: string) => void
+}
+
+export type Replicas = {
+  leases: Leases
+  notes: Notes
+  /** Replaces a blob while the lease stands; false when it does not. */
+  write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  /** Calls back whenever something may have been told. Gives how to stop. */
+  listen(onNews: () => void): () => Promise<void>
 }
 
 export type Repositories = {
@@ -60,6 +71,8 @@ export type Store = Repositories &
     shared: boolean
     /** Of signatures that were used; only where the state is shared. */
     nonces?: Nonces
+    /** For processes that work on one state; absent: this one is alone. */
+    replicas?: Replicas
     blobs: AddedBlobs
     /** All of `work` or nothing of it. */
     write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
@@ -176,7 +189,17 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal: createSeal(keys), answersMs })
   if (!beside) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
-  return { ...store, nonces: storageMethods(createNonces(db, now)), close }
+  return {
+    ...store,
+    nonces: storageMethods(createNonces(db, now)),
+    replicas: {
+      leases: storageMethods(createLeases(db, POSTGRES)),
+      notes: storageMethods(createNotes(db, (work) => db.transaction().execute(work), POSTGRES)),
+      write: blobs.writeUnder,
+      listen: (onNews) => listenPostgres(url, CHANNEL, onNews),
+    },
+    close,
+  }
 }
 
 /**

@@ -15,9 +15,10 @@ import { createLearntStore } from './agent/dialect/learnt.js'
 import { createSlots } from './agent/slots.js'
 import type { UpstreamFailure, UpstreamStatus } from './agent/status.js'
 import { createGuests } from './guests.js'
+import { createReadings, turnOf } from './mirror/readings.js'
 import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
-import type { ScopeStatus, Transition } from './mirror/scope.js'
 import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
+import type { ScopeStatus, Transition } from './mirror/scope-status.js'
 import { createSliceStore } from './mirror/slice-store.js'
 import {
   createRegistries,
@@ -34,11 +35,13 @@ import {
 } from './roster/roster.js'
 import type { Blobs } from './rows/blobs.js'
 import { listingsOf } from './rows/read-rows.js'
+import { EVERY_TURN, type Sharing } from './rows/sharing.js'
 import type { Slice } from './rows/slice.js'
 import type { UpstreamCall } from './walk/contact.js'
 import { createGovernor, READ_LIMITS, type ReadLimits } from './walk/governor.js'
 
 const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
+const SWEEPING = 'sweeping'
 const LOADING = 4 // upstreams whose slices are read from disk at once
 
 export type UpstreamsConfig = {
@@ -64,6 +67,8 @@ export type UpstreamsOptions = {
   /** Signs requests of agents that ask for it; absent: none is. */
   sign?: Signer
   blobs: Blobs
+  /** With other processes that read for the same storage. Absent: this one is alone. */
+  sharing?: Sharing
   clock: Clock
   /** From 0 to 1, for jitter. */
   random(): number
@@ -142,7 +147,15 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   const onTransition = options.onTransition ?? (() => {})
   const namesFor = options.namesFor ?? (() => [])
   const reads = options.reads ?? (() => true)
-  const store = createSliceStore({ blobs, clock, onTrouble })
+  const { sharing } = options
+  const turns = sharing ?? EVERY_TURN
+  const readings = createReadings({ sharing, clock })
+  const store = createSliceStore({
+    blobs,
+    clock,
+    onTrouble,
+    ...(sharing && { shared: { sharing, readings } }),
+  })
   const learnt = createLearntStore({ blobs, onTrouble })
   const registered = createRegistries({
     ...{ send, blobs, clock, random, onTransition, onTrouble },
@@ -184,7 +197,8 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
   function runnerOf(entry: RosterEntry): Runner {
     return createRunner({
       ...(sign && { sign }),
-      ...{ send, store, learnt, governor, clock, random, referencesFor, namesFor, onTransition, onTrouble },
+      ...{ send, store, turns, readings, learnt, governor },
+      ...{ clock, random, referencesFor, namesFor, onTransition, onTrouble },
       setting: settingOf(entry),
       slotsFor: (concurrency) => createSlots(total, concurrency),
       onChange: changed,
@@ -200,7 +214,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   /** Slices of whoever is in no roster and of accounts that nobody has are forgotten, once all registries have spoken. */
   async function sweep(): Promise<void> {
-    if (swept || !started || !registered.isComplete()) return
+    if (swept || !started || !registered.isComplete() || !turns.turn(SWEEPING)) return
     swept = true
     const entries = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
     await learnt.sweep((agentUrl) => entries.has(agentUrl))
@@ -217,6 +231,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     const wanted = new Map(
       roster.entries.filter(({ id }) => reads(id)).map((entry) => [entry.agentUrl, entry]),
     )
+    turns.want('mirrors', [SWEEPING, ...[...wanted.keys()].map(turnOf)])
     const work: Promise<void>[] = []
     for (const [agentUrl, runner] of runners) {
       if (wanted.has(agentUrl)) continue
@@ -239,6 +254,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     )
     changed()
   }
+
+  turns.onTurns(() => {
+    for (const runner of runners.values()) runner.turnsChanged()
+    void sweep().catch((error: Error) => onTrouble(`saved slices could not be swept: ${error.message}`))
+  })
 
   return {
     async start() {

@@ -28,7 +28,10 @@ test('rows that an earlier release kept as they came are read again by the rules
     dropped: {},
     walkedAt: 1,
   } as const
-  store.save({ slice: { ...about, rows, digests }, domains: ['other.example'], confirmedAt: 1 }, owner)
+  store.save({ slice: { ...about, rows, digests }, domains: ['other.example'], confirmedAt: 1 }, owner, {
+    name: '',
+    epoch: 0,
+  })
   await store.close()
   const [name = '', [head, ...parts] = []] = [...kept].find(([each]) => each.startsWith('slice/')) ?? []
   const header = { ...JSON.parse(Buffer.from(head ?? []).toString()), format: 1 }
@@ -53,7 +56,10 @@ test('what the first release kept under a url with a key in it is found under th
   const old = `${agentUrl}?api_key=a-secret-of-the-url`
   const first = open()
   const digests = new BigUint64Array(new SharedArrayBuffer(8))
-  first.save({ slice: { ...about, agentUrl: old, rows, digests }, domains: [], confirmedAt: 1 }, owner)
+  first.save({ slice: { ...about, agentUrl: old, rows, digests }, domains: [], confirmedAt: 1 }, owner, {
+    name: '',
+    epoch: 0,
+  })
   await first.close()
   const store = open()
   const key = { agentUrl, scope: 'public' }

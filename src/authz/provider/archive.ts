@@ -4,6 +4,7 @@
  * share one store it once.
  */
 import type { Blobs } from '../../upstreams/rows/blobs.js'
+import type { Sharing, Turn } from '../../upstreams/rows/sharing.js'
 import { HARD_CAP_MS, type HeldDocument } from '../rules/state.js'
 import type { Examine } from './inspector.js'
 import type { ProviderRecord } from './record.js'
@@ -30,9 +31,14 @@ function clamped(record: ProviderRecord, now: number): ProviderRecord {
   }
 }
 
-export type ArchiveOptions = { blobs: Blobs; examine: Examine; now: () => number }
+export type ArchiveOptions = {
+  blobs: Blobs
+  sharing: Sharing | undefined
+  examine: Examine
+  now: () => number
+}
 
-export function createArchive({ blobs, examine, now }: ArchiveOptions) {
+export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) {
   /** Digests known to be on disk. */
   const stored = new Set<string>()
 
@@ -58,8 +64,8 @@ export function createArchive({ blobs, examine, now }: ArchiveOptions) {
     )
   }
 
-  /** The document first: a record never names one that is not there. */
-  async function save(record: ProviderRecord): Promise<void> {
+  /** The document first: a record never names one that is not there. False when the turn is over: then nothing was saved. */
+  async function save(record: ProviderRecord, turn: Turn): Promise<boolean> {
     const { document, ...rest } = record
     if (document && !stored.has(document.digest)) {
       await blobs.write(`${DOCUMENTS}${document.digest}`, [document.bytes])
@@ -67,7 +73,11 @@ export function createArchive({ blobs, examine, now }: ArchiveOptions) {
     }
     const { bytes, tables, ...described } = document ?? {}
     const value = { version: VERSION, record: { ...rest, ...(document && { document: described }) } }
-    await blobs.write(`${RECORDS}${record.domain}`, [Buffer.from(JSON.stringify(value))])
+    const name = `${RECORDS}${record.domain}`
+    const parts = [Buffer.from(JSON.stringify(value))]
+    if (sharing) return sharing.write(name, parts, turn)
+    await blobs.write(name, parts)
+    return true
   }
 
   /** Removes records that nobody wants and that hold nothing any more, and documents that no record names. */

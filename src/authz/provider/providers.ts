@@ -9,6 +9,7 @@ import type { Clock } from '../../net/clock.js'
 import { createFairQueue } from '../../net/fair-queue.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../../upstreams/rows/blobs.js'
+import { EVERY_TURN, type Sharing } from '../../upstreams/rows/sharing.js'
 import type { Granted } from '../rules/references.js'
 import type { ProviderState } from '../rules/state.js'
 import { VERDICT_REASONS } from '../rules/verdict.js'
@@ -19,6 +20,8 @@ import { createLibrary } from './library.js'
 import { createLook } from './look.js'
 import { evicted, expired, nextAttempt, type ProviderRecord, stateOf } from './record.js'
 import { createRoom } from './room.js'
+import { createShares } from './shares.js'
+import { type ProviderLog, tellChange } from './tell-change.js'
 import { createWanted, type NamedDomains, type Wanted } from './wanted.js'
 
 const DAY_MS = 24 * 3_600_000
@@ -31,6 +34,8 @@ const LOADING = 8 // records read from disk at once
 export type ProvidersOptions = {
   send: Send
   blobs: Blobs
+  /** With other processes that read for the same storage. Absent: this one is alone. */
+  sharing?: Sharing
   clock: Clock
   /** Time between refreshes of a provider that answers; at most a day (docs/protocol.md#provider-files). */
   refreshMs: number
@@ -38,7 +43,7 @@ export type ProvidersOptions = {
   concurrency: number
   /** What strangers may cost, as of now. */
   limits: () => ProviderLimits
-  log: { info(fields: object, message: string): void; warn(fields: object, message: string): void }
+  log: ProviderLog
   /** The operator's word that a changed pointer is right, which ends its hold. */
   confirmPointer?: (domain: string, url: string) => boolean
 }
@@ -61,6 +66,8 @@ type Held = {
   busy: Promise<void>
   /** What an earlier run knew is back. */
   loaded: Promise<void>
+  /** Another process has looked, or this one is to. */
+  answered(): void
   /** What others get to see, until something of it changes. */
   state?: ProviderState
 }
@@ -110,7 +117,9 @@ export function createProviders(options: ProvidersOptions) {
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
   const library = createLibrary({ ...files, freshMs: Math.min(SHARED_FRESH_MS, refreshMs / 2) })
   const look = createLook({ files, library, confirmPointer: options.confirmPointer })
-  const archive = createArchive({ blobs, examine, now: clock.now })
+  const { sharing } = options
+  const shares = createShares(sharing ?? EVERY_TURN, sharing)
+  const archive = createArchive({ blobs, sharing, examine, now: clock.now })
   let asked: { named: NamedDomains; perUpstream: number } | undefined
   let refusing = false
   let wakeAt = Number.POSITIVE_INFINITY
@@ -138,31 +147,12 @@ export function createProviders(options: ProvidersOptions) {
     return urls
   }
 
-  function tell(before: ProviderState, after: ProviderState): void {
-    const { domain, document, problem, heldPointer } = after
-    if (heldPointer && heldPointer.url !== before.heldPointer?.url) {
-      log.warn(
-        { domain, adoptAt: heldPointer.adoptAt },
-        'provider changed its pointer: held, the old file stays',
-      )
-    }
-    if (problem && problem.reason !== before.problem?.reason) {
-      log.warn(
-        { domain, reason: problem.reason, kept: document !== undefined },
-        `provider: ${problem.message}`,
-      )
-    }
-    if (document && document.digest !== before.document?.digest) {
-      log.info({ domain, bytes: document.bytes.byteLength }, 'provider file in use')
-    }
-  }
-
   function replace(entry: Held, record: ProviderRecord): void {
     const before = seen(entry)
     entry.record = record
     setDue(entry, nextAttempt(record, clock.now(), refreshMs))
     const after = seen(entry)
-    tell(before, after)
+    tellChange(log, before, after)
     if (mark(before) !== mark(after)) for (const listener of listeners) listener(before, after)
     room.changed(before, record.document)
   }
@@ -202,12 +192,15 @@ export function createProviders(options: ProvidersOptions) {
 
   async function visit(entry: Held, anew: boolean): Promise<void> {
     const { domain } = entry.record
+    const turn = shares.turn(domain)
     if (!isWanted(entry)) return
+    if (!turn) return setDue(entry, clock.now()) // for when it comes to this process
     try {
       const record = await look(entry.record, anew)
       if (!isWanted(entry)) return
+      if (shares.turn(domain)?.epoch !== turn.epoch) return setDue(entry, clock.now())
       replace(entry, record)
-      await archive.save(entry.record)
+      if (await archive.save(entry.record, turn)) await shares.tell(domain, turn)
     } catch (error) {
       // A failing disk, or a fault of ours: what is held in memory stays right, and the next visit tries again.
       log.warn({ domain, err: error }, 'provider could not be looked at or saved')
@@ -229,18 +222,41 @@ export function createProviders(options: ProvidersOptions) {
     return entry.busy
   }
 
+  /** Another process looked: what it found is in the archive. */
+  async function follow(domain: string): Promise<void> {
+    const entry = held.get(domain)
+    if (!entry) return
+    await entry.loaded
+    if (!shares.turn(domain)) await load(entry)
+    entry.answered()
+  }
+
+  shares.hear((domain) => void follow(domain))
+  shares.onTurns(() => {
+    for (const [domain, entry] of held) if (shares.turn(domain)) entry.answered()
+    wakeBy(clock.now())
+  })
+
   /** Takes up a provider: with the document of an earlier run, else with its first fetch. */
   function open(domain: string): void {
     const nothing = Promise.resolve()
+    let answered = () => {}
+    const others = new Promise<void>((resolve) => {
+      answered = resolve
+    })
     const entry: Held = {
       record: { domain },
       dueAt: Number.POSITIVE_INFINITY,
       busy: nothing,
       loaded: nothing,
+      answered,
     }
     held.set(domain, entry)
     entry.loaded = loading(() => load(entry))
     entry.busy = entry.loaded
+      .then(() =>
+        entry.record.document || entry.record.checkedAt || shares.turn(domain) ? undefined : others,
+      )
       .then(() => (entry.record.document ? undefined : fetchOne(entry, false)))
       .finally(() => wakeBy(entry.dueAt))
   }
@@ -249,7 +265,8 @@ export function createProviders(options: ProvidersOptions) {
     wakeAt = Number.POSITIVE_INFINITY
     const now = clock.now()
     let next = Number.POSITIVE_INFINITY
-    for (const entry of held.values()) {
+    for (const [domain, entry] of held) {
+      if (!shares.turn(domain)) continue
       if (entry.dueAt <= now) void enqueue(entry, false)
       else next = Math.min(next, entry.dueAt)
     }
@@ -279,6 +296,7 @@ export function createProviders(options: ProvidersOptions) {
     for (const [domain, entry] of held) {
       if (owners.has(domain)) continue
       held.delete(domain)
+      entry.answered()
       room.changed(seen(entry), undefined)
     }
     for (const domain of owners.keys()) if (!held.has(domain)) open(domain)
@@ -354,7 +372,7 @@ export function createProviders(options: ProvidersOptions) {
     try {
       const digests = new Set<string>()
       for (const { record } of held.values()) if (record.document) digests.add(record.document.digest)
-      await archive.sweep((domain) => held.has(domain), digests)
+      if (shares.turn('')) await archive.sweep((domain) => held.has(domain), digests)
     } catch (error) {
       log.warn({ err: error }, 'provider records could not be swept') // the next sweep finds them again
     }
@@ -364,6 +382,7 @@ export function createProviders(options: ProvidersOptions) {
   /** Ends what is under way; what was learned is saved. */
   async function close(): Promise<void> {
     closing.abort()
+    for (const entry of held.values()) entry.answered()
     cancelTimer()
     cancelSweep()
     await settled()

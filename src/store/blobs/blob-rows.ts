@@ -5,8 +5,14 @@
 import type { Kysely, Transaction } from 'kysely'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
 import type { Tables } from '../database/schema.js'
+import { type Lease, stands } from '../replicas/leases.js'
 
 const CHUNK_BYTES = 4 * 1024 * 1024
+
+export type BlobRows = AddedBlobs & {
+  /** The same as `write` while the lease stands; false when it does not. */
+  writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+}
 
 export type BlobRowsOptions = {
   db: Kysely<Tables>
@@ -21,7 +27,7 @@ function* chunksOf(part: Uint8Array): Generator<Buffer> {
   }
 }
 
-export function createBlobRows({ db, onDamage }: BlobRowsOptions): AddedBlobs {
+export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
   // One snapshot for the lengths and all chunks: a writer that replaces the blob meanwhile is not seen.
   async function read(name: string): Promise<Uint8Array[] | undefined> {
     return await db
@@ -68,17 +74,26 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): AddedBlobs {
 
   const lengthsOf = (parts: readonly Uint8Array[]) => JSON.stringify(parts.map((part) => part.byteLength))
 
-  async function write(name: string, parts: readonly Uint8Array[]): Promise<void> {
+  async function replace(tx: Transaction<Tables>, name: string, parts: readonly Uint8Array[]): Promise<void> {
     const lengths = lengthsOf(parts)
-    await db.transaction().execute(async (tx) => {
-      // The row is taken first, so that two writers of one name come one after the other.
-      await tx
-        .insertInto('blobs')
-        .values({ name, parts: lengths })
-        .onConflict((conflict) => conflict.column('name').doUpdateSet({ parts: lengths }))
-        .execute()
-      await tx.deleteFrom('blob_chunks').where('name', '=', name).execute()
-      await writeChunks(tx, name, parts)
+    // The row is taken first, so that two writers of one name come one after the other.
+    await tx
+      .insertInto('blobs')
+      .values({ name, parts: lengths })
+      .onConflict((conflict) => conflict.column('name').doUpdateSet({ parts: lengths }))
+      .execute()
+    await tx.deleteFrom('blob_chunks').where('name', '=', name).execute()
+    await writeChunks(tx, name, parts)
+  }
+
+  const write = (name: string, parts: readonly Uint8Array[]): Promise<void> =>
+    db.transaction().execute((tx) => replace(tx, name, parts))
+
+  async function writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean> {
+    return await db.transaction().execute(async (tx) => {
+      if (!(await stands(tx, lease))) return false
+      await replace(tx, name, parts)
+      return true
     })
   }
 
@@ -106,5 +121,5 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): AddedBlobs {
       .sort()
   }
 
-  return { read, write, add, remove, list }
+  return { read, write, writeUnder, add, remove, list }
 }

@@ -270,6 +270,26 @@ const subscriptions: Migration = {
   },
 }
 
+const replicas: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('notes')
+      .addColumn('name', 'text', (column) => column.primaryKey())
+      .addColumn('seq', 'bigserial', (column) => column.notNull())
+      .addColumn('value', 'text', (column) => column.notNull())
+      .addColumn('told_at', 'bigint', (column) => column.notNull())
+      .execute()
+    await db.schema.createIndex('notes_order').on('notes').column('seq').execute()
+    await db.schema
+      .createTable('leases')
+      .addColumn('name', 'text', (column) => column.primaryKey())
+      .addColumn('owner', 'text', (column) => column.notNull())
+      .addColumn('epoch', 'bigint', (column) => column.notNull())
+      .addColumn('until', 'bigint', (column) => column.notNull())
+      .execute()
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -287,6 +307,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '006_agent_names': agentNames,
   '007_nonces': nonces,
   '008_subscriptions': subscriptions,
+  '009_replicas': replicas,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

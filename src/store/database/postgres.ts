@@ -76,3 +76,48 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
   const clients = { connect: async () => guarded(await pool.connect()), end: () => pool.end() }
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: clients as never }) })
 }
+
+const LISTEN_AGAIN_MS = 1_000
+
+/**
+ * Calls back at each notification on the channel, and after each time that the server could not be heard. Gives how to stop.
+ * Listening needs a connection of its own: one of a pool is somebody else's the next moment.
+ */
+export function listenPostgres(url: string, channel: string, onNotice: () => void): () => Promise<void> {
+  let client: pg.Client | undefined
+  let timer: NodeJS.Timeout | undefined
+  let closed = false
+
+  function again(): void {
+    void client?.end().catch(() => {})
+    client = undefined
+    if (closed || timer) return
+    timer = setTimeout(() => {
+      timer = undefined
+      connect()
+    }, LISTEN_AGAIN_MS)
+    timer.unref()
+  }
+
+  function connect(): void {
+    const opened = new pg.Client({
+      connectionString: url,
+      connectionTimeoutMillis: CONNECT_MS,
+      keepAlive: true,
+    })
+    client = opened
+    opened.on('notification', onNotice)
+    opened.on('error', again).on('end', again)
+    opened
+      .connect()
+      .then(() => opened.query(`listen ${channel}`))
+      .then(onNotice, again)
+  }
+
+  connect()
+  return async () => {
+    closed = true
+    clearTimeout(timer)
+    await client?.end().catch(() => {})
+  }
+}

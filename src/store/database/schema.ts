@@ -129,6 +129,10 @@ export type BlobChunkTable = { name: string; part: number; chunk: number; bytes:
 
 export type NonceTable = { key: string; nonce: string; until: number }
 
+export type LeaseTable = { name: string; owner: string; epoch: number; until: number }
+
+export type NoteTable = { name: string; seq: number; value: string; told_at: number }
+
 export type Tables = {
   idempotency: IdempotencyTable
   jobs: JobTable
@@ -142,6 +146,10 @@ export type Tables = {
   blob_chunks: BlobChunkTable
   /** PostgreSQL only: a process alone remembers them itself. */
   nonces: NonceTable
+  /** PostgreSQL only: a process alone has every right. */
+  leases: LeaseTable
+  /** PostgreSQL only: a process alone has nobody to tell. */
+  notes: NoteTable
 }
 
 /** The tables that go along to another storage, and by which columns their rows are told apart. */

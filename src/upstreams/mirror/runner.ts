@@ -13,8 +13,9 @@ import type { RosterEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
 import { type Contact, createContact, type UpstreamCall } from '../walk/contact.js'
 import { createAsked } from './asked.js'
-import { createScope, type KeptScope, type ScopeOptions, type ScopeStatus } from './scope.js'
+import { createScope, type KeptScope, type ScopeOptions } from './scope.js'
 import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
+import type { ScopeStatus } from './scope-status.js'
 
 /** What an upstream is looked after with; another one takes effect while it runs. */
 export type RunnerSetting = {
@@ -168,6 +169,10 @@ export function createRunner(options: RunnerOptions) {
     },
     livesByQuestions: () => open.livesByQuestions(),
     questionsMoved: (isNews: () => Promise<boolean>) => open.questionsMoved(isNews),
+    /** Work has come to this process, or gone from it. */
+    turnsChanged(): void {
+      for (const kept of scopes.values()) kept.turnsChanged()
+    },
     /** Reads everything again, of all scopes, as if no token were held. */
     refreshWhole(): void {
       for (const kept of scopes.values()) kept.refreshWhole()

@@ -3,58 +3,44 @@
  * both: read on a schedule, kept over failures and restarts until its cap, and dropped then.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { shownUrl } from '../../adcp/redaction.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import { backoffMs, jittered } from '../../net/backoff.js'
 import type { Clock } from '../../net/clock.js'
 import type { Dialect } from '../agent/dialect/dialect.js'
-import { TOKEN_LIE, type UpstreamFailure, type UpstreamStatus } from '../agent/status.js'
+import { TOKEN_LIE, type UpstreamStatus } from '../agent/status.js'
+import type { Turn, Turns } from '../rows/sharing.js'
 import type { Slice } from '../rows/slice.js'
 import type { Governor } from '../walk/governor.js'
-import { isDistrusted } from '../walk/spot-check.js'
 import type { Asked } from './asked.js'
+import { createFollowing } from './following.js'
 import { createHurry } from './hurry.js'
-import { openOnly, refreshIntroduced } from './introduction.js'
-import { createMirror, type HeldSlice, type Mirror, type MirrorOutcome } from './mirror.js'
+import { refreshIntroduced } from './introduction.js'
+import type { HeldSlice, MirrorOutcome } from './mirror.js'
+import { type Hurry, type Readings, turnOf } from './readings.js'
+import { mirrorOf } from './scope-mirror.js'
 import {
   isOther,
   isRateCard,
   needsAnother,
   ownerOf,
   PUBLIC,
-  paceOf,
   rateCard,
   type ScopeSetting,
   takenOver,
   untokened,
   withId,
 } from './scope-setting.js'
+import { type ScopeState, type ScopeStatus, statusOf, type Transition } from './scope-status.js'
 import type { SliceStore } from './slice-store.js'
 import { createWholeReading } from './whole-reading.js'
-
-/** How a scope is doing, in one word: the states of an upstream, and `empty` for a feed that was read and has no row. */
-export type ScopeState = UpstreamStatus['state'] | 'empty'
-
-export type Transition = {
-  upstream: string
-  scope: string
-  from: ScopeState
-  to: ScopeState
-  rows: number
-  reason?: UpstreamFailure
-  /** What was tried, and what came back. */
-  message?: string
-}
-
-export type ScopeStatus = UpstreamStatus & {
-  scope: string
-  /** The upstream says that this account is priced off what everybody is offered. */
-  rateCard: boolean
-}
 
 export type ScopeOptions = {
   setting: ScopeSetting
   store: SliceStore
+  /** Which scopes this process reads. */
+  turns: Turns
+  /** What others told of those that they read. */
+  readings: Readings
   governor: Governor
   clock: Clock
   random(): number
@@ -71,10 +57,9 @@ export type ScopeOptions = {
 }
 
 export function createScope(options: ScopeOptions) {
-  const { store, governor, clock, random, onChange, onTransition, onTrouble } = options
+  const { store, turns, readings, governor, clock, random, onChange, onTransition, onTrouble } = options
   let setting = options.setting
   const share = governor.share(setting.entry.agentUrl, evict)
-  let mirror = mirrorFor(setting)
   let held: HeldSlice | undefined
   let problem: UpstreamStatus['problem']
   let failures = 0
@@ -88,35 +73,17 @@ export function createScope(options: ScopeOptions) {
   const hurry = createHurry(clock)
   let isAwaited = false // somebody asked for a refresh that has not begun
   let checks = 0 // of what may be news, under way
+  let hadTurn = false
   let isOpen = false // what was saved is taken up
   let isClosed = false
   let told: ScopeState = 'starting'
 
-  function mirrorFor({ scope, entry, pace, contact }: ScopeSetting): Mirror {
-    const isPublic = scope.name === PUBLIC
-    const auth = scope.auth ?? entry.auth
-    return createMirror({
-      upstream: entry.id,
-      agentUrl: entry.agentUrl,
-      scope: scope.name,
-      seeds: entry.seeds,
-      ...paceOf(pace),
-      ...{ referencesFor: options.referencesFor, namesFor: options.namesFor },
-      ...(isPublic && { asked: options.asked }),
-      async ask(task, args, speaking) {
-        const outcome = await contact.read(task, args, speaking, auth)
-        return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome
-      },
-      sleep: contact.sleep,
-      ...{ now: clock.now, random },
-      share,
-      ...(!isPublic && { alike: options.open }),
-      ...(scope.account && { account: scope.account }),
-    })
-  }
+  const mirrorFor = (wanted: ScopeSetting) => mirrorOf(wanted, { ...options, share })
+  let mirror = mirrorFor(setting)
 
   const key = () => ({ agentUrl: setting.entry.agentUrl, scope: setting.scope.name })
   const whole = createWholeReading({ store, key })
+  const turn = (): Turn | undefined => turns.turn(turnOf(setting.entry.agentUrl))
 
   function state(): UpstreamStatus['state'] {
     if (!held) return answered ? 'absent' : 'starting'
@@ -142,7 +109,7 @@ export function createScope(options: ScopeOptions) {
 
   function drop(): void {
     hold(undefined)
-    store.remove(key())
+    if (turn()) store.remove(key())
     tell()
     onChange()
   }
@@ -168,7 +135,7 @@ export function createScope(options: ScopeOptions) {
   /** Under the id that the upstream has now. */
   const named = (one: HeldSlice) => withId(one, setting.entry.id)
 
-  function accept(next: HeldSlice, isNewContent: boolean): void {
+  function accept(next: HeldSlice, isNewContent: boolean, under: Turn): void {
     const before = held?.slice // gone when it passed its cap while this refresh was under way
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
@@ -178,13 +145,13 @@ export function createScope(options: ScopeOptions) {
       feedVersion !== before?.feedVersion ||
       pricingVersion !== before?.pricingVersion ||
       !isDeepStrictEqual(next.slice.outages, before?.outages)
-    if (isNew || isRetold) store.save(next, ownerOf(setting))
-    else store.confirm(next)
+    if (isNew || isRetold) store.save(next, ownerOf(setting), under)
+    else store.confirm(next, ownerOf(setting), under)
     hold(named(next))
     if (isNew) onChange()
   }
 
-  function settle(outcome: MirrorOutcome): void {
+  function settle(outcome: MirrorOutcome, under: Turn): void {
     answered = true
     if (outcome.kind === 'failed') {
       const { reason, message } = outcome
@@ -199,8 +166,8 @@ export function createScope(options: ScopeOptions) {
       failures = 0
       problem = undefined
       if (outcome.kind === 'public')
-        accept(rateCard(setting.entry, setting.scope.name, clock.now()), !isRateCard(held, setting))
-      else accept(outcome.held, outcome.kind === 'replaced')
+        accept(rateCard(setting.entry, setting.scope.name, clock.now()), !isRateCard(held, setting), under)
+      else accept(outcome.held, outcome.kind === 'replaced', under)
     }
     tell()
   }
@@ -234,7 +201,17 @@ export function createScope(options: ScopeOptions) {
     return found.outcome
   }
 
-  async function refreshOnce(): Promise<void> {
+  function report(under: Turn): void {
+    const reading = {
+      ...{ answered, failures },
+      ...(problem && { problem }),
+      ...(nextAttemptAt !== undefined && { nextAttemptAt }),
+      ...(held && { confirmedAt: held.confirmedAt }),
+    }
+    store.report(key(), reading, under)
+  }
+
+  async function refreshOnce(under: Turn): Promise<void> {
     const asked = setting
     const begunAt = clock.now()
     const wasAwaited = isAwaited
@@ -242,16 +219,24 @@ export function createScope(options: ScopeOptions) {
     const outcome = await read(asked).finally(() => share.gathers(0, 0))
     if (isClosed) return
     if (wasAwaited) hurry.made(clock.now() - begunAt)
+    if (turn()?.epoch !== under.epoch) {
+      // Another process reads it by now, or has meanwhile: what it found is what counts.
+      if (turn()) schedule(0)
+      return
+    }
     // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
     if (isOther(asked, setting)) return scheduleNext(undefined)
-    settle(outcome)
+    settle(outcome, under)
     scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
+    report(under)
   }
 
   function refresh(): void {
     if (refreshing || isClosed) return
     cancelAttempt()
-    refreshing = refreshOnce()
+    const under = turn()
+    if (!under) return
+    refreshing = refreshOnce(under)
       .catch((error: Error) => {
         // A bug of ours, met in one upstream's data, must cost no other upstream anything.
         onTrouble(`${setting.entry.id}: the refresh broke: ${error.stack ?? error.message}`)
@@ -264,8 +249,12 @@ export function createScope(options: ScopeOptions) {
   }
 
   /** Refreshes now or when its turn comes, once more when a refresh is under way. Before the first there is nothing to hurry. */
-  function refreshSoon(): void {
+  function refreshSoon(how: Hurry = 'soon'): void {
     if (!isOpen) return
+    if (!turn()) {
+      readings.ask(key(), how)
+      return
+    }
     isAwaited = true
     const dueAt = hurry.asked()
     if (dueAt === undefined) return
@@ -281,7 +270,7 @@ export function createScope(options: ScopeOptions) {
 
   /** What it can be asked may be another thing. Until that is known, a refresh is awaited. */
   function questionsMoved(isNews: () => Promise<boolean>): void {
-    if (!isOpen) return
+    if (!isOpen || !turn()) return
     checks += 1
     isNews()
       .catch(() => true)
@@ -289,6 +278,45 @@ export function createScope(options: ScopeOptions) {
         checks -= 1
         if (is) refreshSoon()
       })
+  }
+
+  /** The next reading is a whole one, and begins soon. */
+  function refreshWhole(): void {
+    if (turn()) whole.call()
+    refreshSoon('whole')
+  }
+
+  const following = createFollowing({
+    ...{ key, store, readings },
+    isReader: () => turn() !== undefined,
+    async load() {
+      const asked = setting
+      return takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
+    },
+    held: () => held,
+    /** Another process read it: how that went, and what is held for it. */
+    take(told, next) {
+      if (isClosed || !isOpen) return
+      ;({ answered, failures, problem, nextAttemptAt } = told)
+      if (!next && held) drop()
+      else if (next && next !== held) {
+        const isNew = next.slice !== held?.slice
+        hold(named(next))
+        if (isNew) onChange()
+      }
+      tell()
+    },
+    hurry: { soon: refreshSoon, whole: refreshWhole },
+  })
+
+  /** Work has come, or gone. */
+  function turnsChanged(): void {
+    const has = turn() !== undefined
+    if (!isOpen || isClosed || has === hadTurn) return
+    hadTurn = has
+    if (has && readings.of(key())?.distrusted) whole.call()
+    if (!has) cancelAttempt()
+    else if (!refreshing) schedule(Math.max(0, (nextAttemptAt ?? 0) - clock.now()))
   }
 
   /** Takes up new settings and goes on with what is held, unless it was read for another account. */
@@ -323,9 +351,14 @@ export function createScope(options: ScopeOptions) {
         hold(named(isAnothers ? untokened(saved) : saved))
         onChange()
       }
+      hadTurn = turn() !== undefined
+      const told = readings.of(key())
+      if (told) following.take(told)
       tell()
-      refresh()
+      if (told?.nextAttemptAt !== undefined) schedule(Math.max(0, told.nextAttemptAt - clock.now()))
+      else refresh()
     },
+    turnsChanged,
     held: () => held,
     /** What is held says that the public rows are this scope's too. */
     isRateCard: () => isRateCard(held, setting),
@@ -333,11 +366,7 @@ export function createScope(options: ScopeOptions) {
     refreshSoon,
     livesByQuestions,
     questionsMoved,
-    /** The next reading is a whole one, and begins soon. */
-    refreshWhole(): void {
-      whole.call()
-      refreshSoon()
-    },
+    refreshWhole,
     /** A probe sooner than the schedule says: calls began to fail. */
     probeSoon(): void {
       if (isOpen && !refreshing) {
@@ -345,36 +374,13 @@ export function createScope(options: ScopeOptions) {
       }
     },
     nextAttemptAt: () => nextAttemptAt,
-    status(): ScopeStatus {
-      const { scope, entry, contact } = setting
-      const protocol = contact.protocol()
-      const accountPrices =
-        scope.name === PUBLIC ? contact.accountPrices(held?.cacheScope === 'account') : undefined
-      return {
-        id: entry.id,
-        url: shownUrl(entry.url),
-        agentUrl: entry.agentUrl,
-        name: entry.name,
-        scope: scope.name,
-        rateCard: isRateCard(held, setting),
-        state: state(),
-        listings: held?.slice.rows.count ?? 0,
-        dropped: held?.slice.dropped ?? {},
-        ...(protocol && { protocol }),
-        ...(accountPrices && { accountPrices }),
-        ...(held?.slice.outages && { outages: held.slice.outages }),
-        ...(held?.slice.limitedAt !== undefined && { limitedAt: held.slice.limitedAt }),
-        ...(held && isDistrusted(held.slice, clock.now()) && { caughtAt: held.slice.caughtAt }),
-        ...(held && {
-          mode: held.slice.mode,
-          walkedAt: held.slice.walkedAt,
-          confirmedAt: held.confirmedAt,
-        }),
+    status: (): ScopeStatus =>
+      statusOf(setting, held, {
+        ...{ state: state(), now: clock.now() },
         ...(problem && { problem }),
         ...(nextAttemptAt !== undefined && { nextAttemptAt }),
         ...((isAwaited || checks > 0) && { awaited: true }),
-      }
-    },
+      }),
     /** Ends it, once what is under way has ended. What was saved stays. */
     async close(): Promise<void> {
       isClosed = true
@@ -383,6 +389,7 @@ export function createScope(options: ScopeOptions) {
       cancelDrop()
       share.holds(undefined)
       await refreshing
+      await following.close()
     },
   }
 }

@@ -6,9 +6,11 @@ import { agentUrlOf } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
 import type { Blobs } from '../rows/blobs.js'
 import { collectAgain } from '../rows/collect.js'
+import type { Sharing, Turn } from '../rows/sharing.js'
 import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 import type { HeldSlice } from './mirror.js'
+import type { Reading, Readings } from './readings.js'
 import { untokened } from './scope-setting.js'
 
 const FORMAT = 2
@@ -38,6 +40,8 @@ export type Key = { agentUrl: string; scope: string }
 export type SliceStoreOptions = {
   blobs: Blobs
   clock: Clock
+  /** With other processes; absent: this one is alone on its storage. */
+  shared?: { sharing: Sharing; readings: Readings }
   /** Told in words of what could not be read or written; nothing is lost but durability. */
   onTrouble(message: string): void
 }
@@ -101,11 +105,14 @@ async function decode(parts: readonly Uint8Array[], owner: Owner, key: Key): Pro
   }
 }
 
-export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions) {
+export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStoreOptions) {
   const confirmations = new Map<string, number>()
   const distrusted = new Set<string>()
   const writing = new Map<string, Promise<void>>()
   const waiting = new Map<string, () => Promise<void>>()
+  const marks = new Map<string, string>() // of what other processes find in the storage
+  const unsaved = new Set<string>()
+  let saves = 0
   let cancelFlush: (() => void) | undefined
 
   /** One write a name at a time; of those that wait only the newest is done. */
@@ -133,7 +140,12 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     enqueue(CONFIRMATIONS, () => blobs.write(CONFIRMATIONS, [bytes]))
   }
 
+  const isDistrusted = (key: Key) =>
+    distrusted.has(nameOf(key)) || shared?.readings.of(key)?.distrusted === true
+
+  /** What several processes know of it they tell each other with their readings. */
   const flushSoon = () => {
+    if (shared) return
     cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
   }
 
@@ -144,9 +156,24 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     enqueue(name, () => blobs.remove(name))
   }
 
-  function save(held: HeldSlice, owner: Owner): void {
+  /** Under a turn that is over nothing is written: whoever has it now knows better. */
+  async function writeShared(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
+    unsaved.add(name)
+    const isWritten = await shared?.sharing.write(name, encode(held, owner), turn)
+    unsaved.delete(name)
+    if (isWritten) marks.set(name, `${turn.epoch}.${++saves}`)
+  }
+
+  function save(held: HeldSlice, owner: Owner, turn: Turn): void {
     const name = nameOf(held.slice)
-    enqueue(name, () => blobs.write(name, encode(held, owner)))
+    enqueue(name, () =>
+      shared ? writeShared(name, held, owner, turn) : blobs.write(name, encode(held, owner)),
+    )
+  }
+
+  /** Until nothing of that name is being written. */
+  async function written(name: string): Promise<void> {
+    for (let last = writing.get(name); last; last = writing.get(name)) await last
   }
 
   /** The first release kept slices under whole urls, credentials included; from here on it is kept under its name. */
@@ -156,8 +183,9 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     const parts = older === undefined ? undefined : await blobs.read(older)
     const held = parts && (await decode(parts, owner, key))
     if (!held) return undefined
+    const name = nameOf(key)
     const renamed = { ...held, slice: { ...held.slice, agentUrl: key.agentUrl } }
-    save(renamed, owner)
+    if (!shared) save(renamed, owner, { name, epoch: 0 })
     return renamed
   }
 
@@ -178,16 +206,24 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
         const parts = await blobs.read(name)
         const held = parts ? await decode(parts, owner, key) : await loadOlder(key, owner)
         if (!held) return undefined
-        const known = distrusted.has(name) ? untokened(held) : held
-        return { ...known, confirmedAt: Math.max(held.confirmedAt, confirmations.get(name) ?? 0) }
+        if (!marks.has(name)) marks.set(name, `0.${held.confirmedAt}`)
+        const known = isDistrusted(key) ? untokened(held) : held
+        const told = shared?.readings.of(key)?.confirmedAt ?? 0
+        return {
+          ...known,
+          confirmedAt: Math.max(held.confirmedAt, confirmations.get(name) ?? 0, told),
+        }
       } catch (error) {
         onTrouble(`${name} could not be read: ${(error as Error).message}`)
         return undefined
       }
     },
     save,
-    confirm({ slice, confirmedAt }: HeldSlice): void {
-      confirmations.set(nameOf(slice), confirmedAt)
+    /** What is saved is still so. Among several processes that is told with the reading, and what could not be saved is tried again. */
+    confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
+      const name = nameOf(held.slice)
+      if (unsaved.has(name)) save(held, owner, turn)
+      confirmations.set(name, held.confirmedAt)
       flushSoon()
     },
     /** Whoever loads it is given no token: it is to be read in full. */
@@ -198,6 +234,25 @@ export function createSliceStore({ blobs, clock, onTrouble }: SliceStoreOptions)
     /** It has been. */
     trust(key: Key): void {
       if (distrusted.delete(nameOf(key))) flushSoon()
+    },
+    /** Tells the others what came of a reading, once what it saved is there for them. */
+    report(key: Key, reading: Reading, turn: Turn): void {
+      if (!shared) return
+      const name = nameOf(key)
+      enqueue(`reading/${name}`, async () => {
+        await written(name)
+        const slice = reading.confirmedAt === undefined ? undefined : marks.get(name)
+        const told = {
+          ...reading,
+          ...(slice !== undefined && { slice }),
+          ...(distrusted.has(name) && { distrusted: true }),
+        }
+        await shared.readings.tell(key, told, turn)
+      })
+    },
+    /** What another process saved is held here now. */
+    follows(key: Key, mark: string): void {
+      marks.set(nameOf(key), mark)
     },
     remove,
     /** Forgets slices of agents that nobody lists any more, and of accounts that nobody has. */

@@ -1,0 +1,34 @@
+/**
+ * Which providers this process looks at, of several that share a storage: all domains fall into a few shares, so that there are
+ * thousands of providers and a few leases.
+ */
+import type { Sharing, Turn, Turns } from '../../upstreams/rows/sharing.js'
+
+const SHARES = 32
+const PREFIX = 'provider/'
+
+/** FNV-1a. */
+function shareOf(domain: string): string {
+  let hash = 0x811c9dc5
+  for (let at = 0; at < domain.length; at += 1) hash = Math.imul(hash ^ domain.charCodeAt(at), 0x01000193)
+  return `providers/${(hash >>> 0) % SHARES}`
+}
+
+export function createShares(turns: Turns, sharing: Sharing | undefined) {
+  turns.want(
+    'providers',
+    Array.from({ length: SHARES }, (_, share) => `providers/${share}`),
+  )
+
+  return {
+    /** Undefined when another process looks at it. */
+    turn: (domain: string): Turn | undefined => turns.turn(shareOf(domain)),
+    onTurns: turns.onTurns,
+    /** That it was looked at, and what was found is saved. */
+    tell: async (domain: string, turn: Turn): Promise<void> =>
+      void (await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)),
+    hear(listener: (domain: string) => void): void {
+      sharing?.hear(PREFIX, (name) => listener(name.slice(PREFIX.length)))
+    },
+  }
+}

@@ -1,0 +1,47 @@
+/** This process among others on one storage: what falls to it, and what they tell each other. */
+import type { Logger } from 'pino'
+import type { Clock } from '../net/clock.js'
+import { createBoard } from '../store/replicas/board.js'
+import { createMembership } from '../store/replicas/membership.js'
+import type { Replicas } from '../store/store.js'
+import type { Sharing } from '../upstreams/rows/sharing.js'
+
+export type ReplicaOptions = {
+  replicas: Replicas
+  clock: Clock
+  /** Names this process. */
+  self: string
+  log: Logger
+}
+
+export type Replica = ReturnType<typeof createReplica>
+
+/** Nothing falls to it, and nothing is heard, before `start`. */
+export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
+  const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
+  const { leases, notes, listen, write } = replicas
+  const membership = createMembership({ leases, clock, self, onProblem })
+  const board = createBoard({ notes, listen, clock, onProblem })
+  const sharing: Sharing = {
+    want: membership.want,
+    turn: membership.lease,
+    onTurns: (listener) => void membership.onChange(listener),
+    tell: board.tell,
+    hear: board.hear,
+    write: (blob, parts, under) => write(under, blob, parts),
+  }
+  return {
+    sharing,
+    members: membership.members,
+    /** Resolves when it has heard what the others told, and has what falls to it. */
+    async start(): Promise<void> {
+      await board.start()
+      await membership.start()
+    },
+    /** The others take up what was its own at once. */
+    async close(): Promise<void> {
+      await membership.close()
+      await board.close()
+    },
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * One process among those that share a storage: it says that it lives, sees who else does, and holds the leases of the work
+ * that falls to it. Each decides for itself, from the same list of members, so nobody assigns anything; while two lists
+ * differ, the leases decide. The clock of this process is only asked how much time has passed.
+ */
+import type { Clock } from '../../net/clock.js'
+import type { Lease, Leases } from './leases.js'
+import { createRendezvous } from './rendezvous.js'
+
+/** A dead process's work is taken up after these two together at the latest, ms. */
+const LEASE_MS = 10_000
+const BEAT_EVERY_MS = 3_000
+const FORGET_EVERY_MS = 60 * 60 * 1_000
+const MEMBERS = 'member/'
+
+export type MembershipOptions = {
+  leases: Leases
+  clock: Clock
+  /** Names this process among the others: no two may have the same. */
+  self: string
+  /** Told of what an operator should know. */
+  onProblem(problem: string): void
+}
+
+/** What a process may do, alone or among others. */
+export type Membership = {
+  /** Names of work that somebody has to do. To be called again whenever they change. */
+  want(kind: string, names: Iterable<string>): void
+  /** The lease under which this process does the work of that name; undefined when it is not its own, or no longer. */
+  lease(name: string): Lease | undefined
+  /** Live processes, this one included; as of the last time that the database could be asked. */
+  members(): readonly string[]
+  /** Called when work has come to this process, or gone from it, or members have. Gives how to stop being called. */
+  onChange(listener: () => void): () => void
+}
+
+/** Of a process that nobody shares its storage with. */
+export function createSolitude(self: string): Membership {
+  const members = [self]
+  return {
+    want() {},
+    lease: (name) => ({ name, epoch: 0 }),
+    members: () => members,
+    onChange: () => () => {},
+  }
+}
+
+/** Nothing is held before the first `round` or `start`. */
+export function createMembership({ leases, clock, self, onProblem }: MembershipOptions) {
+  const wanted = new Map<string, ReadonlySet<string>>()
+  const held = new Map<string, Lease & { until: number }>()
+  const listeners = new Set<() => void>()
+  let members: readonly string[] = [self]
+  let ownerOf = createRendezvous(members)
+  let forgottenAt = 0
+  let beating: Promise<void> | undefined
+  let again = false
+  let started = false
+  let closed = false
+  let cancelBeat = () => {}
+  let cancelEnd = () => {}
+
+  function tell(): void {
+    for (const listener of listeners) listener()
+  }
+
+  const isOver = ({ until }: { until: number }) => clock.now() >= until
+
+  /** What could not be renewed is not ours any more, whether the database can be asked or not. */
+  function dropOver(): void {
+    const over = [...held.values()].filter(isOver)
+    for (const { name } of over) held.delete(name)
+    if (over.length > 0) tell()
+    watchEnds()
+  }
+
+  function watchEnds(): void {
+    cancelEnd()
+    const first = Math.min(...[...held.values()].map(({ until }) => until))
+    if (Number.isFinite(first) && !closed) cancelEnd = clock.after(first - clock.now(), dropOver)
+  }
+
+  function follow(live: readonly string[]): boolean {
+    const next = [...new Set([self, ...live])].sort()
+    if (next.join('\n') === members.join('\n')) return false
+    members = next
+    ownerOf = createRendezvous(members)
+    return true
+  }
+
+  async function take(names: readonly string[]): Promise<Lease[]> {
+    const until = clock.now() + LEASE_MS // from before it was asked: the database counts from later
+    const taken = await leases.take(self, names, LEASE_MS)
+    for (const lease of taken) held.set(lease.name, { ...lease, until })
+    return taken
+  }
+
+  /** Says that it lives, sees who does, lets go of what falls to others, and takes what falls to itself. */
+  async function beat(): Promise<void> {
+    const before = new Map([...held].map(([name, { epoch }]) => [name, epoch]))
+    await take([`${MEMBERS}${self}`])
+    const live = await leases.held(MEMBERS)
+    const isNews = follow(live.map((name) => name.slice(MEMBERS.length)))
+    const mine = new Set(
+      [...wanted.values()].flatMap((names) => [...names].filter((name) => ownerOf(name) === self)),
+    )
+    const others = [...held.values()].filter(({ name }) => !mine.has(name) && !name.startsWith(MEMBERS))
+    for (const { name } of others) held.delete(name)
+    await leases.release(others)
+    const taken = new Set((await take([...mine])).map(({ name }) => name))
+    for (const name of mine) if (!taken.has(name)) held.delete(name)
+    if (forgottenAt + FORGET_EVERY_MS <= clock.now()) {
+      forgottenAt = clock.now()
+      await leases.forgetOld()
+    }
+    const isOther =
+      held.size !== before.size || [...held].some(([name, { epoch }]) => before.get(name) !== epoch)
+    watchEnds()
+    if (isNews || isOther) tell()
+  }
+
+  /** Goes round once now, or once more when it is just going; resolves when that is done. */
+  async function round(): Promise<void> {
+    if (beating) {
+      again = true
+      return beating
+    }
+    beating = (async () => {
+      do {
+        again = false
+        await beat().catch((error: Error) => onProblem(`leases could not be renewed: ${error.message}`))
+      } while (again && !closed)
+    })()
+    await beating
+    beating = undefined
+    if (started && !closed) {
+      cancelBeat()
+      cancelBeat = clock.after(BEAT_EVERY_MS, () => void round())
+    }
+  }
+
+  return {
+    want(kind: string, names: Iterable<string>): void {
+      const next = new Set(names)
+      const before = wanted.get(kind)
+      wanted.set(kind, next)
+      const isSame = before?.size === next.size && [...next].every((name) => before.has(name))
+      if (!isSame && started && !closed) void round()
+    },
+    lease(name: string): Lease | undefined {
+      const found = held.get(name)
+      return found && !isOver(found) ? { name, epoch: found.epoch } : undefined
+    },
+    members: () => members,
+    onChange(listener: () => void) {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    },
+    round,
+    /** From now on; resolves when it has seen who else is there. */
+    async start(): Promise<void> {
+      started = true
+      await round()
+    },
+    /** Lets go of everything, so that the others need not wait. */
+    async close(): Promise<void> {
+      closed = true
+      cancelBeat()
+      cancelEnd()
+      await beating
+      const all = [...held.values()]
+      held.clear()
+      await leases.release(all).catch(() => {}) // they end by themselves
+    },
+  }
+}

@@ -1,0 +1,75 @@
+/** A scope that another process reads: what that one tells is taken up, and what this one is asked to hurry is passed on. */
+import type { UpstreamStatus } from '../agent/status.js'
+import type { HeldSlice } from './mirror.js'
+import type { Hurry, Reading, Readings } from './readings.js'
+import type { Key, SliceStore } from './slice-store.js'
+
+/** How a scope stands with whoever reads it. */
+type Standing = {
+  answered: boolean
+  failures: number
+  problem: UpstreamStatus['problem']
+  nextAttemptAt: number | undefined
+}
+
+export type FollowingOptions = {
+  key(): Key
+  store: Pick<SliceStore, 'follows'>
+  readings: Readings
+  /** It is this process that reads the scope now: what it finds itself it knows already. */
+  isReader(): boolean
+  /** What is saved. Never rejects. */
+  load(): Promise<HeldSlice | undefined>
+  held(): HeldSlice | undefined
+  take(standing: Standing, held: HeldSlice | undefined): void
+  hurry: Readonly<Record<Hurry, () => void>>
+}
+
+export function createFollowing(options: FollowingOptions) {
+  const { key, store, readings, isReader, load, held } = options
+  let mark: string | undefined // of what another process saved: it is held here, or being loaded
+  let loading: Promise<void> = Promise.resolve()
+
+  async function loadMarked(wanted: string, confirmedAt: number, standing: Standing): Promise<void> {
+    const saved = await load()
+    if (mark !== wanted || isReader()) return
+    if (!saved) {
+      mark = undefined // the next word of it tries again
+      return
+    }
+    store.follows(key(), wanted)
+    options.take(standing, { ...saved, confirmedAt })
+  }
+
+  function take({ slice, confirmedAt, ...told }: Reading): void {
+    if (isReader()) return
+    const { answered, failures, problem, nextAttemptAt } = told
+    const standing = { answered, failures, problem, nextAttemptAt }
+    const now = held()
+    if (!now) mark = undefined
+    if (confirmedAt === undefined) {
+      options.take(standing, undefined)
+      return
+    }
+    options.take(standing, now && { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
+    if (slice === undefined || slice === mark) return
+    mark = slice
+    loading = loading.then(() => loadMarked(slice, confirmedAt, standing))
+  }
+
+  const stopHearing = readings.hear(key(), {
+    read: take,
+    hurry(how) {
+      if (isReader()) options.hurry[how]()
+    },
+  })
+
+  return {
+    take,
+    /** Hears nothing more; resolves when nothing is being loaded. */
+    async close(): Promise<void> {
+      stopHearing()
+      await loading
+    },
+  }
+}

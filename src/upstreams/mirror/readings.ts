@@ -1,0 +1,84 @@
+/**
+ * What processes tell each other of the scopes that they read: how the last reading went, and which rows were saved. Each
+ * counts from its own clock, so times travel as distances.
+ */
+import type { Clock } from '../../net/clock.js'
+import type { UpstreamStatus } from '../agent/status.js'
+import type { Sharing, Turn } from '../rows/sharing.js'
+import type { Key } from './slice-store.js'
+
+/** How a scope stands with whoever reads it. Instants are of the own clock, ms since the epoch. */
+export type Reading = {
+  answered: boolean
+  failures: number
+  problem?: UpstreamStatus['problem']
+  nextAttemptAt?: number
+  /** When what is held was last confirmed; absent when nothing is held. */
+  confirmedAt?: number
+  /** Names what was saved last; absent when nothing is held. */
+  slice?: string
+  /** Its tokens are not believed: it is to be read in full. */
+  distrusted?: boolean
+}
+
+/** How soon a scope is to be read again. */
+export type Hurry = 'soon' | 'whole'
+
+type Told = Omit<Reading, 'nextAttemptAt' | 'confirmedAt'> & { nextInMs?: number; confirmedMsAgo?: number }
+
+const READING = 'reading/'
+const HURRY = 'hurry/'
+const HURRY_HEARD_MS = 30_000 // who starts hears what was asked before, too: that has been seen to
+
+const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${agentUrl}`
+
+export const turnOf = (agentUrl: string) => `mirror/${agentUrl}`
+
+export type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
+
+export type Readings = ReturnType<typeof createReadings>
+
+export function createReadings({ sharing, clock }: ReadingsOptions) {
+  const heard = new Map<string, Reading>()
+  const listeners = new Map<string, { read(reading: Reading): void; hurry(how: Hurry): void }>()
+
+  sharing?.hear(READING, (name, value, ageMs) => {
+    const { nextInMs, confirmedMsAgo, ...rest } = value as Told
+    const toldAt = clock.now() - ageMs
+    const reading = {
+      ...rest,
+      ...(nextInMs !== undefined && { nextAttemptAt: toldAt + nextInMs }),
+      ...(confirmedMsAgo !== undefined && { confirmedAt: toldAt - confirmedMsAgo }),
+    }
+    const place = name.slice(READING.length)
+    heard.set(place, reading)
+    listeners.get(place)?.read(reading)
+  })
+  sharing?.hear(HURRY, (name, value, ageMs) => {
+    if (ageMs < HURRY_HEARD_MS) listeners.get(name.slice(HURRY.length))?.hurry(value as Hurry)
+  })
+
+  return {
+    /** What another process told last. */
+    of: (key: Key): Reading | undefined => heard.get(placeOf(key)),
+    /** What is told of this scope from now on. Gives how to stop. */
+    hear(key: Key, listener: { read(reading: Reading): void; hurry(how: Hurry): void }): () => void {
+      const place = placeOf(key)
+      listeners.set(place, listener)
+      return () => {
+        if (listeners.get(place) === listener) listeners.delete(place)
+      }
+    },
+    async tell(key: Key, { nextAttemptAt, confirmedAt, ...rest }: Reading, turn: Turn): Promise<void> {
+      const now = clock.now()
+      const told: Told = {
+        ...rest,
+        ...(nextAttemptAt !== undefined && { nextInMs: nextAttemptAt - now }),
+        ...(confirmedAt !== undefined && { confirmedMsAgo: now - confirmedAt }),
+      }
+      await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
+    },
+    /** Asks whoever reads the scope to do it again. */
+    ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),
+  }
+}

@@ -1,0 +1,34 @@
+/** The mirror of a scope, made of its setting: another setting may need another one. */
+import { openOnly } from './introduction.js'
+import { createMirror, type Mirror, type MirrorOptions } from './mirror.js'
+import type { ScopeOptions } from './scope.js'
+import { PUBLIC, paceOf, type ScopeSetting } from './scope-setting.js'
+
+type Means = Pick<ScopeOptions, 'referencesFor' | 'namesFor' | 'asked' | 'clock' | 'random' | 'open'> &
+  Pick<MirrorOptions, 'share'>
+
+export function mirrorOf(
+  { scope, entry, pace, contact }: ScopeSetting,
+  { referencesFor, namesFor, asked, clock, random, open, share }: Means,
+): Mirror {
+  const isPublic = scope.name === PUBLIC
+  const auth = scope.auth ?? entry.auth
+  return createMirror({
+    upstream: entry.id,
+    agentUrl: entry.agentUrl,
+    scope: scope.name,
+    seeds: entry.seeds,
+    ...paceOf(pace),
+    ...{ referencesFor, namesFor },
+    ...(isPublic && { asked }),
+    async ask(task, args, speaking) {
+      const outcome = await contact.read(task, args, speaking, auth)
+      return isPublic && (args.account ?? speaking?.account) ? openOnly(outcome) : outcome
+    },
+    sleep: contact.sleep,
+    ...{ now: clock.now, random },
+    ...(share && { share }),
+    ...(!isPublic && { alike: open }),
+    ...(scope.account && { account: scope.account }),
+  })
+}

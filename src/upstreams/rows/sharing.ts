@@ -1,0 +1,33 @@
+/**
+ * How processes that share a storage divide what has to be read, and tell each other what came of it. The store room
+ * implements it for PostgreSQL; a process alone on its storage has every turn and nobody to tell.
+ */
+
+/** The right of this process to do a piece of work. It ends when another process takes the work up. */
+export type Turn = { name: string; epoch: number }
+
+export type Hear = (name: string, value: unknown, ageMs: number) => void
+
+export type Sharing = {
+  /** All pieces of work of a kind that some process has to do. To be called again whenever they change. */
+  want(kind: string, names: Iterable<string>): void
+  /** Undefined when the work is another process's. */
+  turn(name: string): Turn | undefined
+  /** Called when work has come to this process, or gone from it. */
+  onTurns(listener: () => void): void
+  /** Tells all processes, this one included; under a turn only while it stands. Never rejects: false when it was not told. */
+  tell(name: string, value: unknown, under?: Turn): Promise<boolean>
+  /** Hears the latest word under each name that begins so, and how long ago it was told. */
+  hear(prefix: string, listener: Hear): void
+  /** Replaces a blob while the turn stands; false when it does not. Rejects when the storage cannot take it. */
+  write(blob: string, parts: readonly Uint8Array[], under: Turn): Promise<boolean>
+}
+
+export type Turns = Pick<Sharing, 'want' | 'turn' | 'onTurns'>
+
+/** Of a process that is alone. */
+export const EVERY_TURN: Turns = {
+  want() {},
+  turn: (name) => ({ name, epoch: 0 }),
+  onTurns() {},
+}

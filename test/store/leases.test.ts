@@ -1,0 +1,256 @@
+/** Leases between processes: one owner at a time, and nothing is written under an epoch that is over. */
+import fc from 'fast-check'
+import { sql } from 'kysely'
+import { type Test, test } from 'tap'
+import type { Clock } from '../../src/net/clock.js'
+import { POSTGRES } from '../../src/store/database/dialect.js'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { createLeases, type Lease, type Leases, stands } from '../../src/store/replicas/leases.js'
+import { createMembership } from '../../src/store/replicas/membership.js'
+import type { Store } from '../../src/store/store.js'
+import { NO_POSTGRES, shared } from './support/storages.js'
+
+const HOUR = 3_600_000
+const START = Date.UTC(2026, 0, 15)
+
+/** Time that only the test moves: the database's, and that of processes whose clocks are wrong. */
+function createTime() {
+  let now = START
+  const timers = new Set<{ at: number; task: () => void; isPaused: () => boolean }>()
+  return {
+    dialect: { ...POSTGRES, now: () => sql<number>`${now}::bigint` },
+    clock: (ahead: number, isPaused = () => false): Clock => ({
+      now: () => now + ahead,
+      after(ms, task) {
+        const timer = { at: now + ms, task, isPaused }
+        timers.add(timer)
+        return () => timers.delete(timer)
+      },
+    }),
+    advance(ms: number): void {
+      now += ms
+      for (const timer of [...timers]) {
+        if (timer.at > now || timer.isPaused() || !timers.delete(timer)) continue
+        timer.task()
+      }
+    },
+  }
+}
+
+async function opened(t: Test): Promise<Store | undefined> {
+  return (await shared(t))?.open()
+}
+
+/** Written under the lease, if it stands. */
+function fenced({ db }: Store, lease: Lease, work: () => void): Promise<boolean> {
+  return db.transaction().execute(async (tx) => {
+    const may = await stands(tx, lease)
+    if (may) work()
+    return may
+  })
+}
+
+test('a lease is one owner´s until it ends, and each owner has an epoch of its own', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  const time = createTime()
+  const leases = createLeases(store.db, time.dialect)
+  const [first] = await leases.take('one', ['b', 'a'], 1_000)
+  t.same(await leases.take('two', ['a', 'b'], 1_000), [])
+  t.same((await leases.held('')).sort(), ['a', 'b'])
+  time.advance(600)
+  t.same((await leases.take('one', ['a'], 1_000))[0]?.epoch, first?.epoch, 'renewed, it is the same')
+  time.advance(600)
+  const [second] = await leases.take('two', ['a', 'b'], 1_000)
+  t.equal(second?.name, 'b', 'only what was not renewed')
+  t.ok(second && first && second.epoch > first.epoch)
+  const old = { name: 'b', epoch: first?.epoch ?? 0 }
+  t.equal(await fenced(store, old, () => t.fail('an old epoch wrote')), false)
+  t.equal(await fenced(store, second as Lease, () => {}), true)
+  await leases.release([old])
+  t.equal(await fenced(store, second as Lease, () => {}), true, 'an old epoch ends nobody´s')
+  await leases.release([second as Lease])
+  t.equal(await fenced(store, second as Lease, () => {}), false, 'what was let go of is over')
+  time.advance(5_000)
+  const [back] = await leases.take('one', ['a'], 1_000)
+  t.ok(back && first && back.epoch > first.epoch, 'back at its owner after it ended, it is another one')
+  time.advance(25 * HOUR)
+  await leases.forgetOld()
+  t.same(await store.db.selectFrom('leases').selectAll().execute(), [])
+  const [fresh] = await leases.take('two', ['a'], 1_000)
+  t.ok(fresh && back && fresh.epoch > back.epoch, 'a forgotten name goes on beyond where it was')
+})
+
+test('nobody takes a lease while somebody writes under it', { skip: NO_POSTGRES }, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  const time = createTime()
+  const leases = createLeases(store.db, time.dialect)
+  const [lease] = await leases.take('one', ['a'], 1_000)
+  time.advance(2_000)
+  const order: string[] = []
+  let taking: Promise<unknown> = Promise.resolve()
+  await store.db.transaction().execute(async (tx) => {
+    t.equal(await stands(tx, lease as Lease), true)
+    taking = leases.take('two', ['a'], 1_000).then(() => order.push('taken'))
+    const waits = sql<{ waiting: number }>`select count(*)::int as waiting from pg_locks where not granted`
+    for (let waiting = 0; waiting === 0; ) waiting = (await waits.execute(tx)).rows[0]?.waiting ?? 0
+    order.push('written')
+  })
+  await taking
+  t.same(order, ['written', 'taken'])
+})
+
+type Mode = 'well' | 'cut' | 'unheard'
+
+/** The database as one process sees it: `unheard`, what it asks is done and the answer lost. */
+function faulty(leases: Leases, mode: () => Mode): Leases {
+  const failing = <A extends unknown[], R>(method: (...args: A) => Promise<R>) => {
+    return async (...args: A): Promise<R> => {
+      if (mode() === 'cut') throw new StorageUnavailable('cut off')
+      const answer = await method(...args)
+      if (mode() === 'unheard') throw new StorageUnavailable('the answer was lost')
+      return answer
+    }
+  }
+  return {
+    take: failing(leases.take),
+    release: failing(leases.release),
+    held: failing(leases.held),
+    forgetOld: failing(leases.forgetOld),
+  }
+}
+
+const WORK = Array.from({ length: 9 }, (_, at) => `work/${at}`)
+const OWNERS = 3
+const owner = fc.nat(OWNERS - 1)
+const step = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({ does: fc.constant('pass' as const), seconds: fc.integer({ min: 1, max: 6 }) }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ does: fc.constant('begin' as const), owner, work: fc.nat(WORK.length - 1) }),
+  },
+  { weight: 3, arbitrary: fc.record({ does: fc.constant('finish' as const), at: fc.nat(5) }) },
+  { weight: 1, arbitrary: fc.record({ does: fc.constant('pause' as const), owner, for: fc.boolean() }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      does: fc.constant('fault' as const),
+      owner,
+      mode: fc.constantFrom<Mode>('well', 'cut', 'unheard'),
+    }),
+  },
+)
+
+test('owners that are paused, cut off or an hour apart never write under an epoch that is over', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  let runs = 0
+  const property = fc.asyncProperty(
+    fc.array(step, { minLength: 10, maxLength: 40 }),
+    fc.array(fc.constantFrom(-HOUR, 0, HOUR), { minLength: OWNERS, maxLength: OWNERS }),
+    async (steps, ahead) => {
+      await store.db.deleteFrom('leases').execute()
+      runs += 1
+      const time = createTime()
+      const real = createLeases(store.db, time.dialect)
+      const owners = ahead.map((ms, at) => {
+        const one = { mode: 'well' as Mode, paused: false }
+        const membership = createMembership({
+          leases: faulty(real, () => one.mode),
+          clock: time.clock(ms, () => one.paused),
+          self: `run-${runs}-owner-${at}`,
+          onProblem: () => {},
+        })
+        membership.want('work', WORK)
+        return Object.assign(one, { membership })
+      })
+      const written = new Map<string, { epoch: number; owner: number }[]>()
+      const pending: { owner: number; lease: Lease }[] = []
+
+      async function pass(seconds: number): Promise<void> {
+        for (let left = seconds; left > 0; left -= 1) {
+          time.advance(1_000)
+          for (const { paused, membership } of owners) if (!paused) await membership.round()
+        }
+      }
+
+      for (const one of steps) {
+        if (one.does === 'pass') await pass(one.seconds)
+        else if (one.does === 'pause') (owners[one.owner] as { paused: boolean }).paused = one.for
+        else if (one.does === 'fault') (owners[one.owner] as { mode: Mode }).mode = one.mode
+        else if (one.does === 'begin') {
+          const { paused, membership } = owners[one.owner] as (typeof owners)[number]
+          const lease = paused ? undefined : membership.lease(WORK[one.work] as string)
+          if (lease) pending.push({ owner: one.owner, lease })
+        } else {
+          const [write] = pending.splice(one.at, 1)
+          if (!write) continue
+          const log = written.get(write.lease.name) ?? []
+          written.set(write.lease.name, log)
+          await fenced(store, write.lease, () => log.push({ epoch: write.lease.epoch, owner: write.owner }))
+        }
+      }
+      for (const log of written.values()) {
+        for (const [at, { epoch, owner: by }] of log.entries()) {
+          const before = log[at - 1]
+          if (before && before.epoch > epoch) return false
+          if (before && before.epoch === epoch && before.owner !== by) return false
+        }
+      }
+      for (const one of owners) Object.assign(one, { mode: 'well', paused: false })
+      await pass(15)
+      const holders = WORK.map((name) => owners.filter(({ membership }) => membership.lease(name)).length)
+      const seen = owners.map(({ membership }) => membership.members().length)
+      return holders.every((count) => count === 1) && seen.every((count) => count === OWNERS)
+    },
+  )
+  await fc.assert(property, { seed: 20_261_122, numRuns: Number(process.env.SOAK ?? 6) })
+  t.pass(`${runs} runs from seed 20261122`)
+})
+
+test('a dead member´s work is with the others within 15 s, and theirs stays where it is', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const store = await opened(t)
+  if (!store) return
+  const time = createTime()
+  const leases = createLeases(store.db, time.dialect)
+  const members = ['one', 'two', 'three'].map((self) => {
+    const membership = createMembership({ leases, clock: time.clock(0), self, onProblem: t.fail })
+    membership.want('work', WORK)
+    return membership
+  })
+  const [, two, three] = members
+  const round = async (alive: typeof members) => {
+    time.advance(3_000)
+    for (const one of alive) await one.round()
+  }
+  for (let times = 0; times < 3; times += 1) await round(members)
+  const mine = WORK.filter((name) => two?.lease(name))
+  let waited = 0
+  const left = members.slice(1)
+  while (WORK.some((name) => !left.some((one) => one.lease(name)))) {
+    await round(left)
+    waited += 3
+  }
+  t.ok(waited <= 15, `${waited} s`)
+  t.ok(
+    mine.every((name) => two?.lease(name)),
+    'what two had it has',
+  )
+  await two?.close()
+  await three?.round()
+  t.ok(
+    WORK.every((name) => three?.lease(name)),
+    'who leaves in order is not waited for',
+  )
+  t.same(three?.members(), ['three'])
+})

@@ -1,0 +1,83 @@
+/** What replicas tell each other reaches each of them, in one order, and under a lease only while it stands. */
+import { test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
+import { createBoard } from '../../src/store/replicas/board.js'
+import type { Store } from '../../src/store/store.js'
+import { mortal, NO_POSTGRES, shared } from './support/storages.js'
+
+function replicasOf({ replicas }: Store) {
+  if (!replicas) throw new Error('A shared storage has replicas')
+  return replicas
+}
+
+function boardOn(store: Store, onProblem: (problem: string) => void = () => {}) {
+  const { notes, listen } = replicasOf(store)
+  const heard: [string, unknown][] = []
+  const waiting: (() => void)[] = []
+  const board = createBoard({ notes, listen, clock: systemClock, onProblem })
+  board.hear('a/', (name, value) => {
+    heard.push([name, value])
+    for (const wake of waiting.splice(0)) wake()
+  })
+  /** Resolves when so many were heard. */
+  async function hears(count: number): Promise<void> {
+    while (heard.length < count) await new Promise<void>((resolve) => waiting.push(resolve))
+  }
+  return { ...board, heard, hears }
+}
+
+test('each hears all that is told under a prefix, and first what was told before', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const one = boardOn(await storage.open())
+  await one.start()
+  await one.tell('a/1', { said: 1 })
+  await one.tell('b/1', 'for others')
+  await one.tell('a/1', { said: 2 })
+  await one.hears(1)
+  const two = boardOn(await storage.open())
+  await two.start()
+  t.same(two.heard, [['a/1', { said: 2 }]], 'the latest word')
+  await Promise.all(Array.from({ length: 20 }, (_, at) => (at % 2 ? one : two).tell(`a/many/${at}`, at)))
+  await two.hears(21)
+  t.same(new Set(two.heard.slice(1).map(([, value]) => value)).size, 20)
+  await Promise.all([one.close(), two.close()])
+})
+
+test('an old epoch tells nothing', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const store = await storage.open()
+  const { leases, notes } = replicasOf(store)
+  const [lease] = await leases.take('one', ['work'], 60_000)
+  if (!lease) throw new Error('A free lease is taken')
+  t.equal(await notes.tell('a/1', 'under it', lease), true)
+  await leases.release([lease])
+  await leases.take('two', ['work'], 60_000)
+  t.equal(await notes.tell('a/1', 'too late', lease), false)
+  t.same(
+    (await notes.since(0)).map(({ value }) => value),
+    ['under it'],
+  )
+})
+
+test('who was cut off hears what it missed', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await mortal(t)
+  if (!storage) return
+  const problems: string[] = []
+  const one = boardOn(await storage.open({ onProblem: () => {} }), (problem) => problems.push(problem))
+  await one.start()
+  await one.tell('a/1', 'before')
+  await one.hears(1)
+  await storage.server.kill()
+  t.equal(await one.tell('a/1', 'into the void'), false)
+  await storage.server.start()
+  const two = boardOn(await storage.open({ onProblem: () => {} }))
+  await two.tell('a/2', 'after')
+  await one.hears(2)
+  t.same(one.heard[1], ['a/2', 'after'])
+  t.ok(problems.length >= 1)
+  await one.close()
+})
