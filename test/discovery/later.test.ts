@@ -1,5 +1,6 @@
 import { createHmac, generateKeyPairSync } from 'node:crypto'
 import tap, { test } from 'tap'
+import { naturalKey } from '../../src/activation/own-account.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { startReceiver } from './support/receiver.js'
 import { verifySignature } from './support/verify-signature.js'
@@ -44,6 +45,30 @@ test('what takes longer is submitted, completed and notified, with the signals o
   if (SCHEMAS_ABSENT) return t.comment(`not validated: ${SCHEMAS_ABSENT}`)
   const validate = await adcpSchema('core/mcp-webhook-payload.json')
   t.ok(validate(body), JSON.stringify(validate.errors))
+})
+
+test('a task of an account is found under it, by whichever name the caller asks', async (t) => {
+  const { url } = await startReceiver(t)
+  const push_notification_config = { url, operation_id: 'op_3', authentication: hmac }
+  const natural = { brand: { domain: 'acme.example' }, operator: 'agency.example' }
+  const declared = { settings: {}, status: 'active', notificationConfigs: [] } as const
+  await store.accounts.put({
+    caller: 'buyer',
+    accountId: 'acct_1',
+    naturalKey: naturalKey(natural),
+    ...declared,
+  })
+  sandbox.agents.meridian.briefTakes(300)
+  const question = { signal_spec: 'accounts of their own', time_budget, push_notification_config }
+  const tasks = await Promise.all(
+    [{ account_id: 'acct_1' }, natural].map(
+      async (account) => readAnswer(await ask({ ...question, account })).taskId,
+    ),
+  )
+  const newest = { field: 'created_at', direction: 'desc' } as const
+  const found = await store.tasks.list('buyer', { account: naturalKey(natural) }, newest, 10, 0)
+  t.same(found.tasks.map(({ id }) => id).sort(), tasks.sort())
+  await until('nothing is left to do', async () => (await store.jobs.backlog()).length === 0)
 })
 
 test('with a signing key, a webhook is signed as RFC 9421 says', async (t) => {
