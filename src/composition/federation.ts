@@ -270,6 +270,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       discovery: controller?.forced(discovery) ?? discovery,
       facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,
+      storageProblem: store.problem,
       refresh: upstreams.refreshWhole,
       admission,
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),

@@ -62,6 +62,7 @@ export type ServerOptions = GetSignalsOptions & {
   configuration?: () => { revision: string; problem?: string }
   /** How far the published feed is behind what it is made from. */
   revisions?: () => { built: number; wanted: number; behindMs: number }
+  storageProblem?: () => string | undefined
   /** What GET /api/registry/agents lists. */
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
@@ -177,6 +178,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
     ...(options.revisions && { revisions: options.revisions }),
+    ...(options.storageProblem && { storageProblem: options.storageProblem }),
     ...(options.configuration && { configuration: options.configuration }),
     door,
     registry: metrics.registry,

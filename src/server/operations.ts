@@ -117,6 +117,8 @@ type OperationsOptions = {
   isReady: () => boolean
   configuration?: () => { revision: string; problem?: string }
   revisions?: () => Revisions
+  /** Why what must be stored cannot be just now; undefined when it can. */
+  storageProblem?: () => string | undefined
   door: Door
   /** Shown to everybody who may call at all. */
   registry: Registry
@@ -129,14 +131,16 @@ function shownRevisions({ built, wanted, behindMs }: Revisions) {
 }
 
 export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
-  const { isReady, configuration, revisions, door, registry, operatorRegistry } = options
+  const { isReady, configuration, revisions, storageProblem, door, registry, operatorRegistry } = options
 
   app.get('/healthz', () => ({ status: 'ok' }))
 
   app.get('/readyz', (_request, reply) => {
+    const problem = storageProblem?.()
     const running = {
       ...(revisions && { revision: shownRevisions(revisions()) }),
       ...(configuration && { configuration: configuration() }),
+      ...(problem !== undefined && { storage: { problem } }),
     }
     return isReady()
       ? { status: 'ready', ...running }

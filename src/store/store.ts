@@ -16,7 +16,7 @@ import { listenPostgres, openPostgres } from './database/postgres.js'
 import type { Db, Tables } from './database/schema.js'
 import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
-import { storageMethods, storageWork } from './database/unavailable.js'
+import { storageMethods, storageWork, watchedStorage } from './database/unavailable.js'
 import { createJobs, type Jobs } from './jobs/jobs.js'
 import { createNonces, type Nonces } from './nonces.js'
 import { type Accounts, createAccounts } from './records/accounts.js'
@@ -76,6 +76,8 @@ export type Store = Repositories &
     blobs: AddedBlobs
     /** All of `work` or nothing of it. */
     write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
+    /** Why the storage could not serve when it was last used; undefined when it did. */
+    problem(): string | undefined
     /** For moving the state to another storage; repositories are the way for everything else. */
     db: Kysely<Tables>
     close(): Promise<void>
@@ -107,19 +109,21 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
   const transact = <T>(work: (repositories: Repositories, tx: Db) => Promise<T>) =>
     db.transaction().execute((tx) => work(repositories(tx, means), tx))
   const { undertake, conclude } = createSteps(transact)
+  const watched = watchedStorage()
   return {
     shared,
     blobs,
-    idempotency: storageMethods(direct.idempotency),
-    jobs: storageMethods(direct.jobs),
-    ledger: storageMethods(direct.ledger),
-    tasks: storageMethods(direct.tasks),
-    accounts: storageMethods(direct.accounts),
-    subscriptions: storageMethods(direct.subscriptions),
-    found: storageMethods(direct.found),
-    write: (work) => storageWork(() => transact(work)),
-    undertake: (undertaking) => storageWork(() => undertake(undertaking)),
-    conclude: (ending) => storageWork(() => conclude(ending)),
+    idempotency: watched.methods(direct.idempotency),
+    jobs: watched.methods(direct.jobs),
+    ledger: watched.methods(direct.ledger),
+    tasks: watched.methods(direct.tasks),
+    accounts: watched.methods(direct.accounts),
+    subscriptions: watched.methods(direct.subscriptions),
+    found: watched.methods(direct.found),
+    write: (work) => watched.work(() => transact(work)),
+    undertake: (undertaking) => watched.work(() => undertake(undertaking)),
+    conclude: (ending) => watched.work(() => conclude(ending)),
+    problem: watched.problem,
     db,
     close: () => db.destroy(),
   }

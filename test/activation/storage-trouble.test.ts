@@ -1,5 +1,6 @@
-import { rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Worker } from 'node:worker_threads'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
@@ -66,6 +67,30 @@ test('a read-only database', async (t) => {
   const world = await startWorld(t, { agents: ['northwind'] })
   const pragma = (text: string) => sql.raw(`pragma ${text}`).execute(world.store.db)
   await rides(t, world, { begin: () => pragma('query_only = 1'), end: () => pragma('query_only = 0') })
+})
+
+test('a thread that ended, and a database file that cannot be opened again', async (t) => {
+  const { url } = await embedded(t)
+  const threads: Worker[] = []
+  const watch = (thread: Worker) => void threads.push(thread)
+  process.on('worker', watch)
+  const store = await openLive(t, url)
+  process.off('worker', watch)
+  const world = await startWorld(t, { agents: ['northwind'], store })
+  const file = join(url.slice('file:'.length), 'tributary.db')
+  await rides(t, world, {
+    async begin() {
+      await Promise.all(threads.map((thread) => thread.terminate()))
+      renameSync(file, `${file}.away`)
+      mkdirSync(file)
+    },
+    async end() {
+      t.match(store.problem(), /^the thread of the database could not be started again/)
+      rmdirSync(file)
+      renameSync(`${file}.away`, file)
+    },
+  })
+  t.equal(store.problem(), undefined)
 })
 
 test('a database that is gone', { skip: NO_POSTGRES }, async (t) => {

@@ -61,6 +61,19 @@ test('alive at once, ready with the first snapshot, and says when to come back u
   t.ok(adcp_error.retry_after >= 1)
 })
 
+test('what cannot be stored is told beside what is served', async (t) => {
+  let problem: string | undefined
+  const { send } = await startServer(t, { storageProblem: () => problem })
+  const ready = async () => {
+    return (await send('/readyz', {})).json
+  }
+  t.notMatch(await ready(), { storage: {} })
+  problem = 'the storage cannot serve just now: disk full'
+  t.match(await ready(), { status: 'ready', storage: { problem } })
+  problem = undefined
+  t.notMatch(await ready(), { storage: {} })
+})
+
 test('close finishes what is in flight and takes nothing new', async (t) => {
   const { task, running, release } = heldTask()
   const { app, call, url } = await startServer(t, { tasks: [task] })

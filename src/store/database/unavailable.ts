@@ -56,12 +56,40 @@ export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
 }
 
 type Methods = Record<string, (...args: never[]) => Promise<unknown>>
+type Work = <T>(work: () => Promise<T>) => Promise<T>
+
+function methodsThrough<T extends Methods>(run: Work, methods: T): T {
+  const wrapped = Object.entries(methods).map(([name, method]) => [
+    name,
+    (...args: never[]) => run(() => method(...args)),
+  ])
+  return Object.fromEntries(wrapped) as T
+}
 
 /** The same methods, each as one unit of storage work. */
 export function storageMethods<T extends Methods>(methods: T): T {
-  const wrapped = Object.entries(methods).map(([name, method]) => [
-    name,
-    (...args: never[]) => storageWork(() => method(...args)),
-  ])
-  return Object.fromEntries(wrapped) as T
+  return methodsThrough(storageWork, methods)
+}
+
+/** Storage work of which one knows how the last of it went. */
+export function watchedStorage() {
+  let problem: string | undefined
+
+  async function work<T>(run: () => Promise<T>): Promise<T> {
+    try {
+      const result = await storageWork(run)
+      problem = undefined
+      return result
+    } catch (error) {
+      if (error instanceof StorageUnavailable) problem = error.message
+      throw error
+    }
+  }
+
+  return {
+    work,
+    methods: <T extends Methods>(methods: T): T => methodsThrough(work, methods),
+    /** Why the storage could not serve; undefined once it has served again. */
+    problem: () => problem,
+  }
 }
