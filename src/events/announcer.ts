@@ -126,7 +126,9 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const before = stream.base ?? stream.versions
     if (!eyes || !before || !takesIt) return stream
     const next = await standings.since(before, eyes, true)
-    if (!next) return stream
+    const isSaid =
+      stream.isCoalesced && stream.versions && next && sameVersions(stream.versions, next.versions)
+    if (!next || isSaid) return stream
     const pending = pendingOf(subscription, next.events)
     return { ...stream, versions: next.versions, pending, isCoalesced: true }
   }
@@ -163,7 +165,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       return await suspend(held, subscription, `the receiver took nothing for a day (${delivery.reason})`)
     }
     const failed: Stream = { ...stream, failures: stream.failures + 1, failingSince }
-    const isOutage = now - failingSince >= OUTAGE_MS && !failed.isCoalesced
+    const isOutage = now - failingSince >= OUTAGE_MS
     const next = isOutage ? await coalesced(subscription, failed) : failed
     const asked = delivery.kind === 'undelivered' ? (delivery.retryAfterMs ?? 0) : 0
     const pause = Math.max(pauseAfter(next.failures), Math.min(asked, LONGEST_ASKED_MS))
@@ -293,8 +295,13 @@ export function createAnnouncer(options: AnnouncerOptions) {
     published,
     /** A subscription was made: its job is due. */
     wake: () => worker?.wake(),
-    /** Works on what is due now, once. */
-    round: async () => await worker?.round(),
+    /** Tells everybody what is due now, once; resolves when that is done. */
+    async round(): Promise<void> {
+      await turn.settled()
+      await checking
+      await check()
+      await worker?.round()
+    },
     /** Subscribers who have been told everything. */
     waiting: () => idle.size,
     close: turn.close,

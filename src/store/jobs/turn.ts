@@ -67,6 +67,8 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
 
   return {
     start: go,
+    /** Resolves when it is known whose turn it is. */
+    settled: async () => await beating,
     /** Lets another process have it at once. */
     async close(): Promise<void> {
       closed = true

@@ -1,0 +1,248 @@
+import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Test, test } from 'tap'
+import { createAnnouncer, subscriptionJob } from '../../src/events/feed/announcer.js'
+import { createStandings, type Eyes } from '../../src/events/feed/standings.js'
+import { createWebhook } from '../../src/events/webhook.js'
+import type { Feed } from '../../src/feed/feed.js'
+import { type Clock, systemClock } from '../../src/net/clock.js'
+import { createEgress } from '../../src/net/egress.js'
+import type { Send } from '../../src/net/send.js'
+import { WEBHOOKS } from '../../src/signing/profile.js'
+import { createSigner } from '../../src/signing/sign.js'
+import type { Store } from '../../src/store/store.js'
+import { emptyFeed, publish } from '../feed/feed-of.js'
+import { listing, sliceOf } from '../feed/world.js'
+import { embedded, NO_POSTGRES, type Storage, shared } from '../store/support/storages.js'
+import { createManualClock } from '../support/upstream-clock.js'
+import { until } from '../support/upstream-world.js'
+import { EVERY_EVENT, type Subscriber, startSubscriber } from './support/subscriber.js'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const signer = createSigner({ keyId: 'k', privateKey: generateKeyPairSync('ed25519').privateKey }, WEBHOOKS)
+const eyes: Eyes = { open: { caller: 'buyer', visibility: 'full', grants: [] }, account: 'acc' }
+
+function onEmbeddedStorage(rule: string, prove: (t: Test, storage: Storage) => Promise<void>): void {
+  test(rule, async (t) => prove(t, await embedded(t)))
+}
+
+/** A feed that a test publishes, processes that tell it, and time that the test moves. */
+async function stage(t: Test, storage: Storage, real?: Clock) {
+  const manual = createManualClock(storage.clock.now)
+  const clock = real ?? manual.clock
+  const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
+  t.teardown(() => egress.close())
+  const feed = emptyFeed()
+  let signals = 2
+  const publishNext = () =>
+    publish(feed, [
+      sliceOf(
+        'north',
+        Array.from({ length: signals++ }, (_, at) => listing(`s${at}`)),
+      ),
+    ])
+  publishNext()
+  const outcomes: string[] = []
+
+  async function process({ send = egress.send }: { send?: Send } = {}) {
+    const store = await storage.open({ now: clock.now })
+    const standings = createStandings({ feed, clock })
+    const announcer = createAnnouncer({
+      ...{ store, standings, clock, random: () => 0.5, newId: randomUUID },
+      webhook: createWebhook({ send, now: clock.now, signer }),
+      eyesOf: () => eyes,
+      isOpen: async () => true,
+      onProblem: (problem) => t.comment(problem),
+      onOutcome: (outcome) => outcomes.push(outcome),
+    })
+    t.teardown(() => announcer.close())
+    announcer.start()
+    return { store, standings, announcer }
+  }
+
+  async function subscribe(store: Store, subscriberId: string, url: string): Promise<string> {
+    const job = `sub_${subscriberId}`
+    await store.subscriptions.add({
+      ...{ caller: 'buyer', accountId: 'acc', subscriberId, job },
+      config: { url, event_types: EVERY_EVENT },
+    })
+    const versions = await createStandings({ feed, clock }).current(eyes)
+    await store.jobs.add(subscriptionJob(job, 'buyer', { versions, hasMissed: false }))
+    return job
+  }
+
+  async function receiver(): Promise<Subscriber> {
+    const one = await startSubscriber()
+    t.teardown(() => one.close())
+    return one
+  }
+
+  /** Moves time on; what becomes due is done before it goes further. */
+  async function pass(ms: number, { store, announcer }: Awaited<ReturnType<typeof process>>, step = ms) {
+    for (let gone = 0; gone < ms; gone += step) {
+      manual.advance(step)
+      for (;;) {
+        await announcer.round()
+        const open = await store.db
+          .selectFrom('jobs')
+          .select('id')
+          .where('kind', '=', 'feed_events')
+          .where((eb) => eb.or([eb('owner', 'is not', null), eb('due', '<=', manual.clock.now())]))
+          .execute()
+        if (open.length === 0) break
+        await nextTurn()
+      }
+    }
+  }
+
+  return { publishNext, process, subscribe, receiver, pass, outcomes, feed }
+}
+
+const versionOf = (feed: Feed) => feed.see({}, eyes.open, 'wholesale')?.versions.feedVersion
+const keysOf = ({ events }: Subscriber) => events.map(({ body }) => body.idempotency_key as string)
+const typesOf = ({ events }: Subscriber) => events.map(({ body }) => body.notification_type as string)
+
+onEmbeddedStorage(
+  'what is not taken is sent again, the same under one key, and what comes later waits for it',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
+    const one = await process()
+    const [slow, well] = [await receiver(), await receiver()]
+    let busy = true
+    slow.answerWith((_, response) => void response.writeHead(busy ? 503 : 200, { 'retry-after': '40' }).end())
+    await subscribe(one.store, 'slow', slow.url)
+    await subscribe(one.store, 'well', well.url)
+    await pass(1, one)
+    publishNext()
+    one.announcer.published()
+    await pass(1, one)
+    t.equal(slow.events.length, 1)
+    t.equal(well.events.length, 1, 'nobody waits for another')
+    publishNext()
+    one.announcer.published()
+    await pass(30_000, one, 1_000)
+    t.equal(slow.events.length, 1, 'not before Retry-After')
+    t.equal(well.events.length, 2)
+    await pass(15_000, one, 1_000)
+    t.equal(slow.events.length, 2)
+    t.equal(new Set(keysOf(slow)).size, 1)
+    t.equal(new Set(slow.events.map(({ raw }) => raw)).size, 1, 'the same bytes')
+    const nonces = slow.events.map(
+      ({ headers }) => /nonce="([^"]+)"/.exec(String(headers['signature-input']))?.[1],
+    )
+    t.equal(new Set(nonces).size, 2, 'each with a signature of its own')
+    busy = false
+    await pass(60_000, one, 1_000)
+    t.same(typesOf(slow), ['signal.created', 'signal.created', 'signal.created', 'signal.created'])
+    t.equal(new Set(keysOf(slow)).size, 2)
+    const last = slow.events.map(({ body }) => body)
+    t.equal(last.at(-1)?.previous_wholesale_feed_version, last[0]?.wholesale_feed_version, 'in order')
+  },
+)
+
+onEmbeddedStorage(
+  'after an hour of 503 one bulk change stands for all that was missed; after a day nothing is sent any more',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, outcomes, feed } = await stage(t, storage)
+    const one = await process()
+    const [back, dead] = [await receiver(), await receiver()]
+    let isBack = false
+    back.answerWith((_, response) => void response.writeHead(isBack ? 200 : 503).end())
+    dead.answerWith((_, response) => void response.destroy())
+    await subscribe(one.store, 'back', back.url)
+    await subscribe(one.store, 'dead', dead.url)
+    await pass(1, one)
+    for (let published = 0; published < 4; published += 1) {
+      publishNext()
+      one.announcer.published()
+      await pass(15 * MINUTE, one, MINUTE)
+    }
+    isBack = true
+    const before = back.events.length
+    await pass(5 * MINUTE, one, MINUTE)
+    const after = back.events.slice(before).map(({ body }) => body)
+    t.match(after, [{ notification_type: 'wholesale_feed.bulk_change' }])
+    t.equal(after.length, 1)
+    t.equal(after[0]?.wholesale_feed_version, versionOf(feed))
+    publishNext()
+    one.announcer.published()
+    await pass(1, one)
+    t.match(back.events.at(-1)?.body, { notification_type: 'signal.created' }, 'then as before')
+    await pass(24 * HOUR, one, 30 * MINUTE)
+    const { length } = dead.events
+    const stored = await one.store.subscriptions.ofCaller('buyer')
+    t.match(stored, [{ subscriberId: 'back', suspended: undefined }, { suspended: { reason: /for a day/ } }])
+    publishNext()
+    one.announcer.published()
+    await pass(HOUR, one, 30 * MINUTE)
+    t.equal(dead.events.length, length, 'nothing more')
+    t.equal(outcomes.filter((outcome) => outcome === 'suspended').length, 1)
+  },
+)
+
+onEmbeddedStorage(
+  'a receiver that says gone is told nothing more; one that refuses our signature is told the next',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass } = await stage(t, storage)
+    const one = await process()
+    const [gone, strict, elsewhere] = [await receiver(), await receiver(), await receiver()]
+    gone.answerWith((_, response) => void response.writeHead(410).end())
+    const error = { 'www-authenticate': 'Signature error="webhook_signature_key_unknown"' }
+    strict.answerWith((_, response) => void response.writeHead(401, error).end())
+    elsewhere.answerWith((_, response) => void response.writeHead(308, { location: gone.url }).end())
+    await subscribe(one.store, 'gone', gone.url)
+    await subscribe(one.store, 'strict', strict.url)
+    await subscribe(one.store, 'elsewhere', elsewhere.url)
+    await pass(1, one)
+    for (let published = 0; published < 2; published += 1) {
+      publishNext()
+      one.announcer.published()
+      await pass(10_000, one, 1_000)
+    }
+    t.equal(gone.events.length, 1, 'no redirect leads there either')
+    t.equal(new Set(keysOf(strict)).size, 2)
+    t.equal(strict.events.length, 2, 'a refused signature is final for its event')
+    t.equal(new Set(keysOf(elsewhere)).size, 1, 'a redirect is a failure')
+    const stored = await one.store.subscriptions.ofCaller('buyer')
+    t.match(
+      stored.find(({ subscriberId }) => subscriberId === 'gone'),
+      { suspended: { reason: /410/ } },
+    )
+  },
+)
+
+/** PostgreSQL tells the time itself, so that processes whose clocks differ agree: here time is the real one. */
+test('of processes on one storage one tells, and another goes on where it stopped', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { publishNext, process, subscribe, receiver } = await stage(t, storage, systemClock)
+  const one = await process()
+  await one.announcer.round()
+  const two = await process()
+  await two.announcer.round()
+  const receivers = await Promise.all(Array.from({ length: 10 }, receiver))
+  for (const [index, { url }] of receivers.entries()) await subscribe(one.store, `s${index}`, url)
+  one.announcer.wake()
+  await until('all are known', () => one.announcer.waiting() === 10)
+  const all = (count: number) =>
+    until(`${count} events each`, () => receivers.every(({ events }) => events.length >= count))
+  for (let published = 1; published <= 3; published += 1) {
+    publishNext()
+    one.announcer.published()
+    two.announcer.published()
+    await all(published)
+  }
+  t.equal(two.announcer.waiting(), 0)
+  await one.announcer.close()
+  await until('the other takes its turn', () => two.announcer.waiting() === 10)
+  publishNext()
+  two.announcer.published()
+  await all(4)
+  for (const each of receivers) {
+    t.same(typesOf(each), Array(4).fill('signal.created'))
+    t.equal(new Set(keysOf(each)).size, 4, 'each once')
+  }
+})
