@@ -6,6 +6,7 @@ import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Feed } from '../feed/feed.js'
 import type { Gap } from '../feed/gap.js'
+import type { Moment } from '../feed/layers.js'
 import { PAGE_BYTES } from '../feed/page.js'
 import type { Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
@@ -75,9 +76,10 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     keep: () => string,
     input: GetSignalsRequest,
     reader: Reader,
+    at: Moment | undefined,
   ): AnswerPage | Refused {
     const selection = selectionOf(input)
-    const seen = feed.see(selection, reader)
+    const seen = feed.see(selection, reader, { at })
     if (!seen) return NOT_READY
     const ground: Ground = { feed: seen.snapshot, ...(beside && { beside }) }
     const sight = { criteria: seen.criteria, reader, ...(selection.fields && { fields: selection.fields }) }
@@ -133,7 +135,7 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     hits: readonly number[],
     input: GetSignalsRequest,
     reader: Reader,
-    relevance?: Relevance,
+    { at, relevance }: { at: Moment | undefined; relevance?: Relevance },
   ) {
     const { beside } = ground
     const answer: KeptAnswer = {
@@ -142,17 +144,22 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
       ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
     }
     const end = answer.relevance?.first ?? hits.length
-    return page(answer, { from: 0, end }, () => kept.keep(reader.caller, answer), input, reader)
+    return page(answer, { from: 0, end }, () => kept.keep(reader.caller, answer), input, reader, at)
   }
 
   /** The page that a cursor of an earlier one leads to. */
-  function further(cursor: string, input: GetSignalsRequest, reader: Reader): AnswerPage | Refused {
+  function further(
+    cursor: string,
+    input: GetSignalsRequest,
+    reader: Reader,
+    at: Moment | undefined,
+  ): AnswerPage | Refused {
     const found = kept.find(cursor, bindingOf(input, reader))
     if (!found) return { kind: 'refused', error: BAD_CURSOR }
     const { answer, from } = found
     const total = answer.keys.length / WORDS
     const sharing = answer.relevance?.first ?? total
-    return page(answer, { from, end: from < sharing ? sharing : total }, () => found.id, input, reader)
+    return page(answer, { from, end: from < sharing ? sharing : total }, () => found.id, input, reader, at)
   }
 
   return { first, further }

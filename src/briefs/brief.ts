@@ -8,6 +8,7 @@ import { type GetSignalsRequest, refsOf, selectionOf } from '../adcp/requests/ge
 import { canonicalUrl } from '../adcp/url.js'
 import { criteriaOf } from '../feed/canonical.js'
 import type { Feed, Seen } from '../feed/feed.js'
+import type { Moment } from '../feed/layers.js'
 import type { Reader } from '../feed/query.js'
 import type { Judge } from '../merge/judge.js'
 import type { FoundRow } from '../store/records/found.js'
@@ -27,7 +28,7 @@ const ASKED_ROWS = 50
 export type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
-  feed: Pick<Feed, 'see'>
+  feed: Pick<Feed, 'prepared' | 'see'>
   ranking: Ranking
   fanout: Fanout
   upstreams: { statuses(): readonly UpstreamStatus[] }
@@ -37,6 +38,8 @@ export type BriefOptions = {
 }
 
 export type Ranked = Order & {
+  /** The feed as it was ranked. */
+  at: Moment
   ground: Ground
   /** What stands beside the feed. */
   rows: readonly FoundRow[]
@@ -55,7 +58,7 @@ export type Inquiry = {
    * The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first
    * feed.
    */
-  rank(late?: ReadonlyMap<string, Slice>): Ranked | undefined
+  rank(late?: ReadonlyMap<string, Slice>): Promise<Ranked | undefined>
   asked: readonly Asked[]
 }
 
@@ -132,10 +135,11 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
     const { settled } = question
     const answers = () => new Map([...question.answers(), ...begun])
 
-    function rank(late: ReadonlyMap<string, Slice> = new Map()): Ranked | undefined {
+    async function rank(late: ReadonlyMap<string, Slice> = new Map()): Promise<Ranked | undefined> {
       const selection = selectionOf(input)
-      const seen = feed.see(selection, reader)
-      if (!seen) return undefined
+      const at = await feed.prepared(selection, reader)
+      const seen = feed.see(selection, reader, { at })
+      if (!at || !seen) return undefined
       const absent = upstreams.statuses().filter((status) => !isAskable(status))
       const said = [...answers(), ...absent.map(({ id }) => [id, ABSENT] as const)].map(
         ([id, answer]): [string, UpstreamAnswer] => {
@@ -149,6 +153,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
       const sight: RowSelection = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
       let list = 0
       return {
+        at,
         ground,
         rows,
         seen,

@@ -3,6 +3,7 @@
 import type { Destination } from '../adcp/signal.js'
 import { createWebhook } from '../events/webhook.js'
 import { createTargetCheck } from '../events/webhook-target.js'
+import type { Feed } from '../feed/feed.js'
 import { type Health, incompleteOf } from '../feed/incomplete.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'
 import type { Reader } from '../feed/query.js'
@@ -26,14 +27,14 @@ import { createDiscover, type DiscoverAnswer } from './discover.js'
 import { createHeldQuestions } from './held-questions.js'
 import { createLater } from './later.js'
 import { createLearned } from './learned.js'
-import { createLookup } from './lookup.js'
+import { createLookup, type LookupOptions } from './lookup.js'
 import { gatherFindings, rowKeys } from './ranking/findings.js'
 import { createKept } from './ranking/kept.js'
 import { createLocal } from './ranking/local.js'
 import { createRanking } from './ranking/rank.js'
 
 export type BriefsOptions = {
-  feed: BriefOptions['feed']
+  feed: BriefOptions['feed'] & LookupOptions['feed'] & Pick<Feed, 'current'>
   upstreams: Pick<Upstreams, 'call' | 'statuses' | 'statusesOf' | 'silentRegistries'>
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
@@ -112,8 +113,8 @@ export function createBriefs(options: BriefsOptions) {
 
   async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const slices = await learned.rowsOf([signalPart(handle)], reader)
-    const seen = slices.length > 0 ? feed.see({}, reader) : undefined
-    const { beside } = seen ? gatherFindings(seen.snapshot, slices, judge()).ground : {}
+    const snapshot = slices.length > 0 ? feed.current(reader.account) : undefined
+    const { beside } = snapshot ? gatherFindings(snapshot, slices, judge()).ground : {}
     return beside && resolveHandle(beside, handle)
   }
 

@@ -8,6 +8,7 @@ import type { AdcpError, AdcpWarning, Refused } from '../adcp/error.js'
 import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
 import type { Gap } from '../feed/gap.js'
 import type { IncompleteEntry } from '../feed/incomplete.js'
+import type { Moment } from '../feed/layers.js'
 import type { Reader } from '../feed/query.js'
 import { MAX_CHARACTERS } from '../search/reading.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
@@ -97,8 +98,13 @@ function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>
 }
 
 export function createDiscover({ brief, pages, learned, searchable, lacks, later }: DiscoverOptions) {
-  function furtherPage(cursor: string, input: GetSignalsRequest, reader: Reader): DiscoverAnswer {
-    const page = pages.further(cursor, input, reader)
+  function furtherPage(
+    cursor: string,
+    input: GetSignalsRequest,
+    reader: Reader,
+    at: Moment | undefined,
+  ): DiscoverAnswer {
+    const page = pages.further(cursor, input, reader, at)
     if (page.kind === 'refused') return page
     const { count, total, rows, warnings, relevance } = page
     const fields = { ...page.fields, ...(relevance.length > 0 && { ext: { tributary: { relevance } } }) }
@@ -112,9 +118,9 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
     reader: Reader,
     isSearched = true,
   ): DiscoverAnswer {
-    const { ground, hits, reports, read } = ranked
+    const { at, ground, hits, reports, read, relevance: order } = ranked
     learned.learn(ranked.rows)
-    const page = pages.first(ground, hits, input, reader, ranked.relevance)
+    const page = pages.first(ground, hits, input, reader, { at, ...(order && { relevance: order }) })
     if (page.kind === 'refused') return page
     const { count, total, fields, rows, relevance, gaps } = page
     const [relevanceOfBest] = relevance
@@ -165,9 +171,10 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
     input: GetSignalsRequest,
     reader: Reader,
     context: DiscoverContext,
+    at?: Moment,
   ): Promise<DiscoverAnswer> {
     const cursor = cursorOf(input)
-    if (cursor !== undefined) return furtherPage(cursor, input, reader)
+    if (cursor !== undefined) return furtherPage(cursor, input, reader, at)
     const refusal = await later?.refusal(input, reader)
     if (refusal) return { kind: 'refused', error: refusal }
     const deadline = Math.min(context.deadline, context.now + budgetMs(input)) - ANSWER_MS
@@ -176,7 +183,7 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
       input.signal_spec === undefined || searchable(deadline, context.signal),
       inquiry.settled(deadline),
     ])
-    const ranked = inquiry.rank()
+    const ranked = await inquiry.rank()
     if (!ranked) return NOT_READY
     const outstanding = [...inquiry.answers().values()].filter(
       ({ kind }) => kind === 'pending' || kind === 'submitted',

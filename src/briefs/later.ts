@@ -141,7 +141,7 @@ export function createLater(
     await settled(held, inquiry, until)
     const late = await lateRows(inquiry, until)
     if (stop.signal.aborted) return undefined
-    const ranked = inquiry.rank(late)
+    const ranked = await inquiry.rank(late)
     const answer = ranked && firstPage(ranked, input, reader)
     return answer?.kind === 'answer'
       ? { status: 'completed', result: response(answer, contextId) }

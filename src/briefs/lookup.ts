@@ -22,7 +22,7 @@ import { createGate } from './ranking/page.js'
 const MOST_NAMED = 10 // references in one sentence
 
 export type LookupOptions = {
-  feed: Pick<Feed, 'see'>
+  feed: Pick<Feed, 'moment' | 'see'>
   pages: AnswerPages
   learned: Pick<Learned, 'rowsOf'>
   /** What providers say at this moment. */
@@ -68,22 +68,23 @@ function missingWarnings(
 }
 
 export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
-  return async function lookup(input: GetSignalsRequest, reader: Reader): Promise<AnswerPage | Refused> {
+  return async function lookup(
+    input: GetSignalsRequest,
+    reader: Reader,
+    at = feed.moment(reader),
+  ): Promise<AnswerPage | Refused> {
     const cursor = cursorOf(input)
-    if (cursor !== undefined) return pages.further(cursor, input, reader)
+    if (cursor !== undefined) return pages.further(cursor, input, reader, at)
     const refs = refsOf(input)
-    const before = feed.see({}, reader)
-    if (!before) return NOT_READY
-    const elsewhere = refs.filter((ref) => entryOfRef(before.snapshot, ref) < 0)
+    const seen = feed.see(selectionOf(input), reader, { at })
+    if (!seen) return NOT_READY
+    const elsewhere = refs.filter((ref) => entryOfRef(seen.snapshot, ref) < 0)
     const handles = elsewhere.flatMap(handlesOf)
     const slices = handles.length > 0 ? await learned.rowsOf(handles, reader) : []
 
-    const selection = selectionOf(input)
-    const seen = feed.see(selection, reader)
-    if (!seen) return NOT_READY
     const { ground } = gatherFindings(seen.snapshot, slices, judge())
     const passes = createGate(ground, seen.entries, { criteria: seen.criteria, reader })
-    const page = pages.first(ground, anchorsOf(ground, refs).filter(passes), input, reader)
+    const page = pages.first(ground, anchorsOf(ground, refs).filter(passes), input, reader, { at })
     if (page.kind === 'refused') return page
     const isMissing = (ref: SignalRef) => !anchorsOf(ground, [ref]).some(passes)
     return { ...page, warnings: [...page.warnings, ...missingWarnings(refs, isMissing, input)] }

@@ -4,7 +4,8 @@
  * world too, when a grant's window opens or ends.
  */
 import type { Logger } from 'pino'
-import type { Beside, Feed } from '../feed/feed.js'
+import type { Feed } from '../feed/feed.js'
+import type { Beside } from '../feed/layers.js'
 import { backoffMs } from '../net/backoff.js'
 import type { Clock } from '../net/clock.js'
 import type { Revisions } from '../server/operations.js'

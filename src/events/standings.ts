@@ -24,7 +24,7 @@ export type Versions = { public: Tokens; account?: Tokens }
 /** Whose eyes a subscriber's feed is seen with: everybody's layer, and its account's where that has one. */
 export type Eyes = { open: Reader; own?: Reader; account: string }
 
-export type StandingsOptions = { feed: Pick<Feed, 'see' | 'preparing'>; clock: Clock }
+export type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
 
 const same = (a: Tokens, b: Tokens) => a.feed === b.feed && a.pricing === b.pricing
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
@@ -64,12 +64,8 @@ export function createStandings({ feed, clock }: StandingsOptions) {
 
   /** Undefined while there is nothing to be read, or the reader's account is being exchanged. */
   async function sightOf(reader: Reader): Promise<Sight | undefined> {
-    for (;;) {
-      const work = feed.preparing({}, reader, clock.now())
-      if (!work) break
-      await inTurns(work)
-    }
-    const seen = feed.see({}, reader, 'wholesale')
+    const at = await feed.prepared({}, reader)
+    const seen = feed.see({}, reader, { mode: 'wholesale', at })
     if (!seen || seen.gaps.some(({ kind }) => kind === 'other_account')) return undefined
     const { snapshot, entries, grants, criteria, versions } = seen
     const { feedVersion, pricingVersion = '', cacheScope: scope } = versions

@@ -51,7 +51,7 @@ export type Explained =
   | { kind: 'no_account'; account: string }
 
 export type ExplainSources = UpstreamSources & {
-  feed: Pick<Feed, 'current' | 'lookup' | 'preparing'>
+  feed: Pick<Feed, 'current' | 'lookup' | 'prepared'>
   publishedAt(): number | undefined
   judge(): Judge
   provider(domain: string): CompiledProvider
@@ -200,7 +200,7 @@ export function createExplainer(sources: ExplainSources) {
     const found = readerOf(caller, sources.callers())
     if (!found) return undefined
     const reader = { ...found, ...(account !== undefined && { account }) }
-    const view = await explainView({ feed, signal: told.signal, reader, anonymous, selection, now: now() })
+    const view = await explainView({ feed, signal: told.signal, reader, anonymous, selection })
     if (view.access === 'none') return { ...told, reason: 'hidden_from_caller', view }
     const [first] = view.filtered_by
     if (first) return { ...told, reason: 'filtered_out', detail: first, view }

@@ -3,7 +3,6 @@
  * requests are asked, one criterion at a time, so that the one that leaves the signal out has a name.
  */
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { SignalRef } from '../adcp/reference.js'
 import { accountNamed, type CallerSettings, overlayName } from '../config/callers.js'
 import type { Feed } from '../feed/feed.js'
@@ -57,8 +56,7 @@ function criteria({ filters = {}, destinations, countries }: Selection): [name: 
 }
 
 export type ViewInput = {
-  feed: Pick<Feed, 'lookup' | 'preparing'>
-  now: number
+  feed: Pick<Feed, 'lookup' | 'prepared'>
   signal: SignalExplanation
   reader: Reader
   anonymous: CallerSettings['anonymous']
@@ -67,12 +65,11 @@ export type ViewInput = {
 
 /** Looks at the whole feed for each criterion, in portions between which others are served. */
 export async function explainView(input: ViewInput): Promise<ViewExplanation> {
-  const { feed, signal, reader, anonymous, selection, now } = input
+  const { feed, signal, reader, anonymous, selection } = input
   const refs = [signal.ref as SignalRef]
   const isThere = async (asked: Selection) => {
-    const work = feed.preparing(asked, reader, now)
-    while (work && !work.next().done) await nextTurn()
-    const page = feed.lookup({ ...asked, refs }, reader)
+    const at = await feed.prepared(asked, reader)
+    const page = feed.lookup({ ...asked, refs }, reader, at)
     return page.kind === 'page' && page.count > 0
   }
   const isDenied = reader.caller === ANONYMOUS && anonymous === 'deny'

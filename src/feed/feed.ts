@@ -9,14 +9,22 @@ import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
 import { compareKeys, countBelow, digestText, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import type { InPortions } from '../threads/portions.js'
+import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
-import { type Gap, isUnconfirmed } from './gap.js'
+import type { Gap } from './gap.js'
 import type { Grants } from './grants.js'
-import { createKeptAnswers, createKeptPages, createViewCache } from './kept-answers.js'
-import { createLayer, type Layer, type TupleView } from './layer.js'
+import { createKeptAnswers, createKeptPages } from './kept-answers.js'
+import type { Layer } from './layer.js'
+import {
+  type Answering,
+  answeringAt,
+  type Beside,
+  createLayers,
+  type Moment,
+  OTHER_ACCOUNT,
+} from './layers.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages, pageful } from './page.js'
 import type {
@@ -56,25 +64,16 @@ export type Seen = {
   warnings: AdcpWarning[]
 }
 
-/** What is published with a public snapshot. */
-export type Beside = {
-  /** What the public snapshot lacks. */
-  gaps?: readonly Gap[]
-  /** By name: those that are not simply answered from the public snapshot. */
-  accounts?: ReadonlyMap<string, { snapshot: Snapshot; gaps: readonly Gap[] }>
-  /** Whether an account is still the one that this was put together for. */
-  isCurrent?(account: string): boolean
+export type SeeOptions = {
+  /** Whose versions. */
+  mode?: 'brief' | 'wholesale'
+  /** As it was then; by default now. */
+  at?: Moment | undefined
 }
-
-const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
-
-/** What is answered from, and in which scope. */
-type Answering = { sight: TupleView; scope: CacheScope }
 
 /** A walk under way. */
 type Begun = { place: Place; scope: CacheScope }
 
-const PUBLIC = ''
 const SCOPES: readonly CacheScope[] = ['public', 'account']
 const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
 
@@ -153,53 +152,16 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     filterWarnings(query, criteria, reader, rates())
   const cursors = createCursors(cursorSecret)
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
-  const filtered = createViewCache()
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
   const shelf = createShelf<Layer>(retain)
-  const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
-  const overlays = new Map<string, ReturnType<typeof createLayer>>()
-  let isCurrent = (_account: string) => true
+  const layers = createLayers(shelf)
 
   /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, beside: Beside = {}): void {
-    const { gaps = [], accounts = new Map() } = beside
-    isCurrent = beside.isCurrent ?? (() => true)
     answers.clear()
     pageBodies.clear()
-    publicLayer.publish(snapshot, gaps, now)
-    for (const [account, layer] of overlays) {
-      if (accounts.has(account)) continue
-      layer.withdraw(now)
-      overlays.delete(account)
-    }
-    for (const [account, own] of accounts) {
-      const layer = overlays.get(account) ?? createLayer({ name: account, shelf, filtered, isBuiltOn: false })
-      overlays.set(account, layer)
-      layer.publish(own.snapshot, own.gaps, now)
-    }
-  }
-
-  function overlayOf(account: string | undefined) {
-    return account === undefined ? undefined : overlays.get(account)
-  }
-
-  /** The overlay only where its answer for this tuple differs from the public one (docs/decisions.md#callers). */
-  function current(criteria: Criteria, reader: Reader): Answering | undefined {
-    const open = publicLayer.current()?.see(criteria, reader)
-    const overlay = open && overlayOf(reader.account)?.current()?.see(criteria, reader)
-    if (!open) return undefined
-    if (reader.account !== undefined && !isCurrent(reader.account)) {
-      const sight = overlay ?? open
-      return { sight: { ...sight, gaps: [...sight.gaps, OTHER_ACCOUNT] }, scope: 'account' }
-    }
-    if (!overlay) return { sight: open, scope: 'public' }
-    const same =
-      open.view.structure === overlay.view.structure &&
-      open.view.pricing === overlay.view.pricing &&
-      open.secret === overlay.secret &&
-      !isUnconfirmed(overlay.gaps)
-    return same ? { sight: open, scope: 'public' } : { sight: overlay, scope: 'account' }
+    layers.publish(snapshot, now, beside)
   }
 
   /** Where a walk stands and in which scope it began; undefined when this query and caller were given no such cursor. */
@@ -213,10 +175,9 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The snapshot that a walk is still on, in the scope in which it began: what it is told does not change on its way. */
   function pinned({ place: { snapshot: id }, scope }: Begun, { account }: Reader, now: number) {
-    const open = publicLayer.find(id, now)
+    const open = layers.find(id, now)
     if (scope === 'public' || account === undefined) return open
-    const own = overlayOf(account)?.find(id, now) ?? shelf.find(account, id, now)
-    return own ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
+    return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
   /** Entries as a page's body, with what must be said about them. */
@@ -260,10 +221,15 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   /** Enumerates the feed. `now` in ms. */
-  function wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer {
+  function wholesale(
+    query: WholesaleQuery,
+    reader: Reader,
+    now: number,
+    at = layers.moment(reader),
+  ): WholesaleAnswer {
     const criteria = criteriaOf(query, rates())
-    const latest = current(criteria, reader)
-    if (!latest) return NOT_READY
+    if (!at) return NOT_READY
+    const latest = answeringAt(at, criteria, reader)
     const walk = query.cursor === undefined ? undefined : begun(query.cursor, criteria, reader)
     if (query.cursor !== undefined && !walk) return { kind: 'refused', error: BAD_CURSOR }
 
@@ -294,7 +260,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   /** Until when an answer of this moment holds, unless another snapshot is published. */
   function holding(query: WholesaleQuery, reader: Reader, now: number): (at: number) => boolean {
     const { account } = reader
-    const isOwn = () => account !== undefined && isCurrent(account)
+    const isOwn = () => account !== undefined && layers.isCurrent(account)
     const wasOwn = isOwn()
     const walk =
       query.cursor === undefined ? undefined : begun(query.cursor, criteriaOf(query, rates()), reader)
@@ -304,17 +270,18 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   /** The same for those who ask again: the same objects get the same answer, as long as it holds. */
-  function wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer {
-    const answer = wholesale(query, reader, now)
-    if (answer.kind !== 'refused') answers.keep(query, reader, answer, holding(query, reader, now))
+  function wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer {
+    const answer = wholesale(query, reader, now, at)
+    const isPast = at && at.open !== layers.current()
+    if (answer.kind !== 'refused' && !isPast) answers.keep(query, reader, answer, holding(query, reader, now))
     return answer
   }
 
   /** The named signals, in the order asked; what is not there or filtered out is left out, and is no error. */
-  function lookup(query: LookupQuery, reader: Reader): Page | Refused {
+  function lookup(query: LookupQuery, reader: Reader, at = layers.moment(reader)): Page | Refused {
     const criteria = criteriaOf(query, rates())
-    const from = current(criteria, reader)
-    if (!from) return NOT_READY
+    if (!at) return NOT_READY
+    const from = answeringAt(at, criteria, reader)
     const { snapshot, view } = from.sight
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))
     const entries = Uint32Array.from([...named].filter((entry) => entry >= 0 && stands(view.entries, entry)))
@@ -326,10 +293,14 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   /** What a reader sees of a selection, for whoever does not answer in pages of it; versions are those of `mode`. */
-  function see(query: Selection, reader: Reader, mode: 'brief' | 'wholesale' = 'brief'): Seen | undefined {
+  function see(
+    query: Selection,
+    reader: Reader,
+    { mode = 'brief', at = layers.moment(reader) }: SeeOptions = {},
+  ): Seen | undefined {
     const criteria = criteriaOf(query, rates())
-    const from = current(criteria, reader)
-    if (!from) return undefined
+    if (!at) return undefined
+    const from = answeringAt(at, criteria, reader)
     return {
       snapshot: from.sight.snapshot,
       entries: from.sight.view.entries,
@@ -343,33 +314,48 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /**
    * What comes before an answer to a reader who narrows the feed, in portions: every signal is looked at, and rows may
-   * have to be merged again for the countries that are named. Done to its end, the answer takes no longer than any other.
-   * Undefined when there is nothing to do.
+   * have to be merged again for the countries that are named. Done to its end, the answer at that moment takes no longer
+   * than any other, whatever has been published meanwhile. Undefined when there is nothing to do.
    */
   function preparing(
     query: Selection & Pick<WholesaleQuery, 'cursor'>,
     reader: Reader,
     now: number,
-  ): InPortions<void> | undefined {
+  ): { at: Moment; work: InPortions<void> } | undefined {
     const { filters, destinations, countries, cursor } = query
     if (!filters && !destinations && !countries && !reader.pricedOnly && reader.grants.length === 0) {
       return undefined
     }
+    const at = layers.moment(reader)
+    if (!at) return undefined
     const criteria = criteriaOf(query, rates())
-    const layers = new Set([publicLayer.current(), overlayOf(reader.account)?.current()])
+    const needed = new Set([at.open, at.own])
     const walk = cursor === undefined ? undefined : begun(cursor, criteria, reader)
-    if (walk) layers.add(pinned(walk, reader, now))
-    const due = [...layers].filter((one) => one !== undefined && !one.knows(criteria, reader))
+    if (walk) needed.add(pinned(walk, reader, now))
+    const due = [...needed].filter((one) => one !== undefined && !one.knows(criteria, reader))
     if (due.length === 0) return undefined
-    return (function* () {
-      for (const one of due) if (one) yield* one.seeing(criteria, reader)
-    })()
+    function* work(used: Moment): InPortions<void> {
+      const release = layers.use(used)
+      try {
+        for (const one of due) if (one) yield* one.seeing(criteria, reader)
+      } finally {
+        release()
+      }
+    }
+    return { at, work: work(at) }
+  }
+
+  /** The moment that the reader is answered from, once an answer of it takes no longer than any other. */
+  async function prepared(query: Selection, reader: Reader): Promise<Moment | undefined> {
+    const due = preparing(query, reader, 0) // only a cursor is asked for the time
+    if (!due) return layers.moment(reader)
+    await inTurns(due.work)
+    return due.at
   }
 
   /** Where a handle of ours leads, for whoever activates it; an account's overlay first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
-    const layers = [overlayOf(account)?.current(), publicLayer.current()]
-    for (const held of layers) {
+    for (const held of [account === undefined ? undefined : layers.current(account), layers.current()]) {
       const resolved = held && resolveHandle(held.snapshot, handle)
       if (resolved) return resolved
     }
@@ -385,9 +371,11 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     lookup,
     see,
     preparing,
+    prepared,
+    moment: layers.moment,
     resolve,
     /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
-    current: (account?: string) => (overlayOf(account)?.current() ?? publicLayer.current())?.snapshot,
+    current: (account?: string) => (layers.current(account) ?? layers.current())?.snapshot,
     /** Replaced snapshots that walks go on in, and the memory that nothing else holds. */
     retained: shelf.state,
   }

@@ -111,7 +111,7 @@ export function createOperations({ config, send, clock, underWay, parts }: Opera
     feed: {
       current: (account) => parts().feed.current(account),
       lookup: (...asked) => parts().feed.lookup(...asked),
-      preparing: (...asked) => parts().feed.preparing(...asked),
+      prepared: (...asked) => parts().feed.prepared(...asked),
     },
     publishedAt: () => publishedAt,
     judge: () => parts().verdicts.judge(),

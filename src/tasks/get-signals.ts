@@ -15,6 +15,7 @@ import type { Lookup } from '../briefs/lookup.js'
 import { staleWarnings } from '../briefs/upstream-report.js'
 import type { Gap } from '../feed/gap.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
+import type { Moment } from '../feed/layers.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
 import { inTurns } from '../threads/portions.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from './read-account.js'
@@ -29,22 +30,30 @@ const TOKENS = ['if_wholesale_feed_version', 'if_pricing_version'] as const
 export type SignalsFeed = {
   /** Undefined until the first snapshot is published; until then the other refuses. */
   current(): unknown
-  wholesale(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
+  wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
   /** The same for a query and a reader that are the same objects when the same is asked again. */
-  wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer
+  wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
   /** What `wholesaleAgain` answered to the same objects, if it still holds. */
   known(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer | undefined
-  /** Work that has to be done before an answer, in portions between which others are served. */
+  /** Work that has to be done before an answer, in portions between which others are served; and the moment it is for. */
   preparing(
     query: Selection & { cursor?: string },
     reader: Reader,
     now: number,
-  ): Iterator<unknown> | undefined
+  ): { at: Moment; work: Iterator<unknown, void> } | undefined
 }
 
-/** Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. */
+/**
+ * Brief mode; `reader` is the caller, its account checked. Rules and account are settled before it is asked. `at`: the moment
+ * that an answer was prepared for.
+ */
 export type SignalsDiscovery = {
-  discover(input: GetSignalsRequest, reader: Reader, context: CallContext): Answer | Promise<Answer>
+  discover(
+    input: GetSignalsRequest,
+    reader: Reader,
+    context: CallContext,
+    at?: Moment,
+  ): Answer | Promise<Answer>
   lookup: Lookup
 }
 
@@ -257,8 +266,8 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     }
   }
 
-  function wholesale(query: WholesaleQuery, reader: Reader, now: number): Answer {
-    const answer = feed.wholesale(query, reader, now)
+  function wholesale(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): Answer {
+    const answer = feed.wholesale(query, reader, now, at)
     if (answer.kind === 'refused') return answer
     return inWords(answer, lacksOf(answer.gaps, reader.account, now), reader)
   }
@@ -274,8 +283,8 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     return made
   }
 
-  async function lookup(input: GetSignalsRequest, reader: Reader, now: number): Promise<Answer> {
-    const page = await discovery.lookup(input, reader)
+  async function lookup(input: GetSignalsRequest, reader: Reader, now: number, at?: Moment): Promise<Answer> {
+    const page = await discovery.lookup(input, reader, at)
     if (page.kind === 'refused') return page
     const { fields, rows, warnings, gaps } = page
     const { account } = reader
@@ -290,23 +299,31 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     }
   }
 
-  function prepared(input: GetSignalsRequest, query: WholesaleQuery, reader: Reader, context: CallContext) {
+  function prepared(
+    input: GetSignalsRequest,
+    query: WholesaleQuery,
+    reader: Reader,
+    context: CallContext,
+    at?: Moment,
+  ) {
     const { now, comesAgain } = context
     if (input.discovery_mode === 'wholesale') {
       return comesAgain
-        ? toldAgain(feed.wholesaleAgain(query, reader, now), reader, now)
-        : wholesale(query, reader, now)
+        ? toldAgain(feed.wholesaleAgain(query, reader, now, at), reader, now)
+        : wholesale(query, reader, now, at)
     }
     const isExact = input.signal_spec === undefined && input.push_notification_config === undefined
-    return isExact ? lookup(input, reader, context.now) : discovery.discover(input, reader, context)
+    return isExact ? lookup(input, reader, now, at) : discovery.discover(input, reader, context, at)
   }
 
   function answer(input: GetSignalsRequest, query: WholesaleQuery, reader: Reader, context: CallContext) {
     const known = context.comesAgain ? feed.known(query, reader, context.now) : undefined
     if (known) return toldAgain(known, reader, context.now)
-    const work = feed.preparing(query, reader, context.now)
-    if (!work || work.next().done) return prepared(input, query, reader, context)
-    return inTurns(work).then(() => prepared(input, query, reader, context))
+    const due = feed.preparing(query, reader, context.now)
+    if (!due) return prepared(input, query, reader, context)
+    const { at, work } = due
+    if (work.next().done) return prepared(input, query, reader, context, at)
+    return inTurns(work).then(() => prepared(input, query, reader, context, at))
   }
 
   function handle(input: GetSignalsRequest, context: CallContext): Answer | Promise<Answer> {

@@ -27,7 +27,7 @@ function stage(statuses: UpstreamStatus[]) {
   })
   const brief = createBrief({
     ...{ fanout, upstreams: { statuses: () => statuses } },
-    feed: { see: () => undefined },
+    feed: { see: () => undefined, prepared: async () => undefined },
     ranking: () => ({ hits: [], relevance: { labels: [], of: new Map(), first: 0 } }),
     judge: () => judgeThat({}),
     access: ({ account }: Reader, upstream) =>

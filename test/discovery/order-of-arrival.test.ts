@@ -62,7 +62,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     }
     await settled
     fanout.close()
-    const ranked = inquiry.rank()
+    const ranked = await inquiry.rank()
     const shown = ranked?.hits.map((hit) => {
       const { snapshot: from, entry } = placeOf(ranked.ground, hit)
       return rowAt(from, entry)

@@ -99,7 +99,7 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
   return { publishNext, process, subscribe, receiver, pass, outcomes, feed }
 }
 
-const versionOf = (feed: Feed) => feed.see({}, eyes.open, 'wholesale')?.versions.feedVersion
+const versionOf = (feed: Feed) => feed.see({}, eyes.open, { mode: 'wholesale' })?.versions.feedVersion
 const keysOf = ({ events }: Subscriber) => events.map(({ body }) => body.idempotency_key as string)
 const typesOf = ({ events }: Subscriber) => events.map(({ body }) => body.notification_type as string)
 

@@ -19,9 +19,9 @@ function twoSellers() {
   return feed
 }
 
-function portions(work: Iterator<unknown> | undefined): number {
+function portions(due: { work: Iterator<unknown> } | undefined): number {
   let count = 0
-  while (work && !work.next().done) count += 1
+  while (due && !due.work.next().done) count += 1
   return count
 }
 

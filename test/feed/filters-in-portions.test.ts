@@ -8,9 +8,9 @@ import { buyer } from './world.js'
 const SIGNALS = 20_000
 const anonymous = { caller: 'anonymous', visibility: 'metadata' as const, grants: [] }
 
-function portions(work: Iterator<unknown> | undefined): number {
+function portions(due: { work: Iterator<unknown> } | undefined): number {
   let count = 0
-  while (work && !work.next().done) count += 1
+  while (due && !due.work.next().done) count += 1
   return count
 }
 

@@ -30,8 +30,8 @@ test('words that upstreams invent are looked at in portions', (t) => {
     { filters: { data_providers: ['provider 7'] } },
   ]
   for (const query of asked) {
-    const work = feed.preparing(query, buyer, 0)
-    const portions = work ? [...work].length : 0
+    const due = feed.preparing(query, buyer, 0)
+    const portions = due ? [...due.work].length : 0
     t.ok(portions >= 3, `${JSON.stringify(query)}: others are answered ${portions} times meanwhile`)
     t.equal(feed.preparing(query, buyer, 0), undefined, 'once')
   }

@@ -50,10 +50,11 @@ function leaking(feed: FixtureFeed): FixtureFeed {
   }
   return {
     current: feed.current,
-    wholesale: (query, reader, now) => feed.wholesale(query, anybody(reader), now),
-    wholesaleAgain: (query, reader, now) => feed.wholesaleAgain(query, anybody(reader), now),
+    wholesale: (query, reader, ...more) => feed.wholesale(query, anybody(reader), ...more),
+    wholesaleAgain: (query, reader, ...more) => feed.wholesaleAgain(query, anybody(reader), ...more),
     known: (query, reader, now) => feed.known(query, anybody(reader), now),
-    see: (query, reader) => feed.see(query, anybody(reader)),
+    moment: (reader) => feed.moment(anybody(reader)),
+    see: (query, reader, options) => feed.see(query, anybody(reader), options),
     preparing: (query, reader, now) => feed.preparing(query, anybody(reader), now),
   }
 }

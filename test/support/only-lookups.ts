@@ -7,7 +7,7 @@ import type { Feed } from '../../src/feed/feed.js'
 import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'
 import { judge } from './server-feed.js'
 
-export function onlyLookups(feed: Pick<Feed, 'see'>): SignalsDiscovery {
+export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscovery {
   const pages = createAnswerPages({ feed, kept: createKept(Date.now), upstreams: { statuses: () => [] } })
   const learned = { rowsOf: async () => [] }
   return {

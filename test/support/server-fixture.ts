@@ -29,7 +29,7 @@ const CALLERS: AdmissionOptions['callers'] = {
 type Parsed = ReturnType<typeof JSON.parse>
 export type Reply = { status: number; headers: Headers; text: string; json: Parsed }
 
-export type FixtureFeed = SignalsFeed & Pick<Feed, 'see'>
+export type FixtureFeed = SignalsFeed & Pick<Feed, 'moment' | 'see'>
 export type FixtureOptions = Partial<
   Omit<ServerOptions, 'admission' | 'feed'> & AdmissionOptions & { feed: FixtureFeed }
 >
