@@ -17,6 +17,9 @@ export const SIGNAL_TYPES = ['marketplace', 'owned', 'custom'] as const
 export const SignalType = Type.Union(SIGNAL_TYPES.map((value) => Type.Literal(value)))
 export type SignalType = (typeof SIGNAL_TYPES)[number]
 
+export const VALUE_TYPES = ['binary', 'categorical', 'numeric'] as const
+export type ValueType = (typeof VALUE_TYPES)[number]
+
 export const ActivationKey = Type.Union([
   Type.Object({ type: Type.Literal('segment_id'), segment_id: Short }),
   Type.Object({ type: Type.Literal('key_value'), key: Short, value: Short }),
@@ -159,9 +162,7 @@ export const SignalRow = Type.Object({
   signal_agent_segment_id: Short,
   name: Short,
   description: Text,
-  value_type: Type.Optional(
-    Type.Union([Type.Literal('binary'), Type.Literal('categorical'), Type.Literal('numeric')]),
-  ),
+  value_type: Type.Optional(Type.Union(VALUE_TYPES.map((value) => Type.Literal(value)))),
   categories: Type.Optional(Type.Array(Short, nonEmpty)),
   range: Type.Optional(Type.Object({ min: Type.Number(), max: Type.Number() })),
   signal_type: SignalType,

@@ -3,7 +3,7 @@
  * Pure, and the same bytes for the same set of offers in any order of arrival.
  */
 import type { SignalRef } from '../adcp/reference.js'
-import type { SignalType } from '../adcp/signal.js'
+import type { SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
 import { countriesOf, type Definition, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
@@ -18,6 +18,7 @@ export type MergedSignal = Row & {
   /** `bounds[i]`: the countries in which offer `i` may be used; undefined without a bound. */
   readonly bounds: readonly (readonly string[] | undefined)[]
   readonly type: SignalType
+  readonly valueType: ValueType | undefined
   readonly provider: string | undefined
 }
 
@@ -98,6 +99,7 @@ export function mergeSignal(
     contributes: all.map((offer) => boundOf.has(offer)),
     bounds: all.map((offer) => boundOf.get(offer)),
     type: described.fields.signal_type as SignalType,
+    valueType: described.fields.value_type as ValueType | undefined,
     provider: described.fields.data_provider as string | undefined,
   }
 }

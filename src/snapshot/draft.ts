@@ -1,5 +1,5 @@
 /** Signals that were merged now, in key order, as the columns of a snapshot of them alone. */
-import { SIGNAL_TYPES } from '../adcp/signal.js'
+import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
 import type { MergedSignal } from '../merge/signal.js'
 import { type Column, createColumn, createWords, type Maker } from './columns.js'
@@ -45,6 +45,7 @@ export function createDraft(expected: number) {
 
   function pushFacts(domainName: string, signal?: MergedSignal): void {
     facts.type.push(signal ? SIGNAL_TYPES.indexOf(signal.type) : 0)
+    facts.valueType.push(signal?.valueType === undefined ? 0 : VALUE_TYPES.indexOf(signal.valueType) + 1)
     facts.provider.push(facts.providers.id(signal?.provider?.trim().toLowerCase() ?? ''))
     facts.domain.push(facts.domains.id(domainName))
     facts.countries.push(facts.countrySets.id(signal?.countries?.join() ?? ''))

@@ -63,6 +63,8 @@ export const WRITTEN = {
   facts: {
     /** Index into SIGNAL_TYPES. */
     type: entry(u8),
+    /** Index into VALUE_TYPES, and 1; 0: not stated. */
+    valueType: entry(u8),
     provider: numbering('facts.providers'),
     domain: numbering('facts.domains'),
     /** 0: no bound. */
