@@ -19,6 +19,7 @@ COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist/src ./dist/src
 COPY package.json ./
 COPY config ./config
+COPY console ./console
 USER node
 VOLUME /var/lib/tributary
 EXPOSE 8080

@@ -132,6 +132,8 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `lookup`. */
     lookup: createLookup({ feed, pages, learned, judge }),
     resolve,
+    /** What is searched now, for people who browse; undefined until the first index stands. */
+    searchable: search.current,
     /** Questions whose answers a test brings. */
     questions: createHeldQuestions({ store, pushRules, newId }),
     /** Indexes the public snapshot, off this thread. Call it with each that is published. */

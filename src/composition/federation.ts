@@ -11,6 +11,8 @@ import { type Briefs, createBriefs } from '../briefs/briefs.js'
 import { readSynonyms } from '../briefs/ranking/local.js'
 import { overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
+import { readAssets } from '../console/assets.js'
+import { createConsole } from '../console/console.js'
 import { webhookPolicy } from '../events/webhook-target.js'
 import { type Contribution, inventoryOf } from '../explain/contributions.js'
 import { createFeed, type Feed } from '../feed/feed.js'
@@ -29,6 +31,7 @@ import { activateSignal } from '../tasks/activate-signal.js'
 import { getTaskStatus } from '../tasks/get-task-status.js'
 import { listAccounts } from '../tasks/list-accounts.js'
 import { listTasks } from '../tasks/list-tasks.js'
+import type { DeclaredAccounts } from '../tasks/read-account.js'
 import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
@@ -219,7 +222,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     store.replicas && stack.add(createReplica({ replicas: store.replicas, clock, self: randomUUID(), log }))
   const operations = stack.add(
     createOperations({
-      ...{ send, clock, config, underWay: egress.underWay },
+      ...{ send, clock, config, blobs, underWay: egress.underWay },
+      configuration: configuration ?? (() => ({ revision: current.revision })),
+      onTrouble: (message) => log.warn({ message }, 'console'),
       parts: (): ObservedParts => ({ ...sources, feed, publisher }),
     }),
   )
@@ -231,8 +236,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     stack,
   )
   const { upstreams, providers, questions } = sources
+  const secret = await cursorSecret(blobs)
   const feed = createFeed({
-    cursorSecret: await cursorSecret(blobs),
+    cursorSecret: secret,
     retain: RETAIN,
     rates: () => current.rates,
   })
@@ -263,6 +269,20 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const controller = options.config.testController
     ? createTestController({ store, questions: held })
     : undefined
+  const declaredAccounts: DeclaredAccounts = async (caller, id) =>
+    (await store.accounts.get(caller, id))?.status === 'active'
+  const console = createConsole({
+    ...{ version, secret, admission, feed, declaredAccounts, clock, now: clock.now },
+    ...{ views: operations.views, pulse: operations.pulse },
+    assets: await readAssets(),
+    current: () => feed.current(),
+    searchable: discovery.searchable,
+    rates: () => current.rates,
+    explain: operations.shown.explain,
+    judge: sources.verdicts.judge,
+    providerState: providers.state,
+    callerIds: () => current.callers.keys.map(({ id }) => id),
+  })
   const { app, url } = await listening(current.listen, (publicUrl) => {
     agentUrl = `${publicUrl}/mcp`
     const server = createServer({
@@ -274,7 +294,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       refresh: upstreams.refreshWhole,
       admission,
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
-      declaredAccounts: async (caller, id) => (await store.accounts.get(caller, id))?.status === 'active',
+      declaredAccounts,
+      routes: console.addTo,
       ...(configuration && { configuration }),
       tasks: [
         ...[activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
@@ -297,6 +318,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   void questions.open(upstreams)
   activation.start()
   feedEvents.announcer?.start()
+  operations.start()
 
   /** In one synchronous step: who builds sees the world before it or the one after it. */
   function apply(next: Config): readonly string[] {

@@ -5,11 +5,15 @@
 import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
+import type { ReloadState } from '../composition/reload.js'
 import type { Config } from '../config/values.js'
+import { finished } from '../console/portions.js'
 import { type Contribution, contributions } from '../explain/contributions.js'
 import { createDepartures, createFormerUpstreams } from '../explain/departures.js'
 import { createExplainer } from '../explain/explain.js'
+import { explainUpstream, type UpstreamSources } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
+import { publishedByUpstream } from '../feed/published.js'
 import type { Judge } from '../merge/judge.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
@@ -17,13 +21,16 @@ import type { ServerOptions } from '../server/app.js'
 import { createRegistryListing } from '../server/listing/registry-listing.js'
 import { createRegistrySource } from '../server/listing/registry-listing-source.js'
 import type { Revisions } from '../server/operations.js'
+import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { createToolSurvey } from '../upstreams/tool-survey.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
+import { createHistory, type Sample } from './history.js'
 import { createMetrics, type MetricSources } from './metrics.js'
-import { overviewOf } from './overview.js'
 import { tracedSend } from './tracing.js'
+import { createViews, type Views } from './views.js'
 import { createWatchdog } from './watchdog.js'
 
 /** Made after us, asked only when somebody looks. */
@@ -43,6 +50,10 @@ type OperationsOptions = {
   /** Answers that are being read. */
   underWay: MetricSources['underWay']
   parts: () => ObservedParts
+  /** Which configuration runs, and why the file as it stands is not it. */
+  configuration: () => ReloadState
+  blobs: Blobs
+  onTrouble(message: string): void
 }
 
 export type Operations = {
@@ -55,11 +66,18 @@ export type Operations = {
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
   /** What the server shows of us. */
-  shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain' | 'overview'>>
-  close(): void
+  shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
+  /** What operators look at, by name. */
+  views: Views
+  /** Names what the views show: another name, something of them is another. */
+  pulse(): string
+  /** Looks at the parts from now on: they are all there. */
+  start(): void
+  close(): Promise<void>
 }
 
-export function createOperations({ config, send, clock, underWay, parts }: OperationsOptions): Operations {
+export function createOperations(options: OperationsOptions): Operations {
+  const { config, send, clock, underWay, parts } = options
   const { now } = clock
   let given: { snapshot: Snapshot; contributions: readonly Contribution[] } | undefined
   let publishedAt: number | undefined
@@ -126,6 +144,54 @@ export function createOperations({ config, send, clock, underWay, parts }: Opera
     callers: () => config().callers,
     now,
   })
+  let counted: { snapshot: Snapshot; published: ReadonlyMap<string, number> } | undefined
+  async function samples(): Promise<Sample[]> {
+    const snapshot = parts().feed.current()
+    if (snapshot && counted?.snapshot !== snapshot) {
+      counted = { snapshot, published: await finished(publishedByUpstream(snapshot)) }
+    }
+    return statuses().map(({ id, agentUrl, listings, problem }) => ({
+      upstream: id,
+      rows: listings,
+      published: counted?.published.get(id) ?? 0,
+      ms: metrics.lastAnswer(agentUrl)?.ms,
+      failing: problem !== undefined,
+    }))
+  }
+  const history = createHistory({ ...{ clock, samples }, blobs: options.blobs, onTrouble: options.onTrouble })
+  const sources: UpstreamSources = {
+    ...{ roster, statuses, slices, contributions: currentContributions },
+    accountStatuses: () => parts().upstreams.accountStatuses(),
+  }
+  const views = createViews({
+    ...{ roster, config, history, configuration: options.configuration, lastAnswer: metrics.lastAnswer },
+    snapshot: () => parts().feed.current(),
+    publishedAt: () => publishedAt,
+    revisions: () => parts().publisher.revisions(),
+    upstreams: () => roster().entries.flatMap(({ agentUrl }) => explainUpstream(agentUrl, sources) ?? []),
+    registries: () => parts().upstreams.registries(),
+    providers: () => parts().providers.states(),
+    accounts: () => parts().upstreams.accountStatuses(),
+    memory: () => parts().upstreams.memory(),
+  })
+
+  function pulse(): string {
+    const told = [
+      statuses().map(({ id, state, listings, problem, nextAttemptAt }) => [
+        id,
+        state,
+        listings,
+        problem,
+        nextAttemptAt,
+      ]),
+      parts()
+        .upstreams.registries()
+        .map(({ url, agents, fetchedAt, problem }) => [url, agents, fetchedAt, problem]),
+      [parts().feed.current()?.id, config().revision, options.configuration()],
+    ]
+    return digestText(JSON.stringify(told))
+  }
+
   const wait = (ms: number) => pause(clock, ms)
   const source = createRegistrySource({
     registries: () => config().registries,
@@ -138,19 +204,6 @@ export function createOperations({ config, send, clock, underWay, parts }: Opera
     survey: createToolSurvey({ send: sendToUpstreams, now }),
   })
 
-  const overview = () =>
-    overviewOf({
-      snapshot: parts().feed.current(),
-      publishedAt,
-      statuses: statuses(),
-      contributions: currentContributions(),
-      registries: parts().upstreams.registries(),
-      providers: parts().providers.states(),
-      revision: config().revision,
-      revisions: parts().publisher.revisions(),
-      accounts: parts().upstreams.accountStatuses(),
-    })
-
   return {
     send: sendToUpstreams,
     contributions: currentContributions,
@@ -162,10 +215,12 @@ export function createOperations({ config, send, clock, underWay, parts }: Opera
     },
     buildFailed: metrics.buildFailed,
     eventSent: metrics.eventSent,
-    shown: { operatorRegistry: metrics.registry, registryListing, explain, overview },
-    close() {
+    shown: { operatorRegistry: metrics.registry, registryListing, explain },
+    ...{ views, pulse, start: history.start },
+    async close() {
       watchdog.close()
       source.close()
+      await history.close()
     },
   }
 }

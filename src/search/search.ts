@@ -2,6 +2,7 @@
  * Answers a question from the index: the best rows in order, BM25 over concepts, within a millisecond for 100,000 rows.
  * Deterministic: equals are ordered by their prior (live first, broader first), then by row.
  */
+import { completed } from './completion.js'
 import { type Concept, type Posting, type Question, readQuestion } from './question.js'
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
@@ -271,7 +272,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return { ...hits, full, everything: false, labels: question.labels, matches, isCut }
   }
 
-  return { search }
+  return { search, complete: (text: string) => completed(index.words, text) }
 }
 
 export type Searcher = ReturnType<typeof createSearcher>

@@ -18,10 +18,9 @@ import { createFastLane } from './answer/fast-lane.js'
 import { createGzipPages } from './answer/gzip-pages.js'
 import { createContextIds, createRequestIds, newTaskId } from './answer/ids.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
-import { addConsole, type ConsoleOptions } from './console.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
-import { createDoor } from './door/door.js'
+import { createDoor, type Door } from './door/door.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
 import { addIdentity } from './identity.js'
@@ -69,8 +68,8 @@ export type ServerOptions = GetSignalsOptions & {
   explain?: ExplainOptions['explain']
   /** What POST /refresh starts, for operators. */
   refresh?: RefreshOptions['refresh']
-  /** What GET / shows, to operators. */
-  overview?: ConsoleOptions['overview']
+  /** More routes behind the same door: the console's. */
+  routes?: (app: FastifyInstance, inside: { door: Door; publicUrl: string }) => void
   now?: () => number
 }
 
@@ -185,11 +184,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
     ...(options.operatorRegistry && { operatorRegistry: options.operatorRegistry }),
   })
   if (options.signingKey) addIdentity(app, { publicUrl, key: options.signingKey })
-  const { registryListing: list, explain, refresh, overview } = options
+  const { registryListing: list, explain, refresh, routes } = options
   if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })
   if (refresh) addRefresh(app, { door, refresh })
-  if (overview) addConsole(app, { door, overview })
+  routes?.(app, { door, publicUrl })
   app.addHook('onClose', async () => overload.close())
   return app
 }

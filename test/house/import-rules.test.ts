@@ -25,6 +25,7 @@ const ROOMS: readonly string[] = [
   'briefs',
   'tasks',
   'server',
+  'console',
 ]
 /** What puts the rooms together, and may know them all; no room knows it. */
 const COMPOSITION = ['top', 'commands', 'composition', 'explain', 'operations']

@@ -12,7 +12,8 @@ const COMMA = new TextEncoder().encode(',')
 
 export type RowSelection = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
 
-function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
+/** One flag an entry: whether it is among these. */
+export function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
   const flags = new Uint8Array(snapshot.count)
   for (const entry of entries) flags[entry] = 1
   return flags

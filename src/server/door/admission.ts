@@ -74,6 +74,7 @@ export function createAdmission(options: AdmissionOptions): Admission {
   return {
     identify: (credentials) => current.callers.identify(credentials),
     byId: (id) => current.callers.byId(id),
+    keyDigest: (id) => current.callers.keyDigest(id),
     signatures: () => current.signatures,
     take: (caller, now) => current.limiter.take(caller, now),
     reconfigure(next) {

@@ -41,6 +41,8 @@ export type Identified =
 export type Callers = {
   identify(credentials: Credentials): Identified | Promise<Identified>
   byId(id: string): Caller | undefined
+  /** The SHA-256 of a caller's key, in hex; undefined for one that has none. */
+  keyDigest(id: string): string | undefined
 }
 
 const ANONYMOUS: Caller = {
@@ -135,5 +137,6 @@ export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers
     return jwt && isJwt(token) ? byJwt(jwt, token) : { kind: 'unauthenticated', reason: 'invalid' }
   }
 
-  return { identify, byId: (id) => byId.get(id) }
+  const digests = new Map(keys.map(({ id, tokenSha256 }) => [id, tokenSha256?.toLowerCase()]))
+  return { identify, byId: (id) => byId.get(id), keyDigest: (id) => digests.get(id) }
 }

@@ -1,0 +1,48 @@
+// Every state of the page is its address: the parameters after the question mark, and nothing else.
+import { useEffect, useState } from './lib/hooks.js'
+
+const listeners = new Set()
+
+const current = () => new URLSearchParams(location.search)
+
+function changed() {
+  const now = current()
+  for (const listener of listeners) listener(now)
+}
+
+addEventListener('popstate', changed)
+
+/** Goes to an address; `replace` leaves no step behind in the history. */
+export function go(params, { replace = false } = {}) {
+  const text = params.toString()
+  const url = text === '' ? '/' : `/?${text}`
+  if (replace) history.replaceState(null, '', url)
+  else history.pushState(null, '', url)
+  changed()
+  if (!replace) scrollTo(0, 0)
+}
+
+export function useAddress() {
+  const [params, setParams] = useState(current)
+  useEffect(() => {
+    listeners.add(setParams)
+    return () => listeners.delete(setParams)
+  }, [])
+  return params
+}
+
+/** The address of a page: `{ page: 'upstreams' }`, `{ signal: handle }`. */
+export function href(values) {
+  const params = new URLSearchParams()
+  for (const [name, value] of Object.entries(values)) if (value !== undefined) params.append(name, value)
+  return `/?${params}`
+}
+
+/** A click on a link of ours changes the address without loading the page again. */
+export function follow(event) {
+  const link = event.target.closest?.('a[href^="/?"], a[href="/"]')
+  if (!link || event.defaultPrevented || event.button !== 0) return
+  if (event.metaKey || event.ctrlKey || event.shiftKey || link.target) return
+  event.preventDefault()
+  go(new URLSearchParams(link.search))
+}

@@ -1,0 +1,105 @@
+// The page: who is signed in, which part is shown, and the bar above it.
+import { follow, href, useAddress } from './address.js'
+import { send, session } from './api.js'
+import { Callers, Server } from './callers.js'
+import { Feed } from './feed.js'
+import { moment } from './format.js'
+import { html } from './h.js'
+import { useEffect, useState } from './lib/hooks.js'
+import { render } from './lib/preact.js'
+import { useLive } from './live.js'
+import { Trouble } from './parts.js'
+import { Providers } from './providers.js'
+import { Signal } from './signal.js'
+import { Upstreams } from './upstreams.js'
+
+/** Its name in the address: title, component, and the role that it is for. */
+const PAGES = {
+  feed: ['Feed', Feed],
+  upstreams: ['Upstreams', Upstreams, 'operator'],
+  providers: ['Providers', Providers, 'operator'],
+  callers: ['Callers', Callers, 'operator'],
+  server: ['Server', Server, 'operator'],
+}
+
+function SignIn({ onDone }) {
+  const [error, setError] = useState()
+  const [isBusy, setBusy] = useState(false)
+  async function submit(event) {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    try {
+      await send('POST', 'session', { key: new FormData(event.target).get('key') })
+      await onDone()
+    } catch (refused) {
+      setError(refused)
+      setBusy(false)
+    }
+  }
+  return html`<main class="sign-in">
+    <form onSubmit=${submit}>
+      <h1><img src="/console/icon.svg" alt="" width="28" height="28" />Tributary</h1>
+      <label for="key">Key</label>
+      <input id="key" name="key" type="password" required autocomplete="current-password" autofocus spellcheck="false" />
+      <${Trouble} error=${error} />
+      <button type="submit" disabled=${isBusy}>Sign in</button>
+      <p class="hint">The bearer key of a caller. An operator's key shows everything, a buyer's key what that buyer may see.</p>
+    </form>
+  </main>`
+}
+
+function Bar({ who, page, onOut }) {
+  const pages = Object.entries(PAGES).filter(([, [, , role]]) => !role || role === who.caller.role)
+  return html`<header class="bar">
+    <a class="skip" href="#content">Skip to content</a>
+    <a class="brand" href="/"><img src="/console/icon.svg" alt="" width="22" height="22" /><span>Tributary</span></a>
+    <nav aria-label="Pages">${pages.map(
+      ([name, [title]]) =>
+        html`<a href=${name === 'feed' ? '/' : href({ page: name })} aria-current=${page === name ? 'page' : undefined}>${title}</a>`,
+    )}</nav>
+    <span class="who"><span title=${`role: ${who.caller.role}`}>${who.caller.id}</span>
+    <button type="button" class="quiet" onClick=${onOut}>Sign out</button></span>
+  </header>`
+}
+
+function Shell({ who, onOut }) {
+  const params = useAddress()
+  const { pulse, lostAt } = useLive()
+  const signal = params.get('signal')
+  const page = signal ? 'signal' : (params.get('page') ?? 'feed')
+  const [title, Page, role] = PAGES[page] ?? []
+  useEffect(() => {
+    if (title) document.title = `${title} · Tributary`
+  }, [title])
+  const isOpen = Page && (!role || role === who.caller.role)
+  const shown = signal
+    ? html`<${Signal} id=${signal} account=${params.get('account')} who=${who} pulse=${pulse} />`
+    : isOpen
+      ? html`<${Page} params=${params} who=${who} pulse=${pulse} />`
+      : html`<p class="trouble">There is no such page for this key.</p>`
+  return html`<div onClick=${follow}>
+    <${Bar} who=${who} page=${page} onOut=${onOut} />
+    ${lostAt && html`<p class="lost" role="alert">The server has not been heard since ${moment(lostAt)}. What is shown may be old; the page tries again by itself.</p>`}
+    <main id="content" tabindex="-1">${shown}</main>
+  </div>`
+}
+
+function App() {
+  const [who, setWho] = useState(null)
+  const [error, setError] = useState()
+  const look = () => session().then(setWho, setError)
+  useEffect(() => {
+    look()
+  }, [])
+  if (error) return html`<main class="sign-in"><${Trouble} error=${error} /></main>`
+  if (who === null) return null
+  if (!who.caller) return html`<${SignIn} onDone=${look} />`
+  const signOut = async () => {
+    await send('DELETE', 'session').catch(() => {})
+    setWho({})
+  }
+  return html`<${Shell} who=${who} onOut=${signOut} />`
+}
+
+render(html`<${App} />`, document.getElementById('app'))

@@ -1,0 +1,221 @@
+// The feed: words, facets, rows.
+import { go, href } from './address.js'
+import { get } from './api.js'
+import { asA2a, asCurl, asMcp } from './calls.js'
+import { count, country, fromPrice, host, percent, words } from './format.js'
+import { html } from './h.js'
+import { useEffect, useRef, useState } from './lib/hooks.js'
+import { Copy, right, Table, Trouble, useAnswer } from './parts.js'
+
+const TYPING_MS = 120
+const SHOWN = 8
+
+const SORTS = {
+  relevance: 'Best fit',
+  coverage: 'Coverage, highest first',
+  price: 'Price, lowest first',
+  price_desc: 'Price, highest first',
+  provider: 'Provider',
+  sellers: 'Most sellers',
+}
+
+const FACETS = {
+  provider: ['Provider', (value) => value],
+  upstream: ['Upstream', (value) => value],
+  destination: ['Destination', (value) => value.replace(/^(platform|agent):/, '')],
+  country: ['Country', country],
+  type: ['Type', words],
+  value_type: ['Value type', words],
+}
+
+/** The address of the first page after a change. */
+function changedBy(params, change) {
+  const next = new URLSearchParams(params)
+  next.delete('after')
+  change(next)
+  return next
+}
+
+function toggled(params, name, value) {
+  return changedBy(params, (next) => {
+    const others = next.getAll(name).filter((one) => one !== value)
+    const isOn = next.getAll(name).includes(value)
+    next.delete(name)
+    for (const one of isOn ? others : [...others, value]) next.append(name, one)
+  })
+}
+
+function FacetValues({ name, values, params }) {
+  const [all, setAll] = useState(false)
+  const [title, label] = FACETS[name]
+  const chosen = params.getAll(name)
+  const missing = chosen.filter((value) => !values.some((one) => one.value === value))
+  const known = [...missing.map((value) => ({ value, count: 0 })), ...values]
+  if (known.length === 0) return null
+  const rank = ({ value }) => (chosen.includes(value) ? 0 : 1)
+  const ordered = [...known].sort((a, b) => rank(a) - rank(b))
+  const shown = all ? ordered : ordered.slice(0, Math.max(SHOWN, chosen.length))
+  return html`<fieldset class="facet">
+    <legend>${title}</legend>
+    ${shown.map(
+      (one) => html`<label key=${one.value} title=${one.value}>
+        <input type="checkbox" checked=${chosen.includes(one.value)} onChange=${() => go(toggled(params, name, one.value))} />
+        <span class="name">${label(one.value)}</span><span class="number">${count(one.count)}</span>
+      </label>`,
+    )}
+    ${known.length > shown.length && html`<button type="button" class="quiet more" onClick=${() => setAll(true)}>${known.length - shown.length} more</button>`}
+    ${all && known.length > SHOWN && html`<button type="button" class="quiet more" onClick=${() => setAll(false)}>fewer</button>`}
+  </fieldset>`
+}
+
+function PriceFacet({ values, params }) {
+  const chosen = params.get('max_cpm')
+  const steps = values.filter(({ value }) => value !== '')
+  const upTo = steps.map(({ value }, at) => {
+    return { value, count: steps.slice(0, at + 1).reduce((sum, one) => sum + one.count, 0) }
+  })
+  if (!chosen && upTo.every((one) => one.count === 0)) return null
+  const choose = (value) =>
+    go(changedBy(params, (next) => (value === chosen ? next.delete('max_cpm') : next.set('max_cpm', value))))
+  return html`<fieldset class="facet">
+    <legend>CPM at most, USD</legend>
+    ${upTo.map(
+      ({ value, count: own }) => html`<label key=${value}>
+        <input type="checkbox" checked=${value === chosen} onChange=${() => choose(value)} />
+        <span class="name">${value}</span><span class="number">${count(own)}</span>
+      </label>`,
+    )}
+  </fieldset>`
+}
+
+function Facets({ params, query, pulse }) {
+  const { value, error } = useAnswer((signal) => get(`facets?${query}`, signal), `${query} ${pulse.feed}`)
+  const active = [...Object.keys(FACETS), 'max_cpm'].filter((name) => params.has(name))
+  const clear = () =>
+    go(
+      changedBy(params, (next) => {
+        for (const name of active) next.delete(name)
+      }),
+    )
+  const chosen = active.reduce((sum, name) => sum + params.getAll(name).length, 0)
+  const [open, setOpen] = useState(false)
+  return html`<section class=${`facets ${open ? 'open' : ''}`} aria-label="Filters">
+    <button type="button" class="filters-toggle" aria-expanded=${open} onClick=${() => setOpen(!open)}>Filters${chosen > 0 ? ` (${chosen})` : ''}</button>
+    <div class="facet-list">
+      ${chosen > 0 && html`<button type="button" class="quiet clear" onClick=${clear}>Clear ${chosen} ${chosen === 1 ? 'filter' : 'filters'}</button>`}
+      <${Trouble} error=${error} />
+      ${value && Object.keys(FACETS).map((name) => html`<${FacetValues} key=${name} name=${name} values=${value.facets[name] ?? []} params=${params} />`)}
+      ${value && html`<${PriceFacet} values=${value.facets.price ?? []} params=${params} />`}
+    </div>
+  </section>`
+}
+
+function Row({ signal, account }) {
+  const { offers = [] } = signal.ext?.tributary ?? {}
+  const sellers = [...new Set(offers.map(({ upstream }) => upstream))]
+  const live = signal.deployments.filter(({ is_live }) => is_live).length
+  const link = href({ signal: signal.signal_agent_segment_id, ...(account && { account }) })
+  const { data_provider_domain: domain, signal_source_url: source } = signal.signal_ref
+  return html`<tr>
+    <td class="signal"><a href=${link}>${signal.name}</a><span class="under">${domain ?? host(source)} · ${words(signal.signal_type)}</span></td>
+    <td class="right" data-label="Coverage">${percent(signal.coverage_percentage)}</td>
+    <td class="right" data-label="Price from">${fromPrice(signal.pricing_options)}</td>
+    <td data-label="Sellers" title=${sellers.join('\n')}>${sellers.length === 1 ? sellers[0] : `${sellers.length} sellers`}</td>
+    <td class="right" data-label="Live on">${live} / ${signal.deployments.length}</td>
+  </tr>`
+}
+
+function Rows({ params, query, pulse }) {
+  const first = useAnswer((signal) => get(`signals?${query}`, signal), `${query} ${pulse.feed}`)
+  const [more, setMore] = useState({ query, pages: [] })
+  const [error, setError] = useState()
+  const pages = more.query === query ? more.pages : []
+  const { value } = first
+  const last = pages.at(-1) ?? value
+  async function next() {
+    setError(undefined)
+    try {
+      const page = await get(`signals?${query}&after=${encodeURIComponent(last.next)}`)
+      setMore({ query, pages: [...pages, page] })
+    } catch (failed) {
+      setError(failed)
+    }
+  }
+  if (first.error) return html`<${Trouble} error=${first.error} />`
+  if (!value) return html`<p class="hint">Loading</p>`
+  const signals = [value, ...pages].flatMap((page) => page.signals)
+  const args = value.get_signals
+  const sort = (event) => go(changedBy(params, (changed) => changed.set('sort', event.target.value)))
+  const sorts = Object.entries(SORTS).filter(([name]) => name !== 'relevance' || params.get('q'))
+  return html`<div class=${first.isLoading ? 'waiting' : ''}>
+    <div class="tools">
+      <p class="total" role="status"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'signal' : 'signals'}</p>
+      <label class="sort">Sort <select value=${value.sort} onChange=${sort}>${sorts.map(([name, title]) => html`<option value=${name} selected=${name === value.sort}>${title}</option>`)}</select></label>
+      <span class="copies" role="group" aria-label="Copy this question">
+        <${Copy} label="Copy as curl" text=${() => asCurl('get_signals', args)} />
+        <${Copy} label="as MCP" text=${() => JSON.stringify(asMcp('get_signals', args), null, 2)} />
+        <${Copy} label="as A2A" text=${() => JSON.stringify(asA2a('get_signals', args), null, 2)} />
+      </span>
+    </div>
+    ${value.warnings.map(({ message }) => html`<p class="notice">${message}</p>`)}
+    ${
+      signals.length === 0
+        ? html`<p class="empty">No signal matches. Take a filter away, or use fewer words.</p>`
+        : html`<${Table} label="Signals" head=${['Signal', right('Coverage'), right('Price from'), 'Sellers', right('Live on')]}>
+          ${signals.map((signal) => html`<${Row} key=${signal.signal_agent_segment_id} signal=${signal} account=${params.get('account')} />`)}
+        <//>`
+    }
+    <${Trouble} error=${error} />
+    ${last.next && html`<button type="button" class="next" onClick=${next}>Show more</button>`}
+  </div>`
+}
+
+function Search({ params }) {
+  const [text, setText] = useState(params.get('q') ?? '')
+  const timer = useRef()
+  const given = params.get('q') ?? ''
+  useEffect(() => setText(given), [given])
+  function typed(event) {
+    const value = event.target.value
+    setText(value)
+    clearTimeout(timer.current)
+    timer.current = setTimeout(() => {
+      const next = changedBy(params, (changed) => {
+        changed.delete('sort')
+        if (value.trim() === '') changed.delete('q')
+        else changed.set('q', value)
+      })
+      go(next, { replace: true })
+    }, TYPING_MS)
+  }
+  return html`<form role="search" class="search" onSubmit=${(event) => event.preventDefault()}>
+    <label class="hidden" for="q">Search signals</label>
+    <input id="q" type="search" value=${text} onInput=${typed} placeholder="Search signals: what they are, who makes them, whom they reach" autocomplete="off" spellcheck="false" />
+  </form>`
+}
+
+/** Whose prices: the rate card's, or those of one of the caller's accounts. */
+function Account({ params, who }) {
+  const { accounts } = who.caller
+  if (accounts.length === 0) return null
+  const choose = (event) =>
+    go(
+      changedBy(params, (next) =>
+        event.target.value ? next.set('account', event.target.value) : next.delete('account'),
+      ),
+    )
+  return html`<label class="account">Account <select value=${params.get('account') ?? ''} onChange=${choose}>
+    <option value="">rate card</option>
+    ${accounts.map((id) => html`<option value=${id} selected=${id === params.get('account')}>${id}</option>`)}
+  </select></label>`
+}
+
+export function Feed({ params, who, pulse }) {
+  const query = params.toString()
+  return html`<h1 class="hidden">Feed</h1>
+    <div class="search-line"><${Search} params=${params} /><${Account} params=${params} who=${who} /></div>
+    <div class="feed">
+      <${Facets} params=${params} query=${query} pulse=${pulse} />
+      <div class="results"><${Rows} params=${params} query=${query} pulse=${pulse} /></div>
+    </div>`
+}

@@ -1,0 +1,74 @@
+// Small parts that several pages are made of.
+import { html } from './h.js'
+import { useEffect, useState } from './lib/hooks.js'
+
+const AGAIN_MS = 1_000 // a server that is still starting
+const SIGNS = { good: '●', wait: '◐', bad: '▲', off: '○' }
+
+/** A state told by a sign, a word and a colour. */
+export function State({ kind, children }) {
+  return html`<span class=${`state ${kind}`}><span class="sign" aria-hidden="true">${SIGNS[kind]}</span>${children}</span>`
+}
+
+export function Copy({ text, label }) {
+  const [done, setDone] = useState(false)
+  useEffect(() => {
+    if (!done) return undefined
+    const timer = setTimeout(() => setDone(false), 1_500)
+    return () => clearTimeout(timer)
+  }, [done])
+  const copy = async () => {
+    await navigator.clipboard.writeText(typeof text === 'function' ? text() : text)
+    setDone(true)
+  }
+  return html`<button type="button" class="quiet" onClick=${copy}>${done ? 'Copied' : label}</button>`
+}
+
+export function Trouble({ error }) {
+  if (!error) return null
+  return html`<p class="trouble" role="alert">${error.message}</p>`
+}
+
+/** Reads something again whenever `key` changes; the last answer stays while the next is awaited. */
+export function useAnswer(read, key) {
+  const [state, setState] = useState({ isLoading: true })
+  const [attempt, setAttempt] = useState(0)
+  useEffect(() => {
+    const abort = new AbortController()
+    let timer
+    setState((before) => ({ ...before, isLoading: true }))
+    const failed = (error) => {
+      if (abort.signal.aborted) return
+      setState({ error, isLoading: false })
+      if (error.status === 503) timer = setTimeout(() => setAttempt((before) => before + 1), AGAIN_MS)
+    }
+    read(abort.signal).then((value) => abort.signal.aborted || setState({ value, isLoading: false }), failed)
+    return () => {
+      abort.abort()
+      clearTimeout(timer)
+    }
+  }, [key, attempt])
+  return state
+}
+
+/** A table that scrolls sideways in itself and can be reached by keyboard. */
+export function Table({ label, head, children }) {
+  return html`<div class="scroll" role="region" aria-label=${label} tabindex="0">
+    <table>
+      <thead><tr>${head.map((one) => {
+        const { text, right } = typeof one === 'string' ? { text: one } : one
+        return html`<th scope="col" class=${right ? 'right' : ''}>${text}</th>`
+      })}</tr></thead>
+      <tbody>${children}</tbody>
+    </table>
+  </div>`
+}
+
+export const right = (text) => ({ text, right: true })
+
+/** Names and values, one under the other. */
+export function Facts({ of }) {
+  return html`<dl class="facts">${of
+    .filter(([, value]) => value !== undefined && value !== null && value !== '')
+    .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+}

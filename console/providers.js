@@ -1,0 +1,51 @@
+// Providers: whose word is held, how old it is, and what is wrong with it.
+import { go } from './address.js'
+import { get } from './api.js'
+import { ago, bytes, count, moment } from './format.js'
+import { html } from './h.js'
+import { right, State, Table, Trouble, useAnswer } from './parts.js'
+
+function stateOf({ file, problem }) {
+  if (!problem)
+    return file ? html`<${State} kind="good">held<//>` : html`<${State} kind="wait">not read yet<//>`
+  return file
+    ? html`<${State} kind="wait">held, in trouble<//>`
+    : html`<${State} kind="bad">proves nothing<//>`
+}
+
+export function Providers({ params, pulse }) {
+  const q = params.get('q') ?? ''
+  const { value, error } = useAnswer(
+    (signal) => get(`providers?${new URLSearchParams({ q })}`, signal),
+    `${q} ${pulse.operations}`,
+  )
+  const typed = (event) => {
+    const next = new URLSearchParams(params)
+    if (event.target.value) next.set('q', event.target.value)
+    else next.delete('q')
+    go(next, { replace: true })
+  }
+  return html`<h1 class="hidden">Providers</h1>
+    <form role="search" class="search search-line" onSubmit=${(event) => event.preventDefault()}>
+      <label class="hidden" for="domain">Search providers</label>
+      <input id="domain" type="search" value=${q} onInput=${typed} placeholder="Search providers by domain" />
+    </form>
+    <${Trouble} error=${error} />
+    ${
+      value &&
+      html`<p class="total"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'provider' : 'providers'}</p>
+      <${Table} label="Providers" head=${['Domain', 'State', 'File', right('Size'), 'Confirmed', 'Proves until', 'Trouble']}>
+        ${value.providers.map(
+          (one) => html`<tr>
+          <td><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a></td>
+          <td>${stateOf(one)}</td>
+          <td class="words">${one.file?.url ?? '–'}</td>
+          <td class="right">${bytes(one.file?.bytes)}</td>
+          <td class="tight" title=${moment(one.confirmed_at)}>${ago(one.confirmed_at)}</td>
+          <td class="tight" title=${moment(one.proves_until)}>${ago(one.proves_until)}</td>
+          <td class="words">${one.problem?.message ?? '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
+        </tr>`,
+        )}
+      <//>`
+    }`
+}

@@ -1,0 +1,163 @@
+// Upstreams: how each is doing, what it gives, and how that went over time.
+import { href } from './address.js'
+import { get } from './api.js'
+import { ago, count, host, moment, words } from './format.js'
+import { html } from './h.js'
+import { useState } from './lib/hooks.js'
+import { Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Plot } from './plot.js'
+
+export const STATES = { fresh: 'good', starting: 'wait', stale: 'wait', absent: 'bad', excluded: 'off' }
+
+const milliseconds = (value) => (value === undefined ? '–' : `${count(Math.round(value))} ms`)
+
+function Reasons({ upstream }) {
+  const { problem, reasons, dropped, notes, hint } = upstream
+  const counted = (of) => Object.entries(of).map(([reason, number]) => `${count(number)} ${words(reason)}`)
+  const lines = [
+    ...(problem ? [`${words(problem.reason)}: ${problem.message}`, problem.remedy] : []),
+    ...counted(reasons),
+    ...counted(dropped),
+    hint,
+    ...notes,
+  ].filter((line) => line)
+  return lines.length === 0 ? '–' : lines.map((line) => html`<div>${line}</div>`)
+}
+
+function Row({ upstream }) {
+  const {
+    id,
+    state,
+    read,
+    published,
+    last_answer: last,
+    confirmed_at: confirmed,
+    next_attempt_at: next,
+  } = upstream
+  return html`<tr>
+    <td class="signal"><a href=${href({ page: 'upstreams', id })}>${id}</a><span class="under">${upstream.name}</span></td>
+    <td><${State} kind=${STATES[state]}>${state}<//></td>
+    <td class="right">${read}</td>
+    <td class="right">${count(published)}</td>
+    <td class="right">${milliseconds(last?.ms)}</td>
+    <td class="tight" title=${moment(confirmed)}>${ago(confirmed)}</td>
+    <td class="tight" title=${moment(next)}>${ago(next)}</td>
+    <td class="words"><${Reasons} upstream=${upstream} /></td>
+  </tr>`
+}
+
+const HEAD = [
+  'Upstream',
+  'State',
+  right('Read'),
+  right('Published'),
+  right('Last answer'),
+  'Confirmed',
+  'Next',
+  'Why not more',
+]
+
+function Registries({ registries }) {
+  if (registries.length === 0) return null
+  return html`<h2 class="section">Registries</h2>
+  <${Table} label="Registries" head=${['Registry', 'State', right('Agents'), 'Read', 'Trouble']}>
+    ${registries.map(
+      (one) => html`<tr>
+      <td>${one.url}</td>
+      <td>${one.problem ? html`<${State} kind="bad">${words(one.problem.reason)}<//>` : html`<${State} kind="good">answers<//>`}</td>
+      <td class="right">${count(one.agents)}</td>
+      <td class="tight" title=${moment(one.read_at)}>${ago(one.read_at)}</td>
+      <td class="words">${[one.problem?.remedy, ...one.diagnostics].filter((line) => line).join('; ') || '–'}</td>
+    </tr>`,
+    )}
+  <//>`
+}
+
+function Excluded({ excluded }) {
+  if (excluded.length === 0) return null
+  return html`<h2 class="section">Left out</h2>
+  <${Table} label="Left out" head=${['Agent', 'State', 'Why']}>
+    ${excluded.map(({ url, reason }) => html`<tr><td>${url}</td><td><${State} kind="off">excluded<//></td><td>${words(reason)}</td></tr>`)}
+  <//>`
+}
+
+function Plots({ id, pulse }) {
+  const [span, setSpan] = useState('hours')
+  const query = new URLSearchParams({ upstream: id, span }).toString()
+  const { value, error } = useAnswer((signal) => get(`history?${query}`, signal), `${query} ${pulse}`)
+  const choice = (name, label) =>
+    html`<button type="button" aria-pressed=${span === name} onClick=${() => setSpan(name)}>${label}</button>`
+  return html`<section class="sheet wide">
+    <div class="heading"><h2>Over time</h2><span class="choices" role="group" aria-label="Span">${choice('hours', '6 hours')}${choice('days', '30 days')}</span></div>
+    ${error && html`<p class="hint">Nothing is known yet: points are kept once a minute.</p>`}
+    ${
+      value &&
+      html`<div class="plots">
+      <${Plot} title="Rows" at=${value.at} format=${count} lines=${[['read', value.rows, '--accent'], ['published', value.published, '--good']]} />
+      <${Plot} title="Slowest answer, ms" at=${value.at} format=${(ms) => count(Math.round(ms))} lines=${[['ms', value.ms, '--accent']]} />
+      <${Plot} title="Failing" at=${value.at} format=${(one) => (one > 0.5 ? 'yes' : one === 0 ? 'no' : '')} lines=${[['failing', value.failing, '--bad']]} />
+    </div>`
+    }
+  </section>`
+}
+
+function One({ upstream, pulse }) {
+  const { id, accounts, refused } = upstream
+  return html`<div class="heading"><h1>${id}</h1><${State} kind=${STATES[upstream.state]}>${upstream.state}<//></div>
+  <div class="sheets">
+    <section class="sheet"><h2>What it is</h2><${Facts} of=${[
+      ['Name', upstream.name],
+      ['Agent', upstream.agent_url],
+      ['Listed by', upstream.source === 'static' ? 'the configuration' : upstream.source],
+      ['Credential', upstream.has_credential ? 'yes' : 'none'],
+      ['Protocol', upstream.protocol],
+      ['Read as', upstream.mode && words(upstream.mode)],
+    ]} /></section>
+    <section class="sheet"><h2>How it is doing</h2><${Facts} of=${[
+      ['Rows read', upstream.read],
+      ['Published', html`<a href=${`/?upstream=${encodeURIComponent(id)}`}>${count(upstream.published)}</a>`],
+      ['Withheld', count(upstream.withheld)],
+      [
+        'Last answer',
+        upstream.last_answer && `${milliseconds(upstream.last_answer.ms)}, ${ago(upstream.last_answer.at)}`,
+      ],
+      ['Whole walk', moment(upstream.walked_at)],
+      ['Confirmed', moment(upstream.confirmed_at)],
+      ['Next attempt', moment(upstream.next_attempt_at)],
+      ['Why not more', html`<${Reasons} upstream=${upstream} />`],
+    ]} /></section>
+    <${Plots} id=${id} pulse=${pulse} />
+    ${
+      accounts.length > 0 &&
+      html`<section class="sheet wide"><h2>Accounts</h2>
+      <${Table} label="Accounts" head=${['Caller', 'Account', 'State', 'Prices', right('Rows'), 'Trouble']}>
+        ${accounts.map((one) => html`<tr><td>${one.caller}</td><td>${one.account}</td><td><${State} kind=${STATES[one.state]}>${one.state}<//></td><td>${one.rate_card ? 'the rate card' : 'its own'}</td><td class="right">${count(one.rows)}</td><td class="words">${one.problem?.message ?? '–'}</td></tr>`)}
+      <//></section>`
+    }
+    ${
+      refused.length > 0 &&
+      html`<section class="sheet wide"><h2>Rows that were refused</h2>
+      <${Table} label="Rows that were refused" head=${Object.keys(refused[0]).map(words)}>
+        ${refused.map((one) => html`<tr>${Object.values(one).map((value) => html`<td class="words">${typeof value === 'object' ? JSON.stringify(value) : value}</td>`)}</tr>`)}
+      <//></section>`
+    }
+  </div>`
+}
+
+export function Upstreams({ params, pulse }) {
+  const { value, error } = useAnswer((signal) => get('upstreams', signal), pulse.operations)
+  if (error) return html`<${Trouble} error=${error} />`
+  if (!value) return html`<p class="hint">Loading</p>`
+  const id = params.get('id')
+  const chosen = id && value.upstreams.find((one) => one.id === id)
+  if (id && !chosen) return html`<p class="trouble">No upstream is called ${id}.</p>`
+  if (chosen) return html`<${One} upstream=${chosen} pulse=${pulse.operations} />`
+  const worst = { absent: 0, stale: 1, starting: 2, fresh: 3 }
+  const ordered = [...value.upstreams].sort(
+    (a, b) => worst[a.state] - worst[b.state] || host(a.id).localeCompare(host(b.id)),
+  )
+  return html`<h1 class="hidden">Upstreams</h1>
+    <${Table} label="Upstreams" head=${HEAD}>${ordered.map((one) => html`<${Row} key=${one.id} upstream=${one} />`)}<//>
+    <${Excluded} excluded=${value.excluded} />
+    <${Registries} registries=${value.registries} />`
+}

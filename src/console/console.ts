@@ -1,0 +1,69 @@
+/**
+ * The console: one page for whoever runs Tributary or buys from it, and the JSON that the page reads (docs/console.md).
+ * It looks at the parts of the product with the eyes of the caller whose key is given.
+ */
+import type { FastifyInstance } from 'fastify'
+import type { Rates } from '../feed/rates.js'
+import type { Clock } from '../net/clock.js'
+import type { Searchable } from '../search/search-host.js'
+import type { Admission } from '../server/door/admission.js'
+import type { Door } from '../server/door/door.js'
+import { type Asset, addAssets } from './assets.js'
+import { createEntrance, type Entrance } from './entrance.js'
+import { addFeedRoutes } from './feed-routes.js'
+import { createFind } from './find.js'
+import { addLive } from './live.js'
+import { createSessions } from './session.js'
+import { addSignIn } from './sign-in.js'
+import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
+
+export type ConsoleOptions = Omit<SignalRouteOptions, 'entrance'> & {
+  assets: ReadonlyMap<string, Asset>
+  version: string
+  /** Shared by all replicas, and kept over restarts. */
+  secret: Uint8Array
+  /** The public snapshot. */
+  current(): { id: string } | undefined
+  admission: Admission
+  searchable(): Searchable | undefined
+  rates(): Rates | undefined
+  /** What operators look at: each is a path of its name. Undefined: there is nothing of what was asked. */
+  views: Readonly<Record<string, (params: URLSearchParams) => unknown>>
+  /** Names what the views show. */
+  pulse(): string
+  clock: Clock
+}
+
+function addViews(app: FastifyInstance, entrance: Entrance, views: ConsoleOptions['views']): void {
+  for (const [name, view] of Object.entries(views)) {
+    app.get(
+      `/console/api/${name}`,
+      entrance.forOperators(async (_visitor, request, reply) => {
+        const shown = await view(new URL(request.url, 'http://localhost').searchParams)
+        return shown ?? reply.code(404).send({ error: 'There is nothing of what was asked' })
+      }),
+    )
+  }
+}
+
+export function createConsole(options: ConsoleOptions) {
+  const { assets, version, secret, admission, clock, now } = options
+  const find = createFind(options)
+
+  return {
+    addTo(app: FastifyInstance, { door, publicUrl }: { door: Door; publicUrl: string }): void {
+      const isSecure = publicUrl.startsWith('https:')
+      const sessions = createSessions({ secret, callers: admission, isSecure, now })
+      const entrance = createEntrance({ door, sessions, limiter: admission, now })
+      addAssets(app, assets)
+      addSignIn(app, { entrance, sessions, identify: admission.identify, version, now })
+      addFeedRoutes(app, { ...options, entrance, find })
+      addSignalRoute(app, { ...options, entrance })
+      addViews(app, entrance, options.views)
+      addLive(app, {
+        ...{ entrance, clock, operations: options.pulse },
+        feed: () => options.current()?.id,
+      })
+    },
+  }
+}

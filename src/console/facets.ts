@@ -1,0 +1,167 @@
+/**
+ * How the signals of an answer spread: by provider, seller, destination, country, type, value type and price. Counted
+ * over columns, in portions; a seller or a destination counts where its offer is shown to this reader, not where the
+ * named countries leave none.
+ */
+import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
+import { countryTest, createNarrowing } from '../feed/narrowing.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions } from '../threads/portions.js'
+
+export const FACETS = [
+  'provider',
+  'upstream',
+  'destination',
+  'country',
+  'type',
+  'value_type',
+  'price',
+] as const
+export type Facet = (typeof FACETS)[number]
+export type Counted = { value: string; count: number }
+
+const MOST_VALUES = 200 // of one facet: what people scroll through
+const UNITS_A_DEPLOYMENT = 0.25
+/** Upper bounds of CPM, in the price's own currency. */
+export const PRICE_STEPS = [1, 2, 5, 10, 20] as const
+
+/** The most frequent, and those that were chosen whatever their number. */
+function most(words: ArrayLike<string>, counts: Uint32Array): Counted[] {
+  const found: Counted[] = []
+  for (let at = 0; at < counts.length; at += 1) {
+    const [value, count] = [words[at], counts[at] as number]
+    if (value !== undefined && value !== '' && count > 0) found.push({ value, count })
+  }
+  return found.sort((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1)).slice(0, MOST_VALUES)
+}
+
+type Tally = { count(entry: number): void; told(): Counted[] }
+
+function byNumber(column: ArrayLike<number>, words: readonly string[]): Tally {
+  const counts = new Uint32Array(words.length)
+  return {
+    count(entry) {
+      const at = column[entry] as number
+      counts[at] = (counts[at] as number) + 1
+    },
+    told: () => most(words, counts),
+  }
+}
+
+function byPrice({ facts }: Snapshot): Tally {
+  const counts = new Uint32Array(PRICE_STEPS.length + 1)
+  return {
+    count(entry) {
+      const price = facts.cpm[entry] as number
+      if (Number.isNaN(price)) return
+      const step = PRICE_STEPS.findIndex((bound) => price <= bound)
+      const at = step < 0 ? PRICE_STEPS.length : step
+      counts[at] = (counts[at] as number) + 1
+    },
+    told: () =>
+      [...counts].map((count, at) => ({
+        value: at < PRICE_STEPS.length ? String(PRICE_STEPS[at]) : '',
+        count,
+      })),
+  }
+}
+
+function byCountry({ facts }: Snapshot): Tally {
+  const sets = new Uint32Array(facts.countrySets.length)
+  return {
+    count(entry) {
+      const at = facts.countries[entry] as number
+      sets[at] = (sets[at] as number) + 1
+    },
+    told() {
+      const counts = new Map<string, number>()
+      sets.forEach((count, at) => {
+        for (const country of count > 0 ? (facts.countrySets[at] as string).split(',') : []) {
+          if (country !== '') counts.set(country, (counts.get(country) ?? 0) + count)
+        }
+      })
+      return most([...counts.keys()], Uint32Array.from(counts.values()))
+    },
+  }
+}
+
+function byUpstream(snapshot: Snapshot, countries: readonly string[] | undefined): Tally {
+  const { at, slice, stands, countries: bound } = snapshot.offers
+  const ids = snapshot.slices.map(({ slice: { upstream } }) => upstream)
+  const counts = new Uint32Array(ids.length)
+  const seen = new Int32Array(ids.length).fill(-1)
+  const allows = countries ? countryTest(snapshot, countries) : () => true
+  return {
+    count(entry) {
+      for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
+        const from = slice[one] as number
+        if (!stands[one] || seen[from] === entry || !allows(bound[one] as number)) continue
+        seen[from] = entry
+        counts[from] = (counts[from] as number) + 1
+      }
+    },
+    told: () => most(ids, counts),
+  }
+}
+
+function byDestination(snapshot: Snapshot, countries: readonly string[] | undefined): Tally {
+  const { at, destination, destinations } = snapshot.deployments
+  const numbers = new Map<string, number>()
+  const counts: number[] = []
+  const numberOf = (word: string) => {
+    const known = numbers.get(word)
+    if (known !== undefined) return known
+    numbers.set(word, counts.length)
+    return counts.push(0) - 1
+  }
+  const targets = new Int32Array(destinations.length).fill(-1) // destinations of several accounts are one target
+  const targetOf = (place: number) => {
+    if (targets[place] === -1)
+      targets[place] = numberOf((destinations[place] as string).split('#', 1)[0] as string)
+    return targets[place] as number
+  }
+  const narrowing = createNarrowing(snapshot, countries)
+  return {
+    count(entry) {
+      const narrowed = narrowing.factsOf(entry)
+      const found = new Set<number>()
+      if (narrowed) {
+        for (const { key } of narrowed.deployments) found.add(numberOf(key.split('#', 1)[0] as string))
+      } else {
+        for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
+          found.add(targetOf(destination[one] as number))
+        }
+      }
+      for (const target of found) counts[target] = (counts[target] as number) + 1
+    },
+    told: () => most([...numbers.keys()], Uint32Array.from(counts)),
+  }
+}
+
+function tallyOf(facet: Facet, snapshot: Snapshot, countries: readonly string[] | undefined): Tally {
+  const { facts } = snapshot
+  if (facet === 'provider') return byNumber(facts.domain, facts.domains)
+  if (facet === 'type') return byNumber(facts.type, SIGNAL_TYPES)
+  if (facet === 'value_type') return byNumber(facts.valueType, ['', ...VALUE_TYPES])
+  if (facet === 'price') return byPrice(snapshot)
+  if (facet === 'country') return byCountry(snapshot)
+  return facet === 'upstream' ? byUpstream(snapshot, countries) : byDestination(snapshot, countries)
+}
+
+/** `countries`: those that the reader names. */
+export function* counted(
+  snapshot: Snapshot,
+  entries: Uint32Array,
+  facets: readonly Facet[],
+  countries: readonly string[] | undefined,
+): InPortions<Partial<Record<Facet, Counted[]>>> {
+  const meter = createMeter()
+  const { at } = snapshot.deployments
+  const tallies = facets.map((facet) => [facet, tallyOf(facet, snapshot, countries)] as const)
+  for (const entry of entries) {
+    meter.did(facets.length * 0.5 + ((at[entry + 1] as number) - (at[entry] as number)) * UNITS_A_DEPLOYMENT)
+    if (meter.isDue()) yield
+    for (const [, tally] of tallies) tally.count(entry)
+  }
+  return Object.fromEntries(tallies.map(([facet, tally]) => [facet, tally.told()]))
+}

@@ -1,0 +1,196 @@
+/** The feed for people who browse: rows in an order, and how they spread. Both read the address of the page. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Caller } from '../adcp/caller.js'
+import type { Ground } from '../briefs/ranking/hits.js'
+import { createRowPieces } from '../briefs/ranking/page.js'
+import type { Reader, Selection } from '../feed/query.js'
+import type { Rates } from '../feed/rates.js'
+import { handleKey } from '../merge/identity.js'
+import { countBelow, findKey, putKey, WORDS } from '../snapshot/keys.js'
+import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
+import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
+import type { Entrance } from './entrance.js'
+import { counted, FACETS, type Facet } from './facets.js'
+import type { Find, Found } from './find.js'
+import { nextInOrder, orderValue, type Place } from './in-order.js'
+import { finished } from './portions.js'
+import { type Question, readQuestion, type Sort } from './question.js'
+
+export type FeedRoutesOptions = {
+  entrance: Entrance
+  find: Find
+  rates(): Rates | undefined
+  declaredAccounts: DeclaredAccounts
+}
+
+const NOT_READY = { error: 'The first snapshot of the feed is still being built' }
+
+/** Whose eyes: those of the caller's get_signals. Undefined for an account that is not the caller's. */
+export async function readerOf(
+  { id, visibility, destinations: grants, ...caller }: Caller,
+  account: string | undefined,
+  declared: DeclaredAccounts,
+): Promise<Reader | undefined> {
+  const reader: Reader = { caller: id, visibility, grants }
+  if (account === undefined) return reader
+  const whole = { id, visibility, destinations: grants, ...caller }
+  const found = await findAccount(whole, { account_id: account }, declared)
+  if (found.kind === 'refused') return undefined
+  return { ...reader, ...(found.overlay !== undefined && { account: found.overlay }) }
+}
+
+/** A place is written as its value and the handle, which is the same in the next snapshot. */
+function placeText(snapshot: Snapshot, { value, entry }: Place): string {
+  return `${value} ${handleAt(snapshot, entry)}`
+}
+
+function placeAfter(snapshot: Snapshot, text: string | undefined): Place | undefined {
+  const [value = '', handle = ''] = text?.split(' ') ?? []
+  const bytes = handleKey(handle)
+  if (!bytes || !Number.isFinite(Number(value))) return undefined
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  const found = findKey(snapshot.keys, snapshot.count, key)
+  return {
+    value: Number(value),
+    entry: found >= 0 ? found : countBelow(snapshot.keys, snapshot.count, key) - 0.5,
+  }
+}
+
+/** The order of the feed page: what fits best where words are looked for, else who reaches most. */
+function orderOf({ sort, text }: Question): Sort {
+  return sort ?? (text === '' ? 'coverage' : 'relevance')
+}
+
+type PageOfHits = { hits: number[]; next: string | undefined }
+
+async function pageOf(
+  { seen: { snapshot }, entries }: Found,
+  question: Question,
+  rates: Rates | undefined,
+): Promise<PageOfHits> {
+  const { after, limit } = question
+  const value = orderValue(snapshot, orderOf(question), rates)
+  if (!value) {
+    const from = Math.max(0, Number.parseInt(after ?? '0', 10) || 0)
+    const next = from + limit < entries.length ? String(from + limit) : undefined
+    return { hits: [...entries.subarray(from, from + limit)], next }
+  }
+  const places = await finished(nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1))
+  const last = places[limit - 1]
+  const next = places.length > limit && last ? placeText(snapshot, last) : undefined
+  return { hits: places.slice(0, limit).map(({ entry }) => entry), next }
+}
+
+/** The arguments of get_signals for the same: whole where it knows all of them, as a search where words are looked for. */
+function asGetSignals({ asked, text, account }: Question): object {
+  return {
+    ...(text === '' ? { discovery_mode: 'wholesale' } : { signal_spec: text }),
+    ...asked,
+    ...(account !== undefined && { account: { account_id: account } }),
+  }
+}
+
+const FILTERS: Partial<Record<Facet, string>> = {
+  provider: 'data_providers',
+  type: 'catalog_types',
+  price: 'max_cpm',
+}
+
+/** The question without what was chosen of a facet: how many the other choices would find. */
+function without(question: Question, facet: Facet): Question | undefined {
+  const { selection, upstreams, valueTypes } = question
+  const { filters, destinations, countries, ...rest } = selection
+  if (facet === 'upstream') return upstreams.length > 0 ? { ...question, upstreams: [] } : undefined
+  if (facet === 'value_type') return valueTypes.length > 0 ? { ...question, valueTypes: [] } : undefined
+  const left: Selection = { ...rest }
+  if (facet === 'destination' || facet === 'country') {
+    const [own, other] = facet === 'country' ? [countries, { destinations }] : [destinations, { countries }]
+    if (!own) return undefined
+    const kept = Object.fromEntries(Object.entries(other).filter(([, value]) => value !== undefined))
+    return { ...question, selection: { ...left, ...(filters && { filters }), ...kept } }
+  }
+  const name = FILTERS[facet] as string
+  if (filters?.[name] === undefined) return undefined
+  const { [name]: _, ...others } = filters
+  const further =
+    name === 'max_cpm' ? Object.fromEntries(Object.entries(others).filter(([key]) => key !== 'ext')) : others
+  return {
+    ...question,
+    selection: {
+      ...left,
+      ...(Object.keys(further).length > 0 && { filters: further }),
+      ...(destinations && { destinations }),
+      ...(countries && { countries }),
+    },
+  }
+}
+
+type Asked = { kind: 'asked'; question: Question; reader: Reader } | { kind: 'bad'; problem: object }
+
+export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
+  const { entrance, find, rates, declaredAccounts } = options
+
+  async function askedBy(caller: Caller, { url }: FastifyRequest): Promise<Asked> {
+    const read = readQuestion(new URL(url, 'http://localhost').searchParams)
+    if (read.kind === 'bad') return read
+    const { question } = read
+    const reader = await readerOf(caller, question.account, declaredAccounts)
+    if (reader) return { kind: 'asked', question, reader }
+    return {
+      kind: 'bad',
+      problem: { error: 'Invalid account: the caller has no account of this id', parameter: 'account' },
+    }
+  }
+
+  app.get(
+    '/console/api/signals',
+    entrance.forCallers(async ({ caller }, request, reply) => {
+      const asked = await askedBy(caller, request)
+      if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
+      const { question, reader } = asked
+      const found = await find(question, reader)
+      if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
+      const { seen, total } = found
+      const { hits, next } = await pageOf(found, question, rates())
+      const ground: Ground = { feed: seen.snapshot }
+      const pieces = createRowPieces(ground, { criteria: seen.criteria, reader })
+      const head = {
+        ...{ snapshot: seen.snapshot.id, total, ...(next !== undefined && { next }) },
+        ...{ sort: orderOf(question), get_signals: asGetSignals(question) },
+        ...{ wholesale_feed_version: seen.versions.feedVersion, warnings: seen.warnings },
+      }
+      const text = Buffer.concat([
+        Buffer.from(`${JSON.stringify(head).slice(0, -1)},"signals":[`),
+        ...pieces.rows(hits),
+        Buffer.from(']}'),
+      ])
+      return reply.header('content-type', 'application/json; charset=utf-8').send(text)
+    }),
+  )
+
+  app.get(
+    '/console/api/facets',
+    entrance.forCallers(async ({ caller }, request, reply) => {
+      const asked = await askedBy(caller, request)
+      if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
+      const { question, reader } = asked
+      const found = await find(question, reader)
+      if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
+      const chosen = FACETS.flatMap((facet) => {
+        const wider = without(question, facet)
+        return wider ? [{ facet, wider }] : []
+      })
+      const open = FACETS.filter((facet) => !chosen.some((one) => one.facet === facet))
+      const { snapshot } = found.seen
+      const facets = await finished(counted(snapshot, found.entries, open, question.selection.countries))
+      for (const { facet, wider } of chosen) {
+        const others = await find(wider, reader)
+        if (!others) continue
+        const work = counted(others.seen.snapshot, others.entries, [facet], wider.selection.countries)
+        Object.assign(facets, await finished(work))
+      }
+      return { snapshot: snapshot.id, total: found.total, counted: found.entries.length, facets }
+    }),
+  )
+}

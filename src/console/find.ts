@@ -1,0 +1,111 @@
+/**
+ * The signals that a question of the feed page finds, as one caller sees the feed: what get_signals shows for the same
+ * selection (`feed.see`), and of these those that the words, the sellers and the value types leave.
+ */
+import { LRUCache } from 'lru-cache'
+import { VALUE_TYPES } from '../adcp/signal.js'
+import { createTranslations } from '../briefs/ranking/hits.js'
+import { flagsOf } from '../briefs/ranking/page.js'
+import type { Feed, Seen } from '../feed/feed.js'
+import type { Reader } from '../feed/query.js'
+import type { Searchable } from '../search/search-host.js'
+import { createColumn, u32 } from '../snapshot/columns.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions } from '../threads/portions.js'
+import { finished } from './portions.js'
+import type { Question } from './question.js'
+
+const MOST_HITS = 5_000 // of a search: the best of them
+const KEPT_BYTES = 64 * 1024 * 1024
+
+export type Found = {
+  seen: Seen
+  /** In the order of the feed; of a search the best first. */
+  entries: Uint32Array
+  isRanked: boolean
+  /** How many there are; more than `entries` when a search found more than are looked through. */
+  total: number
+}
+
+type Kept = Omit<Found, 'seen'>
+
+export type FindOptions = {
+  feed: Pick<Feed, 'see' | 'preparing'>
+  searchable(): Searchable | undefined
+  now: () => number
+}
+
+function* sifted(
+  { facts, offers, slices }: Snapshot,
+  entries: Uint32Array,
+  { upstreams, valueTypes }: Question,
+): InPortions<Uint32Array> {
+  const meter = createMeter()
+  const types = new Set(valueTypes.map((type) => VALUE_TYPES.indexOf(type) + 1))
+  const wanted = slices.map(({ slice }) => upstreams.includes(slice.upstream))
+  const isSold = (entry: number) => {
+    for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
+      if (offers.stands[one] && wanted[offers.slice[one] as number]) return true
+    }
+    return false
+  }
+  const found = createColumn(u32, 0)
+  for (const entry of entries) {
+    meter.did(1)
+    if (meter.isDue()) yield
+    if (types.size > 0 && !types.has(facts.valueType[entry] as number)) continue
+    if (upstreams.length === 0 || isSold(entry)) found.push(entry)
+  }
+  return found.finish()
+}
+
+export function createFind({ feed, searchable, now }: FindOptions) {
+  const translate = createTranslations()
+  const kept = new LRUCache<string, Kept>({
+    maxSize: KEPT_BYTES,
+    sizeCalculation: ({ entries }) => 1_024 + entries.byteLength,
+  })
+
+  /** Among the entries that are left, those that the words fit. */
+  function searched(text: string, snapshot: Snapshot, entries: Uint32Array): Kept {
+    const current = searchable()
+    if (!current) return { entries: new Uint32Array(0), isRanked: true, total: 0 }
+    const there = translate(current.snapshot, snapshot)
+    const entryOf = there ? (row: number) => there[row] as number : (row: number) => row
+    const flags = entries === snapshot.shown && !there ? undefined : flagsOf(snapshot, entries)
+    const { searcher } = current
+    const { rows, total } = searcher.search(searcher.complete(text), {
+      limit: MOST_HITS,
+      ...(flags && { accept: (row: number) => entryOf(row) >= 0 && flags[entryOf(row)] === 1 }),
+    })
+    return { entries: rows.map(entryOf), isRanked: true, total }
+  }
+
+  async function looked(question: Question, { snapshot, entries }: Seen): Promise<Kept> {
+    const { text, upstreams, valueTypes } = question
+    const left =
+      upstreams.length + valueTypes.length > 0 ? await finished(sifted(snapshot, entries, question)) : entries
+    return text === ''
+      ? { entries: left, isRanked: false, total: left.length }
+      : searched(text, snapshot, left)
+  }
+
+  /** Undefined until the feed has its first snapshot and, for words, that is indexed. */
+  return async (question: Question, reader: Reader): Promise<Found | undefined> => {
+    const { selection, text, upstreams, valueTypes } = question
+    const work = feed.preparing(selection, reader, now())
+    if (work) await finished(work)
+    const seen = feed.see(selection, reader)
+    if (!seen) return undefined
+    const { snapshot, criteria } = seen
+    const index = text === '' ? '' : searchable()?.snapshot.id
+    if (index === undefined) return undefined
+    const what = [snapshot.id, criteria.tuple, reader.visibility, index, text, upstreams, valueTypes]
+    const name = JSON.stringify(what)
+    const found = kept.get(name) ?? (await looked(question, seen))
+    kept.set(name, found)
+    return { seen, ...found }
+  }
+}
+
+export type Find = ReturnType<typeof createFind>

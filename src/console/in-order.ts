@@ -1,0 +1,113 @@
+/**
+ * Some rows of many in an order of columns, without sorting the many: each page is the next smallest behind the one
+ * before, found in one walk with places for one page.
+ */
+import { SIGNAL_TYPES } from '../adcp/signal.js'
+import { converted, type Rates } from '../feed/rates.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions } from '../threads/portions.js'
+import type { Sort } from './question.js'
+
+/** Where an entry stands: by its value, and among equals by its number. Ascending. */
+export type ValueOf = (entry: number) => number
+export type Place = { value: number; entry: number }
+
+const LAST = Number.MAX_VALUE // of whom a value is not known
+
+const ranks = new WeakMap<readonly string[], Uint32Array>()
+
+/** For each word its place in the alphabet. */
+function rankOf(words: readonly string[]): Uint32Array {
+  const known = ranks.get(words)
+  if (known) return known
+  const made = new Uint32Array(words.length)
+  const order = words
+    .map((_, at) => at)
+    .sort((a, b) => ((words[a] as string) < (words[b] as string) ? -1 : 1))
+  order.forEach((word, place) => {
+    made[word] = place
+  })
+  ranks.set(words, made)
+  return made
+}
+
+const codeOf = (currency: number) =>
+  String.fromCharCode((currency >>> 16) & 255, (currency >>> 8) & 255, currency & 255)
+
+/** Prices in one measure as far as the table of rates goes; beyond it they stand behind, each as the number that it is. */
+function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
+  const factors = new Map<number, number | undefined>()
+  const factorOf = (currency: number) => {
+    if (!factors.has(currency)) factors.set(currency, converted(1, codeOf(currency), 'USD', rates))
+    return factors.get(currency)
+  }
+  return (entry) => {
+    const price = facts.cpm[entry] as number
+    if (Number.isNaN(price)) return LAST
+    return price * (factorOf(facts.currency[entry] as number) ?? 1)
+  }
+}
+
+/** What an order goes by; undefined for the order of the feed. */
+export function orderValue(
+  snapshot: Snapshot,
+  sort: Sort | undefined,
+  rates: Rates | undefined,
+): ValueOf | undefined {
+  const { facts, offers } = snapshot
+  if (sort === 'price') return priceOf(snapshot, rates)
+  if (sort === 'price_desc') {
+    const price = priceOf(snapshot, rates)
+    return (entry) => (price(entry) === LAST ? LAST : -price(entry))
+  }
+  if (sort === 'coverage') {
+    return (entry) =>
+      Number.isNaN(facts.coverage[entry] as number) ? LAST : -(facts.coverage[entry] as number)
+  }
+  if (sort === 'provider') {
+    const rank = rankOf(facts.domains)
+    return (entry) =>
+      (rank[facts.domain[entry] as number] as number) * SIGNAL_TYPES.length + (facts.type[entry] as number)
+  }
+  if (sort === 'sellers') {
+    return (entry) => {
+      let standing = 0
+      for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
+        standing -= offers.stands[one] as number
+      }
+      return standing
+    }
+  }
+  return undefined
+}
+
+const isBefore = (one: Place, other: Place) =>
+  one.value < other.value || (one.value === other.value && one.entry < other.entry)
+
+/** The first `limit` entries behind a place, in order. */
+export function* nextInOrder(
+  entries: Uint32Array,
+  value: ValueOf,
+  after: Place | undefined,
+  limit: number,
+): InPortions<Place[]> {
+  const meter = createMeter()
+  const found: Place[] = []
+  for (const entry of entries) {
+    meter.did(1)
+    if (meter.isDue()) yield
+    const place = { value: value(entry), entry }
+    const worst = found[limit - 1]
+    if (worst && !isBefore(place, worst)) continue
+    if (after && !isBefore(after, place)) continue
+    let [low, high] = [0, found.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (isBefore(place, found[middle] as Place)) high = middle
+      else low = middle + 1
+    }
+    found.splice(low, 0, place)
+    if (found.length > limit) found.pop()
+  }
+  return found
+}

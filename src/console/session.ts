@@ -1,0 +1,82 @@
+/**
+ * Sessions of people at a browser. A session is a sealed name in a cookie: who signed in, until when, and a code over
+ * both and the digest of the caller's key. Nothing of the key stands in it, nothing is kept here, every replica and every
+ * restart knows it, and it ends when the configuration no longer has that key.
+ */
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { Caller } from '../adcp/caller.js'
+
+const LASTS_MS = 12 * 3_600_000
+const NAME = 'tributary_session'
+const LONGEST = 1_024 // a cookie of ours is shorter
+
+export type SessionOptions = {
+  /** Shared by all replicas, and kept over restarts. */
+  secret: Uint8Array
+  callers: {
+    byId(id: string): Caller | undefined
+    /** The SHA-256 of the caller's key; undefined for one that has none. */
+    keyDigest(id: string): string | undefined
+  }
+  /** Whether browsers reach us over TLS: then the cookie is sent over nothing else. */
+  isSecure: boolean
+  now: () => number
+}
+
+export type Session = {
+  caller: Caller
+  /** What a request that changes something must repeat in a header: pages of other origins cannot read it. */
+  csrf: string
+}
+
+/** The value of our cookie in a Cookie header (RFC 6265, section 5.4). */
+function cookieIn(header: string | undefined): string | undefined {
+  for (const pair of header?.split(';') ?? []) {
+    const at = pair.indexOf('=')
+    if (pair.slice(0, at).trim() === NAME) return pair.slice(at + 1).trim()
+  }
+  return undefined
+}
+
+function isEqual(one: string, other: string): boolean {
+  const [a, b] = [Buffer.from(one), Buffer.from(other)]
+  return a.length === b.length && timingSafeEqual(a, b)
+}
+
+export function createSessions({ secret, callers, isSecure, now }: SessionOptions) {
+  const seal = (...parts: (string | number)[]) =>
+    createHmac('sha256', secret)
+      .update(JSON.stringify(['console', ...parts]))
+      .digest('base64url')
+
+  const attributes = (maxAge: number) =>
+    `Path=/console; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${isSecure ? '; Secure' : ''}`
+
+  return {
+    /** The Set-Cookie header of a new session; undefined for a caller without a key: a token of a JWT issuer ends on its own. */
+    open({ id }: Caller): string | undefined {
+      const digest = callers.keyDigest(id)
+      if (digest === undefined) return undefined
+      const until = now() + LASTS_MS
+      const value = `${Buffer.from(id).toString('base64url')}.${until}.${seal(id, until, digest)}`
+      return `${NAME}=${value}; ${attributes(LASTS_MS / 1_000)}`
+    },
+    /** The Set-Cookie header that ends it. */
+    end: () => `${NAME}=; ${attributes(0)}`,
+    /** Whose session a Cookie header holds. */
+    read(header: string | undefined): Session | undefined {
+      const value = cookieIn(header)
+      if (!value || value.length > LONGEST) return undefined
+      const [name = '', until = '', code = ''] = value.split('.')
+      const id = Buffer.from(name, 'base64url').toString()
+      const [caller, digest] = [callers.byId(id), callers.keyDigest(id)]
+      if (!caller || digest === undefined || !(Number(until) > now())) return undefined
+      if (!isEqual(code, seal(id, Number(until), digest))) return undefined
+      return { caller, csrf: seal('csrf', value) }
+    },
+    /** Whether a header repeats what the session's page was told. */
+    isOwn: ({ csrf }: Session, given: unknown) => typeof given === 'string' && isEqual(csrf, given),
+  }
+}
+
+export type Sessions = ReturnType<typeof createSessions>

@@ -1,0 +1,145 @@
+/**
+ * One signal for people. A caller is shown its row, as get_signals gives it. An operator is shown besides why it is, or is
+ * not, in the feed, what each seller and the provider say of it in their own words, and who sees it.
+ */
+import type { FastifyInstance } from 'fastify'
+import { isRecord } from '../adcp/json.js'
+import type { ProviderState } from '../authz/rules/state.js'
+import { createRowPieces } from '../briefs/ranking/page.js'
+import type { Feed, Seen } from '../feed/feed.js'
+import type { Reader } from '../feed/query.js'
+import { handleKey, signalPart } from '../merge/identity.js'
+import type { Judge } from '../merge/judge.js'
+import { findKey, putKey, WORDS } from '../snapshot/keys.js'
+import { type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import type { DeclaredAccounts } from '../tasks/read-account.js'
+import type { Entrance } from './entrance.js'
+import { evidenceTexts } from './evidence-text.js'
+import { readerOf } from './feed-routes.js'
+import { finished } from './portions.js'
+
+const MOST_CALLERS = 50
+/** Members of a listing that are no words about the signal: where it is, what it costs, what it is called there. */
+const NOT_WORDS = new Set([
+  'signal_ref',
+  'signal_id',
+  'signal_agent_segment_id',
+  'deployments',
+  'pricing_options',
+])
+
+type Explained = { kind: string; explanation?: object }
+
+export type SignalRouteOptions = {
+  entrance: Entrance
+  feed: Pick<Feed, 'see' | 'preparing'>
+  declaredAccounts: DeclaredAccounts
+  /** Why it is there or not (explain), for a caller where one is named. */
+  explain(question: { ref: string; caller?: string }): Promise<Explained>
+  judge(): Judge
+  providerState(domain: string): ProviderState | undefined
+  /** Ids of the callers of the configuration. */
+  callerIds(): readonly string[]
+  now: () => number
+}
+
+/** The entry of a handle, an offer's handle included; -1 when the feed does not have it. */
+function entryOf(snapshot: Snapshot, handle: string): number {
+  const bytes = handleKey(signalPart(handle))
+  if (!bytes) return -1
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  return findKey(snapshot.keys, snapshot.count, key)
+}
+
+function wordsOf(listing: object): object {
+  return Object.fromEntries(Object.entries(listing).filter(([name]) => !NOT_WORDS.has(name)))
+}
+
+/** What each seller says of the signal, and the provider itself. */
+function saidOf(snapshot: Snapshot, entry: number, judge: Judge, ref: unknown) {
+  const sources = standingListings(snapshot, entry).map(({ agentUrl, slice, listing }) => {
+    return { upstream: slice.upstream, agent_url: agentUrl, words: wordsOf(listing) }
+  })
+  if (!isRecord(ref) || typeof ref.data_provider_domain !== 'string') return { sources }
+  const definition = judge(ref.data_provider_domain).definition(String(ref.signal_id))
+  return { sources, ...(definition && { definition }) }
+}
+
+/** RFC 6901 pointers of the grants in an explanation, wherever they stand. */
+function pointersIn(explanation: unknown): string[] {
+  if (Array.isArray(explanation)) return explanation.flatMap(pointersIn)
+  if (!isRecord(explanation)) return []
+  const { grants } = explanation
+  const own = Array.isArray(grants) ? grants.map((grant) => (isRecord(grant) ? String(grant.at) : '')) : []
+  return [...own, ...Object.values(explanation).flatMap(pointersIn)]
+}
+
+export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions): void {
+  const { entrance, feed, declaredAccounts, explain, judge, providerState, callerIds, now } = options
+
+  async function seenBy(reader: Reader): Promise<Seen | undefined> {
+    const work = feed.preparing({}, reader, now())
+    if (work) await finished(work)
+    return feed.see({}, reader)
+  }
+
+  async function viewOf(ref: string, caller: string): Promise<object | undefined> {
+    const { explanation } = await explain({ ref, caller })
+    return isRecord(explanation) && isRecord(explanation.view) ? explanation.view : undefined
+  }
+
+  async function forOperator(
+    id: string,
+    found: { snapshot: Snapshot; entry: number } | undefined,
+    row: unknown,
+  ) {
+    const { explanation } = await explain({ ref: id })
+    const ref = isRecord(row) ? row.signal_ref : undefined
+    const domain = isRecord(ref) ? ref.data_provider_domain : undefined
+    const state = typeof domain === 'string' ? providerState(domain) : undefined
+    const views = await Promise.all(
+      callerIds()
+        .slice(0, MOST_CALLERS)
+        .map((caller) => viewOf(id, caller)),
+    )
+    return {
+      explanation,
+      ...(found && saidOf(found.snapshot, found.entry, judge(), ref)),
+      evidence: evidenceTexts(state, pointersIn(explanation)),
+      seen_by: views.filter((view) => view !== undefined),
+    }
+  }
+
+  app.get(
+    '/console/api/signal',
+    entrance.forCallers(async ({ caller }, request, reply) => {
+      const params = new URL(request.url, 'http://localhost').searchParams
+      const [id, account] = [params.get('id') ?? '', params.get('account') || undefined]
+      const reader = await readerOf(caller, account, declaredAccounts)
+      if (!reader) {
+        const error = 'Invalid account: the caller has no account of this id'
+        return reply.code(400).send({ error, parameter: 'account' })
+      }
+      const seen = await seenBy(reader)
+      const entry = seen ? entryOf(seen.snapshot, id) : -1
+      const isShown = seen !== undefined && entry >= 0 && seen.snapshot.rows.length[entry] !== 0
+      const pieces = seen && createRowPieces({ feed: seen.snapshot }, { criteria: seen.criteria, reader })
+      const row = isShown ? pieces?.row(entry) : undefined
+      const found = isShown ? { snapshot: seen.snapshot, entry } : undefined
+      const more = caller.role === 'operator' ? await forOperator(id, found, row) : undefined
+      if (!row && !more)
+        return reply.code(404).send({ error: 'Invalid id: there is no such signal', parameter: 'id' })
+      return {
+        ...(row && {
+          signal: row,
+          get_signals: {
+            signal_refs: [row.signal_ref],
+            ...(account !== undefined && { account: { account_id: account } }),
+          },
+        }),
+        ...more,
+      }
+    }),
+  )
+}

@@ -1,0 +1,147 @@
+/**
+ * How each upstream was doing: a point a minute for some hours and a point an hour for a month, kept in the storage. What
+ * it takes is bounded by the number of points and of upstreams, whatever happens.
+ */
+
+import { tryParseJson } from '../adcp/json.js'
+import type { Clock } from '../net/clock.js'
+import { pause } from '../net/clock.js'
+import type { Blobs } from '../upstreams/rows/blobs.js'
+
+const BLOB = 'console-history'
+const LOOK_EVERY_MS = 10_000
+const SAVE_EVERY_MS = 5 * 60_000
+const MOST_UPSTREAMS = 500
+const MEASURES = ['rows', 'published', 'ms', 'failing'] as const
+/** What a point takes: its time, and a number for each measure. */
+const WIDTH = 1 + MEASURES.length
+
+/** `points` of `stepMs` each: six hours of minutes, thirty days of hours. */
+export const SPANS = {
+  hours: { stepMs: 60_000, points: 360 },
+  days: { stepMs: 3_600_000, points: 720 },
+} as const
+export type Span = keyof typeof SPANS
+
+export type Sample = {
+  upstream: string
+  /** Rows read, and of these published. */
+  rows: number
+  published: number
+  /** How long its last answer took; undefined before the first. */
+  ms: number | undefined
+  /** Its last refresh failed. */
+  failing: boolean
+}
+
+export type Points = { step_seconds: number; at: number[] } & Record<
+  (typeof MEASURES)[number],
+  (number | null)[]
+>
+
+export type HistoryOptions = {
+  blobs: Blobs
+  clock: Clock
+  samples(): Promise<Iterable<Sample>>
+  onTrouble(message: string): void
+}
+
+/** The last points of one span, oldest first; a step that is still going on is the last of them. */
+type Series = number[][]
+
+function note(
+  series: Series,
+  { stepMs, points }: { stepMs: number; points: number },
+  now: number,
+  sample: Sample,
+) {
+  const at = Math.floor(now / stepMs) * stepMs
+  const last = series.at(-1)
+  const isGoingOn = last?.[0] === at
+  const ms = Math.max(sample.ms ?? Number.NaN, (isGoingOn && last?.[3]) || 0) // the slowest answer and any failure of the step count
+  const failing = Number(sample.failing || (isGoingOn && last?.[4] === 1))
+  const point = [at, sample.rows, sample.published, ms, failing]
+  if (isGoingOn) series.pop()
+  series.push(point)
+  if (series.length > points) series.shift()
+}
+
+function pack(series: Series): Uint8Array {
+  return Buffer.from(Float64Array.from(series.flat()).buffer)
+}
+
+function unpack(bytes: Uint8Array): Series {
+  const copy = Uint8Array.from(bytes)
+  const numbers = new Float64Array(copy.buffer, 0, Math.floor(copy.byteLength / 8))
+  const series: Series = []
+  for (let at = 0; at + WIDTH <= numbers.length; at += WIDTH)
+    series.push([...numbers.subarray(at, at + WIDTH)])
+  return series
+}
+
+export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptions) {
+  const known = new Map<string, Record<Span, Series>>()
+  let closed = false
+  let savedAt = clock.now()
+
+  async function load(): Promise<void> {
+    const [names, ...parts] = (await blobs.read(BLOB)) ?? []
+    const ids = names && tryParseJson(names)
+    if (!Array.isArray(ids) || parts.length !== ids.length * 2) return
+    ids.forEach((id, at) => {
+      const [hours, days] = [parts[at * 2], parts[at * 2 + 1]]
+      if (typeof id === 'string' && hours && days) known.set(id, { hours: unpack(hours), days: unpack(days) })
+    })
+  }
+
+  async function save(): Promise<void> {
+    savedAt = clock.now()
+    const parts = [...known.values()].flatMap(({ hours, days }) => [pack(hours), pack(days)])
+    await blobs.write(BLOB, [Buffer.from(JSON.stringify([...known.keys()])), ...parts])
+  }
+
+  async function look(): Promise<void> {
+    for (const sample of await samples()) {
+      const { upstream } = sample
+      const series = known.get(upstream) ?? { hours: [], days: [] }
+      known.delete(upstream) // those seen longest ago stand first, and go first
+      known.set(upstream, series)
+      for (const span of Object.keys(SPANS) as Span[]) note(series[span], SPANS[span], clock.now(), sample)
+    }
+    for (const id of known.keys()) if (known.size > MOST_UPSTREAMS) known.delete(id)
+  }
+
+  const trouble = (error: unknown) => onTrouble(`what upstreams did is not kept: ${String(error)}`)
+
+  async function follow(): Promise<void> {
+    await load().catch(trouble)
+    while (!closed) {
+      await look()
+      if (clock.now() - savedAt >= SAVE_EVERY_MS) await save().catch(trouble)
+      await pause(clock, LOOK_EVERY_MS)
+    }
+  }
+
+  return {
+    /** Looks from now on. */
+    start: () => void follow(),
+    /** Undefined for an upstream that was never seen. */
+    of(upstream: string, span: Span): Points | undefined {
+      const series = known.get(upstream)?.[span]
+      if (!series) return undefined
+      const column = (at: number) =>
+        series.map((point) => (Number.isNaN(point[at]) ? null : (point[at] as number)))
+      return {
+        step_seconds: SPANS[span].stepMs / 1_000,
+        at: series.map(([at = 0]) => at / 1_000),
+        ...{ rows: column(1), published: column(2), ms: column(3), failing: column(4) },
+      }
+    },
+    async close(): Promise<void> {
+      closed = true
+      await save().catch(trouble)
+    },
+  }
+}
+
+export type History = ReturnType<typeof createHistory>

@@ -1,0 +1,164 @@
+/**
+ * What an operator looks at, as plain data: the parts of the product as they are now, without secrets. Each view is one
+ * path of the console's JSON (docs/console.md).
+ */
+import type { ProviderState } from '../authz/rules/state.js'
+import { accountNamed } from '../config/callers.js'
+import type { Config } from '../config/values.js'
+import { fileProblemText, problemText } from '../explain/remedies.js'
+import { iso, type UpstreamExplanation } from '../explain/upstream.js'
+import type { Revisions } from '../server/operations.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import type { ScopeStatus } from '../upstreams/mirror/scope.js'
+import type { RegistryStatus } from '../upstreams/roster/registries.js'
+import type { Roster } from '../upstreams/roster/roster.js'
+import type { History, Span } from './history.js'
+
+const MOST_PROVIDERS = 500
+
+export type ViewSources = {
+  snapshot(): Snapshot | undefined
+  publishedAt(): number | undefined
+  revisions(): Revisions
+  configuration(): { revision: string; problem?: string }
+  config(): Config
+  roster(): Roster
+  /** Every upstream of the roster, as explain tells it. */
+  upstreams(): UpstreamExplanation[]
+  lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
+  registries(): readonly RegistryStatus[]
+  providers(): readonly ProviderState[]
+  accounts(): readonly ScopeStatus[]
+  memory(): { usedBytes: number; limitBytes: number; evictions: number }
+  history: History
+}
+
+/** A view for an operator; undefined when there is nothing of that name. */
+export type View = (params: URLSearchParams) => object | undefined
+
+const at = (ms: number | undefined) => (ms === undefined ? undefined : iso(ms))
+
+function registryView({
+  url,
+  agents = 0,
+  fetchedAt,
+  diagnostics,
+  problem,
+  unvouched,
+  leaveAt,
+}: RegistryStatus) {
+  return {
+    ...{ url, agents, read_at: at(fetchedAt), diagnostics, unvouched, leave_at: at(leaveAt) },
+    ...(problem && { problem: { ...problem, remedy: problemText(problem) } }),
+  }
+}
+
+function providerView({
+  domain,
+  document,
+  confirmedAt,
+  expiresAt,
+  nextAttemptAt,
+  problem,
+  heldPointer,
+}: ProviderState) {
+  return {
+    domain,
+    ...(document && {
+      file: {
+        url: document.url.replace(/\?.*/s, '?…'),
+        bytes: document.bytes.byteLength,
+        fetched_at: iso(document.fetchedAt),
+        sha256: document.digest,
+      },
+    }),
+    ...{ confirmed_at: at(confirmedAt), proves_until: at(expiresAt), next_attempt_at: at(nextAttemptAt) },
+    ...(problem && {
+      problem: { reason: problem.reason, message: fileProblemText(problem), since: iso(problem.since) },
+    }),
+    ...(heldPointer && { held_pointer: { url: heldPointer.url, adopt_at: iso(heldPointer.adoptAt) } }),
+  }
+}
+
+/** Those that prove nothing come first: they are why signals are missing. */
+function inOrder(one: ProviderState, other: ProviderState): number {
+  return Number(!one.problem) - Number(!other.problem) || (one.domain < other.domain ? -1 : 1)
+}
+
+export function createViews(sources: ViewSources) {
+  const { history } = sources
+
+  const overview: View = () => {
+    const snapshot = sources.snapshot()
+    const { built, wanted, behindMs } = sources.revisions()
+    const { usedBytes, limitBytes, evictions } = sources.memory()
+    return {
+      feed: {
+        ...{
+          signals: snapshot?.shown.length ?? 0,
+          snapshot: snapshot?.id,
+          published_at: at(sources.publishedAt()),
+        },
+        revision: { built, wanted, behind_ms: behindMs },
+      },
+      configuration: sources.configuration(),
+      memory: { used_bytes: usedBytes, limit_bytes: limitBytes, evictions },
+    }
+  }
+
+  const upstreams: View = () => ({
+    upstreams: sources.upstreams().map((upstream) => {
+      const last = sources.lastAnswer(upstream.agent_url)
+      return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
+    }),
+    excluded: sources.roster().excluded,
+    registries: sources.registries().map(registryView),
+  })
+
+  const providers: View = (params) => {
+    const part = (params.get('q') ?? '').toLowerCase()
+    const found = sources.providers().filter(({ domain }) => domain.includes(part))
+    return {
+      total: found.length,
+      providers: [...found].sort(inOrder).slice(0, MOST_PROVIDERS).map(providerView),
+    }
+  }
+
+  const callers: View = () => {
+    const { anonymous, keys, jwt, rateLimit } = sources.config().callers
+    return {
+      anonymous,
+      ...(jwt && { jwt: { issuer: jwt.issuer, audience: jwt.audience } }),
+      rate_limit: { per_second: rateLimit.perSecond, burst: rateLimit.burst },
+      callers: keys.map(({ id, role, destinations, accounts, credentials, tokenSha256, signing }) => ({
+        ...{ id, role, destinations, accounts: Object.keys(accounts), has_key: tokenSha256 !== undefined },
+        credentials_for: Object.keys(credentials),
+        signs: signing === undefined ? 'no' : signing.required ? 'must' : 'may',
+      })),
+      accounts: sources.accounts().map(({ scope, id, state, rateCard, listings, problem, confirmedAt }) => {
+        const [caller, account] = accountNamed(scope)
+        return {
+          ...{
+            caller,
+            account,
+            upstream: id,
+            state,
+            rate_card: rateCard,
+            rows: listings,
+            confirmed_at: at(confirmedAt),
+          },
+          ...(problem && { problem }),
+        }
+      }),
+    }
+  }
+
+  const upstreamHistory: View = (params) => {
+    const span: Span = params.get('span') === 'days' ? 'days' : 'hours'
+    return history.of(params.get('upstream') ?? '', span)
+  }
+
+  return { overview, upstreams, providers, callers, history: upstreamHistory } satisfies Record<string, View>
+}
+
+export type Views = ReturnType<typeof createViews>

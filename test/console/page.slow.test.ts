@@ -1,0 +1,189 @@
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import { test } from 'tap'
+import { startWorld } from '../support/federation.js'
+import { NO_BROWSER, openBrowser, openPage } from './support/browser.js'
+import { BUYER, digest, KEYS, OPERATOR, OTHER } from './support/console-world.js'
+
+const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const NORTHWIND = 'signals.northwind.example'
+const PAGES = [
+  '/',
+  '/?page=upstreams',
+  `/?page=upstreams&id=${NORTHWIND}`,
+  '/?page=providers',
+  '/?page=callers',
+  '/?page=server',
+]
+
+type Violation = { id: string; nodes: { html: string }[] }
+
+/** Run by Playwright beside the page's own scripts, whose policy allows nothing more for it. */
+async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(await import('node:fs/promises').then(({ readFile }) => readFile(AXE, 'utf8')))
+  const found = (await page.evaluate('axe.run()')) as { violations: Violation[] }
+  return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
+}
+
+async function signIn(page: Page, base: string, key: string): Promise<void> {
+  await page.goto(base)
+  await page.fill('#key', key)
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('.bar')
+}
+
+/** Presses Tab until the focus is on what is looked for, as somebody without a mouse does. */
+async function tabTo(page: Page, selector: string): Promise<void> {
+  for (let presses = 0; presses < 200; presses += 1) {
+    if (await page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)})`)) return
+    await page.keyboard.press('Tab')
+  }
+  throw new Error(`Tab never reaches ${selector}`)
+}
+
+async function ready(page: Page): Promise<void> {
+  await page.waitForSelector('main table tbody tr, main .facts, .sign-in form')
+}
+
+/** What reaches beyond the window though nothing around it scrolls. */
+const TOO_WIDE = `[...document.querySelectorAll('body *')]
+  .filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll, pre, nav'))
+  .map((one) => one.outerHTML.slice(0, 120))`
+
+test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
+  const world = await startWorld({
+    signals: 96,
+    config: () => ({
+      callers: { anonymous: 'metadata', keys: KEYS },
+      defaults: { refresh: '1s', timeout: '60s' },
+    }),
+  })
+  t.teardown(() => world.close())
+  const browser = await openBrowser()
+  t.teardown(() => browser.close())
+  const { url } = world.federation
+
+  await t.test('search and open a signal, by keyboard alone', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    await page.goto(url)
+    await page.waitForSelector('#key:focus')
+    t.same(await violations(page), [])
+    await page.keyboard.type('a wrong key')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[role="alert"]')
+    await page.fill('#key', OPERATOR)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('td.signal')
+    const all = await page.textContent('.total')
+    await tabTo(page, '#q')
+    await page.keyboard.type('auto')
+    await page.locator('.total', { hasNotText: String(all) }).waitFor()
+    t.match(page.url(), /\?q=auto$/, 'a link for what is shown')
+    await tabTo(page, 'td.signal a')
+    const name = await page.evaluate('document.activeElement.textContent')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:not(.hidden)')
+    t.equal(await page.textContent('h1'), name)
+    t.match(await page.textContent('main'), /Offers.*Deployments.*adagents\.json/s)
+    t.same(await violations(page), [])
+    await page.goBack()
+    await page.waitForSelector('td.signal')
+    t.equal(await page.inputValue('#q'), 'auto')
+    await tabTo(page, '.facet input')
+    await page.keyboard.press('Space')
+    await page.waitForSelector('button.clear')
+    t.match(page.url(), /provider=/)
+    t.same(faults, [])
+  })
+
+  await t.test('fits a phone and a wall, in the light and in the dark, and has no barrier', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    await signIn(page, url, OPERATOR)
+    await page.waitForSelector('td.signal a')
+    const link = await page.getAttribute('td.signal a', 'href')
+    for (const path of [...PAGES, String(link)]) {
+      await page.goto(`${url}${path}`)
+      await ready(page)
+      for (const width of [390, 1_400, 3_840]) {
+        await page.setViewportSize({ width, height: 900 })
+        const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth')
+        t.same(isWide ? await page.evaluate(TOO_WIDE) : [], [], `${path} at ${width}`)
+        t.notOk(isWide, `${path} at ${width} is no wider than the window`)
+      }
+      await page.setViewportSize({ width: 390, height: 900 })
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        t.same(await violations(page), [], `${path} in the ${colorScheme}`)
+      }
+    }
+    t.same(faults, [])
+  })
+
+  await t.test('an upstream is seen to fail and to recover, without a reload', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    await signIn(page, url, OPERATOR)
+    await page.goto(`${url}/?page=upstreams`)
+    const row = page.locator('tr', { hasText: NORTHWIND })
+    await row.locator('.state', { hasText: 'fresh' }).waitFor()
+    await page.evaluate('window.mark = 1')
+    await world.sandbox.stop(NORTHWIND)
+    await row.locator('.state', { hasText: 'stale' }).waitFor()
+    await row.getByText('unreachable').first().waitFor()
+    await world.sandbox.restart(NORTHWIND)
+    await row.locator('.state', { hasText: 'fresh' }).waitFor()
+    t.equal(await page.evaluate('window.mark'), 1)
+    t.same(faults, [])
+  })
+
+  await t.test('plots are drawn', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    await signIn(page, url, OPERATOR)
+    await page.goto(`${url}/?page=upstreams&id=${NORTHWIND}`)
+    await page.waitForSelector('.plot canvas')
+    const drawn = (canvas: string) => `(() => {
+      const { width, height } = ${canvas}
+      const { data } = ${canvas}.getContext('2d').getImageData(0, 0, width, height)
+      return data.some((value, at) => at % 4 === 3 && value > 0)
+    })()`
+    t.equal(await page.evaluate(drawn("document.querySelector('.plot canvas')")), true)
+    t.equal(await page.evaluate(drawn("document.createElement('canvas')")), false, 'an empty one is empty')
+    t.same(faults, [])
+  })
+
+  await t.test('a buyer is sent nothing of anybody else', async (t) => {
+    const { page, faults, bodies } = await openPage(browser, url)
+    await signIn(page, url, BUYER)
+    await page.waitForSelector('td.signal a')
+    await page.click('td.signal a')
+    await page.waitForSelector('h1:not(.hidden)')
+    for (const path of PAGES) {
+      await page.goto(`${url}${path}`)
+      await page.waitForSelector('main table tbody tr, main .trouble')
+    }
+    t.equal(await page.locator('nav a').count(), 1, 'no page of operators')
+    const sent = (await Promise.all(bodies)).join('\n')
+    const cookies = JSON.stringify(await page.context().cookies(`${url}/console`))
+    for (const secret of [
+      OPERATOR,
+      OTHER,
+      BUYER,
+      ...[OPERATOR, OTHER, BUYER].map(digest),
+      '"other"',
+      '"op"',
+    ]) {
+      t.notOk(sent.includes(secret), `no ${secret} in what the browser was sent`)
+      t.notOk(cookies.includes(secret))
+    }
+    t.equal(await page.evaluate('document.cookie'), '', 'no script reads the session')
+    t.same(faults, [])
+  })
+
+  await t.test('says that the server is lost', async (t) => {
+    const { page } = await openPage(browser, url)
+    await signIn(page, url, OPERATOR)
+    await page.waitForSelector('td.signal')
+    await world.federation.close()
+    await page.waitForSelector('.lost')
+    t.match(await page.textContent('.lost'), /has not been heard since/)
+  })
+})

@@ -1,0 +1,47 @@
+/** A real Chromium from the distribution's packages, and pages that are watched for what they must not do. */
+import { existsSync } from 'node:fs'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+
+const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
+export const CHROMIUM = PLACES.find((place) => existsSync(place))
+/** For tap: why the tests of the page are left out, or false. */
+export const NO_BROWSER = CHROMIUM === undefined && 'no Chromium here: apt-get install chromium'
+
+const FLAGS =
+  '--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync'
+
+export function openBrowser(): Promise<Browser> {
+  return chromium.launch({ executablePath: CHROMIUM as string, headless: true, args: FLAGS.split(' ') })
+}
+
+export type Watched = {
+  page: Page
+  /** Violations of the Content-Security-Policy, errors of scripts, requests to other hosts: there must be none. */
+  faults: string[]
+  /** Every body that the browser was sent. */
+  bodies: Promise<string>[]
+}
+
+export async function openPage(
+  browser: Browser,
+  base: string,
+  options: BrowserContextOptions = {},
+): Promise<Watched> {
+  const context = await browser.newContext(options)
+  context.setDefaultTimeout(60_000)
+  const page = await context.newPage()
+  const faults: string[] = []
+  const bodies: Promise<string>[] = []
+  page.on('pageerror', ({ message }) => faults.push(message))
+  page.on('console', (message) => {
+    if (/Content.Security.Policy/i.test(message.text())) faults.push(message.text())
+  })
+  page.on('request', (request) => {
+    const { protocol, origin } = new URL(request.url())
+    if (protocol !== 'data:' && origin !== new URL(base).origin) faults.push(`a request to ${origin}`)
+  })
+  page.on('response', (response) => {
+    if (!response.url().endsWith('/live')) bodies.push(response.text().catch(() => ''))
+  })
+  return { page, faults, bodies }
+}
