@@ -272,7 +272,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const declaredAccounts: DeclaredAccounts = async (caller, id) =>
     (await store.accounts.get(caller, id))?.status === 'active'
   const console = createConsole({
-    ...{ version, secret, admission, feed, declaredAccounts, clock, now: clock.now },
+    ...{ version, secret, admission, feed, declaredAccounts, clock },
     ...{ views: operations.views, pulse: operations.pulse },
     assets: await readAssets(),
     current: () => feed.current(),

@@ -47,7 +47,8 @@ function addViews(app: FastifyInstance, entrance: Entrance, views: ConsoleOption
 }
 
 export function createConsole(options: ConsoleOptions) {
-  const { assets, version, secret, admission, clock, now } = options
+  const { assets, version, secret, admission, clock } = options
+  const { now } = clock
   const find = createFind(options)
 
   return {

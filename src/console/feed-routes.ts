@@ -9,11 +9,11 @@ import { handleKey } from '../merge/identity.js'
 import { countBelow, findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import { type DeclaredAccounts, findAccount } from '../tasks/read-account.js'
+import { inTurns } from '../threads/portions.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, type Facet } from './facets.js'
 import type { Find, Found } from './find.js'
 import { nextInOrder, orderValue, type Place } from './in-order.js'
-import { finished } from './portions.js'
 import { type Question, readQuestion, type Sort } from './question.js'
 
 export type FeedRoutesOptions = {
@@ -76,7 +76,7 @@ async function pageOf(
     const next = from + limit < entries.length ? String(from + limit) : undefined
     return { hits: [...entries.subarray(from, from + limit)], next }
   }
-  const places = await finished(nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1))
+  const places = await inTurns(nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1))
   const last = places[limit - 1]
   const next = places.length > limit && last ? placeText(snapshot, last) : undefined
   return { hits: places.slice(0, limit).map(({ entry }) => entry), next }
@@ -183,12 +183,12 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
       })
       const open = FACETS.filter((facet) => !chosen.some((one) => one.facet === facet))
       const { snapshot } = found.seen
-      const facets = await finished(counted(snapshot, found.entries, open, question.selection.countries))
+      const facets = await inTurns(counted(snapshot, found.entries, open, question.selection.countries))
       for (const { facet, wider } of chosen) {
         const others = await find(wider, reader)
         if (!others) continue
         const work = counted(others.seen.snapshot, others.entries, [facet], wider.selection.countries)
-        Object.assign(facets, await finished(work))
+        Object.assign(facets, await inTurns(work))
       }
       return { snapshot: snapshot.id, total: found.total, counted: found.entries.length, facets }
     }),

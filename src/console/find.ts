@@ -11,8 +11,7 @@ import type { Reader } from '../feed/query.js'
 import type { Searchable } from '../search/search-host.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { createMeter, type InPortions } from '../threads/portions.js'
-import { finished } from './portions.js'
+import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import type { Question } from './question.js'
 
 const MOST_HITS = 5_000 // of a search: the best of them
@@ -30,9 +29,8 @@ export type Found = {
 type Kept = Omit<Found, 'seen'>
 
 export type FindOptions = {
-  feed: Pick<Feed, 'see' | 'preparing'>
+  feed: Pick<Feed, 'see' | 'prepared'>
   searchable(): Searchable | undefined
-  now: () => number
 }
 
 function* sifted(
@@ -59,7 +57,7 @@ function* sifted(
   return found.finish()
 }
 
-export function createFind({ feed, searchable, now }: FindOptions) {
+export function createFind({ feed, searchable }: FindOptions) {
   const translate = createTranslations()
   const kept = new LRUCache<string, Kept>({
     maxSize: KEPT_BYTES,
@@ -84,7 +82,7 @@ export function createFind({ feed, searchable, now }: FindOptions) {
   async function looked(question: Question, { snapshot, entries }: Seen): Promise<Kept> {
     const { text, upstreams, valueTypes } = question
     const left =
-      upstreams.length + valueTypes.length > 0 ? await finished(sifted(snapshot, entries, question)) : entries
+      upstreams.length + valueTypes.length > 0 ? await inTurns(sifted(snapshot, entries, question)) : entries
     return text === ''
       ? { entries: left, isRanked: false, total: left.length }
       : searched(text, snapshot, left)
@@ -93,9 +91,10 @@ export function createFind({ feed, searchable, now }: FindOptions) {
   /** Undefined until the feed has its first snapshot and, for words, that is indexed. */
   return async (question: Question, reader: Reader): Promise<Found | undefined> => {
     const { selection, text, upstreams, valueTypes } = question
-    const work = feed.preparing(selection, reader, now())
-    if (work) await finished(work)
-    const seen = feed.see(selection, reader)
+    const seen = feed.see(selection, reader, {
+      mode: 'wholesale',
+      at: await feed.prepared(selection, reader),
+    })
     if (!seen) return undefined
     const { snapshot, criteria } = seen
     const index = text === '' ? '' : searchable()?.snapshot.id

@@ -6,8 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { isRecord } from '../adcp/json.js'
 import type { ProviderState } from '../authz/rules/state.js'
 import { createRowPieces } from '../briefs/ranking/page.js'
-import type { Feed, Seen } from '../feed/feed.js'
-import type { Reader } from '../feed/query.js'
+import type { Feed } from '../feed/feed.js'
 import { handleKey, signalPart } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import { findKey, putKey, WORDS } from '../snapshot/keys.js'
@@ -16,7 +15,6 @@ import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
 import { evidenceTexts } from './evidence-text.js'
 import { readerOf } from './feed-routes.js'
-import { finished } from './portions.js'
 
 const MOST_CALLERS = 50
 /** Members of a listing that are no words about the signal: where it is, what it costs, what it is called there. */
@@ -32,7 +30,7 @@ type Explained = { kind: string; explanation?: object }
 
 export type SignalRouteOptions = {
   entrance: Entrance
-  feed: Pick<Feed, 'see' | 'preparing'>
+  feed: Pick<Feed, 'see' | 'prepared'>
   declaredAccounts: DeclaredAccounts
   /** Why it is there or not (explain), for a caller where one is named. */
   explain(question: { ref: string; caller?: string }): Promise<Explained>
@@ -40,7 +38,6 @@ export type SignalRouteOptions = {
   providerState(domain: string): ProviderState | undefined
   /** Ids of the callers of the configuration. */
   callerIds(): readonly string[]
-  now: () => number
 }
 
 /** The entry of a handle, an offer's handle included; -1 when the feed does not have it. */
@@ -76,13 +73,7 @@ function pointersIn(explanation: unknown): string[] {
 }
 
 export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions): void {
-  const { entrance, feed, declaredAccounts, explain, judge, providerState, callerIds, now } = options
-
-  async function seenBy(reader: Reader): Promise<Seen | undefined> {
-    const work = feed.preparing({}, reader, now())
-    if (work) await finished(work)
-    return feed.see({}, reader)
-  }
+  const { entrance, feed, declaredAccounts, explain, judge, providerState, callerIds } = options
 
   async function viewOf(ref: string, caller: string): Promise<object | undefined> {
     const { explanation } = await explain({ ref, caller })
@@ -121,7 +112,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
         const error = 'Invalid account: the caller has no account of this id'
         return reply.code(400).send({ error, parameter: 'account' })
       }
-      const seen = await seenBy(reader)
+      const seen = feed.see({}, reader, { at: await feed.prepared({}, reader) })
       const entry = seen ? entryOf(seen.snapshot, id) : -1
       const isShown = seen !== undefined && entry >= 0 && seen.snapshot.rows.length[entry] !== 0
       const pieces = seen && createRowPieces({ feed: seen.snapshot }, { criteria: seen.criteria, reader })

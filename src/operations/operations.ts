@@ -7,7 +7,6 @@ import type { Providers } from '../authz/provider/providers.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
 import type { ReloadState } from '../composition/reload.js'
 import type { Config } from '../config/values.js'
-import { finished } from '../console/portions.js'
 import { type Contribution, contributions } from '../explain/contributions.js'
 import { createDepartures, createFormerUpstreams } from '../explain/departures.js'
 import { createExplainer } from '../explain/explain.js'
@@ -23,6 +22,7 @@ import { createRegistrySource } from '../server/listing/registry-listing-source.
 import type { Revisions } from '../server/operations.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { inTurns } from '../threads/portions.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { createToolSurvey } from '../upstreams/tool-survey.js'
@@ -148,7 +148,7 @@ export function createOperations(options: OperationsOptions): Operations {
   async function samples(): Promise<Sample[]> {
     const snapshot = parts().feed.current()
     if (snapshot && counted?.snapshot !== snapshot) {
-      counted = { snapshot, published: await finished(publishedByUpstream(snapshot)) }
+      counted = { snapshot, published: await inTurns(publishedByUpstream(snapshot)) }
     }
     return statuses().map(({ id, agentUrl, listings, problem }) => ({
       upstream: id,
