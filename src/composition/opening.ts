@@ -3,7 +3,12 @@
  * every upstream has answered and everything that follows from the answers was read, but not for ever: then with
  * what is there, the rest named in `incomplete[]`.
  */
+
+import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
+import type { FastifyInstance } from 'fastify'
 import type { Providers } from '../authz/provider/providers.js'
+import type { Config } from '../config/values.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
@@ -50,4 +55,34 @@ export async function opening({
     await upstreamsSettled()
   }
   await providersSettled()
+}
+
+/** Where the server listens. Its agent card and its signed identity name that address, so it is known before. */
+async function freePort(host: string): Promise<number> {
+  const probe = createServer().listen(0, host)
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return port
+}
+
+/**
+ * Builds the server for its public url and listens. Throws when the address cannot be listened on.
+ * With port 0 a free port is looked up; when another process takes it first, the server is built for the next one.
+ */
+export async function listening(
+  { host, port, publicUrl }: Config['listen'],
+  build: (publicUrl: string) => FastifyInstance,
+): Promise<{ app: FastifyInstance; url: string }> {
+  for (;;) {
+    const own = port === 0 ? await freePort(host) : port
+    const app = build(publicUrl ?? `http://${host}:${own}`)
+    try {
+      return { app, url: await app.listen({ host, port: own }) }
+    } catch (error) {
+      await app.close()
+      if (port !== 0 || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    }
+  }
 }

@@ -1,8 +1,11 @@
 /** Where a feed comes from: the upstreams, the providers, and the world that both are parts of. */
 import type { Logger } from 'pino'
-import { createProviders } from '../authz/provider/providers.js'
+import { createProviders, type Providers } from '../authz/provider/providers.js'
+import { type CompiledProvider, compileProvider } from '../authz/rules/decide.js'
+import type { PolicySettings } from '../authz/rules/verdict.js'
 import type { Config } from '../config/values.js'
 import { FAILURES } from '../explain/remedies.js'
+import { type Judge, judgeAt, pending } from '../merge/judge.js'
 import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { REQUESTS } from '../signing/profile.js'
@@ -14,8 +17,23 @@ import { accountsOf } from './accounts.js'
 import { createProviderQuestions } from './provider-questions.js'
 import { providerSettings, upstreamsSettings } from './settings.js'
 import type { Stack } from './stack.js'
-import { createVerdicts } from './verdicts.js'
 import { createWorlds } from './world.js'
+
+/** What providers say now, for this thread: the start table, explain. */
+export type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
+
+export type Verdicts = ReturnType<typeof createVerdicts>
+
+export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
+  function provider(domain: string): CompiledProvider {
+    const state = providers.state(domain)
+    return state ? compileProvider(state) : pending(domain)
+  }
+
+  const judge = (): Judge => judgeAt({ get: provider }, policy(), clock.now())
+
+  return { judge, provider }
+}
 
 export type SourcesOptions = {
   /** The configuration in force. */

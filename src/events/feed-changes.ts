@@ -3,15 +3,15 @@
  * shown, so that applying them leaves what a walk would give. Beyond a bound one event says that many things changed.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { Change, ChangeSet } from '../feed/changes.js'
 import type { Seen } from '../feed/feed.js'
 import { createPages } from '../feed/page.js'
 import { handleAt, rowAt } from '../snapshot/snapshot.js'
 import type { InPortions } from '../threads/portions.js'
-import type { EventIds } from './event-ids.js'
+import type { Change, ChangeSet } from './changes.js'
 import {
   type AppliesTo,
   bulkEvent,
+  type EventIds,
   eventJson,
   type FeedEvent,
   type FeedEventType,

@@ -2,16 +2,16 @@
  * How the feed stands for each kind of reader, and how it stood shortly before, so that one comparison serves all who see it
  * alike. What is asked about an earlier state that is not known any more is answered with one event: many things changed.
  */
-import { type ChangeSet, changesBetween } from '../feed/changes.js'
+
 import type { Feed } from '../feed/feed.js'
 import { grantsName } from '../feed/grants.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { inTurns } from '../threads/portions.js'
-import { createEventIds } from './event-ids.js'
+import { type ChangeSet, changesBetween } from './changes.js'
 import { eventsBetween, mostSingles, type Standing } from './feed-changes.js'
-import { type AppliesTo, bulkEvent, type FeedEvent, type Tokens } from './feed-event.js'
+import { type AppliesTo, bulkEvent, createEventIds, type FeedEvent, type Tokens } from './feed-event.js'
 
 /** Earlier states of a reader's feed that changes are told from, and for how long, ms. */
 const KEPT = 4

@@ -2,11 +2,26 @@
  * Delivers one webhook, once (specification, "Events"). Retrying is the task's matter: it outlives the process, and the
  * body, idempotency_key included, stays the same however often it is sent (docs/protocol.md#requests).
  */
-import { randomBytes } from 'node:crypto'
+import { createHmac, randomBytes } from 'node:crypto'
 import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
-import { legacyHeaders } from './legacy-authentication.js'
 import type { PushConfig } from './push-config.js'
+
+/**
+ * The headers of one delivery under the shared-secret scheme that the caller registered instead of signatures. The
+ * registration alone decides which of the two is used, never both (schema core/push-notification-config).
+ */
+export function legacyHeaders(
+  { schemes, credentials }: NonNullable<PushConfig['authentication']>,
+  body: string,
+  nowMs: number,
+): Record<string, string> {
+  const base = { 'content-type': 'application/json' }
+  if (schemes[0] === 'Bearer') return { ...base, authorization: `Bearer ${credentials}` }
+  const timestamp = String(Math.floor(nowMs / 1_000))
+  const digest = createHmac('sha256', credentials).update(`${timestamp}.${body}`).digest('hex')
+  return { ...base, 'x-adcp-timestamp': timestamp, 'x-adcp-signature': `sha256=${digest}` }
+}
 
 const TIMEOUT_MS = 10_000
 const MAX_REPLY_BYTES = 64 * 1024

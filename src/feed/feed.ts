@@ -13,7 +13,7 @@ import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
-import type { Gap } from './gap.js'
+import type { Gap } from './query.js'
 import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
 import type { Layer } from './layer.js'
@@ -25,20 +25,23 @@ import {
   type Moment,
   OTHER_ACCOUNT,
 } from './layers.js'
+import { createKeptAnswers, createKeptPages, createViewCache } from './kept-answers.js'
+import { createLayer, createShelf, type Layer, type SnapshotRetention, type TupleView } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages, pageful } from './page.js'
-import type {
-  CacheScope,
-  LookupQuery,
-  Page,
-  Reader,
-  Selection,
-  Versions,
-  WholesaleAnswer,
-  WholesaleQuery,
+import {
+  type CacheScope,
+  type Gap,
+  isUnconfirmed,
+  type LookupQuery,
+  type Page,
+  type Reader,
+  type Selection,
+  type Versions,
+  type WholesaleAnswer,
+  type WholesaleQuery,
 } from './query.js'
 import type { Rates } from './rates.js'
-import { createShelf, type SnapshotRetention } from './shelf.js'
 import type { View } from './view.js'
 
 type FeedOptions = {

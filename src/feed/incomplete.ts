@@ -7,7 +7,7 @@ import { type Duration, durationOf } from '../adcp/duration.js'
 import type { Undecided } from '../authz/rules/verdict.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.js'
 import { PARTS, type Part } from '../upstreams/rows/slice.js'
-import type { Gap } from './gap.js'
+import type { Gap } from './query.js'
 
 export type IncompleteEntry = {
   scope: 'signals' | 'pricing' | 'wholesale_feed'

@@ -13,10 +13,18 @@ import { isSince32 } from '../adcp/version.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
 import type { Lookup } from '../briefs/lookup.js'
 import { staleWarnings } from '../briefs/upstream-report.js'
-import type { Gap } from '../feed/gap.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
+import type {
+  Gap,
+  Page,
+  Reader,
+  Selection,
+  Versions,
+  WholesaleAnswer,
+  WholesaleQuery,
+} from '../feed/query.js'
 import { inTurns } from '../threads/portions.js'
 import { type AccountFound, type DeclaredAccounts, findAccount } from './read-account.js'
 import type { CallContext, Task } from './task.js'

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import type { ActivationKey } from '../../src/adcp/signal.js'
-import { changesBetween } from '../../src/feed/changes.js'
+import { changesBetween } from '../../src/events/changes.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { rowAt, type Snapshot } from '../../src/snapshot/snapshot.js'
 import { drained } from '../../src/threads/portions.js'
