@@ -2,30 +2,21 @@
  * What a call to an upstream's activate_signal means here: what is kept of its answer, what follows from its outcome in
  * the ledger and among the tasks, and when repeating it would undo a later request.
  */
+
 import type { Deployment, Destination } from '../adcp/signal.js'
 import type { Call } from '../store/jobs/calls.js'
 import type { Action } from '../store/records/ledger.js'
 import type { NewTask } from '../store/records/tasks.js'
-import type { Repositories } from '../store/store.js'
+import type { Repositories } from '../store/repositories.js'
 import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, StillToDo } from './delivery.js'
 import { mayOverlap, readDeployments, visibleDeployments } from './destination.js'
 import { holderOf, standingFor } from './holders.js'
 import { switchesOff } from './left-on.js'
 import { upstreamTaskJob } from './task-progress.js'
-import { readTold } from './told.js'
+import { type Activated, readTold } from './told.js'
 
-const HISTORY = 1_000 // the newest entries for one segment, of all callers: what is on is among them
-
-/** What is kept of an activation's answer. Deployments hold their keys: who may see them is decided at each answer. */
-export type Activated = {
-  action: Action
-  deployments: Deployment[]
-  /** Requested destinations of which the upstream said nothing; absent in what an earlier release wrote. */
-  unknown?: Destination[]
-  taskId?: string
-  upstreamTaskId?: string
-}
+const HISTORY = 1_000
 
 function actionOf(call: Call): Action {
   return call.args.action === 'deactivate' ? 'deactivate' : 'activate'

@@ -13,11 +13,10 @@ import { isFinal, type StoredTask, type TaskProgress, type TaskStatus } from '..
 import { addDecided } from '../store/steps.js'
 import type { Store } from '../store/store.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
-import type { Activated } from './activation-calls.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { visibleDeployments } from './destination.js'
 import { switchesOff } from './left-on.js'
-import { readStatus, readTold, toldFields } from './told.js'
+import { type Activated, readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 
 const POLL_EVERY_MS = 1_000 // a caller that polls faster is answered from what is known

@@ -2,8 +2,10 @@
  * What an agent says of where a signal is live, wherever in its answer it says so: as the answer itself, in `result`,
  * in a task, in artifacts (docs/protocol.md#how-agents-differ). Nothing is added: where it says nothing, nothing is known.
  */
+
 import { isRecord } from '../adcp/json.js'
 import type { Deployment, Destination } from '../adcp/signal.js'
+import type { Action } from '../store/records/ledger.js'
 import { mayOverlap, readDeployments, readKey } from './destination.js'
 
 type Payload = Readonly<Record<string, unknown>>
@@ -77,4 +79,16 @@ export function readStatus(payload: Payload): string | undefined {
 /** The members of an answer or a result that tell it. */
 export function toldFields({ deployments, unknown }: Told): Record<string, unknown> {
   return { deployments, ...(unknown.length > 0 && { ext: { tributary: { unknown } } }) }
+}
+
+// the newest entries for one segment, of all callers: what is on is among them
+
+/** What is kept of an activation's answer. Deployments hold their keys: who may see them is decided at each answer. */
+export type Activated = {
+  action: Action
+  deployments: Deployment[]
+  /** Requested destinations of which the upstream said nothing; absent in what an earlier release wrote. */
+  unknown?: Destination[]
+  taskId?: string
+  upstreamTaskId?: string
 }

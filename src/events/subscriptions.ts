@@ -4,7 +4,8 @@
  */
 import pLimit from 'p-limit'
 import type { StoredSubscription } from '../store/records/subscriptions.js'
-import type { Repositories, Store } from '../store/store.js'
+import type { Repositories } from '../store/repositories.js'
+import type { Store } from '../store/store.js'
 import { subscriptionJob } from './announcer.js'
 import type { Challenge, Claim } from './challenge.js'
 import type { ConfigProblem, ConfigRules, NotificationConfig } from './notification-config.js'

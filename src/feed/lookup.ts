@@ -7,7 +7,7 @@ import { LRUCache } from 'lru-cache'
 import type { SignalRef } from '../adcp/reference.js'
 import type { PricingOption } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
-import { destinationKey, listsNone, mergeDeployments } from '../merge/deployments.js'
+import { destinationKey, mergeDeployments } from '../merge/deployments.js'
 import {
   HANDLE_LENGTH,
   handleKey,
@@ -17,6 +17,7 @@ import {
   signalHandle,
   signalPart,
 } from '../merge/identity.js'
+import { listsNone } from '../merge/offer.js'
 import { mergePricing } from '../merge/pricing.js'
 import { findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'

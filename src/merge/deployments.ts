@@ -76,12 +76,6 @@ export function destinationOf(key: string): Destination {
   return { type: 'platform', platform: name.replaceAll('%23', '#').replaceAll('%25', '%'), ...account }
 }
 
-/**
- * Whether a listing says nothing of where it can be used: many agents tell that only when they are asked to activate
- * (docs/protocol.md#how-agents-differ).
- */
-export const listsNone = ({ deployments }: Pick<Offer['listing'], 'deployments'>) => deployments.length === 0
-
 function isBetter(candidate: Deployment, held: Omit<Deployment, 'activation_key'>): boolean {
   if (candidate.is_live !== held.is_live) return candidate.is_live
   if (candidate.is_live) return false

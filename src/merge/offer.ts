@@ -7,7 +7,6 @@ import type { SignalRef } from '../adcp/reference.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Verdict } from '../authz/rules/verdict.js'
 import type { Listing, SliceMode } from '../upstreams/rows/slice.js'
-import { listsNone } from './deployments.js'
 import { listingRef } from './identity.js'
 
 export type Offer = {
@@ -70,3 +69,9 @@ export function sellerOf({ upstream, agentUrl, mode, listing, verdict }: Offer, 
   if (listsNone(listing)) seller.destinations_not_listed = true
   return seller
 }
+
+/**
+ * Whether a listing says nothing of where it can be used: many agents tell that only when they are asked to activate
+ * (docs/protocol.md#how-agents-differ).
+ */
+export const listsNone = ({ deployments }: Pick<Offer['listing'], 'deployments'>) => deployments.length === 0

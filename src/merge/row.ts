@@ -7,8 +7,8 @@ import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { Listing } from '../upstreams/rows/slice.js'
 import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
-import { listsNone, type MergedDeployment, mergeDeployments } from './deployments.js'
-import type { Seller } from './offer.js'
+import { type MergedDeployment, mergeDeployments } from './deployments.js'
+import { listsNone, type Seller } from './offer.js'
 import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
 
 /** What does not depend on who sells it where. */

@@ -1,9 +1,11 @@
 /** Signals that were merged now, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
+import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
+import type { Row } from '../merge/row.js'
 import type { MergedSignal } from '../merge/signal.js'
 import { type Column, createColumn, createWords, type Maker } from './columns.js'
-import { createRowDraft } from './row-chunks.js'
+import { createChunks } from './row-chunks.js'
 import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 import { filled, type Spec, valueAt, type WordList, WRITTEN } from './table.js'
@@ -29,6 +31,40 @@ function writerOf(spec: Spec, expected: number): Words | Column<Uint32Array> | C
   const starts = createColumn(spec.make as Maker<Uint32Array>, expected + 1)
   starts.push(0)
   return starts
+}
+
+const BRACE = 0x7d
+const COMMA = 0x2c
+
+/** New rows of a snapshot, written one behind the other into shared memory. */
+function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
+  const chunks = createChunks()
+
+  function push(chunk: number, from: number, headBytes: number, bytes: number): void {
+    chunkOf.push(chunk)
+    start.push(from)
+    head.push(headBytes)
+    length.push(bytes)
+  }
+
+  /** A new row, written where it will lie. */
+  function add({ head: headText, tail }: Row): void {
+    const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
+    const { buffer, start: from } = chunks.room(most)
+    const headEnd = from + buffer.write(headText, from)
+    const tailEnd = headEnd + buffer.write(tail, headEnd)
+    buffer[tailEnd] = BRACE
+    buffer[tailEnd + 1] = COMMA
+    const { chunk } = chunks.take(tailEnd + 2 - from)
+    push(chunk, from, headEnd - from, tailEnd + 1 - from)
+  }
+
+  /** An entry without a row. */
+  function none(): void {
+    push(0, 0, 0, 0)
+  }
+
+  return { add, none, chunks: chunks.finish }
 }
 
 export function createDraft(expected: number) {

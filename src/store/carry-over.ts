@@ -6,7 +6,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Db } from './database/schema.js'
 import { callJob, type NewCall } from './jobs/calls.js'
-import type { Repositories, Store } from './store.js'
+import type { Repositories } from './repositories.js'
 
 /** The table of the first release, as far as it is read. */
 type OldCall = {
@@ -111,8 +111,14 @@ async function carryQuestion(blobs: Blobs, name: string, { jobs, tasks }: Reposi
   await jobs.add({ id: record.id, kind, lane: caller, caller, data: record, createdAt: record.createdAt })
 }
 
+type Storage = {
+  write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
+  blobs: Blobs
+  shared: boolean
+}
+
 /** Takes over what the first release left; a start that is cut off goes on with the next one. */
-export async function carryOver({ write, blobs, shared }: Store): Promise<void> {
+export async function carryOver({ write, blobs, shared }: Storage): Promise<void> {
   /** One process at a time, one transaction a step. */
   const inTurn = (work: Work) =>
     write(async (repositories, tx) => {

@@ -9,7 +9,7 @@ import type { Added, Hold, JobEnd, NewJob } from './jobs/jobs.js'
 import type { Binding, KeyedAnswer, KeyedRequest } from './records/idempotency.js'
 import type { NewEntry, Settlement } from './records/ledger.js'
 import type { NewTask } from './records/tasks.js'
-import type { Repositories } from './store.js'
+import type { Repositories } from './repositories.js'
 
 /** An entry of the ledger whose number in the sequence is that of the job with its id. */
 export type EntryOfJob = Omit<NewEntry, 'seq'>

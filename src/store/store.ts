@@ -3,6 +3,7 @@
  * PostgreSQL that replicas share (docs/decisions.md#dependencies, docs/configuration.md `storage`). Repositories are
  * the same on both.
  */
+
 import { join, resolve } from 'node:path'
 import type { Kysely, Migration } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/blobs.js'
@@ -27,6 +28,15 @@ import { createSubscriptions, type Subscriptions } from './records/subscriptions
 import { createTasks, type Tasks } from './records/tasks.js'
 import { createLeases, type Lease, type Leases } from './replicas/leases.js'
 import { CHANNEL, createNotes, type Notes } from './replicas/notes.js'
+import { storageMethods, storageWork } from './database/unavailable.js'
+import { createJobs } from './jobs/jobs.js'
+import { createAccounts } from './records/accounts.js'
+import { createFound } from './records/found.js'
+import { createIdempotency } from './records/idempotency.js'
+import { createLedger } from './records/ledger.js'
+import { createSubscriptions } from './records/subscriptions.js'
+import { createTasks } from './records/tasks.js'
+import type { Repositories } from './repositories.js'
 import { createSteps, type Steps } from './steps.js'
 
 export type StoreOptions = {
@@ -52,16 +62,6 @@ export type Replicas = {
   write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
   /** Calls back whenever something may have been told. Gives how to stop. */
   listen(onNews: () => void): () => Promise<void>
-}
-
-export type Repositories = {
-  idempotency: Idempotency
-  jobs: Jobs
-  ledger: Ledger
-  tasks: Tasks
-  accounts: Accounts
-  subscriptions: Subscriptions
-  found: FoundRows
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */

@@ -4,7 +4,6 @@
  */
 
 import type { Activation } from '../activation/activation.js'
-import type { Activated } from '../activation/activation-calls.js'
 import type { Delivered } from '../activation/delivery.js'
 import { mayOverlap, visibleDeployments } from '../activation/destination.js'
 import { type Holder, standingFor } from '../activation/holders.js'
@@ -13,7 +12,7 @@ import { findOwnAccount, type OwnAccount } from '../activation/own-account.js'
 import { notOn } from '../activation/refusals.js'
 import { fingerprint, upstreamKey } from '../activation/request-identity.js'
 import { type Route, routeActivation, routeDeactivation } from '../activation/route.js'
-import { toldFields } from '../activation/told.js'
+import { type Activated, toldFields } from '../activation/told.js'
 import { type Answer, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import type { AdcpError } from '../adcp/error.js'

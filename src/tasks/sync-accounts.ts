@@ -22,7 +22,8 @@ import {
 import { NOTHING_ASKED, type Proofs, type Subscribing, type Wanted } from '../events/subscriptions.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { StoredAccount } from '../store/records/accounts.js'
-import type { Repositories, Store } from '../store/store.js'
+import type { Repositories } from '../store/repositories.js'
+import type { Store } from '../store/store.js'
 import { accountName, accountSettings, type HeldAccount, heldAccounts, NO_DOMAIN } from './account-view.js'
 import type { Task } from './task.js'
 

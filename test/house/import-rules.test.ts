@@ -1,77 +1,60 @@
 import { readdir, readFile } from 'node:fs/promises'
-import { dirname, join, relative, resolve, sep } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { dirname, join } from 'node:path'
 import { test } from 'tap'
+import { circles, drawing, edges, importsOf, ROOT, roomOf, sourceFiles, textOf } from './support/graph.js'
+import { ROOMS } from './support/rooms.js'
 
-const root = resolve(dirname(fileURLToPath(import.meta.url)), '../../..')
-const src = join(root, 'src')
-
-/** Data travels one way: a room imports only itself and the rooms to its left (docs/house.md). */
-const ROOMS: readonly string[] = [
-  'adcp',
-  'threads',
-  'net',
-  'signing',
-  'upstreams',
-  'authz',
-  'merge',
-  'snapshot',
-  'feed',
-  'search',
-  'store',
-  'config',
-  'activation',
-  'events',
-  'briefs',
-  'tasks',
-  'server',
-  'console',
-]
-/** What puts the rooms together, and may know them all; no room knows it. */
-const COMPOSITION = ['top', 'commands', 'composition', 'explain', 'operations']
 const PURE = ['merge', 'snapshot', 'feed', 'search']
 /** What a pure room may take from Node: computing, and the thread that computes. */
 const PURE_MODULES = ['node:crypto', 'node:zlib', 'node:worker_threads', 'node:buffer', 'node:url']
 const CLOCKS =
   /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\bsetTimeout\(|\bsetInterval\(/
 
-type Import = { file: string; room: string; specifier: string; target: string | undefined }
+test('every room is known, and imports only rooms before it', async (t) => {
+  const files = sourceFiles()
+  t.ok(files.length > 0)
+  for (const file of files) {
+    const place = ROOMS.indexOf(roomOf(file))
+    t.ok(place >= 0, `${file} lies in a room of the list`)
+    const wrong = importsOf(file).filter(({ target }) => {
+      return target !== undefined && !target.startsWith('..') && ROOMS.indexOf(roomOf(target)) > place
+    })
+    t.same(wrong, [], file)
+  }
+})
 
-async function sources(): Promise<string[]> {
-  const entries = await readdir(src, { recursive: true })
-  return entries.filter((entry) => entry.endsWith('.ts')).sort()
-}
+test('what puts the parts together is imported by the command line alone', async (t) => {
+  for (const file of sourceFiles()) {
+    const known = importsOf(file).filter(({ target }) => target && roomOf(target) === 'composition')
+    t.ok(known.length === 0 || ['composition', 'commands'].includes(roomOf(file)), file)
+  }
+})
 
-const roomOf = (path: string) => (path.includes(sep) ? (path.split(sep)[0] as string) : 'top')
+test('no two folders import each other, directly or in a circle, and no two files do', async (t) => {
+  t.same(circles(edges(dirname)), [], 'folders')
+  t.same(circles(edges((file) => file)), [], 'files')
+})
 
-function importsOf(file: string, text: string): Import[] {
-  const found = [...text.matchAll(/\b(?:from|import)\s*\(?\s*'([^']+)'/g)].map((match) => match[1] as string)
-  return found.map((specifier) => {
-    const target = specifier.startsWith('.')
-      ? roomOf(relative(src, resolve(src, dirname(file), specifier)))
-      : undefined
-    return { file, room: roomOf(file), specifier, target }
-  })
-}
+test('the demo world is reached from one place only', async (t) => {
+  const outside = sourceFiles()
+    .flatMap(importsOf)
+    .filter(({ target }) => target?.startsWith('..'))
+  t.same(
+    outside.map(({ file }) => file),
+    ['composition/way-out.ts'],
+  )
+})
 
-function mayImport(room: string, target: string): boolean {
-  if (room === target || COMPOSITION.includes(room)) return true
-  const left = ROOMS.slice(0, ROOMS.indexOf(room))
-  return left.includes(target)
-}
-
-test('every room imports only itself and the rooms to its left', async (t) => {
-  const files = await sources()
-  const imports = (
-    await Promise.all(files.map(async (file) => importsOf(file, await readFile(join(src, file), 'utf8'))))
-  ).flat()
-  t.ok(imports.length > 0)
-  const wrong = imports.filter(({ room, target }) => target !== undefined && !mayImport(room, target))
-  t.same(wrong, [])
+test('docs/house.md shows the drawing of what imports what', async (t) => {
+  const page = await readFile(join(ROOT, 'docs/house.md'), 'utf8')
+  const shown = /```\n(main [\s\S]*?)\n```/.exec(page)?.[1]
+  t.equal(shown, drawing(ROOMS), 'else: node dist/test/house/support/draw.js')
+  const table = ROOMS.filter((room) => !page.includes(`| \`${room}\` |`))
+  t.same(table, [], 'each room has its row in the table')
 })
 
 test('the demo world knows the words of the protocol and nothing else of the product', async (t) => {
-  const folder = join(root, 'sandbox')
+  const folder = join(ROOT, 'sandbox')
   const files = (await readdir(folder)).filter((name) => name.endsWith('.ts'))
   t.ok(files.length > 0)
   for (const file of files) {
@@ -86,28 +69,21 @@ test('the demo world knows the words of the protocol and nothing else of the pro
 })
 
 test('merge, snapshot, feed and search do no I/O and read no clock', async (t) => {
-  const files = (await sources()).filter((file) => PURE.includes(roomOf(file)))
+  const files = sourceFiles().filter((file) => PURE.includes(roomOf(file)))
   t.ok(files.length > 0)
   for (const file of files) {
-    const text = await readFile(join(src, file), 'utf8')
-    const builtin = importsOf(file, text).filter(({ specifier }) => specifier.startsWith('node:'))
+    const imports = importsOf(file)
+    const builtin = imports.filter(({ specifier }) => specifier.startsWith('node:'))
     t.same(
       builtin.filter(({ specifier }) => !PURE_MODULES.includes(specifier)),
       [],
       `${file} takes only computing from Node`,
     )
-    t.notMatch(text, CLOCKS, `${file} reads no clock and no chance`)
+    t.notMatch(textOf(file), CLOCKS, `${file} reads no clock and no chance`)
     t.same(
-      importsOf(file, text).filter(({ target }) => target === 'net'),
+      imports.filter(({ target }) => target !== undefined && roomOf(target) === 'net'),
       [],
       `${file} does not reach the network`,
     )
-  }
-})
-
-test('a source file is one noun: none is longer than 400 lines', async (t) => {
-  for (const file of await sources()) {
-    const lines = (await readFile(join(src, file), 'utf8')).split('\n').length
-    t.ok(lines <= 401, `${file} has ${lines} lines`)
   }
 })

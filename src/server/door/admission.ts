@@ -3,12 +3,14 @@
  * A request that was let in goes on as the caller it was.
  */
 
+import type { AdcpError } from '../../adcp/error.js'
 import type { Send } from '../../net/send.js'
 import { createKeySets } from '../../signing/key-sets.js'
 import { REQUESTS } from '../../signing/profile.js'
 import { createReplayGuard, type ReplayGuard, type SharedNonces } from '../../signing/replay.js'
 import { createVerifier, type Verifier } from '../../signing/verify.js'
-import { type Callers, type CallersOptions, createCallers } from './callers.js'
+import type { Exchange } from '../answer/chunks.js'
+import { type Callers, type CallersOptions, createCallers, type Identified } from './callers.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { createRateLimiter, type RateLimit, type RateLimiter } from './rate-limit.js'
 
@@ -82,3 +84,19 @@ export function createAdmission(options: AdmissionOptions): Admission {
     },
   }
 }
+
+// spellings of this machine that need no second look
+
+export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
+
+export type TurnedAway = {
+  kind: 'turned_away'
+  status: number
+  code: number
+  message: string
+  error?: AdcpError
+  headers?: Record<string, string>
+}
+
+/** What the door looks at. */
+export type Visit = Pick<Exchange, 'raw' | 'body'>

@@ -5,10 +5,10 @@
  */
 
 import type { FastifyReply } from 'fastify'
-import { type AdcpError, adcpError } from '../../adcp/error.js'
+import { adcpError } from '../../adcp/error.js'
 import { type Exchange, sendChunks } from '../answer/chunks.js'
 import { rpcError } from '../answer/json-rpc.js'
-import type { Admission } from './admission.js'
+import type { Admission, Entered, TurnedAway, Visit } from './admission.js'
 import type { Identified } from './callers.js'
 import type { Overload } from './overload.js'
 import { createSignatureGate } from './signature-gate.js'
@@ -16,20 +16,7 @@ import { createSignatureGate } from './signature-gate.js'
 const SERVER_ERROR = -32_000
 const UNAUTHENTICATED = -32_001
 const RETRY_SECONDS = 2
-const MAX_HOSTS = 100 // spellings of this machine that need no second look
-
-export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
-export type TurnedAway = {
-  kind: 'turned_away'
-  status: number
-  code: number
-  message: string
-  error?: AdcpError
-  headers?: Record<string, string>
-}
-
-/** What the door looks at. */
-export type Visit = Pick<Exchange, 'raw' | 'body'>
+const MAX_HOSTS = 100
 
 export type DoorOptions = {
   callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>

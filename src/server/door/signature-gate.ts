@@ -3,8 +3,7 @@
  * beside it; what needs one is turned away without it, before anything is done.
  */
 import { adcpError } from '../../adcp/error.js'
-import type { Admission, Signatures } from './admission.js'
-import type { Entered, TurnedAway, Visit } from './door.js'
+import type { Admission, Entered, Signatures, TurnedAway, Visit } from './admission.js'
 
 /** Methods whose params name a task of ours. */
 const CALLS_TOOL = 'tools/call'

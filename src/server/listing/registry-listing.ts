@@ -8,7 +8,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { UpstreamStatus } from '../../upstreams/agent/status.js'
 import type { Roster } from '../../upstreams/roster/roster.js'
 import type { ToolSurvey } from '../../upstreams/tool-survey.js'
-import { type Door, type Entered, limited, refusePlainly, type TurnedAway } from '../door/door.js'
+import type { Entered, TurnedAway } from '../door/admission.js'
+import { type Door, limited, refusePlainly } from '../door/door.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import {
   isBadgeQuery,

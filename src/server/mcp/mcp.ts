@@ -21,8 +21,9 @@ import {
   rpcError,
 } from '../answer/json-rpc.js'
 import type { AnswerPayload } from '../answer/payload.js'
+import type { Entered, TurnedAway } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, type Entered, limited, type TurnedAway, turnAway } from '../door/door.js'
+import { type Door, limited, turnAway } from '../door/door.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import type { McpCold } from './mcp-cold.js'

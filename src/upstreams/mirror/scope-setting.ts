@@ -7,7 +7,6 @@ import { packSlab } from '../rows/slab.js'
 import type { Contact } from '../walk/contact.js'
 import { credentialName } from '../walk/link.js'
 import type { HeldSlice } from './mirror.js'
-import type { Owner } from './slice-store.js'
 
 /** What is held of an account that is priced off the rate card: no row of its own. */
 export function rateCard({ id, agentUrl }: RosterEntry, scope: string, now: number): HeldSlice {
@@ -106,4 +105,12 @@ export const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
 export function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
   const madeOf = ({ entry: { id, seeds }, pace }: ScopeSetting) => [id, seeds, paceOf(pace)]
   return isOther(a, b) || !isDeepStrictEqual(madeOf(a), madeOf(b))
+}
+
+/** In whose name a slice was read, told by names and digests alone. */
+export type Owner = {
+  /** Tokens of another credential prove nothing; nor do rows, where there is no account. */
+  credential: string
+  /** The account at the upstream; absent in the public scope, and where the credential alone says who asks. */
+  account?: string
 }

@@ -2,6 +2,7 @@
  * Slices outlive the process: one blob a slice, written whole after each walk, and one small blob of confirmations so
  * that an `unchanged` poll need not write a slice again.
  */
+
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Clock } from '../../net/clock.js'
 import type { Blobs } from '../rows/blobs.js'
@@ -12,6 +13,7 @@ import type { Slice } from '../rows/slice.js'
 import type { HeldSlice } from './mirror.js'
 import type { Reading, Readings } from './readings.js'
 import { untokened } from './scope-setting.js'
+import { type Owner, untokened } from './scope-setting.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they came: what they say is found out again
@@ -19,14 +21,6 @@ const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
 const DISTRUSTED = 'distrusted' // among the confirmations: the name of no slice
 const CONFIRM_EVERY_MS = 30_000
-
-/** In whose name a slice was read, told by names and digests alone. */
-export type Owner = {
-  /** Tokens of another credential prove nothing; nor do rows, where there is no account. */
-  credential: string
-  /** The account at the upstream; absent in the public scope, and where the credential alone says who asks. */
-  account?: string
-}
 
 type Header = Omit<Slice, 'rows' | 'digests'> & {
   format: number

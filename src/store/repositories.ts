@@ -1,0 +1,18 @@
+/** Everything that one transaction reads and writes. */
+import type { Jobs } from './jobs/jobs.js'
+import type { Accounts } from './records/accounts.js'
+import type { FoundRows } from './records/found.js'
+import type { Idempotency } from './records/idempotency.js'
+import type { Ledger } from './records/ledger.js'
+import type { Subscriptions } from './records/subscriptions.js'
+import type { Tasks } from './records/tasks.js'
+
+export type Repositories = {
+  idempotency: Idempotency
+  jobs: Jobs
+  ledger: Ledger
+  tasks: Tasks
+  accounts: Accounts
+  subscriptions: Subscriptions
+  found: FoundRows
+}
