@@ -2,7 +2,8 @@
 import type { UpstreamStatus } from '../agent/status.js'
 import type { HeldSlice } from './mirror.js'
 import type { Hurry, Reading, Readings } from './readings.js'
-import type { Key, SliceStore } from './slice-store.js'
+import type { Key } from './scope-setting.js'
+import type { SliceStore } from './slice-store.js'
 
 /** How a scope stands with whoever reads it. */
 type Standing = {

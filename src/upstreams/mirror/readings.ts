@@ -5,7 +5,7 @@
 import type { Clock } from '../../net/clock.js'
 import type { UpstreamStatus } from '../agent/status.js'
 import type { Sharing, Turn } from '../rows/sharing.js'
-import type { Key } from './slice-store.js'
+import type { Key } from './scope-setting.js'
 
 /** How a scope stands with whoever reads it. Instants are of the own clock, ms since the epoch. */
 export type Reading = {

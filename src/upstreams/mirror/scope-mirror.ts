@@ -1,11 +1,14 @@
 /** The mirror of a scope, made of its setting: another setting may need another one. */
+
+import type { Clock } from '../../net/clock.js'
 import { openOnly } from './introduction.js'
 import { createMirror, type Mirror, type MirrorOptions } from './mirror.js'
-import type { ScopeOptions } from './scope.js'
 import { PUBLIC, paceOf, type ScopeSetting } from './scope-setting.js'
 
-type Means = Pick<ScopeOptions, 'referencesFor' | 'namesFor' | 'asked' | 'clock' | 'random' | 'open'> &
-  Pick<MirrorOptions, 'share'>
+type Means = Pick<MirrorOptions, 'referencesFor' | 'namesFor' | 'asked' | 'random' | 'share'> & {
+  clock: Clock
+  open: MirrorOptions['alike']
+}
 
 export function mirrorOf(
   { scope, entry, pace, contact }: ScopeSetting,

@@ -114,3 +114,5 @@ export type Owner = {
   /** The account at the upstream; absent in the public scope, and where the credential alone says who asks. */
   account?: string
 }
+
+export type Key = { agentUrl: string; scope: string }

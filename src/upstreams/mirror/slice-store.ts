@@ -12,8 +12,7 @@ import { bytesOf, type Slab, sharedBytes } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 import type { HeldSlice } from './mirror.js'
 import type { Reading, Readings } from './readings.js'
-import { untokened } from './scope-setting.js'
-import { type Owner, untokened } from './scope-setting.js'
+import { type Key, type Owner, untokened } from './scope-setting.js'
 
 const FORMAT = 2
 const UNWRITTEN = 1 // rows as they came: what they say is found out again
@@ -28,8 +27,6 @@ type Header = Omit<Slice, 'rows' | 'digests'> & {
   confirmedAt: number
   cacheScope?: string
 } & Owner
-
-export type Key = { agentUrl: string; scope: string }
 
 export type SliceStoreOptions = {
   blobs: Blobs

@@ -1,6 +1,7 @@
 /** Readings of all rows, whatever a token says: called for by a page that contradicts its token, or by an operator. */
 import type { MirrorOutcome } from './mirror.js'
-import type { Key, SliceStore } from './slice-store.js'
+import type { Key } from './scope-setting.js'
+import type { SliceStore } from './slice-store.js'
 
 export type WholeReadingOptions = {
   store: Pick<SliceStore, 'distrust' | 'trust'>
