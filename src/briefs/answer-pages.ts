@@ -5,7 +5,6 @@
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Feed } from '../feed/feed.js'
-import type { Gap } from '../feed/query.js'
 import type { Moment } from '../feed/layers.js'
 import { PAGE_BYTES } from '../feed/page.js'
 import type { Gap, Reader } from '../feed/query.js'

@@ -13,10 +13,9 @@ import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
-import type { Gap } from './query.js'
 import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
-import type { Layer } from './layer.js'
+import { createShelf, type Layer, type SnapshotRetention } from './layer.js'
 import {
   type Answering,
   answeringAt,
@@ -25,21 +24,18 @@ import {
   type Moment,
   OTHER_ACCOUNT,
 } from './layers.js'
-import { createKeptAnswers, createKeptPages, createViewCache } from './kept-answers.js'
-import { createLayer, createShelf, type Layer, type SnapshotRetention, type TupleView } from './layer.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages, pageful } from './page.js'
-import {
-  type CacheScope,
-  type Gap,
-  isUnconfirmed,
-  type LookupQuery,
-  type Page,
-  type Reader,
-  type Selection,
-  type Versions,
-  type WholesaleAnswer,
-  type WholesaleQuery,
+import type {
+  CacheScope,
+  Gap,
+  LookupQuery,
+  Page,
+  Reader,
+  Selection,
+  Versions,
+  WholesaleAnswer,
+  WholesaleQuery,
 } from './query.js'
 import type { Rates } from './rates.js'
 import type { View } from './view.js'

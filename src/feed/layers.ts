@@ -4,11 +4,9 @@
  */
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
-import { type Gap, isUnconfirmed } from './gap.js'
 import { createViewCache } from './kept-answers.js'
-import { createLayer, type Layer, type TupleView } from './layer.js'
-import type { CacheScope, Reader } from './query.js'
-import type { Shelf } from './shelf.js'
+import { createLayer, type Layer, type Shelf, type TupleView } from './layer.js'
+import { type CacheScope, type Gap, isUnconfirmed, type Reader } from './query.js'
 
 /** What is published with a public snapshot. */
 export type Beside = {

@@ -15,7 +15,6 @@ import type { Lookup } from '../briefs/lookup.js'
 import { staleWarnings } from '../briefs/upstream-report.js'
 import { type Health, type IncompleteEntry, incompleteOf } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
-import type { Page, Reader, Selection, Versions, WholesaleAnswer, WholesaleQuery } from '../feed/query.js'
 import type {
   Gap,
   Page,
