@@ -20,7 +20,12 @@ import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
-import { createOperations, type ObservedParts, type Operations } from '../operations/operations.js'
+import {
+  createOperations,
+  type ObservedParts,
+  type Operations,
+  type ReloadState,
+} from '../operations/operations.js'
 import { isTracing, traceRequests } from '../operations/tracing.js'
 import { createServer } from '../server/app.js'
 import { createAdmission } from '../server/door/admission.js'
@@ -41,7 +46,6 @@ import { cursorSecret } from './cursor-secret.js'
 import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
 import { listening, opening } from './opening.js'
 import { createPublisher } from './publisher.js'
-import type { ReloadState } from './reload.js'
 import { createReplica } from './replica.js'
 import { createSavedFeed } from './saved-feed.js'
 import { admissionSettings, nonceCheck, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'

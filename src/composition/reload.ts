@@ -2,12 +2,14 @@
  * Follows the configuration file (docs/configuration.md): read again when it changes and when asked. A file with an
  * error leaves the running configuration as it is and says so until it is mended.
  */
+
 import { unwatchFile, watchFile } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import { pause, systemClock } from '../net/clock.js'
+import type { ReloadState } from '../operations/operations.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
 const STILL_MS = 100 // nobody has written for so long: the file is whole
@@ -24,13 +26,6 @@ export type ReloadOptions = {
   log: Logger
   /** Waits so long, ms. */
   pause?: (ms: number) => Promise<unknown>
-}
-
-export type ReloadState = {
-  /** Of the running configuration. */
-  revision: string
-  /** Why the file as it stands is not the running configuration. */
-  problem?: string
 }
 
 const still = (ms: number) => pause(systemClock, ms)

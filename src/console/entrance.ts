@@ -4,7 +4,8 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
-import { type Door, limited, refusePlainly, type TurnedAway } from '../server/door/door.js'
+import type { TurnedAway } from '../server/door/admission.js'
+import { type Door, limited, refusePlainly } from '../server/door/door.js'
 import type { RateLimiter } from '../server/door/rate-limit.js'
 import type { Session, Sessions } from './session.js'
 

@@ -4,8 +4,7 @@
  */
 
 import { tryParseJson } from '../adcp/json.js'
-import type { Clock } from '../net/clock.js'
-import { pause } from '../net/clock.js'
+import { type Clock, pause } from '../net/clock.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 
 const BLOB = 'console-history'

@@ -5,7 +5,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'
 import type { CompiledProvider } from '../authz/rules/decide.js'
-import type { ReloadState } from '../composition/reload.js'
 import type { Config } from '../config/values.js'
 import { type Contribution, contributions } from '../explain/contributions.js'
 import { createDepartures, createFormerUpstreams } from '../explain/departures.js'
@@ -223,4 +222,11 @@ export function createOperations(options: OperationsOptions): Operations {
       await history.close()
     },
   }
+}
+
+export type ReloadState = {
+  /** Of the running configuration. */
+  revision: string
+  /** Why the file as it stands is not the running configuration. */
+  problem?: string
 }

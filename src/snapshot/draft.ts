@@ -1,6 +1,5 @@
 /** Signals that were merged now, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
-import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
 import type { Row } from '../merge/row.js'
 import type { MergedSignal } from '../merge/signal.js'
