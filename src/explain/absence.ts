@@ -16,6 +16,8 @@ export const WHY = {
   filtered_out: 'it is in the feed, but the filters, destinations or countries of this request leave it out',
   not_authorized: 'no offer of it may be published under the policy in force: each offer says why',
   no_country_left: 'provider, grant and row together allow no country',
+  no_room:
+    "that upstream's offer gives way: its signal's offers list more than one row may, and it most of it",
   outranked: "that upstream's offer gives way: an authorized offer of the same signal is there",
   offer_unknown: 'the signal is in the feed, but no upstream of this handle offers it',
   refused_row: 'the upstream sends a row for it that cannot be kept',

@@ -2,6 +2,7 @@
 
 import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
 import { type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
+import { countriesOf } from '../merge/definition.js'
 import { identityOf } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -21,13 +22,15 @@ export type Contribution = {
 }
 
 /**
- * What the policy admits and does not stand gives way to an authorized offer, or has no country left: merging takes nothing else
- * away (merge/signal.ts).
+ * What the policy admits and does not stand gives way to an authorized offer, has no country left, or is too large beside
+ * the others: merging takes nothing else away (merge/signal.ts).
  */
-function wordOf(verdict: Verdict, policy: Policy, isBesideOther: boolean): string {
+function wordOf(verdict: Verdict, policy: Policy, isBesideOther: boolean, hasCountry: () => boolean): string {
   const isEntitled = publishable(verdict, 'strict')
   if ('reason' in verdict && !publishable(verdict, policy)) return verdict.reason
-  return !isEntitled && isBesideOther ? 'outranked' : 'no_country_left'
+  if (!isBesideOther) return 'no_country_left'
+  if (!isEntitled) return 'outranked'
+  return hasCountry() ? 'no_room' : 'no_country_left'
 }
 
 type WithheldRow = {
@@ -63,10 +66,12 @@ export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] 
       const listing = sliceListing(from, each)
       const identity = identityOf(listing, from.agentUrl)
       if (identity?.kind !== 'provider') continue
-      const { decide, policy } = judge(identity.domain)
+      const { decide, definition, policy } = judge(identity.domain)
       const verdict = decide(identity.id, from.agentUrl)
       if (verdict.outcome === 'unauthorized') hint ??= verdict.hint
-      const word = wordOf(verdict, policy, isBesideOther)
+      const hasCountry = () =>
+        countriesOf({ ...from, listing, verdict }, definition(identity.id))?.length !== 0
+      const word = wordOf(verdict, policy, isBesideOther, hasCountry)
       reasons.set(word, (reasons.get(word) ?? 0) + 1)
     }
     const told = {

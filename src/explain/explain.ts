@@ -136,7 +136,7 @@ export function createExplainer(sources: ExplainSources) {
     if (offers.length === 0) return { ...told, reason: 'offer_unknown' }
     if (offers.some(({ fate }) => fate === 'stands')) return { ...told, reason: 'present' }
     const fates = offers.map(({ fate }) => fate)
-    const reason = (['no_country_left', 'outranked'] as const).find((fate) => fates.includes(fate))
+    const reason = (['no_country_left', 'no_room', 'outranked'] as const).find((fate) => fates.includes(fate))
     return { ...told, reason: reason ?? 'not_authorized', ...(!reason && verdictOf({ ...signal, offers })) }
   }
 

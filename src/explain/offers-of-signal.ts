@@ -21,6 +21,7 @@ export type Fate =
   | 'stands'
   | 'not_authorized' // its verdict, under the policy in force, lets it into nothing
   | 'outranked' // the policy would let it in, but an authorized offer is there
+  | 'no_room' // the signal's offers list more destinations and prices than one row may: the largest give way
   | 'no_country_left' // provider, grant and row together allow no country
 
 export type OfferExplanation = {
@@ -104,13 +105,15 @@ function standingFirst(a: { fate: Fate }, b: { fate: Fate }): number {
 function fateOf(
   offer: Offer,
   all: readonly Offer[],
+  standing: readonly Offer[],
   policy: Policy,
   definition: Definition | undefined,
 ): Fate {
   const alone = standingOffers([offer], policy, definition)
   if (alone.admitted.length === 0) return 'not_authorized'
   if (alone.standing.length === 0) return 'no_country_left'
-  return !isEntitled(offer) && all.some(isEntitled) ? 'outranked' : 'stands'
+  if (!isEntitled(offer) && all.some(isEntitled)) return 'outranked'
+  return standing.includes(offer) ? 'stands' : 'no_room'
 }
 
 function resolutions(offers: readonly Offer[], definition: Definition | undefined): Resolution[] {
@@ -155,7 +158,7 @@ export function explainSignal(input: ExplainInput): SignalExplanation | undefine
           agent_url: agentUrl,
           handle: offerHandle(handle, agentUrl, listing.signal_agent_segment_id),
           segment_id: listing.signal_agent_segment_id,
-          fate: fateOf(offer, offers, policy, definition),
+          fate: fateOf(offer, offers, standing, policy, definition),
           verdict: verdict.outcome,
           ...(evidence && { evidence }),
           ...(countries && { countries }),

@@ -38,7 +38,10 @@ const PROVIDER = 'the provider'
 
 /** Of a provider's file, or of one offer: what it means, and who can change it. */
 const VERDICTS: Readonly<
-  Record<Unverifiable | Unauthorized | 'outranked' | 'no_country_left', readonly [means: string, who: string]>
+  Record<
+    Unverifiable | Unauthorized | 'outranked' | 'no_room' | 'no_country_left',
+    readonly [means: string, who: string]
+  >
 > = {
   no_file: ['the provider publishes no adagents.json', PROVIDER],
   unreachable: ["the provider's file could not be had", `${PROVIDER}, or egress`],
@@ -61,6 +64,7 @@ const VERDICTS: Readonly<
   agent_not_listed_for_signal: ["the provider's file does not name the agent for this signal", PROVIDER],
   outside_window: ["the provider's grant does not hold now", PROVIDER],
   outranked: ['it gives way to an authorized offer of the same signal', 'nobody has to'],
+  no_room: ['the offers of its signal list more than one row may, and it most of it', 'the agent'],
   no_country_left: ['provider, grant and row together allow no country', `${PROVIDER}, or the agent`],
 }
 

@@ -25,7 +25,7 @@ import {
   OTHER_ACCOUNT,
 } from './layers.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
-import { createPages, pageful } from './page.js'
+import { createPages, isSmallPage } from './page.js'
 import type {
   CacheScope,
   Gap,
@@ -179,6 +179,16 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
+  function pagesFor(
+    { snapshot, grants }: Answering['sight'],
+    { fields }: Selection,
+    criteria: Criteria,
+    reader: Reader,
+  ) {
+    const seesPrices = reader.visibility === 'full'
+    return createPages(snapshot, { criteria, seesPrices, grants, ...(fields && { fields }) })
+  }
+
   /** Entries as a page's body, with what must be said about them. */
   function body(
     { sight }: Answering,
@@ -191,8 +201,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const { snapshot, grants } = sight
     const { fields } = query
     const make = () => {
-      const shape = { criteria, seesPrices: reader.visibility === 'full', grants, ...(fields && { fields }) }
-      const pages = createPages(snapshot, shape)
+      const pages = pagesFor(sight, query, criteria, reader)
       return { rows: pages.rows(entries), warnings: pages.partialCoverage(entries) }
     }
     // Entries in sequence of one view: the first, the last and the view name them all.
@@ -244,7 +253,10 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const { snapshot, view } = from.sight
     const first = walk ? firstBeyond(snapshot, view.entries, walk.place.after) : 0
     const asked = view.entries.subarray(first, first + query.maxResults)
-    const entries = asked.subarray(0, pageful(snapshot, asked))
+    const count = isSmallPage(snapshot, asked)
+      ? asked.length
+      : pagesFor(from.sight, query, criteria, reader).pageful(asked)
+    const entries = asked.subarray(0, count)
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
     // Spreads stand last: with properties after them each answer would get a hidden class of its own.

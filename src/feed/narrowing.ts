@@ -77,13 +77,22 @@ export type Narrowing = {
   factsOf(entry: number): NarrowedFacts | undefined
 }
 
-const MERGED_UNITS = PORTION / 32 // what merging a row again costs, in signals looked at: some 100 microseconds
+/** What merging a row again costs, in signals looked at: some 100 microseconds, and a millisecond for 20 KB. */
+const MERGED_UNITS = PORTION / 32
+const MERGED_BYTES_A_UNIT = 20_000 / PORTION
+
+const KEPT_BYTES = 64 * 1024 ** 2
+const FACTS_BYTES = 500 // and for each deployment its key and ten numbers
+const DEPLOYMENT_BYTES = 250
 
 /**
  * By what a narrowed row is made from: merging it takes twenty times as long as finding it, many sets of countries leave
  * the same offers, and from one snapshot to the next few change.
  */
-const known = new LRUCache<string, NarrowedFacts>({ max: 100_000 })
+const known = new LRUCache<string, NarrowedFacts>({
+  maxSize: KEPT_BYTES,
+  sizeCalculation: ({ deployments }) => FACTS_BYTES + DEPLOYMENT_BYTES * deployments.length,
+})
 
 const NOTHING: Narrowing = {
   narrows: () => false,
@@ -117,7 +126,7 @@ export function createNarrowing(
   meter?: Meter,
 ): Narrowing {
   if (!countries) return NOTHING
-  const { facts, offers, slices, digests } = snapshot
+  const { facts, offers, rows, slices, digests } = snapshot
   const { at, stands, countries: bound } = offers
   const allows = countryTest(snapshot, countries)
 
@@ -154,7 +163,7 @@ export function createNarrowing(
     meter?.did((at[entry + 1] as number) - (at[entry] as number))
     const found = known.get(origin)
     if (found) return found
-    meter?.did(MERGED_UNITS)
+    meter?.did(MERGED_UNITS + (rows.length[entry] as number) / MERGED_BYTES_A_UNIT)
     const row = rowOf(entry)
     const made = row && factsIn(row)
     if (made) known.set(origin, made)

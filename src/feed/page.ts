@@ -33,8 +33,9 @@ const encoder = new TextEncoder()
 const COMMA = encoder.encode(',')
 const END_OF_HEAD = encoder.encode('}')
 const END_OF_HEAD_AND_NEXT = encoder.encode('},')
-/** Rows of one page: a row may be as large as a stranger's limit allows, and one that is taken apart costs by the byte. */
+/** Rows of one page: a row may be as large as a stranger's limit allows. */
 export const PAGE_BYTES = 2 * 1024 * 1024
+const TAKEN_APART = 8 // times what a byte costs that goes out as it stands: parsed, merged where countries narrow it, written
 const PROJECTED = new Set(Object.keys(published))
 
 /** `fields` chooses among the optional descriptive fields; what identifies, activates and prices stays. */
@@ -50,14 +51,9 @@ function onlyDestinations(row: PublishedRow, asked: readonly string[]): void {
   for (const offer of row.ext.tributary.offers) offer.deployments = offer.deployments.filter(isAsked)
 }
 
-/** How many of these rows make a page: at least one, else no more than are worth `PAGE_BYTES`. */
-export function pageful({ rows: { length } }: Snapshot, entries: Uint32Array): number {
-  let bytes = 0
-  const end = entries.findIndex((entry) => {
-    bytes += length[entry] as number
-    return bytes > PAGE_BYTES
-  })
-  return end < 0 ? entries.length : Math.max(1, end)
+/** Whether rows are so small that they make one page whatever is done with them. */
+export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array): boolean {
+  return entries.reduce((bytes, entry) => bytes + (length[entry] as number), 0) * TAKEN_APART <= PAGE_BYTES
 }
 
 /** The rows of one page as pieces to be written in order, commas included. */
@@ -100,6 +96,16 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     if (fields) withoutUnasked(row, fields)
     if (!seesPrices) delete row.pricing_options
     return encoder.encode(JSON.stringify(row))
+  }
+
+  /** How many of these rows make a page: at least one, else no more than are worth `PAGE_BYTES`. */
+  function pageful(entries: Uint32Array): number {
+    let bytes = 0
+    const end = entries.findIndex((entry) => {
+      bytes += (length[entry] as number) * (isAsItStands(entry) ? 1 : TAKEN_APART)
+      return bytes > PAGE_BYTES
+    })
+    return end < 0 ? entries.length : Math.max(1, end)
   }
 
   const follows = (entry: number, next: number) =>
@@ -178,5 +184,5 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     ]
   }
 
-  return { rows, partialCoverage }
+  return { pageful, rows, partialCoverage }
 }

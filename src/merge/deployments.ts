@@ -115,13 +115,15 @@ export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
       if (key === undefined) continue
       const held = best.get(key)
       const deployedBy = held?.offers ?? []
-      if (deployedBy.at(-1) !== index) deployedBy.push(index)
+      if (deployedBy.at(-1) !== index) {
+        deployedBy.push(index)
+        keys.push(key)
+      }
       const better = !held || isBetter(deployment, held.deployment)
       const one = better ? merged(key, index, deployedBy, deployment) : held
       const activationKey = held?.activationKey ?? liveKey(deployment)
       if (activationKey) one.activationKey = activationKey
       best.set(key, one)
-      if (!keys.includes(key)) keys.push(key)
     }
     return keys.length > 1 ? keys.sort() : keys
   })

@@ -45,6 +45,31 @@ function inOrder(offers: readonly Offer[]): readonly Offer[] {
     .filter((offer, at, all) => at === 0 || byUpstream(offer, all[at - 1] as Offer) !== 0)
 }
 
+/** More destinations and prices than this stand in no row: taking one apart for a reader takes 30 ms then. */
+const MOST_PARTS = 6_000
+
+const partsOf = ({ offer: { listing } }: Standing) =>
+  listing.deployments.length + (listing.pricing_options?.length ?? 0)
+
+/** Where all together are too many the largest give way: whoever lists little loses nothing by another who lists much. */
+function withinRoom(standing: readonly Standing[]): readonly Standing[] {
+  let room = MOST_PARTS
+  for (const one of standing) room -= partsOf(one)
+  if (room >= 0 || standing.length < 2) return standing
+  room = MOST_PARTS
+  const [smallest, ...others] = [...standing].sort((a, b) => partsOf(a) - partsOf(b)) as [
+    Standing,
+    ...Standing[],
+  ]
+  room -= partsOf(smallest)
+  const kept = new Set([smallest])
+  for (const one of others) {
+    room -= partsOf(one)
+    if (room >= 0) kept.add(one)
+  }
+  return standing.filter((one) => kept.has(one))
+}
+
 /**
  * The reference we publish. A row of an upstream's own is referred to at that upstream, whatever source it claims; one
  * without any id is referred to by our handle, which fits the pattern and resolves here (docs/decisions.md#identity).
@@ -57,16 +82,18 @@ export function publishedRef(identity: Identity, handle: string): SignalRef {
   return { scope: 'signal_source', signal_source_url: identity.agentUrl, signal_id }
 }
 
+type Standing = { offer: Offer; countries: readonly string[] | undefined }
+
 /**
  * The offers that the policy admits, and those of them that stand in the row, each with where it may be used: none of
  * them when there is no such country.
  */
 export function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
   const admitted = trusted(offers, policy)
-  const standing = inOrder(admitted)
-    .map((offer) => ({ offer, countries: countriesOf(offer, definition) }))
+  const usable = inOrder(admitted)
+    .map((offer): Standing => ({ offer, countries: countriesOf(offer, definition) }))
     .filter(({ countries }) => countries?.length !== 0)
-  return { admitted, standing }
+  return { admitted, standing: withinRoom(usable) }
 }
 
 /** Merges all offers of one identity. `definition` is the provider's, when it publishes one. */

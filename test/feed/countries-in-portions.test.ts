@@ -6,7 +6,7 @@ const SIGNALS = 300
 const rows = Array.from({ length: SIGNALS }, (_, n) => listing(`s${n}`))
 
 /** Two agents with the very same rows; one may sell them in the US, the other in Germany. */
-function twoSellers() {
+function twoSellers(rowsOf = (_upstream: string) => rows) {
   const feed = emptyFeed()
   const judge = judgeThat({
     decide: (_, agentUrl) => ({
@@ -15,7 +15,11 @@ function twoSellers() {
       countries: [agentUrl.includes('alpha') ? 'US' : 'DE'],
     }),
   })
-  publish(feed, [sliceOf('alpha', rows), sliceOf('beta', rows)], { judge })
+  publish(
+    feed,
+    ['alpha', 'beta'].map((upstream) => sliceOf(upstream, rowsOf(upstream))),
+    { judge },
+  )
   return feed
 }
 
@@ -39,6 +43,26 @@ test('rows that countries narrow are merged in portions, and what follows is the
     const sellers = answer.signals.flatMap(({ ext }) => ext.tributary.offers.map((offer) => offer.upstream))
     t.same(new Set(sellers), new Set([upstream]))
   }
+  t.end()
+})
+
+test('a row that lists much is a portion of its own, and few of them make a page', (t) => {
+  const long = (upstream: string) =>
+    Array.from({ length: 12 }, (_, n) =>
+      listing(`s${n}`, {
+        deployments: Array.from({ length: 2_000 }, (_, at) => ({
+          ...{ type: 'platform' as const, platform: `${upstream} ${at}`, is_live: false },
+        })),
+      }),
+    )
+  const feed = twoSellers(long)
+  t.ok(portions(feed.preparing({ countries: ['US'] }, buyer, 0)) >= 12)
+  const whole = ask(feed, {})
+  t.ok(whole.signals.length > 4, 'as they stand')
+  const page = ask(feed, { countries: ['US'] })
+  t.equal(page.signals.length, 1, 'merged again')
+  t.equal(page.signals[0]?.deployments.length, 2_000)
+  t.ok(page.cursor)
   t.end()
 })
 

@@ -16,7 +16,7 @@ test('there is never more than room, and nobody with no more than an equal share
   const lists = fc.array(fc.array(fc.nat(), { maxLength: 40 }), { maxLength: 12 })
   proven(
     t,
-    1,
+    300,
     fc.property(lists, fc.nat({ max: 120 }), (given, most) => {
       const shares = fairShares(given, most)
       const count = shares.reduce((sum, { length }) => sum + length, 0)

@@ -34,15 +34,22 @@ function grant(url: string, ids: string[], more: Record<string, unknown> = {}) {
 const published = (ids: string[]) =>
   ids.map((id) => ({ id, name: `Published ${id}`, value_type: 'binary', countries: undefined }))
 
+const targets = (count: number) =>
+  Array.from({ length: count }, (_, at) => ({ type: 'platform', platform: `p${at}`, is_live: false }))
+
 test('for every way a signal can be missing, explain names the true reason', async (t) => {
   const P = 'p.example'
   const ids = ['good', 'not_for_it', 'too_late', 'nowhere', 'nobody_lists', 'of_dead', 'of_slow', 'of_banned']
-  const more = ['twice', 'goes', 'of_leaver', 'of_mortal']
+  const more = ['twice', 'crowded', 'goes', 'of_leaver', 'of_mortal']
   const mainRows = [
     ...['good', 'not_for_it', 'too_late', 'unpublished', 'goes'].map((id) => row(P, id)),
     row(P, 'nowhere', { countries: ['US'] }),
     row(P, 'twice', { signal_agent_segment_id: 'segment_twice_a' }),
     row(P, 'twice', { signal_agent_segment_id: 'segment_twice_b' }),
+    row(P, 'crowded', { signal_agent_segment_id: 'segment_small' }),
+    ...[1, 2, 3, 4, 5, 6].map((at) =>
+      row(P, 'crowded', { signal_agent_segment_id: `segment_large_${at}`, deployments: targets(1_000) }),
+    ),
     row('absent.example', 'no_file'),
     row('old.example', 'was_good'),
     row('watched.example', 'contested'),
@@ -71,7 +78,7 @@ test('for every way a signal can be missing, explain names the true reason', asy
   file(P, {
     signals: published([...ids, ...more]),
     authorized_agents: [
-      grant(mainAgent.url, ['good', 'twice', 'goes']),
+      grant(mainAgent.url, ['good', 'twice', 'crowded', 'goes']),
       grant(mainAgent.url, ['too_late'], { effective_until: '2020-01-01T00:00:00Z' }),
       grant(mainAgent.url, ['nowhere'], { countries: ['DE'] }),
       grant(mainAgent.url, ['nobody_lists']),
@@ -196,6 +203,9 @@ test('for every way a signal can be missing, explain names the true reason', asy
     ['seg_product', 'refused_row', 'product_scope'],
     ['segment_twice_a', 'present'],
     ['segment_twice_b', 'present'],
+    ['segment_small', 'present'],
+    ['segment_large_5', 'present'],
+    ['segment_large_6', 'no_room'],
     ['main', 'present'],
     ['dead', 'upstream_absent', 'unreachable'],
     ['slow', 'upstream_starting'],
