@@ -6,6 +6,9 @@ import { createMembership } from '../store/replicas/membership.js'
 import type { Replicas } from '../store/store.js'
 import type { Sharing } from '../upstreams/rows/sharing.js'
 
+const SWEEPING = 'storage/sweeping'
+const SWEEP_EVERY_MS = 10 * 60_000
+
 export type ReplicaOptions = {
   replicas: Replicas
   clock: Clock
@@ -30,16 +33,34 @@ export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
     hear: board.hear,
     write: (blob, parts, under) => write(under, blob, parts),
   }
+  let cancelSweep = () => {}
+
+  async function sweep(): Promise<void> {
+    if (membership.lease(SWEEPING)) {
+      await replicas
+        .sweep()
+        .catch((error: Error) => onProblem(`old bytes stay in the storage: ${error.message}`))
+    }
+    sweepLater()
+  }
+
+  function sweepLater(): void {
+    cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
+  }
+
   return {
     sharing,
     members: membership.members,
     /** Resolves when it has heard what the others told, and has what falls to it. */
     async start(): Promise<void> {
       await board.start()
+      membership.want('storage', [SWEEPING])
       await membership.start()
+      sweepLater()
     },
     /** The others take up what was its own at once. */
     async close(): Promise<void> {
+      cancelSweep()
       await membership.close()
       await board.close()
     },

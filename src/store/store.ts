@@ -52,6 +52,8 @@ export type Replicas = {
   notes: Notes
   /** Replaces a blob while the lease stands; false when it does not. */
   write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  /** Removes bytes that no blob is made of any more. */
+  sweep(): Promise<void>
   /** Calls back whenever something may have been told. Gives how to stop. */
   listen(onNews: () => void): () => Promise<void>
 }
@@ -192,6 +194,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
       leases: storageMethods(createLeases(db, POSTGRES)),
       notes: storageMethods(createNotes(db, (work) => db.transaction().execute(work), POSTGRES)),
       write: blobs.writeUnder,
+      sweep: blobs.sweep,
       listen: (onNews) => listenPostgres(url, CHANNEL, onNews),
     },
     close,

@@ -1,17 +1,19 @@
 /**
- * Blobs as rows, for replicas that share a PostgreSQL: the same contract as the files. A blob's parts are cut into
- * chunks, since one value of hundreds of megabytes costs a multiple of that in memory on both sides.
+ * Blobs as rows, for replicas that share a PostgreSQL: the same contract as the files. A blob is one row that names the
+ * pieces it is made of (pieces.ts). Earlier releases kept each blob's bytes for itself: those are read where there is
+ * nothing newer.
  */
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
-import type { Tables } from '../database/schema.js'
+import type { Db, Tables } from '../database/schema.js'
 import { type Lease, stands } from '../replicas/leases.js'
-
-const CHUNK_BYTES = 4 * 1024 * 1024
+import { createPieces, type PartNames } from './pieces.js'
 
 export type BlobRows = AddedBlobs & {
   /** The same as `write` while the lease stands; false when it does not. */
   writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  /** Removes bytes that no blob is made of any more. */
+  sweep(): Promise<void>
 }
 
 export type BlobRowsOptions = {
@@ -20,106 +22,115 @@ export type BlobRowsOptions = {
   onDamage: (name: string, reason: string) => void
 }
 
-function* chunksOf(part: Uint8Array): Generator<Buffer> {
-  for (let start = 0; start < part.byteLength; start += CHUNK_BYTES) {
-    const length = Math.min(CHUNK_BYTES, part.byteLength - start)
-    yield Buffer.from(part.buffer, part.byteOffset + start, length)
-  }
-}
-
 export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
-  // One snapshot for the lengths and all chunks: a writer that replaces the blob meanwhile is not seen.
-  async function read(name: string): Promise<Uint8Array[] | undefined> {
-    return await db
-      .transaction()
-      .setIsolationLevel('repeatable read')
-      .setAccessMode('read only')
-      .execute(async (tx) => {
-        const blob = await tx.selectFrom('blobs').select('parts').where('name', '=', name).executeTakeFirst()
-        if (!blob) return undefined
-        const parts: Uint8Array[] = []
-        for (const [part, length] of (JSON.parse(blob.parts) as number[]).entries()) {
-          const bytes = new Uint8Array(new SharedArrayBuffer(length)) // a worker reads it without a copy
-          let filled = 0
-          for (let chunk = 0; filled < length; chunk += 1) {
-            const row = await tx
-              .selectFrom('blob_chunks')
-              .select('bytes')
-              .where('name', '=', name)
-              .where('part', '=', part)
-              .where('chunk', '=', chunk)
-              .executeTakeFirst()
-            if (!row || filled + row.bytes.byteLength > length) {
-              onDamage(name, 'a chunk is missing or too long')
-              return undefined
-            }
-            bytes.set(row.bytes, filled)
-            filled += row.bytes.byteLength
-          }
-          parts.push(bytes)
-        }
-        return parts
-      })
+  const pieces = createPieces(db)
+
+  async function manifestOf(name: string): Promise<string | undefined> {
+    const row = await db.selectFrom('manifests').select('parts').where('name', '=', name).executeTakeFirst()
+    return row?.parts
   }
 
-  async function writeChunks(tx: Transaction<Tables>, name: string, parts: readonly Uint8Array[]) {
-    for (const [part, content] of parts.entries()) {
-      let chunk = 0
-      for (const bytes of chunksOf(content)) {
-        await tx.insertInto('blob_chunks').values({ name, part, chunk, bytes }).execute()
-        chunk += 1
+  async function partsOf(manifest: string): Promise<Uint8Array[] | undefined> {
+    const parts: Uint8Array[] = []
+    for (const names of JSON.parse(manifest) as PartNames[]) {
+      const part = await pieces.read(names)
+      if (!part) return undefined
+      parts.push(part)
+    }
+    return parts
+  }
+
+  /** As an earlier release wrote it. */
+  async function readOlder(name: string): Promise<Uint8Array[] | undefined> {
+    const blob = await db.selectFrom('blobs').select('parts').where('name', '=', name).executeTakeFirst()
+    if (!blob) return undefined
+    const parts = (JSON.parse(blob.parts) as number[]).map((length) => ({
+      bytes: new Uint8Array(new SharedArrayBuffer(length)),
+      filled: 0,
+    }))
+    const places = db.selectFrom('blob_chunks').where('name', '=', name).orderBy('part').orderBy('chunk')
+    for (const { part, chunk } of await places.select(['part', 'chunk']).execute()) {
+      const one = places.select('bytes').where('part', '=', part).where('chunk', '=', chunk)
+      const bytes = (await one.executeTakeFirst())?.bytes ?? new Uint8Array()
+      const into = parts[part]
+      if (!into || into.filled + bytes.byteLength > into.bytes.byteLength) break
+      into.bytes.set(bytes, into.filled)
+      into.filled += bytes.byteLength
+    }
+    if (parts.every(({ bytes, filled }) => filled === bytes.byteLength))
+      return parts.map(({ bytes }) => bytes)
+    onDamage(name, 'a chunk is missing or too long')
+    return undefined
+  }
+
+  async function read(name: string): Promise<Uint8Array[] | undefined> {
+    let manifest = await manifestOf(name)
+    if (manifest === undefined) return readOlder(name)
+    for (;;) {
+      const parts = await partsOf(manifest)
+      if (parts) return parts
+      // Replaced while it was read, its old pieces may be gone: then there is another manifest.
+      const now = await manifestOf(name)
+      if (now === undefined) return undefined
+      if (now === manifest) {
+        onDamage(name, 'a piece is missing or damaged')
+        return undefined
       }
+      manifest = now
     }
   }
 
-  const lengthsOf = (parts: readonly Uint8Array[]) => JSON.stringify(parts.map((part) => part.byteLength))
-
-  async function replace(tx: Transaction<Tables>, name: string, parts: readonly Uint8Array[]): Promise<void> {
-    const lengths = lengthsOf(parts)
-    // The row is taken first, so that two writers of one name come one after the other.
-    await tx
-      .insertInto('blobs')
-      .values({ name, parts: lengths })
-      .onConflict((conflict) => conflict.column('name').doUpdateSet({ parts: lengths }))
+  async function put(to: Db, name: string, parts: string): Promise<void> {
+    await to
+      .insertInto('manifests')
+      .values({ name, parts })
+      .onConflict((conflict) => conflict.column('name').doUpdateSet({ parts }))
       .execute()
-    await tx.deleteFrom('blob_chunks').where('name', '=', name).execute()
-    await writeChunks(tx, name, parts)
+    await to.deleteFrom('blobs').where('name', '=', name).execute()
   }
 
-  const write = (name: string, parts: readonly Uint8Array[]): Promise<void> =>
-    db.transaction().execute((tx) => replace(tx, name, parts))
+  async function write(name: string, parts: readonly Uint8Array[]): Promise<void> {
+    const manifest = JSON.stringify(await pieces.write(parts))
+    await db.transaction().execute((tx) => put(tx, name, manifest))
+  }
 
   async function writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean> {
+    const manifest = JSON.stringify(await pieces.write(parts))
     return await db.transaction().execute(async (tx) => {
       if (!(await stands(tx, lease))) return false
-      await replace(tx, name, parts)
+      await put(tx, name, manifest)
       return true
     })
   }
 
   async function add(name: string, parts: readonly Uint8Array[]): Promise<void> {
-    await db.transaction().execute(async (tx) => {
-      // Waits for another transaction that inserts the same name, and does nothing when that one is kept.
-      const { numInsertedOrUpdatedRows } = await tx
-        .insertInto('blobs')
-        .values({ name, parts: lengthsOf(parts) })
-        .onConflict((conflict) => conflict.doNothing())
-        .executeTakeFirst()
-      if (numInsertedOrUpdatedRows === 1n) await writeChunks(tx, name, parts)
-    })
+    const older = await db.selectFrom('blobs').select('name').where('name', '=', name).executeTakeFirst()
+    if (older) return
+    const manifest = JSON.stringify(await pieces.write(parts))
+    // Waits for another transaction that inserts the same name, and does nothing when that one is kept.
+    await db
+      .insertInto('manifests')
+      .values({ name, parts: manifest })
+      .onConflict((conflict) => conflict.doNothing())
+      .execute()
   }
 
   async function remove(name: string): Promise<void> {
+    await db.deleteFrom('manifests').where('name', '=', name).execute()
     await db.deleteFrom('blobs').where('name', '=', name).execute()
   }
 
   async function list(prefix: string): Promise<string[]> {
-    const rows = await db.selectFrom('blobs').select('name').execute()
+    const rows = await db
+      .selectFrom('manifests')
+      .select('name')
+      .union(db.selectFrom('blobs').select('name'))
+      .execute()
     return rows
       .map((row) => row.name)
       .filter((name) => name.startsWith(prefix))
       .sort()
   }
 
-  return { read, write, writeUnder, add, remove, list }
+  return { read, write, writeUnder, add, remove, list, sweep: pieces.sweep }
 }

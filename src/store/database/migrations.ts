@@ -290,6 +290,22 @@ const replicas: Migration = {
   },
 }
 
+const pieces: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('pieces')
+      .addColumn('name', 'text', (column) => column.primaryKey())
+      .addColumn('bytes', 'bytea', (column) => column.notNull())
+      .addColumn('used_at', 'bigint', (column) => column.notNull())
+      .execute()
+    await db.schema
+      .createTable('manifests')
+      .addColumn('name', 'text', (column) => column.primaryKey())
+      .addColumn('parts', 'text', (column) => column.notNull())
+      .execute()
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -308,6 +324,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '007_nonces': nonces,
   '008_subscriptions': subscriptions,
   '009_replicas': replicas,
+  '010_pieces': pieces,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

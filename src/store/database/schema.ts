@@ -125,6 +125,8 @@ export type FoundTable = {
 }
 
 export type BlobTable = { name: string; parts: string }
+export type PieceTable = { name: string; bytes: Uint8Array; used_at: number }
+export type ManifestTable = { name: string; parts: string }
 export type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
 
 export type NonceTable = { key: string; nonce: string; until: number }
@@ -142,6 +144,9 @@ export type Tables = {
   subscriptions: SubscriptionTable
   found: FoundTable
   /** PostgreSQL only: an embedded store keeps blobs as files. */
+  pieces: PieceTable
+  manifests: ManifestTable
+  /** Blobs as earlier releases wrote them. */
   blobs: BlobTable
   blob_chunks: BlobChunkTable
   /** PostgreSQL only: a process alone remembers them itself. */
