@@ -17,3 +17,21 @@ test('a brief-only agent is enumerated through the providers that it declares, a
     t.match(ext.tributary.offers, [{ upstream: 'oldmill', verdict: 'authorized', mode: 'enumerated' }])
   }
 })
+
+test('what it may sell of a provider whose file cannot be read is asked of nobody, and named', async (t) => {
+  const world = await startWorld({
+    stopped: ['motorledger.example'],
+    config: () => ({
+      registries: [],
+      upstreams: [{ id: 'oldmill', url: 'https://signals.oldmill.example/mcp' }],
+    }),
+  })
+  t.teardown(() => world.close())
+  const deadline = Date.now() + 60_000
+  let page = await world.wholesale()
+  while (!page.signals?.length && Date.now() < deadline) page = await world.wholesale()
+  t.ok(page.signals?.length, 'what other providers grant is there')
+  t.match(page.incomplete, [
+    { description: /Signals of oldmill wait .*cannot be fetched: motorledger\.example/ },
+  ])
+})

@@ -51,7 +51,7 @@ export type Holding = {
   slice?: Slice
   /** The upstream says that this account is priced off what everybody is offered. */
   rateCard: boolean
-  /** Provider domains named in the rows. */
+  /** Of providers whose files decide on the rows. */
   domains: readonly string[]
 }
 
@@ -137,6 +137,16 @@ export function createRunner(options: RunnerOptions) {
     if (isOpen && isWanted && typeof question === 'string') asked.note(question)
   }
 
+  /**
+   * Providers whose files decide on the rows of a scope. Of an agent without a feed also those that it declares: what it can be
+   * asked for follows from their files.
+   */
+  function domainsOf(kept: KeptScope): readonly string[] {
+    const { slice, domains = [] } = kept.held() ?? {}
+    const declared = kept === open && slice?.mode !== 'wholesale' ? contact.providerDomains() : []
+    return declared.length === 0 ? domains : [...new Set([...domains, ...declared])]
+  }
+
   function holdingOf(kept: KeptScope): Holding {
     const { id: upstream, agentUrl } = setting.entry
     const held = kept.held()
@@ -144,7 +154,7 @@ export function createRunner(options: RunnerOptions) {
     return {
       ...{ upstream, agentUrl, scope: kept.name(), rateCard },
       ...(held && !rateCard && { slice: held.slice }),
-      domains: held?.domains ?? [],
+      domains: domainsOf(kept),
     }
   }
 
@@ -189,13 +199,8 @@ export function createRunner(options: RunnerOptions) {
     accountStatuses: (): ScopeStatus[] =>
       [...scopes.values()].filter((kept) => kept !== open).map((kept) => kept.status()),
     statusOf: (scope: string): ScopeStatus | undefined => scopes.get(scope)?.status(),
-    /** Named by the rows of a feed; before there is one, and where there never is, by the agent itself. */
-    providerDomains(): readonly string[] {
-      const declared = open.held()?.slice.mode === 'wholesale' ? [] : contact.providerDomains()
-      return [
-        ...new Set([...[...scopes.values()].flatMap((kept) => kept.held()?.domains ?? []), ...declared]),
-      ]
-    },
+    /** Whose files decide on its rows. */
+    providerDomains: (): readonly string[] => [...new Set([...scopes.values()].flatMap(domainsOf))],
     /** Ends what is under way. The saved slices stay. */
     async close(): Promise<void> {
       contact.close()
