@@ -132,7 +132,6 @@ function lean(given: ServerOptions): FastifyInstance {
   })
   const limiter = createRateLimiter(undefined)
   const tasks = [getSignals(given)]
-  let ids = 0
   const dispatcher = createDispatcher({
     ...{ tasks, limiter, now: Date.now, observe: () => {}, onBug: console.error },
     contextIdOf: () => 'ctx_bench',
@@ -151,7 +150,7 @@ function lean(given: ServerOptions): FastifyInstance {
   }
   addMcp(app, { ...shared, cold: createMcpCold({ tasks, version: '0' }) })
   const cold = createA2aCold({ card, tasks: kept })
-  addA2a(app, { ...shared, cold, tasks: kept, card, newTaskId: () => `a2a_${++ids}` })
+  addA2a(app, { ...shared, cold, tasks: kept, card })
   return app
 }
 

@@ -16,7 +16,7 @@ import { createA2aTasks } from './a2a/a2a-tasks.js'
 import { agentCard } from './a2a/agent-card.js'
 import { createFastLane } from './answer/fast-lane.js'
 import { createGzipPages } from './answer/gzip-pages.js'
-import { createContextIds, createRequestIds, newTaskId } from './answer/ids.js'
+import { createContextIds, createRequestIds } from './answer/ids.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
@@ -173,7 +173,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   addMcp(app, { cold: createMcpCold({ tasks, version }), ...shared })
   const card = agentCard({ publicUrl, version, tasks })
   const kept = createA2aTasks(now)
-  addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, newTaskId, ...shared })
+  addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
     ...(options.revisions && { revisions: options.revisions }),

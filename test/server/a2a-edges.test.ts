@@ -127,16 +127,49 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
     isError: false,
     words: { text: () => 'm', json: () => '"m"' },
     rows: [chunk.subarray(1_000)],
+    comesAgain: false,
   }
-  const rest = { contextId: 'c', timestamp: new Date(0).toISOString(), payload, profiled: false }
-  tasks.keep('buyer', { id: 'a', ...rest })
+  const answered = { payload, profiled: false }
+  const id = tasks.keep('buyer', answered, now)
   chunk.fill(0)
   const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'buyer' } })
-  const kept = await tasks.store.load('a', context)
+  const kept = await tasks.store.load(id, context)
   t.match(JSON.stringify(kept), /one/)
   now += 11 * 60_000
-  tasks.keep(undefined, { id: 'b', ...rest })
+  t.notOk(tasks.has('buyer', id))
+  tasks.keep(undefined, answered, now)
   t.equal(tasks.size(), 0)
+})
+
+test('the newest tasks are kept, so many and no more, each for its owner', async (t) => {
+  const tasks = createA2aTasks(() => 0)
+  const payloadOf = (text: string, bytes = 0, comesAgain = false) => ({
+    ...{ status: 'completed', message: text, contextId: 'c', head: `{"message":"${text}"`, tail: '}' },
+    ...{ isError: false, words: { text: () => text, json: () => `"${text}"` }, comesAgain },
+    rows: bytes === 0 ? [] : [Buffer.alloc(bytes)],
+  })
+  const again = payloadOf('again', 0, true)
+  const ids = Array.from({ length: 2_500 }, (_, at) =>
+    tasks.keep(
+      at % 2 ? 'one' : 'other',
+      { payload: at % 5 ? again : payloadOf(`task ${at}`), profiled: false },
+      0,
+    ),
+  )
+  t.equal(new Set(ids).size, 2_500)
+  t.equal(tasks.size(), 2_000)
+  const kept = ids.map((id, at) => tasks.has(at % 2 ? 'one' : 'other', id))
+  t.same([kept.indexOf(true), kept.lastIndexOf(false)], [500, 499], 'the oldest went')
+  t.notOk(tasks.has('one', ids[2_498] as string) || tasks.has(undefined, ids[2_499] as string))
+  t.notOk(tasks.has('one', `${ids[2_499]}.5`) || createA2aTasks(() => 0).has('one', ids[2_499] as string))
+  const nobodys = tasks.keep(undefined, { payload: again, profiled: false }, 0)
+  t.notOk(tasks.has(undefined, nobodys) || tasks.has('one', nobodys))
+  t.equal(tasks.size(), 2_000, 'whoever has no name takes nobody`s place')
+  const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'other' } })
+  t.match(await tasks.store.load(ids[2_490] as string, context), { contextId: 'c' })
+  for (let large = 0; large < 10; large += 1)
+    tasks.keep('one', { payload: payloadOf('large', 8 * 1024 * 1024), profiled: false }, 0)
+  t.ok(tasks.size() < 10, 'and no more than fit')
 })
 
 test('parameters of another type than A2A`s are INVALID_PARAMS, whatever they are', async (t) => {

@@ -109,8 +109,7 @@ function wantsPush(params: Record<string, unknown>): boolean {
   return isRecord(current) || isRecord(legacy)
 }
 
-/** What a message asks of us. Plain text is a brief. */
-export function readSkill({ params, raw, comesAgain }: RpcRequest): MessageRead {
+function readMessage({ params, raw, comesAgain }: RpcRequest): MessageRead {
   const message = isRecord(params) ? params.message : undefined
   if (!isRecord(message)) return { kind: 'malformed', reason: 'params.message must be an object' }
   const { messageId, parts, contextId, taskId } = message
@@ -141,4 +140,18 @@ export function readSkill({ params, raw, comesAgain }: RpcRequest): MessageRead 
     ...conversation,
   }
   return { kind: 'skill', call }
+}
+
+/** What a message asks that comes again, by its params: they are the same object then. */
+const known = new WeakMap<object, MessageRead>()
+
+/** What a message asks of us. Plain text is a brief. */
+export function readSkill(request: RpcRequest): MessageRead {
+  const { params, comesAgain } = request
+  if (!comesAgain || !isRecord(params)) return readMessage(request)
+  const before = known.get(params)
+  if (before) return before
+  const read = readMessage(request)
+  known.set(params, read)
+  return read
 }

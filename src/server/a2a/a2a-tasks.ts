@@ -1,11 +1,12 @@
 /**
  * The A2A tasks that callers may ask for again, each visible to its owner only. The SDK's own store never forgets and
  * clones whole pages (docs/decisions.md#serving-from-bytes); this one is bounded in count, bytes and time, and keeps
- * prepared rows as they are.
+ * prepared rows as they are. It is a ring of places, since every call over A2A ends in one: objects made for each task would
+ * outlive the collector's youngest generation, and that costs more than the call.
  */
+import { randomBytes } from 'node:crypto'
 import { Task as A2aTask } from '@a2a-js/sdk'
 import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
-import { LRUCache } from 'lru-cache'
 import { bufferOf } from '../../adcp/json.js'
 import { textOf, wrapped } from '../answer/chunks.js'
 import { type AnswerPayload, type Words, wordsOf } from '../answer/payload.js'
@@ -13,18 +14,16 @@ import { type AnswerPayload, type Words, wordsOf } from '../answer/payload.js'
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
-const SWEEP_MS = 60_000
 const LISTED = 100 // newest tasks of an owner that a listing can reach; each may hold a page
 
-export type KeptTask = {
-  id: string
-  contextId: string
-  /** ISO 8601. */
-  timestamp: string
+/** A call that was answered. */
+export type Answered = {
   payload: AnswerPayload
   /** The protocol's own profile was asked for (a2a-profile.ts). */
   profiled: boolean
 }
+
+type Held = Answered & { owner: string; bytes: number }
 
 type Own = Pick<AnswerPayload, 'words' | 'rows'>
 
@@ -45,11 +44,7 @@ function ownOf({ words, rows }: AnswerPayload): Own {
   return own
 }
 
-function detached({ payload, ...task }: KeptTask): KeptTask {
-  return { ...task, payload: { ...payload, ...ownOf(payload) } }
-}
-
-function bytesOf({ payload }: KeptTask): number {
+function bytesOf(payload: AnswerPayload): number {
   return payload.rows.reduce((sum, row) => sum + row.byteLength, payload.head.length + payload.tail.length)
 }
 
@@ -64,60 +59,100 @@ export function taskState(payload: AnswerPayload, dialect: '1.0' | '0.3'): strin
  * What clients of earlier releases know an open task of ours by. In the profile the handle stands once, in the data
  * (AdCP A2A Profile Extension, "Submitted AdCP work").
  */
-export function artifactMetadata({ payload, profiled }: KeptTask): { adcp_task_id: string } | undefined {
+export function artifactMetadata({ payload, profiled }: Answered): { adcp_task_id: string } | undefined {
   return payload.taskId === undefined || profiled ? undefined : { adcp_task_id: payload.taskId }
 }
 
-function revived(task: KeptTask): A2aTask {
-  const { id, contextId, timestamp, payload } = task
+function revived(id: string, held: Held, at: number): A2aTask {
+  const { payload } = held
   const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
-  const status = { state: taskState(payload, '1.0'), timestamp }
+  const status = { state: taskState(payload, '1.0'), timestamp: new Date(at).toISOString() }
   const parts = [{ data }, { text: payload.isError ? payload.message : payload.words.text() }]
-  const metadata = artifactMetadata(task)
+  const metadata = artifactMetadata(held)
   const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...(metadata && { metadata }) }
-  return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })
+  return A2aTask.fromJSON({ id, contextId: payload.contextId, status, artifacts: [artifact] })
 }
 
 export function createA2aTasks(now: () => number) {
-  const kept = new LRUCache<string, { owner: string; task: KeptTask }>({
-    max: MAX_TASKS,
-    maxSize: MAX_BYTES,
-    sizeCalculation: ({ task }) => bytesOf(task) + 512,
-    ttl: KEEP_MS,
-    ttlResolution: 0, // the clock given here is the only one
-    perf: { now },
-  })
-  const nameOf = (owner: string, id: string) => `${owner} ${id}`
+  const [ours, nobodys] = [0, 1].map(() => `a2a_${randomBytes(12).toString('base64url')}_`) as [
+    string,
+    string,
+  ]
+  const places: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
+  const times = new Float64Array(MAX_TASKS)
+  /** Answers that are given again are held once for all their tasks. */
+  const shared = new WeakMap<AnswerPayload, Held>()
+  let next = 0 // tasks are numbered in turn; the number says the place
+  let oldest = 0
+  let unowned = 0
+  let bytes = 0
+
+  const placeOf = (number: number) => number % MAX_TASKS
+  const isOver = (number: number, at: number) => at - (times[placeOf(number)] as number) > KEEP_MS
+
+  function drop(): void {
+    const place = placeOf(oldest)
+    bytes -= places[place]?.bytes ?? 0
+    places[place] = undefined
+    oldest += 1
+  }
+
+  function heldOf(owner: string, { payload, profiled }: Answered): Held {
+    const known = payload.comesAgain ? shared.get(payload) : undefined
+    if (known?.owner === owner && known.profiled === profiled) return known
+    const held = {
+      owner,
+      profiled,
+      payload: { ...payload, ...ownOf(payload) },
+      bytes: bytesOf(payload) + 512,
+    }
+    if (payload.comesAgain) shared.set(payload, held)
+    return held
+  }
+
+  /** The id of the task that an answer is. Anonymous callers own nothing: two of them cannot be told apart. */
+  function keep(owner: string | undefined, answered: Answered, at: number): string {
+    while (oldest < next && isOver(oldest, at)) drop()
+    if (owner === undefined) return `${nobodys}${unowned++}`
+    if (next - oldest === MAX_TASKS) drop()
+    const number = next++
+    const held = heldOf(owner, answered)
+    places[placeOf(number)] = held
+    times[placeOf(number)] = at
+    bytes += held.bytes
+    while (bytes > MAX_BYTES) drop()
+    return `${ours}${number}`
+  }
+
+  function find(owner: string | undefined, id: string): { held: Held; at: number } | undefined {
+    const number = id.startsWith(ours) ? Number(id.slice(ours.length)) : Number.NaN
+    const isKept = number >= oldest && number < next && !isOver(number, now())
+    const held = isKept ? places[placeOf(number)] : undefined
+    if (held === undefined || held.owner !== owner || `${ours}${number}` !== id) return undefined
+    return { held, at: times[placeOf(number)] as number }
+  }
+
   const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
 
-  let swept = now()
-
-  /** What nobody asks for again would stay beyond its time until its place is needed. */
-  function sweep(): void {
-    if (now() - swept < SWEEP_MS) return
-    swept = now()
-    kept.purgeStale()
-  }
-
-  /** Anonymous callers own nothing: two of them cannot be told apart. */
-  function keep(owner: string | undefined, task: KeptTask): void {
-    sweep()
-    if (owner !== undefined) kept.set(nameOf(owner, task.id), { owner, task: detached(task) })
-  }
-
   async function load(id: string, context: ServerCallContext): Promise<A2aTask | undefined> {
-    const found = kept.get(nameOf(ownerOf(context), id))
-    return found && revived(found.task)
+    const found = find(ownerOf(context), id)
+    return found && revived(id, found.held, found.at)
   }
 
   const store: TaskStore = {
     load,
     async list(params, context) {
       const owner = ownerOf(context)
-      const newest = [...kept.values()].filter((entry) => entry.owner === owner).slice(0, LISTED)
       // Filters and page tokens are the library's; it sees the owner's tasks for one listing and is dropped.
       const listing = new InMemoryTaskStore()
-      for (const { task } of newest) await listing.save(revived(task), context)
+      let listed = 0
+      for (let number = next - 1; number >= oldest && listed < LISTED; number -= 1) {
+        const id = `${ours}${number}`
+        const found = find(owner, id)
+        if (!found) continue
+        listed += 1
+        await listing.save(revived(id, found.held, found.at), context)
+      }
       return listing.list(params, context)
     },
     async save() {
@@ -125,9 +160,9 @@ export function createA2aTasks(now: () => number) {
     },
   }
 
-  const has = (owner: string | undefined, id: string) => owner !== undefined && kept.has(nameOf(owner, id))
+  const has = (owner: string | undefined, id: string) => find(owner, id) !== undefined
 
-  return { keep, has, store, size: () => kept.size }
+  return { keep, has, store, size: () => next - oldest }
 }
 
 export type A2aTasks = ReturnType<typeof createA2aTasks>

@@ -5,7 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import { didYouMean } from '../../adcp/issue-words.js'
-import { type Chunk, type Exchange, sendChunks, wrapped } from '../answer/chunks.js'
+import { type Chunk, type Exchange, sendChunks } from '../answer/chunks.js'
 import type { FastLane } from '../answer/fast-lane.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
@@ -32,7 +32,8 @@ import {
   type SkillCall,
 } from './a2a-message.js'
 import { isProfiled, PROFILE, profileFault } from './a2a-profile.js'
-import { type A2aTasks, artifactMetadata, type KeptTask, taskState } from './a2a-tasks.js'
+import { createTimestamps, taskResponse } from './a2a-response.js'
+import type { A2aTasks } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
 const JSON_HEADERS = [
@@ -71,7 +72,6 @@ export type A2aOptions = {
   gzip: GzipPages
   readBody: BodyReader
   now: () => number
-  newTaskId: () => string
 }
 
 /**
@@ -88,24 +88,6 @@ function ownerOf(who: Entered): string | undefined {
   return who.kind === 'caller' && who.caller.role !== 'anonymous' ? who.caller.id : undefined
 }
 
-/**
- * The response that carries a task: one artifact, a data part with the flat payload and a text part
- * (docs/protocol.md#a2a). Data first: the protocol's own SDK takes the status from the first part, and the task that is
- * still open from the artifact's metadata.
- */
-function taskResponse(id: string, task: KeptTask, dialect: A2aRelease): Chunk[] {
-  const { id: taskId, contextId, timestamp, payload } = task
-  const isCurrent = dialect === '1.0'
-  const status = `{"state":"${taskState(payload, dialect)}","timestamp":"${timestamp}"}`
-  const text = `${isCurrent ? '' : '"kind":"text",'}"text":${payload.isError ? JSON.stringify(payload.message) : payload.words.json()}`
-  const metadata = artifactMetadata(task)
-  const open = metadata ? `,"metadata":${JSON.stringify(metadata)}` : ''
-  const opening = `"id":"${taskId}","contextId":${JSON.stringify(contextId)},"status":${status},"artifacts":[{"artifactId":"${taskId}-result","name":"result","parts":[`
-  const data = isCurrent ? '{"data":' : '{"kind":"data","data":'
-  const before = `{"jsonrpc":"2.0","id":${id},"result":${isCurrent ? '{"task":{' : '{"kind":"task",'}`
-  return wrapped(before + opening + data, payload, `},{${text}}]${open}}]}${isCurrent ? '}}' : '}'}`)
-}
-
 /** One event of a stream. Line breaks can stand only between the tokens of an echoed context: a space does as well. */
 function asEvent(chunks: readonly Chunk[]): Chunk[] {
   const lines = chunks.map((chunk) => (typeof chunk === 'string' ? chunk.replaceAll(/[\r\n]+/g, ' ') : chunk))
@@ -113,7 +95,8 @@ function asEvent(chunks: readonly Chunk[]): Chunk[] {
 }
 
 export function addA2a(app: FastifyInstance, options: A2aOptions): void {
-  const { door, dispatcher, cold, tasks, limiter, overload, gzip, readBody, now, newTaskId } = options
+  const timestampOf = createTimestamps()
+  const { door, dispatcher, cold, tasks, limiter, overload, gzip, readBody, now } = options
 
   function callOf(
     { skill, input, rawContext, contextId, comesAgain }: SkillCall,
@@ -177,15 +160,10 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       return fault(INVALID_PARAMS, `skill is not the id of a skill of this agent. ${meant}`)
     }
     const finish = (payload: AnswerPayload) => {
-      const task = {
-        id: newTaskId(),
-        contextId: payload.contextId,
-        timestamp: new Date(now()).toISOString(),
-        payload,
-        profiled,
-      }
-      tasks.keep(ownerOf(who), task)
-      const chunks = taskResponse(request.id, task, how.dialect)
+      const at = now()
+      const answered = { payload, profiled }
+      const taskId = tasks.keep(ownerOf(who), answered, at)
+      const chunks = taskResponse(request.id, taskId, timestampOf(at), answered, how.dialect)
       if (how.isStream) return sendChunks(exchange, 200, headers.events, asEvent(chunks))
       const packed = takesGzip(exchange.raw.headers['accept-encoding']) ? gzip.pack(chunks) : undefined
       if (packed) return sendChunks(exchange, 200, headers.gzip, packed)

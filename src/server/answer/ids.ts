@@ -1,13 +1,8 @@
-/** The names that this server makes up: for A2A tasks, for conversations, for requests. */
-import { hash, randomBytes, randomUUID } from 'node:crypto'
+/** The names that this server makes up: for conversations, for requests. */
+import { hash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 
 const MAX_CONTEXTS = 10_000
-
-/** Unguessable. */
-export function newTaskId(): string {
-  return `a2a_${randomUUID()}`
-}
 
 /** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
 export function createContextIds(): (bucket: string) => string {

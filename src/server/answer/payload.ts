@@ -35,6 +35,8 @@ export type AnswerPayload = {
   head: string
   rows: readonly Uint8Array[]
   tail: string
+  /** The same object is given again: what is made of it may be kept by it. */
+  comesAgain: boolean
 }
 
 const PENDING = new Set(['submitted', 'working', 'input-required'])
@@ -81,6 +83,10 @@ export function wordsOf(make: () => string): Words {
 
 /** What of an answer is the same for everybody: JSON text around what depends on the caller. */
 type Frame = { before: string; between: string; rows: readonly Uint8Array[]; after: string; words: Words }
+/** Of an answer that is given again; and its payloads for callers that send no context, by their conversations. */
+type KeptFrame = Frame & { payloads: Map<string, { release: Release; payload: AnswerPayload }> }
+
+const MOST_CONVERSATIONS = 100 // an answer of its own for each caller
 
 function frameOf(answer: Answered): Frame {
   const { status = 'completed', message, rows } = answer
@@ -94,30 +100,44 @@ function frameOf(answer: Answered): Frame {
   return { before, between, rows: rows.parts, after: `]${after}`, words }
 }
 
-const frames = new WeakMap<Answered, Frame>()
+const frames = new WeakMap<Answered, KeptFrame>()
 
-function keptFrame(answer: Answered): Frame {
+function keptFrame(answer: Answered): KeptFrame {
   const known = frames.get(answer)
   if (known) return known
-  const made = frameOf(answer)
+  const made: KeptFrame = { ...frameOf(answer), payloads: new Map() }
   frames.set(answer, made)
   return made
 }
 
-function answered(answer: Answered, envelope: Envelope): AnswerPayload {
+function framed(answer: Answered, frame: Frame, envelope: Envelope, comesAgain: boolean): AnswerPayload {
   const { status = 'completed', message } = answer
   const { contextId } = envelope
-  const { before, between, rows, after, words } = answer.comesAgain ? keptFrame(answer) : frameOf(answer)
+  const { before, between, rows, after, words } = frame
   const open = PENDING.has(status) ? answer.fields.task_id : undefined
   const head = before + identity(envelope) + between
   const isWhole = rows.length === 0 && after === ''
   const tail = after + closing(envelope)
   return {
     isError: false,
-    ...{ status, message, words, contextId, rows },
+    ...{ status, message, words, contextId, rows, comesAgain },
     ...(isWhole ? { head: head + tail, tail: '' } : { head, tail }),
     ...(typeof open === 'string' && { taskId: open }),
   }
+}
+
+function answered(answer: Answered, envelope: Envelope): AnswerPayload {
+  if (!answer.comesAgain) return framed(answer, frameOf(answer), envelope, false)
+  const frame = keptFrame(answer)
+  const { release, contextId, context } = envelope
+  if (context !== undefined) return framed(answer, frame, envelope, false)
+  const { payloads } = frame
+  const known = payloads.get(contextId)
+  if (known?.release === release) return known.payload
+  if (payloads.size >= MOST_CONVERSATIONS) payloads.clear()
+  const payload = framed(answer, frame, envelope, true)
+  payloads.set(contextId, { release, payload })
+  return payload
 }
 
 function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
@@ -127,14 +147,16 @@ function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
   const head = opening('failed', message) + identity(envelope) + errors + closing(envelope)
   const words = wordsOf(() => `{"adcp_error":${json}}`)
   const { contextId } = envelope
-  return { isError: true, error, status: 'failed', message, words, contextId, head, rows: [], tail: '' }
+  const rest = { words, contextId, head, rows: [], tail: '', comesAgain: false }
+  return { isError: true, error, status: 'failed', message, ...rest }
 }
 
 function failed({ message, fields }: Failed, envelope: Envelope): AnswerPayload {
   const head = opening('failed', message) + identity(envelope) + members(fields) + closing(envelope)
   const words = wordsOf(() => JSON.stringify({ message, ...fields }))
   const { contextId } = envelope
-  return { isError: true, status: 'failed', message, words, contextId, head, rows: [], tail: '' }
+  const rest = { words, contextId, head, rows: [], tail: '', comesAgain: false }
+  return { isError: true, status: 'failed', message, ...rest }
 }
 
 /** The payload of an answer; a refusal carries its error twice, as docs/protocol.md#envelope wants it. */
