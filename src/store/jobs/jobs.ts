@@ -285,7 +285,9 @@ export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Se
   async function hasten(ids: readonly string[]): Promise<void> {
     if (ids.length === 0) return
     await sql`update jobs set due = ${dialect.now()} from ${dialect.given(ids.map((id) => ({ id })))}
-      where jobs.id = value->>'id' and jobs.owner is null and jobs.due > ${dialect.now()}`.execute(db)
+      where jobs.id = value->>'id' and jobs.owner is null and jobs.due > ${dialect.now()} ${dialect.inOrder(ids)}`.execute(
+      db,
+    )
   }
 
   async function changed(

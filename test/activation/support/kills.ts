@@ -1,7 +1,7 @@
 /**
  * A whole Tributary that is killed over and over while callers activate and deactivate, on a database that stalls: each
- * process is a real one and ends by kill -9 at some moment, PostgreSQL's processes stand still for a while, and SQLite's file
- * is locked by somebody else. In the end each wish was carried out once, and each answer that was given stands.
+ * process is a real one and ends by kill -9 at some moment, PostgreSQL's processes stand still for a while, SQLite's file
+ * is locked by somebody else, and of two replicas one stands still with the locks that it holds. In the end each wish was carried out once, and each answer that was given stands.
  */
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -10,7 +10,7 @@ import pg from 'pg'
 import type { Test } from 'tap'
 import type { Storage } from '../../store/support/storages.js'
 import { activate, deactivate, findings, type Request, startGround } from './ground.js'
-import type { Fields } from './tributary-child.js'
+import type { Child, Fields } from './tributary-child.js'
 
 const SEGMENTS = 6
 const WISHES = 12 // of one round, all at once
@@ -73,7 +73,7 @@ function endOf({ status, adcp_error: error }: Fields): End | undefined {
   return error?.code === 'INVALID_REQUEST' ? 'not known' : undefined
 }
 
-/** So many rounds, each of one process. Throws what is wrong. */
+/** So many rounds, each of one process, or of two replicas. Throws what is wrong. */
 export async function killOverAndOver(
   t: Test,
   storage: Storage,
@@ -81,14 +81,15 @@ export async function killOverAndOver(
   seed: number,
 ): Promise<void> {
   const random = randomFrom(seed)
-  const ground = await startGround(t, storage, rounds + 1)
+  const replicas = storage.isShared ? 2 : 1
+  const ground = await startGround(t, storage, replicas * rounds + 1)
   const wishes: Wish[] = []
   let isOn = false
 
   const stall = (ms: number) =>
     storage.isShared ? stallPostgres(storage.url, ms) : lockSqlite(storage.url.slice('file:'.length), ms)
 
-  async function send(child: ReturnType<typeof ground.start>, wish: Wish): Promise<void> {
+  async function send(child: Child, wish: Wish): Promise<void> {
     const transport = random() < 0.5 ? 'mcp' : 'a2a'
     const said = await child.call(transport, 'activate_signal', wish.request).catch(() => undefined)
     const end = said && endOf(said)
@@ -102,9 +103,10 @@ export async function killOverAndOver(
   }
 
   for (let round = 0; round < rounds; round += 1) {
-    const child = ground.start()
-    await child.opened()
-    const found = (await findings(child, 'northwind')).slice(0, SEGMENTS)
+    const children = Array.from({ length: replicas }, () => ground.start())
+    await Promise.all(children.map((child) => child.opened()))
+    const one = () => children[Math.floor(random() * replicas)] as Child
+    const found = (await findings(one(), 'northwind')).slice(0, SEGMENTS)
     isOn = !isOn
     const fresh = Array.from({ length: WISHES }, (_, at): Wish => {
       const choice = found[at % found.length] as Record<string, unknown>
@@ -112,11 +114,12 @@ export async function killOverAndOver(
     })
     wishes.push(...fresh)
     const old = wishes.filter(({ end }) => end !== 'nothing to do' && random() < 0.2)
-    const underway = [...fresh, ...old].map((wish) => send(child, wish))
+    const underway = [...fresh, ...old].map((wish) => send(one(), wish))
     const life = wait(random() * LONGEST_LIFE_MS)
+    const frozen = random() < 0.5 ? one().freeze(random() * LONGEST_STALL_MS) : undefined
     if (random() < 0.5) await stall(random() * LONGEST_STALL_MS)
-    await life
-    await child.kill()
+    await Promise.all([life, frozen])
+    await Promise.all(children.map((child) => child.kill()))
     await Promise.all(underway)
     await ground.afterDeath()
   }

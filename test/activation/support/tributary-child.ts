@@ -1,6 +1,7 @@
 /** The parent's side of a whole Tributary that is killed: starting it, speaking to it over HTTP, ending it. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as wait } from 'node:timers/promises'
 import type { Checkpoint } from '../../../src/activation/delivery.js'
 import { until } from '../../support/upstream-world.js'
 import type { Order, Report } from './tributary-process.js'
@@ -19,6 +20,8 @@ export type Child = {
   held(count: number): Promise<void>
   /** Sends a task; gives the answer's fields. Rejects when the process dies first. */
   call(transport: 'mcp' | 'a2a', task: string, input: object): Promise<Fields>
+  /** It stands still for so long, with whatever it holds in the database. */
+  freeze(ms: number): Promise<void>
   /** kill -9; resolves when the process is gone. */
   kill(): Promise<void>
 }
@@ -85,6 +88,11 @@ export function prepareTributary(flags: readonly string[] = []) {
       async call(transport, task, input) {
         if (url === undefined) throw new Error('Tributary is not open yet')
         return await (transport === 'mcp' ? overMcp : overA2a)(url, token, task, input)
+      },
+      async freeze(ms) {
+        child.kill('SIGSTOP')
+        await wait(ms)
+        child.kill('SIGCONT')
       },
       kill,
     }
