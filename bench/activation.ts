@@ -18,6 +18,7 @@ import { addFinishedCalls } from './finished-calls.js'
 const [SECONDS = 60, FINISHED = 1_000_000, RATE = 1_000] = process.argv.slice(2).map(Number)
 const IDLE_S = 5
 const READS_A_SECOND = 100
+const WARM_S = 5 // of both, at a tenth of the rate: code that is not compiled yet takes ten times as long
 const CONNECTIONS = 128
 const TICK_MS = 5
 const SETTLE_MS = 60_000
@@ -164,12 +165,14 @@ async function measure(
   const fillS = (await addFinishedCalls(storageUrl, FINISHED)) / 1_000
 
   const tributary = await startTributary(configuration)
-  await offer(READS_A_SECOND, 1, () => read(tributary)) // warm
+  let next = 0
+  const write = () => activate(tributary, choices[next++ % choices.length])
+  await Promise.all([offer(RATE / 10, WARM_S, write), offer(READS_A_SECOND, WARM_S, () => read(tributary))])
+  await tributary.usage()
   const idle = await offer(READS_A_SECOND, IDLE_S, () => read(tributary))
   const before = await tributary.usage()
-  let next = 0
   const [written, meanwhile] = await Promise.all([
-    offer(RATE, SECONDS, () => activate(tributary, choices[next++ % choices.length])),
+    offer(RATE, SECONDS, write),
     offer(READS_A_SECOND, SECONDS, () => read(tributary)),
   ])
   const after = await tributary.usage()
