@@ -1,7 +1,7 @@
 // The page: who is signed in, which part is shown, and the bar above it.
 import { follow, href, useAddress } from './address.js'
 import { send, session } from './api.js'
-import { Callers, Server } from './callers.js'
+import { Audit, Callers, Server } from './callers.js'
 import { Feed } from './feed.js'
 import { moment } from './format.js'
 import { html } from './h.js'
@@ -20,6 +20,7 @@ const PAGES = {
   providers: ['Providers', Providers, 'operator'],
   callers: ['Callers', Callers, 'operator'],
   server: ['Server', Server, 'operator'],
+  audit: ['Audit', Audit, 'operator'],
 }
 
 function SignIn({ onDone }) {

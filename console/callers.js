@@ -2,25 +2,32 @@
 import { get } from './api.js'
 import { ago, bytes, count, moment } from './format.js'
 import { html } from './h.js'
-import { Facts, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, Facts, State, Table, Trouble, useAnswer } from './parts.js'
 import { STATES } from './upstreams.js'
 
 const target = ({ platform, agent_url: url, account }) =>
   `${platform ?? url}${account ? ` (${account})` : ''}`
 
-export function Callers({ pulse }) {
+export function Callers({ pulse, who }) {
   const { value, error } = useAnswer((signal) => get('callers', signal), pulse.operations)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   const { callers, accounts, anonymous, jwt, rate_limit: limit } = value
   return html`<h1 class="hidden">Callers</h1>
-    <${Table} label="Callers" head=${['Caller', 'Role', 'Key', 'Signs', 'Activation keys for', 'Accounts', 'Own credentials at']}>
+    <${Table} label="Callers" head=${['Caller', 'Role', 'Key', 'Signs', 'Activation keys for', 'Accounts', 'Own credentials at', 'Action']}>
       ${callers.map(
         (one) => html`<tr>
         <td>${one.id}</td><td>${one.role}</td><td>${one.has_key ? 'yes' : 'JWT'}</td><td>${one.signs}</td>
         <td class="words">${one.destinations.map(target).join(', ') || 'none'}</td>
         <td class="words">${one.accounts.join(', ') || 'none'}</td>
         <td class="words">${one.credentials_for.join(', ') || 'none'}</td>
+        <td>${
+          one.id === who.caller.id
+            ? 'you'
+            : one.suspended
+              ? html`<${State} kind="bad">suspended<//> <${Act} action="resume-caller" subject=${one.id} label="Resume" done="Resumed" />`
+              : html`<${Act} action="suspend-caller" subject=${one.id} label="Suspend" done="Suspended" warning=${`Its calls and sessions are refused at once. Suspend ${one.id}?`} />`
+        }</td>
       </tr>`,
       )}
     <//>
@@ -30,6 +37,20 @@ export function Callers({ pulse }) {
       html`<h2 class="section">Accounts</h2>
       <${Table} label="Accounts" head=${['Caller', 'Account', 'Upstream', 'State', 'Prices', 'Trouble']}>
         ${accounts.map((one) => html`<tr><td>${one.caller}</td><td>${one.account}</td><td>${one.upstream}</td><td><${State} kind=${STATES[one.state]}>${one.state}<//></td><td>${one.rate_card ? 'the rate card' : `${count(one.rows)} rows of its own`}</td><td class="words">${one.problem?.message ?? '–'}</td></tr>`)}
+      <//>`
+    }`
+}
+
+export function Audit({ pulse }) {
+  const { value, error } = useAnswer((signal) => get('audit', signal), pulse.operations)
+  if (error) return html`<${Trouble} error=${error} />`
+  if (!value) return html`<p class="hint">Loading</p>`
+  return html`<h1 class="hidden">Audit</h1>
+    ${
+      value.entries.length === 0
+        ? html`<p class="empty">No operator has done anything yet.</p>`
+        : html`<${Table} label="What operators did" head=${['When', 'Who', 'Did', 'To', 'Outcome']}>
+        ${value.entries.map((one) => html`<tr><td class="tight">${moment(one.at)}</td><td>${one.who}</td><td>${one.action.replace('-', ' ')}</td><td class="words">${one.subject}</td><td>${one.outcome}</td></tr>`)}
       <//>`
     }`
 }

@@ -1,4 +1,5 @@
 // Small parts that several pages are made of.
+import { send } from './api.js'
 import { html } from './h.js'
 import { useEffect, useState } from './lib/hooks.js'
 
@@ -71,4 +72,23 @@ export function Facts({ of }) {
   return html`<dl class="facts">${of
     .filter(([, value]) => value !== undefined && value !== null && value !== '')
     .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+}
+
+/** Something an operator does, and what came of it. `warning`: asked before, where it takes something from somebody. */
+export function Act({ action, subject, label, done, warning }) {
+  const [state, setState] = useState({})
+  async function act() {
+    if (warning && !confirm(warning)) return
+    setState({ isBusy: true })
+    try {
+      const { until } = await send('POST', 'actions', { action, subject })
+      setState({ told: until ? `${done}, until the configuration is read again` : done })
+    } catch (error) {
+      setState({ error })
+    }
+  }
+  return html`<span class="act">
+    <button type="button" onClick=${act} disabled=${state.isBusy}>${label}</button>
+    <span role="status">${state.told ?? state.error?.message ?? ''}</span>
+  </span>`
 }

@@ -3,7 +3,7 @@ import { go } from './address.js'
 import { get } from './api.js'
 import { ago, bytes, count, moment } from './format.js'
 import { html } from './h.js'
-import { right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, right, State, Table, Trouble, useAnswer } from './parts.js'
 
 function stateOf({ file, problem }) {
   if (!problem)
@@ -34,7 +34,7 @@ export function Providers({ params, pulse }) {
     ${
       value &&
       html`<p class="total"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'provider' : 'providers'}</p>
-      <${Table} label="Providers" head=${['Domain', 'State', 'File', right('Size'), 'Confirmed', 'Proves until', 'Trouble']}>
+      <${Table} label="Providers" head=${['Domain', 'State', 'File', right('Size'), 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
         ${value.providers.map(
           (one) => html`<tr>
           <td><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a></td>
@@ -44,6 +44,7 @@ export function Providers({ params, pulse }) {
           <td class="tight" title=${moment(one.confirmed_at)}>${ago(one.confirmed_at)}</td>
           <td class="tight" title=${moment(one.proves_until)}>${ago(one.proves_until)}</td>
           <td class="words">${one.problem?.message ?? '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
+          <td><${Act} action="refresh-provider" subject=${one.domain} label="Fetch now" done="Asked" /></td>
         </tr>`,
         )}
       <//>`

@@ -4,7 +4,7 @@ import { get } from './api.js'
 import { ago, count, host, moment, words } from './format.js'
 import { html } from './h.js'
 import { useState } from './lib/hooks.js'
-import { Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
 import { Plot } from './plot.js'
 
 export const STATES = { fresh: 'good', starting: 'wait', stale: 'wait', absent: 'bad', excluded: 'off' }
@@ -76,8 +76,8 @@ function Registries({ registries }) {
 function Excluded({ excluded }) {
   if (excluded.length === 0) return null
   return html`<h2 class="section">Left out</h2>
-  <${Table} label="Left out" head=${['Agent', 'State', 'Why']}>
-    ${excluded.map(({ url, reason }) => html`<tr><td>${url}</td><td><${State} kind="off">excluded<//></td><td>${words(reason)}</td></tr>`)}
+  <${Table} label="Left out" head=${['Agent', 'State', 'Why', 'Action']}>
+    ${excluded.map(({ url, reason }) => html`<tr><td>${url}</td><td><${State} kind="off">excluded<//></td><td>${words(reason)}</td><td><${Act} action="admit-upstream" subject=${url} label="Let in" done="Let in" /></td></tr>`)}
   <//>`
 }
 
@@ -103,7 +103,10 @@ function Plots({ id, pulse }) {
 
 function One({ upstream, pulse }) {
   const { id, accounts, refused } = upstream
-  return html`<div class="heading"><h1>${id}</h1><${State} kind=${STATES[upstream.state]}>${upstream.state}<//></div>
+  return html`<div class="heading"><h1>${id}</h1><${State} kind=${STATES[upstream.state]}>${upstream.state}<//><span class="copies">
+    <${Act} action="refresh-upstream" subject=${id} label="Read again" done="Being read in full" />
+    <${Act} action="exclude-upstream" subject=${id} label="Leave out" done="Left out" warning=${`Its signals leave the feed at once, for everybody. Leave ${id} out?`} />
+  </span></div>
   <div class="sheets">
     <section class="sheet"><h2>What it is</h2><${Facts} of=${[
       ['Name', upstream.name],

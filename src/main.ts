@@ -99,6 +99,48 @@ command('refresh', 'Have a running server read an upstream in full now, whatever
     await refreshUpstream({ config, upstream, url, token, out })
   })
 
+/** What an operator does to a running server: its command, the action, what it is done to, and the words for it. */
+const ACTIONS = [
+  [
+    'refresh-provider',
+    'refresh-provider',
+    'domain',
+    "Have a running server fetch a provider's file now.",
+    'asked',
+  ],
+  ['exclude', 'exclude-upstream', 'upstream', 'Leave an upstream out of a running feed.', 'left out'],
+  ['admit', 'admit-upstream', 'upstream', 'Let an upstream in again that is left out.', 'let in'],
+  ['suspend', 'suspend-caller', 'caller', 'Refuse the calls and sessions of a caller.', 'suspended'],
+  ['resume', 'resume-caller', 'caller', 'Serve a suspended caller again.', 'resumed'],
+] as const
+
+for (const [name, action, subject, description, done] of ACTIONS) {
+  command(name, description)
+    .argument(
+      `<${subject}>`,
+      subject === 'domain' ? 'the domain of a data provider' : `the id of the ${subject}`,
+    )
+    .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
+    .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+    .action(async (given: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
+      const config = await configOf(options)
+      const { actOnServer } = await import('./commands/operator.js')
+      await actOnServer({ config, action, subject: given, done, url, token, out })
+    })
+}
+
+command('audit', 'List what operators did to a running server, newest first.')
+  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
+  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .option('--json', 'one JSON line an entry', false)
+  .action(
+    async ({ url, token, json, ...options }: Common & { url?: string; token?: string; json: boolean }) => {
+      const config = await configOf(options)
+      const { printAudit } = await import('./commands/operator.js')
+      await printAudit({ config, url, token, json, out })
+    },
+  )
+
 command('check', 'Ask every registry, upstream and provider once and say what would be federated.')
   .option(
     '--upstream <id>',

@@ -15,10 +15,19 @@ export type Server = {
   token: string | undefined
 }
 
-async function send(address: string, method: string, token: string | undefined): Promise<Response> {
-  const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {}
+async function send(
+  address: string,
+  method: string,
+  token: string | undefined,
+  body: object | undefined,
+): Promise<Response> {
+  const headers: Record<string, string> = {
+    ...(token && { authorization: `Bearer ${token}` }),
+    ...(body && { 'content-type': 'application/json' }),
+  }
   try {
-    return await fetch(address, { method, headers, signal: AbortSignal.timeout(TIMEOUT_MS) })
+    const signal = AbortSignal.timeout(TIMEOUT_MS)
+    return await fetch(address, { method, headers, signal, ...(body && { body: JSON.stringify(body) }) })
   } catch (error) {
     const { cause, message } = error as Error
     const why = cause instanceof Error && cause.message ? cause.message : message
@@ -32,19 +41,20 @@ export async function askServer(
   { config, url, token: given }: Server,
   path: string,
   method: 'GET' | 'POST',
+  body?: object,
 ): Promise<unknown> {
   const { publicUrl, host, port } = config.listen
   const base = (url ?? publicUrl ?? `http://${host}:${port}`).replace(/\/(mcp\/?)?$/, '')
   if (!URL.canParse(base))
     throw new CommandFailure(`--url: expected an http or https url, got ${base}`, EXIT.usage)
   const token = given ?? (config.sandbox ? DEMO_OPERATOR : undefined)
-  const response = await send(`${base}${path}`, method, token)
+  const response = await send(`${base}${path}`, method, token, body)
   if (response.status === 401 || response.status === 403) {
     throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
   }
-  const body = (await response.json().catch(() => ({}))) as { error?: string }
-  if (!response.ok) throw new CommandFailure(body.error ?? `the server answered HTTP ${response.status}`)
-  return body
+  const answer = (await response.json().catch(() => ({}))) as { error?: string }
+  if (!response.ok) throw new CommandFailure(answer.error ?? `the server answered HTTP ${response.status}`)
+  return answer
 }
 
 /** `tributary refresh UPSTREAM`: has a running server read an upstream in full now. */
@@ -54,6 +64,30 @@ export async function refreshUpstream(
   const { upstream, out } = command
   await askServer(command, `/refresh?${new URLSearchParams({ upstream })}`, 'POST')
   out.write(`${upstream} is being read in full; tributary explain ${upstream} shows how it went\n`)
+}
+
+/** `tributary exclude UPSTREAM` and its like: has a running server do something, and says until when it holds. */
+export async function actOnServer(
+  command: Server & { action: string; subject: string; done: string; out: NodeJS.WriteStream },
+): Promise<void> {
+  const { action, subject, done, out } = command
+  const asked = await askServer(command, '/console/api/actions', 'POST', { action, subject })
+  const { until } = asked as { until?: string }
+  out.write(`${subject}: ${done}${until ? ', until the configuration is read again' : ''}\n`)
+}
+
+/** `tributary audit`: what operators did, newest first. */
+export async function printAudit(
+  command: Server & { json: boolean; out: NodeJS.WriteStream },
+): Promise<void> {
+  const { json, out } = command
+  const { entries } = (await askServer(command, '/console/api/audit', 'GET')) as {
+    entries: Record<string, string>[]
+  }
+  for (const entry of entries) {
+    const { at, who, action, subject, outcome } = entry
+    out.write(json ? `${JSON.stringify(entry)}\n` : `${at}  ${who}  ${action}  ${subject}  ${outcome}\n`)
+  }
 }
 
 /** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */

@@ -42,9 +42,11 @@ import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { accountAccess, credentialOf } from './accounts.js'
+import { ACTIONS, type Action, createActions } from './actions.js'
 import { cursorSecret } from './cursor-secret.js'
 import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
 import { listening, opening } from './opening.js'
+import { NO_OVERRIDES, type Overrides, overridden } from './overrides.js'
 import { createPublisher } from './publisher.js'
 import { createReplica } from './replica.js'
 import { createSavedFeed } from './saved-feed.js'
@@ -227,6 +229,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     createOperations({
       ...{ send, clock, config, blobs, underWay: egress.underWay },
       configuration: configuration ?? (() => ({ revision: current.revision })),
+      suspended: () => actions.current().suspended,
       onTrouble: (message) => log.warn({ message }, 'console'),
       parts: (): ObservedParts => ({ ...sources, feed, publisher }),
     }),
@@ -274,6 +277,10 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     : undefined
   const declaredAccounts: DeclaredAccounts = async (caller, id) =>
     (await store.accounts.get(caller, id))?.status === 'active'
+  const actions = createActions({
+    ...{ config, upstreams, providers, log, audit: store.audit },
+    override: (overrides) => follow(current, overrides),
+  })
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
     ...{ views: operations.views, pulse: operations.pulse },
@@ -285,6 +292,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     judge: sources.verdicts.judge,
     providerState: providers.state,
     callerIds: () => current.callers.keys.map(({ id }) => id),
+    ...{ actions: ACTIONS, audit: store.audit },
+    act: (action, subject, who) => actions.run(action as Action, subject, who),
   })
   const { app, url } = await listening(current.listen, (publicUrl) => {
     agentUrl = `${publicUrl}/mcp`
@@ -294,7 +303,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,
       storageProblem: store.problem,
-      refresh: upstreams.refreshWhole,
+      refresh: async (id, who) => (await actions.run('refresh-upstream', id, who)).kind === 'done',
       admission,
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts,
@@ -324,22 +333,29 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   operations.start()
 
   /** In one synchronous step: who builds sees the world before it or the one after it. */
-  function apply(next: Config): readonly string[] {
-    const before = current
-    const follow = (wanted: Config) => {
-      current = wanted
+  function follow(wanted: Config, overrides: Overrides): void {
+    const before = { config: current, overrides: actions.current() }
+    const put = (config: Config, changed: Overrides) => {
+      current = config
+      const inForce = overridden(config, changed)
       egress.reconfigure(egressPolicy())
-      toCallers.reconfigure(webhookPolicy(wanted.egress))
-      admission.reconfigure(admissionSettings(wanted, send, clock))
-      upstreams.reconfigure(upstreamsSettings(wanted))
+      toCallers.reconfigure(webhookPolicy(config.egress))
+      admission.reconfigure(admissionSettings(inForce, send, clock))
+      upstreams.reconfigure(upstreamsSettings(inForce))
     }
     try {
-      follow(next)
+      put(wanted, overrides)
     } catch (error) {
-      follow(before)
+      put(before.config, before.overrides)
       throw error
     }
     sources.worlds.moved()
+  }
+
+  function apply(next: Config): readonly string[] {
+    const before = current
+    follow(next, NO_OVERRIDES)
+    actions.forget()
     return settledAtStart(before, next)
   }
 

@@ -8,6 +8,7 @@ import type { Clock } from '../net/clock.js'
 import type { Searchable } from '../search/search-host.js'
 import type { Admission } from '../server/door/admission.js'
 import type { Door } from '../server/door/door.js'
+import { type ActionRoutesOptions, addActionRoutes } from './action-routes.js'
 import { type Asset, addAssets } from './assets.js'
 import { createEntrance, type Entrance } from './entrance.js'
 import { addFeedRoutes } from './feed-routes.js'
@@ -17,7 +18,7 @@ import { createSessions } from './session.js'
 import { addSignIn } from './sign-in.js'
 import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
 
-export type ConsoleOptions = Omit<SignalRouteOptions, 'entrance'> & {
+export type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'> & {
   assets: ReadonlyMap<string, Asset>
   version: string
   /** Shared by all replicas, and kept over restarts. */
@@ -60,6 +61,7 @@ export function createConsole(options: ConsoleOptions) {
       addSignIn(app, { entrance, sessions, identify: admission.identify, version, now })
       addFeedRoutes(app, { ...options, entrance, find })
       addSignalRoute(app, { ...options, entrance })
+      addActionRoutes(app, { ...options, entrance })
       addViews(app, entrance, options.views)
       addLive(app, {
         ...{ entrance, clock, operations: options.pulse },

@@ -51,6 +51,8 @@ type OperationsOptions = {
   parts: () => ObservedParts
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration: () => ReloadState
+  /** Ids of callers that an operator suspended. */
+  suspended: () => ReadonlySet<string>
   blobs: Blobs
   onTrouble(message: string): void
 }
@@ -163,7 +165,14 @@ export function createOperations(options: OperationsOptions): Operations {
     accountStatuses: () => parts().upstreams.accountStatuses(),
   }
   const views = createViews({
-    ...{ roster, config, history, configuration: options.configuration, lastAnswer: metrics.lastAnswer },
+    ...{
+      roster,
+      config,
+      history,
+      configuration: options.configuration,
+      suspended: options.suspended,
+      lastAnswer: metrics.lastAnswer,
+    },
     snapshot: () => parts().feed.current(),
     publishedAt: () => publishedAt,
     revisions: () => parts().publisher.revisions(),
@@ -187,6 +196,7 @@ export function createOperations(options: OperationsOptions): Operations {
         .upstreams.registries()
         .map(({ url, agents, fetchedAt, problem }) => [url, agents, fetchedAt, problem]),
       [parts().feed.current()?.id, config().revision, options.configuration()],
+      [...options.suspended()],
     ]
     return digestText(JSON.stringify(told))
   }

@@ -30,6 +30,8 @@ export type ViewSources = {
   providers(): readonly ProviderState[]
   accounts(): readonly ScopeStatus[]
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
+  /** Ids of callers that an operator suspended. */
+  suspended(): ReadonlySet<string>
   history: History
 }
 
@@ -132,6 +134,7 @@ export function createViews(sources: ViewSources) {
       rate_limit: { per_second: rateLimit.perSecond, burst: rateLimit.burst },
       callers: keys.map(({ id, role, destinations, accounts, credentials, tokenSha256, signing }) => ({
         ...{ id, role, destinations, accounts: Object.keys(accounts), has_key: tokenSha256 !== undefined },
+        suspended: sources.suspended().has(id),
         credentials_for: Object.keys(credentials),
         signs: signing === undefined ? 'no' : signing.required ? 'must' : 'may',
       })),

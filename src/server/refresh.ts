@@ -4,8 +4,8 @@ import { type Door, refusePlainly } from './door/door.js'
 
 export type RefreshOptions = {
   door: Door
-  /** Starts the reading; false when there is no upstream of this id. */
-  refresh(id: string): boolean
+  /** Starts the reading for the operator `who`; false when there is no upstream of this id. */
+  refresh(id: string, who: string): Promise<boolean>
 }
 
 export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptions): void {
@@ -17,7 +17,7 @@ export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptio
       return reply.code(403).send({ error: 'This needs a key with role: operator' })
     }
     const upstream = new URL(request.url, 'http://localhost').searchParams.get('upstream') ?? ''
-    if (refresh(upstream)) return reply.code(202).send({ upstream, reading: 'full' })
+    if (await refresh(upstream, who.caller.id)) return reply.code(202).send({ upstream, reading: 'full' })
     return reply.code(404).send({ error: 'Invalid upstream: no upstream has this id', parameter: 'upstream' })
   })
 }

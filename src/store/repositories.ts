@@ -1,6 +1,7 @@
 /** Everything that one transaction reads and writes. */
 import type { Jobs } from './jobs/jobs.js'
 import type { Accounts } from './records/accounts.js'
+import type { Audit } from './records/audit.js'
 import type { FoundRows } from './records/found.js'
 import type { Idempotency } from './records/idempotency.js'
 import type { Ledger } from './records/ledger.js'
@@ -15,4 +16,5 @@ export type Repositories = {
   accounts: Accounts
   subscriptions: Subscriptions
   found: FoundRows
+  audit: Audit
 }

@@ -21,6 +21,7 @@ import { storageMethods, storageWork, watchedStorage } from './database/unavaila
 import { createJobs } from './jobs/jobs.js'
 import { createNonces, type Nonces } from './nonces.js'
 import { createAccounts } from './records/accounts.js'
+import { createAudit } from './records/audit.js'
 import { createFound } from './records/found.js'
 import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
@@ -95,6 +96,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     accounts: createAccounts(db, now, seal),
     subscriptions: createSubscriptions(db, now, seal),
     found: createFound(db, now, seal),
+    audit: createAudit(db, now),
   }
 }
 
@@ -114,6 +116,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
     accounts: watched.methods(direct.accounts),
     subscriptions: watched.methods(direct.subscriptions),
     found: watched.methods(direct.found),
+    audit: watched.methods(direct.audit),
     write: (work) => watched.work(() => transact(work)),
     undertake: (undertaking) => watched.work(() => undertake(undertaking)),
     conclude: (ending) => watched.work(() => conclude(ending)),

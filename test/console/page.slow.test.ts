@@ -14,6 +14,7 @@ const PAGES = [
   '/?page=providers',
   '/?page=callers',
   '/?page=server',
+  '/?page=audit',
 ]
 
 type Violation = { id: string; nodes: { html: string }[] }
@@ -42,7 +43,7 @@ async function tabTo(page: Page, selector: string): Promise<void> {
 }
 
 async function ready(page: Page): Promise<void> {
-  await page.waitForSelector('main table tbody tr, main .facts, .sign-in form')
+  await page.waitForSelector('main table tbody tr, main .facts, main .empty, .sign-in form')
 }
 
 /** What reaches beyond the window though nothing around it scrolls. */

@@ -29,7 +29,7 @@ test('what changed under an unchanged token is read when an operator says so', a
   t.match(upstreams, [{ notes: [/changed under an unchanged .* read in full at each refresh/] }])
   const metrics = await (await over.get('/metrics')).text()
   t.match(metrics, 'tributary_upstream_token_distrusted{upstream="liar"} 1')
-  t.match(await (await over.get('/')).text(), /changed under an unchanged/)
+  t.match(await (await over.get('/console/api/upstreams')).text(), /changed under an unchanged/)
 })
 
 test('the command has a running server read an upstream in full', async (t) => {

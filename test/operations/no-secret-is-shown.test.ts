@@ -27,6 +27,18 @@ const row = (url: string) => ({
   pricing_options: [{ pricing_option_id: 'p1', model: 'cpm', cpm: 1, currency: 'USD' }],
 })
 
+/** What the console tells an operator. */
+const CONSOLE = [
+  'signals',
+  'facets',
+  'overview',
+  'upstreams',
+  'providers',
+  'callers',
+  'audit',
+  'signal?id=USD',
+]
+
 test('planted secrets are in no answer, page, metric or log line', async (t) => {
   const good = await startMcpAgent((task) =>
     task === 'get_adcp_capabilities'
@@ -102,7 +114,7 @@ test('planted secrets are in no answer, page, metric or log line', async (t) => 
     await get('/api/registry/agents?type=signals&health=true&capabilities=true'),
     ...(await Promise.all(ids().map((id) => get(`/explain?ref=${encodeURIComponent(id)}`)))),
     await get('/explain?ref=USD'),
-    await get('/'),
+    ...(await Promise.all(CONSOLE.map((path) => get(`/console/api/${path}`)))),
     await get('/metrics'),
     await get('/readyz'),
     JSON.stringify(federation.contributions()),

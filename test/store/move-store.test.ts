@@ -47,6 +47,7 @@ async function fill(store: Store) {
   await store.found.put(
     Array.from({ length: 250 }, (_, index) => ({ ...row, handle: `sig_${index}`, segment: `nw_${index}` })),
   )
+  await store.audit.note({ who: 'op', action: 'suspend-caller', subject: 'acme', outcome: 'done' })
   await store.blobs.write('slice/a', [new TextEncoder().encode('rows')])
 }
 
@@ -64,6 +65,7 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
     accounts: 1,
     subscriptions: 1,
     found: 250,
+    audit: 1,
     blobs: 1,
   })
   for (const table of Object.keys(STATE_TABLES) as (keyof typeof STATE_TABLES)[]) {

@@ -306,6 +306,21 @@ const pieces: Migration = {
   },
 }
 
+const audit: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .createTable('audit')
+      .addColumn('id', 'text', (column) => column.primaryKey())
+      .addColumn('at', 'bigint', (column) => column.notNull())
+      .addColumn('who', 'text', (column) => column.notNull())
+      .addColumn('action', 'text', (column) => column.notNull())
+      .addColumn('subject', 'text', (column) => column.notNull())
+      .addColumn('outcome', 'text', (column) => column.notNull())
+      .execute()
+    await db.schema.createIndex('audit_order').on('audit').columns(['at', 'id']).execute()
+  },
+}
+
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -313,6 +328,7 @@ export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '005_segment_order': segmentOrder,
   '006_agent_names': agentNames,
   '008_subscriptions': subscriptions,
+  '011_audit': audit,
 }
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
@@ -325,6 +341,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '008_subscriptions': subscriptions,
   '009_replicas': replicas,
   '010_pieces': pieces,
+  '011_audit': audit,
 }
 
 /** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */

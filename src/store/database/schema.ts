@@ -135,7 +135,17 @@ export type LeaseTable = { name: string; owner: string; epoch: number; until: nu
 
 export type NoteTable = { name: string; seq: number; value: string; told_at: number }
 
+export type AuditTable = {
+  id: string
+  at: number
+  who: string
+  action: string
+  subject: string
+  outcome: string
+}
+
 export type Tables = {
+  audit: AuditTable
   idempotency: IdempotencyTable
   jobs: JobTable
   activations: ActivationTable
@@ -166,6 +176,7 @@ export const STATE_TABLES = {
   accounts: ['caller', 'account_id'],
   subscriptions: ['caller', 'account_id', 'subscriber_id'],
   found: ['handle', 'upstream', 'scope', 'segment'],
+  audit: ['id'],
 } as const
 
 /** A connection or a transaction: repositories do not care which. */

@@ -1,0 +1,106 @@
+/** What an operator can do to a running server. Each attempt is written down with who, when and what came of it. */
+import type { Logger } from 'pino'
+import { agentUrlOf } from '../adcp/url.js'
+import type { Providers } from '../authz/provider/providers.js'
+import type { Config } from '../config/values.js'
+import type { Audit } from '../store/records/audit.js'
+import type { Upstreams } from '../upstreams/upstreams.js'
+import { NO_OVERRIDES, type Overrides } from './overrides.js'
+
+export const ACTIONS = [
+  'refresh-upstream',
+  'refresh-provider',
+  'exclude-upstream',
+  'admit-upstream',
+  'suspend-caller',
+  'resume-caller',
+] as const
+export type Action = (typeof ACTIONS)[number]
+
+/** `until`: it holds until then, no longer. */
+export type Acted =
+  | { kind: 'done'; until?: 'reload' }
+  /** Nothing has this name. */
+  | { kind: 'unknown' }
+  | { kind: 'refused'; reason: string }
+
+export type ActionsOptions = {
+  config(): Config
+  upstreams: Pick<Upstreams, 'refreshWhole' | 'roster'>
+  providers: Pick<Providers, 'refresh' | 'state'>
+  /** Puts other overrides in force, in one step. Throws when they cannot be; then nothing has changed. */
+  override(overrides: Overrides): void
+  audit: Audit
+  log: Logger
+}
+
+const DONE: Acted = { kind: 'done' }
+const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
+const UNKNOWN: Acted = { kind: 'unknown' }
+
+export function createActions(options: ActionsOptions) {
+  const { config, upstreams, providers, override, audit, log } = options
+  let current = NO_OVERRIDES
+
+  function put(next: Overrides): Acted {
+    override(next)
+    current = next
+    return UNTIL_RELOAD
+  }
+
+  /** By id, or by the url of an agent, also of one that is left out. */
+  function agentOf(name: string): string | undefined {
+    const { entries, excluded } = upstreams.roster()
+    const known = entries.find(({ id }) => id === name)?.agentUrl
+    const agentUrl = URL.canParse(name) ? agentUrlOf(name) : undefined
+    const isThere = (url: string) => agentUrlOf(url) === agentUrl
+    if (known !== undefined || agentUrl === undefined) return known
+    return entries.some(({ url }) => isThere(url)) || excluded.some(({ url }) => isThere(url))
+      ? agentUrl
+      : undefined
+  }
+
+  function leaveOut(name: string, isOut: boolean): Acted {
+    const agentUrl = agentOf(name)
+    if (agentUrl === undefined) return UNKNOWN
+    return put({ ...current, excluded: new Map([...current.excluded, [agentUrl, isOut]]) })
+  }
+
+  function suspend(id: string, who: string, isOut: boolean): Acted {
+    if (!config().callers.keys.some((key) => key.id === id)) return UNKNOWN
+    if (id === who) return { kind: 'refused', reason: 'nobody suspends itself' }
+    const suspended = new Set([...current.suspended, id])
+    if (!isOut) suspended.delete(id)
+    return put({ ...current, suspended })
+  }
+
+  function act(action: Action, subject: string, who: string): Acted {
+    if (action === 'refresh-upstream') return upstreams.refreshWhole(subject) ? DONE : UNKNOWN
+    if (action === 'refresh-provider') {
+      if (!providers.state(subject)) return UNKNOWN
+      void providers.refresh(subject)
+      return DONE
+    }
+    if (action === 'exclude-upstream') return leaveOut(subject, true)
+    if (action === 'admit-upstream') return leaveOut(subject, false)
+    return suspend(subject, who, action === 'suspend-caller')
+  }
+
+  return {
+    /** Throws `StorageUnavailable` when it was done and cannot be written down. */
+    async run(action: Action, subject: string, who: string): Promise<Acted> {
+      const acted = act(action, subject, who)
+      const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
+      log.info({ audit: true, who, action, subject, outcome }, 'an operator acted')
+      await audit.note({ who, action, subject: subject.slice(0, 2_048), outcome })
+      return acted
+    },
+    current: () => current,
+    /** The configuration was read again. */
+    forget() {
+      current = NO_OVERRIDES
+    },
+  }
+}
+
+export type Actions = ReturnType<typeof createActions>

@@ -1,0 +1,43 @@
+/** What operators did, with who and when. Bounded: the oldest make room. */
+import { randomUUID } from 'node:crypto'
+import type { Db } from '../database/schema.js'
+
+const MOST_ROWS = 10_000
+
+export type AuditEntry = {
+  who: string
+  action: string
+  /** What it was done to. */
+  subject: string
+  /** `done`, or why it was not. */
+  outcome: string
+}
+
+export type Audit = {
+  note(entry: AuditEntry): Promise<void>
+  /** The last ones, newest first; `at` in ms since the epoch. */
+  last(limit: number): Promise<(AuditEntry & { at: number })[]>
+}
+
+export function createAudit(db: Db, now: () => number): Audit {
+  return {
+    async note(entry) {
+      await db
+        .insertInto('audit')
+        .values({ id: randomUUID(), at: now(), ...entry })
+        .execute()
+      const excess = db.selectFrom('audit').select('at').orderBy('at', 'desc').limit(1).offset(MOST_ROWS)
+      await db.deleteFrom('audit').where('at', '<=', excess).execute()
+    },
+    async last(limit) {
+      const rows = await db
+        .selectFrom('audit')
+        .selectAll()
+        .orderBy('at', 'desc')
+        .orderBy('id')
+        .limit(limit)
+        .execute()
+      return rows.map(({ id: _, at, ...entry }) => ({ ...entry, at: Number(at) }))
+    },
+  }
+}

@@ -1,0 +1,112 @@
+import { execFile } from 'node:child_process'
+import { setTimeout as wait } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { test } from 'tap'
+import { BUYER, OPERATOR, OTHER, read, startConsoleWorld } from './support/console-world.js'
+
+const NORTHWIND = 'signals.northwind.example'
+
+test('what operators do', async (t) => {
+  const world = await startConsoleWorld()
+  t.teardown(() => world.close())
+  const { federation } = world
+  const { url } = federation
+  const act = (action: string, subject: string, key = OPERATOR) =>
+    read(url, 'actions', key, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ action, subject }),
+    })
+  const entries = async () => (await read(url, 'audit', OPERATOR)).body.entries as Record<string, string>[]
+  const sellers = async () => {
+    const { body } = await read(url, 'facets', OPERATOR)
+    return (body.facets as { upstream: { value: string }[] }).upstream.map(({ value }) => value)
+  }
+  /** Until the feed has followed. */
+  async function until(holds: () => Promise<boolean>): Promise<void> {
+    for (const end = Date.now() + 60_000; Date.now() < end; await wait(20)) if (await holds()) return
+    t.fail('the feed did not follow within a minute')
+  }
+
+  await t.test('a buyer can do nothing, and sees no log', async (t) => {
+    t.equal((await act('exclude-upstream', NORTHWIND, BUYER)).status, 403)
+    t.equal((await read(url, 'audit', BUYER)).status, 403)
+    t.same(await entries(), [])
+  })
+
+  await t.test('an upstream is read again, a provider fetched', async (t) => {
+    t.same((await act('refresh-upstream', NORTHWIND)).body, {
+      action: 'refresh-upstream',
+      subject: NORTHWIND,
+    })
+    t.equal((await act('refresh-provider', 'motorledger.example')).status, 200)
+    t.match(await entries(), [
+      { who: 'op', action: 'refresh-provider', subject: 'motorledger.example', outcome: 'done' },
+      { who: 'op', action: 'refresh-upstream', subject: NORTHWIND, outcome: 'done' },
+    ])
+    const old = await fetch(`${url}/refresh?upstream=${NORTHWIND}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${OPERATOR}` },
+    })
+    t.equal(old.status, 202)
+    t.equal((await entries()).length, 3, 'by its older path too')
+  })
+
+  await t.test('what has no such name is said to have none', async (t) => {
+    for (const [action, subject] of [
+      ['refresh-upstream', 'nobody'],
+      ['refresh-provider', 'nobody.example'],
+      ['exclude-upstream', 'https://nobody.example/mcp'],
+      ['suspend-caller', 'nobody'],
+    ] as const) {
+      t.equal((await act(action, subject)).status, 404, action)
+    }
+    t.equal((await act('reboot', 'x')).body.parameter, 'action')
+    t.equal((await act('refresh-upstream', '')).body.parameter, 'subject')
+    t.equal((await act('suspend-caller', 'op')).status, 409, 'not itself')
+    t.match(await entries(), [{ outcome: 'nobody suspends itself' }, { outcome: 'unknown' }])
+  })
+
+  await t.test('an upstream is left out and let in again', async (t) => {
+    const { body } = await act('exclude-upstream', NORTHWIND)
+    t.equal(body.until, 'reload')
+    await until(async () => !(await sellers()).includes(NORTHWIND))
+    const shown = await read(url, 'upstreams', OPERATOR)
+    const excluded = shown.body.excluded as { url: string }[]
+    const agent = excluded.find((one) => one.url.includes(NORTHWIND))
+    t.ok(agent)
+    t.equal((await act('admit-upstream', agent?.url ?? '')).status, 200)
+    await until(async () => (await sellers()).includes(NORTHWIND))
+  })
+
+  await t.test('a caller is suspended with all its sessions, and resumed', async (t) => {
+    const status = async () => (await read(url, 'signals?limit=1', OTHER)).status
+    t.equal(await status(), 200)
+    await act('suspend-caller', 'other')
+    t.equal(await status(), 401)
+    const { callers } = (await read(url, 'callers', OPERATOR)).body as {
+      callers: { id: string; suspended: boolean }[]
+    }
+    t.match(
+      callers.find(({ id }) => id === 'other'),
+      { suspended: true },
+    )
+    await act('resume-caller', 'other')
+    t.equal(await status(), 200)
+  })
+
+  await t.test('the same by command', async (t) => {
+    const run = promisify(execFile)
+    const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+    const command = async (...given: string[]) =>
+      (await run(process.execPath, [main, ...given, '--url', url, '--token', OPERATOR])).stdout
+    t.equal(await command('suspend', 'other'), 'other: suspended, until the configuration is read again\n')
+    t.equal(await command('resume', 'other'), 'other: resumed, until the configuration is read again\n')
+    t.match(
+      await command('audit'),
+      /^\S+Z {2}op {2}resume-caller {2}other {2}done\n\S+Z {2}op {2}suspend-caller/,
+    )
+    await t.rejects(command('exclude', 'nobody'), /nothing has this name/)
+  })
+})
