@@ -44,6 +44,8 @@ export type StoreOptions = {
   beside?: boolean
   /** How long PostgreSQL may take for one statement, ms. Default: 30 s. */
   statementMs?: number
+  /** How long a statement may wait there for what another process holds, ms. Default: 5 s. */
+  lockMs?: number
   /** Told of what an operator should know: a damaged blob, a connection that was lost. */
   onProblem: (problem: string) => void
 }
@@ -79,7 +81,7 @@ export type Store = Repositories &
   }
 
 const STATEMENT_MS = 30_000
-const LOCK_WAITS = 6 // in a statement's time: what waits for a lock longer waits for a process that has stopped
+const LOCK_MS = 5_000 // what waits longer waits for a process that has stopped
 const STATE_CONNECTIONS = 10
 const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation waiting for a connection
 const MIGRATING = 2
@@ -174,7 +176,8 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
 }
 
 async function openShared(options: StoreOptions): Promise<Store> {
-  const { url, now, keys = [], answersMs, beside = false, statementMs = STATEMENT_MS, onProblem } = options
+  const { url, now, keys = [], answersMs, beside = false, onProblem } = options
+  const { statementMs = STATEMENT_MS, lockMs = LOCK_MS } = options
   const told = {
     url,
     onProblem: (problem: string) => onProblem(`a database connection was lost: ${problem}`),
@@ -182,7 +185,6 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table takes its time
   await migrated(patient, SHARED_MIGRATIONS)
   await patient.destroy()
-  const lockMs = statementMs / LOCK_WAITS
   const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs, lockMs })
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)

@@ -23,7 +23,7 @@ const names = (count: number) => Array.from({ length: count }, (_, index) => `k$
 test('what another process holds keeps waiting only what needs it', { skip: NO_POSTGRES }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const store = await storage.open({ statementMs: 3_000 })
+  const store = await storage.open({ lockMs: 1_000 })
   const held = (await store.jobs.addAll(names(3).map((id) => ({ job: job(`before ${id}`), hold })))).flatMap(
     (one) => (one.isHeld ? [one.job] : []),
   )
@@ -60,7 +60,7 @@ test('a process that falls silent in the middle of a unit of work loses it', {
 }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const silent = await storage.open({ statementMs: 900 })
+  const silent = await storage.open({ statementMs: 3_000 })
   const other = await storage.open()
   let go = () => {}
   const silence = new Promise<void>((resolve) => {
