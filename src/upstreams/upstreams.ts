@@ -249,8 +249,11 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       if (started) work.push(loading(() => runner.start()))
     }
     work.push(sweep())
-    loaded = Promise.all(work).catch((error: Error) =>
-      onTrouble(`saved slices could not be read: ${error.message}`),
+    loaded = Promise.all(
+      // One that cannot be read keeps no other from being waited for.
+      work.map((one) =>
+        one.catch((error: Error) => onTrouble(`what was saved could not be read: ${error.message}`)),
+      ),
     )
     changed()
   }

@@ -96,7 +96,7 @@ test('news of a provider re-reads the agents whose own signals it changes, and n
   )
 })
 
-test('a provider that grants an honest agent 20,000 signals takes neither its lookups nor its names', async (t) => {
+test('a provider that grants an honest agent 6,000 signals takes neither its lookups nor its names', async (t) => {
   const web = await createWeb()
   t.teardown(web.close)
   const byRef = await startBrief(t, ['zeta.example'])
@@ -106,7 +106,7 @@ test('a provider that grants an honest agent 20,000 signals takes neither its lo
     body: fileOf([byRef, byName].map(({ url }) => ({ url, ids: ids(prefix, count) }))),
   })
   web.page(wellKnown('zeta.example'), grantedTo('own', 60))
-  web.page(wellKnown('aaa.example'), grantedTo('flood', 20_000))
+  web.page(wellKnown('aaa.example'), grantedTo('flood', 6_000))
   const domains = ['zeta.example', 'aaa.example']
   const over = await startOver(
     t,

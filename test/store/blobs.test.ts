@@ -155,4 +155,16 @@ test('what an earlier release wrote is read, and gives way to what is written no
   await blobs.write(name, [bytes('newer')])
   t.same(texts(await blobs.read(name)), ['newer'])
   t.same(await db.selectFrom('blobs').selectAll().execute(), [])
+
+onEveryStorage('a name of any length keeps its blob, beside others that begin alike', async (t, storage) => {
+  const { blobs } = await storage.open()
+  const names = [200, 236, 237, 238, 250, 251, 300, 2_000].map((length) => `slice/${'x'.repeat(length)}`)
+  const domain = `provider/${'long.'.repeat(49)}example`
+  for (const name of [...names, domain]) await blobs.write(name, [bytes(name)])
+  for (const name of [...names, domain]) t.same(texts(await blobs.read(name)), [name])
+  t.same(await blobs.list('slice/'), [...names].sort())
+  await blobs.remove(names[7] as string)
+  t.equal(await blobs.read(names[7] as string), undefined)
+  t.same(await blobs.list('provider/'), [domain])
+  t.same(texts(await (await storage.open({ beside: true })).blobs.read(names[6] as string)), [names[6]])
 })

@@ -1,3 +1,5 @@
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { createLearntStore } from '../../src/upstreams/agent/dialect/learnt.js'
 import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
@@ -169,4 +171,32 @@ test('what was kept and cannot be read is as good as none, and is told', async (
   const key = { agentUrl: 'https://a.example/mcp', scope: 'public' }
   t.equal(await slices.load(key, { credential: 'none' }), undefined)
   t.match(trouble, [/^slice\/public\/.* could not be read: storage is down$/])
+})
+
+test('however much an agent says of itself, little of it is kept', async (t) => {
+  const long = (count: number, of: number) =>
+    Array.from({ length: count }, (_, at) => `${at}`.padEnd(of, 'x'))
+  const signing = { supported: true, supported_for: long(100, 30_000) }
+  const { handle } = wholesaleAgent([row(1)], 'v1')
+  const talkative: TaskHandler = (task, args) =>
+    task === 'get_adcp_capabilities'
+      ? {
+          ...CAPABILITIES,
+          signals: { ...CAPABILITIES.signals, data_provider_domains: long(100, 50_000) },
+          request_signing: signing,
+        }
+      : handle(task, args)
+  const tools: ToolList = [
+    ...TOOLS,
+    ...long(60, 90).map((name) => ({ name, inputSchema: closed(...long(120, 99)) })),
+  ]
+  const agent = await startMcpAgent(talkative, { sessions: false, json: true }, tools)
+  t.teardown(agent.close)
+  const folder = await tempFolder(t)
+  const { upstreams, close } = await openedAt(t, agent.url, { folder })
+  t.match(upstreams.statuses(), [{ state: 'fresh', listings: 1 }])
+  await close()
+  const files = (await readdir(folder)).filter((name) => name.startsWith('dialect'))
+  const [size = 0] = await Promise.all(files.map(async (name) => (await stat(join(folder, name))).size))
+  t.ok(size > 1_000 && size < 200_000, `${size} bytes`)
 })

@@ -2,6 +2,7 @@
  * Blobs as files: one a name, written beside and renamed, so that a crash leaves the old one or the new one; each
  * part is checksummed, so that a damaged file is ignored and named instead of believed.
  */
+import { hash } from 'node:crypto'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -14,7 +15,11 @@ const SUFFIX = '.blob'
 const UNFINISHED = '.tmp'
 const READ_BYTES = 512 * 1024 * 1024 // one read call stops near 2 GiB (docs/decisions.md#memory-and-threads)
 
-type Header = { parts: { length: number; crc32: number }[] }
+const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
+const CUT = '+' // stands in no escaped name
+
+/** `name`: where the file's own name does not tell it. */
+type Header = { parts: { length: number; crc32: number }[]; name?: string }
 
 export type BlobFilesOptions = {
   folder: string
@@ -36,9 +41,19 @@ async function fill(file: File, into: Uint8Array, position: number): Promise<boo
   return true
 }
 
+const isLong = (name: string) => encodeURIComponent(name).length > LONGEST_NAME
+
+/** Of a long name its beginning, for people, and its hash. */
+function fileName(name: string): string {
+  const escaped = encodeURIComponent(name)
+  return isLong(name)
+    ? `${escaped.slice(0, 100)}${CUT}${hash('sha256', name)}${SUFFIX}`
+    : `${escaped}${SUFFIX}`
+}
+
 /** One part at a time: checksums of a large blob must not hold the event loop. */
-async function encodeHeader(parts: readonly Uint8Array[]): Promise<Buffer> {
-  const header: Header = { parts: [] }
+async function encodeHeader(parts: readonly Uint8Array[], name: string): Promise<Buffer> {
+  const header: Header = { parts: [], ...(isLong(name) && { name }) }
   for (const part of parts) {
     header.parts.push({ length: part.byteLength, crc32: crc32(part) })
     await nextTurn()
@@ -105,7 +120,7 @@ async function removeUnfinished(folder: string): Promise<void> {
 export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOptions): Promise<AddedBlobs> {
   await makeFolder(folder)
   if (sweep) await removeUnfinished(folder)
-  const pathOf = (name: string) => join(folder, `${encodeURIComponent(name)}${SUFFIX}`)
+  const pathOf = (name: string) => join(folder, fileName(name))
   let writes = 0
 
   async function read(name: string): Promise<Uint8Array[] | undefined> {
@@ -133,11 +148,11 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     place: (beside: string, path: string) => Promise<void>,
   ): Promise<void> {
     const path = pathOf(name)
-    const beside = `${path}.${process.pid}.${++writes}${UNFINISHED}`
+    const beside = join(folder, `${process.pid}.${++writes}${UNFINISHED}`)
     try {
       const file = await open(beside, 'w')
       try {
-        await file.writev([await encodeHeader(parts)])
+        await file.writev([await encodeHeader(parts, name)])
         for (const part of parts) await file.writeFile(part)
         await file.sync()
       } finally {
@@ -159,12 +174,21 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     await rm(beside)
   }
 
+  /** Undefined for a damaged file whose own name does not tell. */
+  async function nameOf(file: string): Promise<string | undefined> {
+    if (!file.includes(CUT)) return decodeURIComponent(file.slice(0, -SUFFIX.length))
+    const opened = await open(join(folder, file), 'r')
+    try {
+      return (await readHeader(opened))?.header.name
+    } finally {
+      await opened.close()
+    }
+  }
+
   async function list(prefix: string): Promise<string[]> {
-    const names = (await readdir(folder)).filter((file) => file.endsWith(SUFFIX))
-    return names
-      .map((file) => decodeURIComponent(file.slice(0, -SUFFIX.length)))
-      .filter((name) => name.startsWith(prefix))
-      .sort()
+    const files = (await readdir(folder)).filter((file) => file.endsWith(SUFFIX))
+    const names = await Promise.all(files.map(nameOf))
+    return names.flatMap((name) => (name?.startsWith(prefix) ? [name] : [])).sort()
   }
 
   return {

@@ -60,9 +60,12 @@ export function listingFields({ pin = '3.1' }: Pick<Dialect, 'pin'>): readonly s
 const MAX_SIGNED = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
+const MAX_WORD = 253 // characters; the longest name of a domain, and nobody's operation, release or mode has more
 
+/** What is learnt is stored: words that are longer than any such word are left out. */
 function strings(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+  if (!Array.isArray(value)) return []
+  return value.filter((each): each is string => typeof each === 'string' && each.length <= MAX_WORD)
 }
 
 function isAtLeast(least: number): (version: string) => boolean {

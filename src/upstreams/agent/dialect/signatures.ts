@@ -29,6 +29,7 @@ export type ToolInputs = ReadonlyMap<string, ToolInput>
 const MAX_TOOLS = 200
 const MAX_ARGUMENTS = 200
 const MAX_NAME = 100
+const MAX_TEXT = 100_000 // characters of all names together: they are stored
 const MAX_WORDS = 10_000 // of a description and examples
 
 /** Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the protocol has. */
@@ -169,14 +170,20 @@ function readInput(tool: Record<string, unknown>): ToolInput | undefined {
   }
 }
 
-/** The inputs in a list of tools as MCP gives it, or of skills as an A2A card does; undefined when there is no list. */
+/**
+ * The inputs in a list of tools as MCP gives it, or of skills as an A2A card does; undefined when there is no list. Tools beyond
+ * what may be stored are as if they were not listed.
+ */
 export function readToolInputs(list: unknown): ToolInputs | undefined {
   if (!Array.isArray(list)) return undefined
   const inputs = new Map<string, ToolInput>()
+  let room = MAX_TEXT
   for (const tool of list.slice(0, MAX_TOOLS)) {
     const input = isRecord(tool) ? readInput(tool) : undefined
     const name = input && (tool.id ?? tool.name) // a skill's name is for people
-    if (input && typeof name === 'string' && name.length <= MAX_NAME) inputs.set(name, input)
+    if (!input || typeof name !== 'string' || name.length > MAX_NAME) continue
+    room -= [name, ...input.names, ...input.texts].reduce((sum, { length }) => sum + length, 0)
+    if (room >= 0) inputs.set(name, input)
   }
   return inputs
 }
