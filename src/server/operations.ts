@@ -2,10 +2,11 @@
  * What an operator asks of a running server: is it alive, is it ready, what does it count. No label names a caller,
  * an account or anything a caller sent (docs/decisions.md#callers): labels are our own closed words.
  */
+import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 import { Counter, collectDefaultMetrics, Gauge, type Histogram, Registry } from 'prom-client'
 import type { Observed } from './door/dispatcher.js'
-import type { Door } from './door/door.js'
+import { type Door, refusePlainly } from './door/door.js'
 import type { Overload } from './door/overload.js'
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
@@ -130,6 +131,12 @@ function shownRevisions({ built, wanted, behindMs }: Revisions) {
   return { built, wanted, behind_ms: behindMs }
 }
 
+/** Who names nobody is shown what everybody is, and too much going on is what counters are looked at for. */
+function mayCount(status: number, headers: IncomingHttpHeaders): boolean {
+  const isAnonymous = headers.authorization === undefined && headers['x-adcp-auth'] === undefined
+  return status === 503 || (status === 401 && isAnonymous)
+}
+
 export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
   const { isReady, configuration, revisions, storageProblem, door, registry, operatorRegistry } = options
 
@@ -152,6 +159,7 @@ export function addOperations(app: FastifyInstance, options: OperationsOptions):
 
   app.get('/metrics', async (request, reply) => {
     const who = await door.enter(request)
+    if (who.kind === 'turned_away' && !mayCount(who.status, request.headers)) return refusePlainly(reply, who)
     const isOperator = who.kind === 'caller' && who.caller.role === 'operator'
     const shown = isOperator && operatorRegistry ? Registry.merge([registry, operatorRegistry]) : registry
     return reply.header('content-type', shown.contentType).send(await shown.metrics())

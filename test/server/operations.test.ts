@@ -172,6 +172,14 @@ test('metrics count outcomes in our own words; operators see the whole', async (
   t.match(full, /tributary_of_operators 7/)
 })
 
+test('whoever is turned away is not shown the metrics either; who names nobody is', async (t) => {
+  const { send } = await startServer(t, { callers: { anonymous: 'deny', keys: [] } })
+  const status = async (headers: Record<string, string>) => (await send('/metrics', { headers })).status
+  t.equal(await status({ authorization: 'Bearer somebody-elses' }), 401)
+  t.equal(await status({ origin: 'https://evil.example' }), 403)
+  t.equal(await status({}), 200)
+})
+
 test('an upstream that is not fresh is named in incomplete[], with our words and not its own', async (t) => {
   const at = (name: string) => ({ url: `https://${name}.example`, agentUrl: `https://${name}.example` })
   const { call } = await startServer(t, {

@@ -155,6 +155,7 @@ test('what an earlier release wrote is read, and gives way to what is written no
   await blobs.write(name, [bytes('newer')])
   t.same(texts(await blobs.read(name)), ['newer'])
   t.same(await db.selectFrom('blobs').selectAll().execute(), [])
+})
 
 onEveryStorage('a name of any length keeps its blob, beside others that begin alike', async (t, storage) => {
   const { blobs } = await storage.open()
