@@ -45,6 +45,7 @@ import { accountAccess, credentialOf } from './accounts.js'
 import { ACTIONS, type Action, createActions } from './actions.js'
 import { cursorSecret } from './cursor-secret.js'
 import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
+import { createFeedListener } from './feed-listener.js'
 import { listening, opening } from './opening.js'
 import { NO_OVERRIDES, type Overrides, overridden } from './overrides.js'
 import { createPublisher } from './publisher.js'
@@ -255,6 +256,12 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     onOutcome: operations.eventSent,
   })
   if (feedEvents.announcer) stack.add(feedEvents.announcer)
+  const sharedNonces = store.nonces && nonceCheck(store.nonces)
+  const listener = createFeedListener({
+    ...{ config, upstreams, send, clock, log, secret, onOutcome: operations.eventHeard },
+    ...(sharedNonces && { sharedNonces }),
+  })
+  if (listener) stack.add(listener)
   const base = {
     options,
     config,
@@ -269,7 +276,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const activation = stack.add(openActivation(base, discovery))
   const admission = createAdmission({
     ...admissionSettings(current, send, clock),
-    ...(store.nonces && { sharedNonces: nonceCheck(store.nonces) }),
+    ...(sharedNonces && { sharedNonces }),
   })
   const { questions: held } = discovery
   const controller = options.config.testController
@@ -304,6 +311,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       revisions: publisher.revisions,
       storageProblem: store.problem,
       refresh: async (id, who) => (await actions.run('refresh-upstream', id, who)).kind === 'done',
+      ...(listener && { feedEvents: listener.receive }),
       admission,
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts,
@@ -330,6 +338,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   void questions.open(upstreams)
   activation.start()
   feedEvents.announcer?.start()
+  listener?.start()
   operations.start()
 
   /** In one synchronous step: who builds sees the world before it or the one after it. */

@@ -48,6 +48,8 @@ export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   buildFailed(): void
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
+  /** What became of something that an upstream told us, and by how much sooner it is read for that. */
+  eventHeard(outcome: string, gainedMs?: number): void
 }
 
 type Sample = [labels: Record<string, string>, value: number]
@@ -266,6 +268,18 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     registers,
   })
 
+  const heard = new Counter({
+    name: 'tributary_upstream_events_total',
+    help: 'What upstreams told, by what became of it: heard, duplicate, challenge, ignored, refused',
+    labelNames: ['outcome'],
+    registers,
+  })
+  const gained = new Counter({
+    name: 'tributary_upstream_events_gained_seconds_total',
+    help: 'By how much sooner upstreams were read because they told that something changed',
+    registers,
+  })
+
   const meter = createUpstreamMeter({
     registry,
     entries: sources.entries,
@@ -287,5 +301,9 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     },
     buildFailed: () => failed.inc(),
     eventSent: (outcome) => events.inc({ outcome }),
+    eventHeard(outcome, gainedMs = 0) {
+      heard.inc({ outcome })
+      gained.inc(gainedMs / 1_000)
+    },
   }
 }

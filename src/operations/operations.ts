@@ -66,6 +66,8 @@ export type Operations = {
   buildFailed(): void
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
+  /** What became of something that an upstream told us. */
+  eventHeard(outcome: string, gainedMs?: number): void
   /** What the server shows of us. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */
@@ -224,6 +226,7 @@ export function createOperations(options: OperationsOptions): Operations {
     },
     buildFailed: metrics.buildFailed,
     eventSent: metrics.eventSent,
+    eventHeard: metrics.eventHeard,
     shown: { operatorRegistry: metrics.registry, registryListing, explain },
     ...{ views, pulse, start: history.start },
     async close() {

@@ -23,6 +23,7 @@ import { createDispatcher, type Observed } from './door/dispatcher.js'
 import { createDoor, type Door } from './door/door.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
+import { addFeedEvents, type FeedEventsOptions } from './feed-events.js'
 import { addIdentity } from './identity.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
@@ -66,6 +67,8 @@ export type ServerOptions = GetSignalsOptions & {
   registryListing?: ListingRouteOptions['list']
   /** What GET /explain says, to operators. */
   explain?: ExplainOptions['explain']
+  /** What POST /events/... takes from upstreams. */
+  feedEvents?: FeedEventsOptions['receive']
   /** What POST /refresh starts, for operators. */
   refresh?: RefreshOptions['refresh']
   /** More routes behind the same door: the console's. */
@@ -187,6 +190,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const { registryListing: list, explain, refresh, routes } = options
   if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })
+  if (options.feedEvents) addFeedEvents(app, { receive: options.feedEvents })
   if (refresh) addRefresh(app, { door, refresh })
   routes?.(app, { door, publicUrl })
   app.addHook('onClose', async () => overload.close())

@@ -120,6 +120,8 @@ export type Upstreams = {
    * second, and seldom enough for one that takes long. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
+  /** An upstream (canonical url) says that something changed: it is read soon. By how many ms sooner than on schedule. */
+  heard(agentUrl: string): number
   /**
    * A provider's file may have changed what agents without a feed can be asked for. Those (by canonical url) that it
    * `concerns` and for which it `isNews` are refreshed, as seldom.
@@ -311,6 +313,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     refreshSoon(id, caller) {
       byId(id)?.refreshSoon(caller)
     },
+    heard: (agentUrl) => runners.get(agentUrl)?.heard() ?? 0,
     questionsMoved(concerns, isNews) {
       for (const [agentUrl, runner] of runners) {
         if (runner.livesByQuestions() && concerns(agentUrl)) runner.questionsMoved(() => isNews(agentUrl))

@@ -177,6 +177,12 @@ export function createRunner(options: RunnerOptions) {
         if (name === PUBLIC || (caller !== undefined && whose === caller)) kept.refreshSoon()
       }
     },
+    /** It says that something changed: reads every scope soon. Gives by how many ms sooner than on schedule. */
+    heard(): number {
+      const { nextAttemptAt = clock.now() } = open.status()
+      for (const kept of scopes.values()) kept.refreshSoon()
+      return Math.max(0, nextAttemptAt - clock.now())
+    },
     livesByQuestions: () => open.livesByQuestions(),
     questionsMoved: (isNews: () => Promise<boolean>) => open.questionsMoved(isNews),
     /** Work has come to this process, or gone from it. */

@@ -40,6 +40,8 @@ export type Dialect = {
   readonly account?: Arguments
   /** What it wants signed. */
   readonly signing?: SigningWish
+  /** What it tells of changes of its feed, signed with a key that its operator's brand.json leads to. */
+  readonly feedEvents?: { readonly types: readonly string[]; readonly brandJsonUrl: string }
 }
 
 /** What is pinned, the best first: an agent may still call 3.2 by a release that is not final. */
@@ -58,6 +60,7 @@ export function listingFields({ pin = '3.1' }: Pick<Dialect, 'pin'>): readonly s
 }
 
 const MAX_SIGNED = 100
+const MAX_EVENT_TYPES = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
 const MAX_WORD = 253 // characters; the longest name of a domain, and nobody's operation, release or mode has more
@@ -93,6 +96,15 @@ function readRecognition(declared: unknown): number | undefined {
   return 1_000 * (typeof seconds === 'number' && seconds > 0 ? seconds : LEAST_REPLAY_S)
 }
 
+/** Events that nobody could verify are not listened to. */
+function readFeedEvents({ wholesale_feed_webhooks: webhooks, webhook_signing: signing, identity }: Payload) {
+  if (!isRecord(webhooks) || webhooks.supported !== true) return undefined
+  if (!isRecord(signing) || signing.supported !== true || !isRecord(identity)) return undefined
+  const { brand_json_url: brandJsonUrl } = identity
+  if (typeof brandJsonUrl !== 'string' || !brandJsonUrl.startsWith('https://')) return undefined
+  return { types: strings(webhooks.event_types).slice(0, MAX_EVENT_TYPES), brandJsonUrl }
+}
+
 function readCapabilities(payload: Payload): Dialect {
   const adcp = isRecord(payload.adcp) ? payload.adcp : {}
   const signals = isRecord(payload.signals) ? payload.signals : {}
@@ -102,6 +114,7 @@ function readCapabilities(payload: Payload): Dialect {
   const signing = signingWish(payload.request_signing, versions.some(isAtLeast32))
   const pin = PINS.find((one) => versions.includes(one))
   const recognisesMs = readRecognition(adcp.idempotency)
+  const feedEvents = readFeedEvents(payload)
   const isCurrent =
     spoken.some(isAtLeast31) || modes.length > 0 || isRecord(payload.wholesale_feed_versioning)
   return {
@@ -111,6 +124,7 @@ function readCapabilities(payload: Payload): Dialect {
     providerDomains: strings(signals.data_provider_domains).slice(0, MAX_PROVIDER_DOMAINS),
     ...(pin && { pin }),
     ...(signing && { signing }),
+    ...(feedEvents && { feedEvents }),
   }
 }
 
