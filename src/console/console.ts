@@ -14,6 +14,7 @@ import { createEntrance, type Entrance } from './entrance.js'
 import { addFeedRoutes } from './feed-routes.js'
 import { createFind } from './find.js'
 import { addLive } from './live.js'
+import { addOpenApi } from './openapi.js'
 import { createSessions } from './session.js'
 import { addSignIn } from './sign-in.js'
 import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
@@ -58,6 +59,7 @@ export function createConsole(options: ConsoleOptions) {
       const sessions = createSessions({ secret, callers: admission, isSecure, now })
       const entrance = createEntrance({ door, sessions, limiter: admission, now })
       addAssets(app, assets)
+      addOpenApi(app, version, publicUrl)
       addSignIn(app, { entrance, sessions, identify: admission.identify, version, now })
       addFeedRoutes(app, { ...options, entrance, find })
       addSignalRoute(app, { ...options, entrance })

@@ -124,6 +124,8 @@ export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptio
   return {
     /** Looks from now on. */
     start: () => void follow(),
+    /** Looks now: something has happened. */
+    look: () => void look(),
     /** Undefined for an upstream that was never seen. */
     of(upstream: string, span: Span): Points | undefined {
       const series = known.get(upstream)?.[span]

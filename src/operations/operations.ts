@@ -221,6 +221,7 @@ export function createOperations(options: OperationsOptions): Operations {
     published(before, after, seconds) {
       publishedAt = now()
       metrics.built(after, seconds)
+      history.look()
       void departures.note(before, after, publishedAt)
       former.note(roster(), publishedAt)
     },

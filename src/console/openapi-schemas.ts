@@ -1,0 +1,176 @@
+/** Shapes of the JSON of the REST paths, as JSON Schema: what a reader may count on. More members may come. */
+
+const text = { type: 'string' }
+const number = { type: 'number' }
+const flag = { type: 'boolean' }
+const moment = { type: 'string', format: 'date-time' }
+const list = (items: object) => ({ type: 'array', items })
+const ref = (name: string) => ({ $ref: `#/components/schemas/${name}` })
+/** `optional`: members that need not be there. */
+const record = (required: Record<string, object>, optional: Record<string, object> = {}) => ({
+  type: 'object',
+  properties: { ...required, ...optional },
+  required: Object.keys(required),
+})
+
+const problem = record({ reason: text, message: text }, { remedy: text, since: moment })
+const numbers = list({ type: ['number', 'null'] })
+
+export const SCHEMAS = {
+  Error: record({ error: text }, { parameter: text }),
+  Health: record({ status: { const: 'ok' } }),
+  Readiness: record(
+    { status: { enum: ['ready', 'starting'] } },
+    {
+      revision: record({ built: number, wanted: number, behind_ms: number }),
+      configuration: record({ revision: text }, { problem: text }),
+      storage: record({ problem: text }),
+    },
+  ),
+  RegistryListing: record(
+    { agents: list({ type: 'object' }), count: number },
+    { incomplete: list(record({ description: text })) },
+  ),
+  Explanation: record(
+    {
+      ref: text,
+      kind: { enum: ['signal', 'upstream', 'unknown'] },
+      reason: text,
+      explanation: text,
+      upstreams: list(ref('Upstream')),
+    },
+    {
+      detail: text,
+      hint: text,
+      signal: { type: 'object' },
+      provider: { type: 'object' },
+      left_at: moment,
+      view: { type: 'object' },
+    },
+  ),
+  Refresh: record({ upstream: text, reading: { const: 'full' } }),
+  Caller: record({
+    id: text,
+    role: { enum: ['buyer', 'operator'] },
+    destinations: list({ type: 'object' }),
+    accounts: list(text),
+  }),
+  Session: record({ version: text }, { caller: ref('Caller'), csrf: text }),
+  Key: record({ key: text }),
+  Signal: {
+    ...record({
+      signal_agent_segment_id: text,
+      signal_ref: { type: 'object' },
+      name: text,
+      deployments: list({ type: 'object' }),
+    }),
+    description: 'A row as get_signals gives it (schema signals/get-signals-response of the protocol).',
+  },
+  Signals: record(
+    {
+      snapshot: text,
+      total: number,
+      sort: text,
+      get_signals: { type: 'object', description: 'The arguments of get_signals for the same.' },
+      wholesale_feed_version: text,
+      warnings: list(record({ code: text, message: text })),
+      signals: list(ref('Signal')),
+    },
+    { next: { ...text, description: '`after` of the next page.' } },
+  ),
+  Facets: record({
+    snapshot: text,
+    total: number,
+    counted: number,
+    facets: {
+      type: 'object',
+      additionalProperties: list(record({ value: text, count: number })),
+    },
+  }),
+  OneSignal: record(
+    {},
+    {
+      signal: ref('Signal'),
+      get_signals: { type: 'object' },
+      explanation: ref('Explanation'),
+      sources: list(record({ upstream: text, agent_url: text, words: { type: 'object' } })),
+      definition: { type: 'object' },
+      evidence: list(record({ at: text, text })),
+      seen_by: list(record({ caller: text, access: text, prices: text })),
+    },
+  ),
+  Overview: record({
+    feed: record(
+      { signals: number, revision: record({ built: number, wanted: number, behind_ms: number }) },
+      { snapshot: text, published_at: moment },
+    ),
+    configuration: record({ revision: text }, { problem: text }),
+    memory: record({ used_bytes: number, limit_bytes: number, evictions: number }),
+  }),
+  Upstream: record(
+    {
+      ...{ id: text, agent_url: text, name: text, source: text, has_credential: flag },
+      state: { enum: ['starting', 'fresh', 'stale', 'absent'] },
+      ...{ rows: number, read: text, published: number, withheld: number },
+      reasons: { type: 'object', additionalProperties: number },
+      dropped: { type: 'object', additionalProperties: number },
+      ...{ notes: list(text), refused: list({ type: 'object' }), accounts: list({ type: 'object' }) },
+    },
+    {
+      ...{ protocol: text, mode: text, problem, hint: text },
+      ...{ walked_at: moment, confirmed_at: moment, next_attempt_at: moment },
+      last_answer: record({ at: moment, ms: number }),
+    },
+  ),
+  Upstreams: record({
+    upstreams: list(ref('Upstream')),
+    excluded: list(record({ url: text, reason: text })),
+    registries: list(
+      record(
+        { url: text, agents: number, diagnostics: list(text), unvouched: flag },
+        { read_at: moment, problem },
+      ),
+    ),
+  }),
+  Providers: record({
+    total: number,
+    providers: list(
+      record(
+        { domain: text },
+        {
+          file: record({ url: text, bytes: number, fetched_at: moment, sha256: text }),
+          ...{ confirmed_at: moment, proves_until: moment, next_attempt_at: moment, problem },
+          held_pointer: record({ url: text, adopt_at: moment }),
+        },
+      ),
+    ),
+  }),
+  Callers: record(
+    {
+      anonymous: { enum: ['deny', 'metadata'] },
+      rate_limit: record({ per_second: number, burst: number }),
+      callers: list(
+        record({ id: text, role: text, has_key: flag, suspended: flag, accounts: list(text), signs: text }),
+      ),
+      accounts: list(
+        record({ caller: text, account: text, upstream: text, state: text, rate_card: flag, rows: number }),
+      ),
+    },
+    { jwt: record({ issuer: text, audience: text }) },
+  ),
+  History: record({
+    step_seconds: number,
+    at: list(number),
+    rows: numbers,
+    published: numbers,
+    ms: numbers,
+    failing: numbers,
+  }),
+  Action: record({ action: text, subject: text }),
+  Acted: record({ action: text, subject: text }, { until: { const: 'reload' } }),
+  Audit: record({
+    entries: list(record({ at: moment, who: text, action: text, subject: text, outcome: text })),
+  }),
+}
+
+export type SchemaName = keyof typeof SCHEMAS

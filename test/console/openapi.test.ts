@@ -1,0 +1,151 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import { test } from 'tap'
+import { BUYER, type Json, OPERATOR, read, startConsoleWorld } from './support/console-world.js'
+
+const NORTHWIND = 'signals.northwind.example'
+
+type Answer = { content?: Record<string, { schema: object }> }
+type Operation = { security: object[]; description?: string; responses: Record<string, Answer> }
+type Document = Json & { paths: Record<string, Record<string, Operation>>; components: { schemas: object } }
+
+type Asked = { query?: string; key?: string | undefined; body?: object; status?: number }
+
+/** What is asked of each operation, and which of its documented answers has to come. An operation without one is a failure. */
+const QUESTIONS: Readonly<Record<string, readonly Asked[]>> = {
+  'get /healthz': [{}],
+  'get /readyz': [{}],
+  'get /metrics': [{}, { key: OPERATOR }],
+  'get /openapi.json': [{}],
+  'get /api/registry/agents': [
+    { query: 'type=signals' },
+    { query: 'verification_mode=hearsay', status: 400 },
+  ],
+  'get /explain': [
+    { key: OPERATOR, query: 'ref=motorledger.example/nothing' },
+    { key: OPERATOR, query: `ref=${NORTHWIND}` },
+    { key: OPERATOR, status: 400 },
+    { key: BUYER, query: 'ref=x', status: 403 },
+  ],
+  'post /refresh': [
+    { key: OPERATOR, query: `upstream=${NORTHWIND}`, status: 202 },
+    { key: OPERATOR, query: 'upstream=nobody', status: 404 },
+    { key: BUYER, query: 'upstream=x', status: 403 },
+  ],
+  'get /console/api/session': [{}, { key: BUYER }],
+  'post /console/api/session': [
+    { body: { key: BUYER } },
+    { body: { key: 'wrong' }, status: 401 },
+    { body: {}, status: 400 },
+  ],
+  'delete /console/api/session': [{ key: BUYER, status: 204 }, { status: 401 }],
+  'get /console/api/signals': [
+    { key: BUYER, query: 'q=auto&country=DE&limit=3' },
+    { key: OPERATOR, query: 'max_cpm=x', status: 400 },
+    { status: 401 },
+  ],
+  'get /console/api/facets': [{ key: BUYER }, { key: BUYER, query: 'type=x', status: 400 }, { status: 401 }],
+  'get /console/api/signal': [
+    { key: OPERATOR, query: 'id=nothing' },
+    { key: BUYER, query: 'id=nothing', status: 404 },
+  ],
+  'get /console/api/live': [{ status: 401 }, { key: BUYER }],
+  'get /console/api/overview': [{ key: OPERATOR }, { key: BUYER, status: 403 }, { status: 401 }],
+  'get /console/api/upstreams': [{ key: OPERATOR }, { key: BUYER, status: 403 }, { status: 401 }],
+  'get /console/api/providers': [
+    { key: OPERATOR, query: 'q=ledger' },
+    { key: BUYER, status: 403 },
+  ],
+  'get /console/api/callers': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
+  'get /console/api/history': [
+    { key: OPERATOR, query: `upstream=${NORTHWIND}&span=days` },
+    { key: OPERATOR, query: 'upstream=nobody', status: 404 },
+    { key: BUYER, status: 403 },
+  ],
+  'post /console/api/actions': [
+    { key: OPERATOR, body: { action: 'exclude-upstream', subject: 'https://nobody.example/' }, status: 404 },
+    { key: OPERATOR, body: { action: 'suspend-caller', subject: 'op' }, status: 409 },
+    { key: OPERATOR, body: { action: 'suspend-caller', subject: 'other' } },
+    { key: OPERATOR, body: { action: 'x' }, status: 400 },
+    { key: BUYER, body: {}, status: 403 },
+  ],
+  'get /console/api/audit': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
+}
+
+/** `get /path` of every route, from the tree that Fastify prints: a branch continues the path of the one it hangs on. */
+function routesOf(tree: string): string[] {
+  const branches: string[] = []
+  return tree.split('\n').flatMap((line) => {
+    const [, indent = '', part = '', methods] = /^(.*?)[├└]── (\S+)(?: \((.*)\))?/.exec(line) ?? []
+    branches.length = indent.length / 4
+    branches.push(part)
+    return methods ? methods.split(', ').map((method) => `${method.toLowerCase()} ${branches.join('')}`) : []
+  })
+}
+
+test('everything that is REST is documented, and answers as documented', async (t) => {
+  const world = await startConsoleWorld()
+  t.teardown(() => world.close())
+  const { url, app } = world.federation
+  const points = async () => (await read(url, `history?upstream=${NORTHWIND}`, OPERATOR)).status
+  for (const end = Date.now() + 60_000; Date.now() < end && (await points()) !== 200; ) await wait(20)
+  const document = (await (await fetch(`${url}/openapi.json`)).json()) as Document
+
+  await t.test('the document is OpenAPI 3.1', async (t) => {
+    const { valid, errors } = await new Validator().validate(
+      structuredClone(document) as Record<string, unknown>,
+    )
+    t.ok(valid, JSON.stringify(errors ?? '').slice(0, 1_000))
+    t.equal(document.openapi, '3.1.0')
+  })
+
+  await t.test('every route of the server is in it, and every path of it is a route', (t) => {
+    const PROTOCOL = /^\/(mcp|a2a|\.well-known|$|\*)|^\/console\/\*/
+    const served = routesOf(app.printRoutes({ commonPrefix: false })).filter((route) => {
+      const [method, path = ''] = route.split(' ')
+      return method !== 'head' && !PROTOCOL.test(path)
+    })
+    const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => `${method} ${path}`),
+    )
+    t.same(documented.sort(), served.sort())
+    t.same(Object.keys(QUESTIONS).sort(), documented.sort(), 'and each is asked here')
+    t.end()
+  })
+
+  const ajv = new Ajv2020({ strict: false })
+  formats.default(ajv)
+  ajv.addSchema({ $id: 'document', components: document.components })
+
+  for (const [name, questions] of Object.entries(QUESTIONS)) {
+    await t.test(name, async (t) => {
+      const [method = '', path = ''] = name.split(' ')
+      for (const { query = '', key, body, status = 200 } of questions) {
+        const reply = await fetch(`${url}${path}?${query}`, {
+          method: method.toUpperCase(),
+          headers: {
+            ...(key && { authorization: `Bearer ${key}` }),
+            ...(body && { 'content-type': 'application/json' }),
+          },
+          ...(body && { body: JSON.stringify(body) }),
+        })
+        t.equal(reply.status, status, `${query} ${JSON.stringify(body ?? '')}`)
+        const answer = document.paths[path]?.[method]?.responses[String(status)]
+        if (!t.ok(answer, `${status} is documented`)) continue
+        const [[media, { schema }] = ['', { schema: {} }]] = Object.entries(answer?.content ?? {})
+        t.ok((reply.headers.get('content-type') ?? '').startsWith(media), media)
+        if (media !== 'application/json' || path === '/openapi.json') {
+          await reply.body?.cancel()
+          continue
+        }
+        const pointed = JSON.parse(
+          JSON.stringify(schema).replace('#/components', 'document#/components'),
+        ) as object
+        const validate = ajv.compile(pointed)
+        t.ok(validate(await reply.json()), JSON.stringify(validate.errors?.slice(0, 3)))
+      }
+    })
+  }
+})
