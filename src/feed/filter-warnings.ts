@@ -18,10 +18,9 @@ import type { Rates } from './rates.js'
  */
 const NONE: readonly AdcpWarning[] = []
 const MOST_ASKED = 3
-const MOST_TOLD = 9
-const MOST_COMPARED = 1_000 // comparing takes five microseconds a word
+const MOST_COMPARED = 600 // for all names of a request together: comparing takes five microseconds a word
 /** Upstreams may invent any number of names: whether one is among more than so many is not looked up for a hint. */
-const MOST_NAMES = 100_000
+const MOST_NAMES = 20_000
 const PLATFORM = 'platform:'
 const PLAIN = /^[\p{L}\p{N}][\p{L}\p{N} ._&'-]{0,39}$/u
 
@@ -41,42 +40,47 @@ function* both(one: readonly string[], other: readonly string[]): Iterable<strin
   yield* other
 }
 
-/** Near names among the first that may be told. */
-function nearWords(asked: string, names: Iterable<string>): string[] {
+/** Near names among the first that may be told, one of so many that are looked for. */
+function nearWords(asked: string, names: Iterable<string>, ofMany: number): string[] {
   const plain = new Set<string>()
+  const most = Math.floor(MOST_COMPARED / ofMany)
   let looked = 0
   for (const name of names) {
     looked += 1
-    if (plain.size >= MOST_COMPARED || looked > 2 * MOST_COMPARED) break
+    if (plain.size >= most || looked > 2 * most) break
     if (PLAIN.test(name)) plain.add(name)
   }
   return nearest(asked, plain)
 }
 
-function providerMisses({ facts }: Snapshot, asked: readonly unknown[]): AdcpWarning[] {
+function providerMisses({ facts }: Snapshot, asked: readonly unknown[], ofMany: number): AdcpWarning[] {
   const { domains, providers } = facts
   if (domains.length > MOST_NAMES || providers.length > MOST_NAMES) return []
-  return asked.slice(0, MOST_ASKED).flatMap((provider, at): AdcpWarning[] => {
+  return asked.flatMap((provider, at): AdcpWarning[] => {
     const name = String(provider).trim().toLowerCase()
     if (providers.includes(name) || domains.includes(name)) return []
     const message = 'No signal of the feed has this provider.'
     const otherwise = 'Take data_providers from rows of get_signals or from get_adcp_capabilities.'
-    const near = nearWords(name, both(domains, providers))
+    const near = nearWords(name, both(domains, providers), ofMany)
     return [warning(`filters.data_providers[${at}]`, message, near, otherwise)]
   })
 }
 
-function platformMisses({ deployments }: Snapshot, asked: readonly Destination[]): AdcpWarning[] {
+function platformMisses(
+  { deployments }: Snapshot,
+  asked: readonly Destination[],
+  ofMany: number,
+): AdcpWarning[] {
   const { destinations } = deployments
   if (destinations.length > MOST_NAMES) return []
-  return asked.slice(0, MOST_ASKED).flatMap((destination, at): AdcpWarning[] => {
+  return asked.flatMap((destination, at): AdcpWarning[] => {
     if (destination.type !== 'platform') return []
     const { platform } = destination
     const key = destinationKey({ type: 'platform', platform }) as string
     if (destinations.some((deployed) => matchesDestination(deployed, key))) return []
     const message = 'No signal of the feed lists this platform.'
     const otherwise = 'Take platforms from deployments of get_signals.'
-    const near = nearWords(platform, platformsOf(destinations))
+    const near = nearWords(platform, platformsOf(destinations), ofMany)
     return [warning(`destinations[${at}].platform`, message, near, otherwise)]
   })
 }
@@ -89,16 +93,17 @@ function missesOf(
   snapshot: Snapshot,
   { filters = {}, destinations = [], countries = [] }: Selection,
 ): AdcpWarning[] {
-  const found = [
-    ...providerMisses(snapshot, providersAsked(filters)),
-    ...platformMisses(snapshot, destinations),
-  ]
+  const providers = providersAsked(filters).slice(0, MOST_ASKED)
+  const places = destinations.slice(0, MOST_ASKED)
+  const ofMany = providers.length + places.length
+  const found = [...providerMisses(snapshot, providers, ofMany), ...platformMisses(snapshot, places, ofMany)]
+  const most = found.length + MOST_ASKED
   for (const [at, country] of countries.entries()) {
     if (isCountry(country)) continue
     const message = 'No country has this code.'
     const otherwise = 'Send codes of ISO 3166-1, such as DE.'
     found.push(warning(`countries[${at}]`, message, countriesMeant(country), otherwise))
-    if (found.length >= MOST_TOLD) break
+    if (found.length >= most) break
   }
   return found
 }

@@ -117,7 +117,16 @@ function outageText({ id, outages }: UpstreamStatus, part: Part, isLost: boolean
     : `${id} cannot give its ${words} at the moment; those that it last gave stand.`
 }
 
-type LostPart = Extract<Gap, { kind: 'part' }>
+/** By the upstream (canonical agent url). */
+type LostParts = ReadonlyMap<string, ReadonlySet<Part>>
+
+function lostParts(gaps: readonly Gap[]): LostParts {
+  const lost = new Map<string, Set<Part>>()
+  for (const gap of gaps) {
+    if (gap.kind === 'part') lost.set(gap.agentUrl, (lost.get(gap.agentUrl) ?? new Set()).add(gap.part))
+  }
+  return lost
+}
 
 /**
  * The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. `lost`: what the
@@ -125,12 +134,12 @@ type LostPart = Extract<Gap, { kind: 'part' }>
  */
 function outageTexts(
   status: UpstreamStatus,
-  lost: readonly LostPart[],
+  parts: LostParts,
 ): [IncompleteEntry['scope'] | undefined, string][] {
-  if (!status.outages && lost.length === 0) return [] // asked of every upstream for every answer
+  const lost = parts.get(status.agentUrl)
+  if (!status.outages && !lost) return [] // asked of every upstream for every answer
   return PARTS.flatMap((part) => {
-    const isLost = lost.some((gap) => gap.part === part && gap.agentUrl === status.agentUrl)
-    const text = outageText(status, part, isLost)
+    const text = outageText(status, part, lost?.has(part) === true)
     return text ? [[part === 'pricing' ? part : undefined, text]] : []
   })
 }
@@ -185,7 +194,7 @@ export function incompleteOf({ gaps, health, account, scope, now }: Lack): Incom
   const [others] = gaps.flatMap((gap) => (gap.kind === 'others' ? gap : []))
   const accounts = account === undefined ? [] : health.statusesOf(account)
   const everybody = health.statuses()
-  const lost = gaps.filter((gap) => gap.kind === 'part')
+  const lost = lostParts(gaps)
   for (const status of withRows(everybody, accounts)) {
     for (const [of, outage] of outageTexts(status, lost)) add(of ?? scope, outage)
   }
