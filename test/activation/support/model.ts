@@ -168,22 +168,10 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       openMortalRoom({ store, clock, upstreams, agentUrlOf: (kind) => scripted.urlOf(kind) })
     const roomAt = (index: number) => rooms[index % rooms.length] as MortalRoom
 
-    async function revive(): Promise<void> {
-      for (const [index, one] of rooms.entries()) {
-        if (!one.isDead()) continue
-        await one.end()
-        if (!isShared) {
-          await store.close()
-          store = await open(clock.now)
-        }
-        rooms[index] = openRoom()
-      }
-    }
-
-    /** What becomes of work while the clock goes on; undefined when its process ended first. */
-    async function result<T>(where: MortalRoom, work: Promise<T>): Promise<T | undefined> {
+    /** Lets the clock go on until the work is done: who is asked and says nothing is given up by it. */
+    async function overTime<T>(work: Promise<T>): Promise<T> {
       let isOver = false
-      const ended = Promise.race([work, where.death.then(() => undefined)]).finally(() => {
+      const ended = work.finally(() => {
         isOver = true
       })
       ended.catch(() => {})
@@ -193,6 +181,22 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         if (!isOver) advanceClock(isBusy ? 10 : 1_000)
       }
       return await ended
+    }
+
+    /** What becomes of work; undefined when its process ended first. */
+    const result = <T>(where: MortalRoom, work: Promise<T>): Promise<T | undefined> =>
+      overTime(Promise.race([work, where.death.then(() => undefined)]))
+
+    async function revive(): Promise<void> {
+      for (const [index, one] of rooms.entries()) {
+        if (!one.isDead()) continue
+        await overTime(one.end())
+        if (!isShared) {
+          await store.close()
+          store = await open(clock.now)
+        }
+        rooms[index] = openRoom()
+      }
     }
 
     async function send(wish: Wish, index: number): Promise<void> {
@@ -249,7 +253,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
     }
 
     async function restore({ tables, wishes: known }: Backup): Promise<void> {
-      for (const one of rooms) await one.end()
+      for (const one of rooms) await overTime(one.end())
       await wipe()
       for (const [table, rows] of tables) {
         for (const row of rows)
@@ -279,7 +283,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       else if (one.kind === 'trouble') roomAt(one.room).suffer(one.trouble)
       else if (one.kind === 'crash') {
         if (one.at) roomAt(one.room).endAt(one.at)
-        else await roomAt(one.room).end()
+        else await overTime(roomAt(one.room).end())
       } else if (one.kind === 'poll') {
         const tasks = wishes.filter(({ told }) => told?.fields.task_id !== undefined)
         const wish = tasks[one.which % Math.max(1, tasks.length)]
@@ -383,7 +387,7 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
         for (const place of PLACES) await checkPlace(kind, place)
       }
     } finally {
-      for (const one of rooms) await one.end()
+      for (const one of rooms) await overTime(one.end())
     }
   }
 
