@@ -117,6 +117,7 @@ export const commandsOfOneRun = (most: number) =>
 const TABLES = ['idempotency', 'jobs', 'activations', 'tasks'] as const
 type Backup = {
   tables: Map<(typeof TABLES)[number], object[]>
+  /** Those that were written down by then. */
   wishes: Map<Wish, Pick<Wish, 'told' | 'isPromised'>>
 }
 
@@ -301,8 +302,9 @@ export async function startModelGround({ open, isShared }: GroundOptions) {
       } else if (one.kind === 'backup') {
         const tables: Backup['tables'] = new Map()
         for (const table of TABLES) tables.set(table, await store.db.selectFrom(table).selectAll().execute())
-        const known = new Map(wishes.map((wish) => [wish, { ...wish }]))
-        backup = { tables, wishes: known }
+        const keys = new Set(tables.get('jobs')?.map((row) => (row as { key: string }).key))
+        const written = wishes.filter(({ request }) => keys.has(request.idempotency_key))
+        backup = { tables, wishes: new Map(written.map((wish) => [wish, { ...wish }])) }
       } else if (backup) await restore(backup)
       await revive()
     }
