@@ -203,7 +203,7 @@ async function passOnce(
       if (pages >= maxPages) return callFailed('endless_feed', `more than ${maxPages} pages`)
       if (now() >= until) return callFailed('timeout', `the walk took longer than ${walkMs} ms`)
     }
-    // The next page travels while this one is read.
+    // The next page travels while the rows of this one are put where they stay.
     const coming = next.kind === 'more' ? page(next.cursor) : undefined
     const taken = await collector.take(answer.rows)
     if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)
