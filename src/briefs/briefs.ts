@@ -69,10 +69,9 @@ export function createBriefs(options: BriefsOptions) {
   const kept = createKept(clock.now)
   const learned = createLearned({
     found: store.found,
-    scopeOf(reader, upstream) {
-      const status = upstreams.statuses().find(({ id }) => id === upstream)
-      if (!status || !isAskable(status)) return undefined
-      return accessOf(reader, status.agentUrl, access).scope
+    scopesOf(reader) {
+      const asked = upstreams.statuses().filter(isAskable)
+      return new Map(asked.map(({ id, agentUrl }) => [id, accessOf(reader, agentUrl, access).scope]))
     },
     onTrouble,
   })

@@ -16,8 +16,8 @@ const MOST_UNWRITTEN = 10_000
 
 export type LearnedOptions = {
   found: FoundRows
-  /** The scope in which a reader is answered by an upstream; undefined when it is not asked any more. */
-  scopeOf(reader: Reader, upstream: string): string | undefined
+  /** The scope in which a reader is answered, by the upstreams (ids) that are asked at this moment. */
+  scopesOf(reader: Reader): ReadonlyMap<string, string>
   onTrouble(message: string): void
 }
 
@@ -25,7 +25,11 @@ const nameOf = ({ upstream, scope, segment }: FoundRow) => JSON.stringify([upstr
 
 function slicesOf(rows: readonly FoundRow[]): Slice[] {
   const byUpstream = new Map<string, FoundRow[]>()
-  for (const row of rows) byUpstream.set(row.agentUrl, [...(byUpstream.get(row.agentUrl) ?? []), row])
+  for (const row of rows) {
+    const others = byUpstream.get(row.agentUrl)
+    if (others) others.push(row)
+    else byUpstream.set(row.agentUrl, [row])
+  }
   return [...byUpstream.values()].map((own) => {
     const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
     const listings = own.map(({ listing }) => JSON.parse(listing) as unknown)
@@ -33,7 +37,7 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
   })
 }
 
-export function createLearned({ found, scopeOf, onTrouble }: LearnedOptions) {
+export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
   const recent = new LRUCache<string, Map<string, FoundRow>>({ max: MOST_SIGNALS }) // by handle, then by name
   const unwritten = new Map<string, FoundRow>()
   let writing: Promise<void> | undefined
@@ -85,7 +89,9 @@ export function createLearned({ found, scopeOf, onTrouble }: LearnedOptions) {
     for (const handle of ours) {
       for (const row of recent.get(handle)?.values() ?? []) rows.set(handle + nameOf(row), row)
     }
-    return slicesOf([...rows.values()].filter(({ upstream, scope }) => scopeOf(reader, upstream) === scope))
+    if (rows.size === 0) return []
+    const scopes = scopesOf(reader)
+    return slicesOf([...rows.values()].filter(({ upstream, scope }) => scopes.get(upstream) === scope))
   }
 
   return {
