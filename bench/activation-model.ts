@@ -18,11 +18,11 @@ const TOLD_EVERY = 100
 
 async function soak(name: string, url: string, isShared: boolean): Promise<void> {
   const open = (now: () => number) => openStore({ url, now, onProblem: () => {} })
-  const ground = await startModelGround({ open, isShared })
+  const corpus = await startModelGround({ open, isShared })
   const startedAt = Date.now()
   let runs = 0
   const property = fc.asyncProperty(commandsOfOneRun(COMMANDS), async (commands) => {
-    await ground.run(commands)
+    await corpus.run(commands)
     runs += 1
     if (runs % TOLD_EVERY !== 0) return
     console.log(`${name}: ${runs} runs, ${((1_000 * runs) / (Date.now() - startedAt)).toFixed(1)} a second`)
@@ -31,7 +31,7 @@ async function soak(name: string, url: string, isShared: boolean): Promise<void>
   try {
     await fc.assert(property, { seed: SEED, numRuns: RUNS, interruptAfterTimeLimit: 3_600_000 })
   } finally {
-    await ground.close()
+    await corpus.close()
   }
 }
 

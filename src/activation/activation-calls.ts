@@ -12,7 +12,7 @@ import { readRow } from '../upstreams/rows/listing.js'
 import type { CallKind, StillToDo } from './delivery.js'
 import { mayOverlap, readDeployments, visibleDeployments } from './destination.js'
 import { holderOf, standingFor } from './holders.js'
-import { switchesOff } from './left-on.js'
+import { unwantedNow } from './left-on.js'
 import { upstreamTaskJob } from './task-progress.js'
 import { type Activated, readTold } from './told.js'
 
@@ -107,7 +107,7 @@ export function activationCalls(newTaskId: () => string): CallKind {
     },
     async follows({ ledger }, call) {
       if (call.state === 'abandoned') return { settlement: { outcome: 'unknown' } }
-      const decide = (repositories: Pick<Repositories, 'ledger'>) => switchesOff(repositories, call)
+      const decide = (repositories: Pick<Repositories, 'ledger'>) => unwantedNow(repositories, call)
       if (call.state !== 'answered') {
         const decides = actionOf(call) === 'activate' ? { decide } : {}
         if (call.state === 'superseded') return { ...decides, settlement: { outcome: 'superseded' } }

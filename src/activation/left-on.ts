@@ -31,7 +31,7 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
 }
 
 /** What is to be switched off now that the call has ended: its wish came to nothing, or it left something on. */
-export async function switchesOff({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Decided> {
+export async function unwantedNow({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Decided> {
   const { id, agentUrl, segment } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }
   const entries = await ledger.ofSegment(agentUrl, segment, HISTORY)

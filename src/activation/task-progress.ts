@@ -15,7 +15,7 @@ import type { Store } from '../store/store.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { visibleDeployments } from './destination.js'
-import { switchesOff } from './left-on.js'
+import { unwantedNow } from './left-on.js'
 import { type Activated, readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 
@@ -140,7 +140,7 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
       const settled = callId === undefined ? undefined : settlement(progress, call)
       if (!settled || callId === undefined) return
       await ledger.settle(callId, settled)
-      if (call) await addDecided(repositories, await switchesOff(repositories, call))
+      if (call) await addDecided(repositories, await unwantedNow(repositories, call))
     })
   }
 

@@ -11,7 +11,7 @@ import type { Gap, Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { questionKey } from './brief.js'
-import { type Ground, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
+import { type Corpus, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
 import {
   type Kept,
   type KeptAnswer,
@@ -59,10 +59,10 @@ function bindingOf(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
 }
 
-function keysOf(ground: Ground, hits: readonly number[]): Uint32Array {
+function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
   const keys = new Uint32Array(hits.length * WORDS)
   hits.forEach((hit, at) => {
-    keys.set(keyOf(ground, hit), at * WORDS)
+    keys.set(keyOf(corpus, hit), at * WORDS)
   })
   return keys
 }
@@ -70,7 +70,7 @@ function keysOf(ground: Ground, hits: readonly number[]): Uint32Array {
 export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions) {
   /** Rows of an answer from `from` on, up to `end` at most. `keep` gives the name that its cursors hold. */
   function page(
-    { beside, keys, relevance }: KeptAnswer,
+    { extra, keys, relevance }: KeptAnswer,
     { from, end }: { from: number; end: number },
     keep: () => string,
     input: GetSignalsRequest,
@@ -80,9 +80,13 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     const selection = selectionOf(input)
     const seen = feed.see(selection, reader, { at })
     if (!seen) return NOT_READY
-    const ground: Ground = { feed: seen.snapshot, ...(beside && { beside }) }
-    const sight = { criteria: seen.criteria, reader, ...(selection.fields && { fields: selection.fields }) }
-    const passes = createGate(ground, seen.entries, sight)
+    const corpus: Corpus = { feed: seen.snapshot, ...(extra && { extra }) }
+    const rowSelection = {
+      criteria: seen.criteria,
+      reader,
+      ...(selection.fields && { fields: selection.fields }),
+    }
+    const passes = createGate(corpus, seen.entries, rowSelection)
     const size = pageSizeOf(input)
     const total = keys.length / WORDS
     const hits: number[] = []
@@ -90,14 +94,14 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
     const places: number[] = []
     let bytes = 0
     for (; next < end && hits.length < size; next += 1) {
-      const hit = hitOf(ground, keys.subarray(next * WORDS, (next + 1) * WORDS))
+      const hit = hitOf(corpus, keys.subarray(next * WORDS, (next + 1) * WORDS))
       if (hit < 0 || !passes(hit)) continue
-      bytes += sizeOf(ground, hit)
+      bytes += sizeOf(corpus, hit)
       if (bytes > PAGE_BYTES && hits.length > 0) break
       hits.push(hit)
       places.push(next)
     }
-    const pieces = createRowPieces(ground, sight)
+    const pieces = createRowPieces(corpus, rowSelection)
     const more = next < total
     const [first] = hits
     const { cacheScope, feedVersion, pricingVersion } = seen.versions
@@ -118,7 +122,7 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
       },
       rows: { field: 'signals', parts: pieces.rows(hits) },
       relevance: relevance
-        ? hits.map((hit, at) => shownRelevance(relevance, places[at] as number, handleOf(ground, hit)))
+        ? hits.map((hit, at) => shownRelevance(relevance, places[at] as number, handleOf(corpus, hit)))
         : [],
       gaps: seen.gaps,
       warnings: [...seen.warnings, ...pieces.warnings(hits), ...staleWarnings(upstreams.statuses())],
@@ -130,16 +134,16 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
    * of its own, behind a first page that is short or empty.
    */
   function first(
-    ground: Ground,
+    corpus: Corpus,
     hits: readonly number[],
     input: GetSignalsRequest,
     reader: Reader,
     { at, relevance }: { at: Moment | undefined; relevance?: Relevance },
   ) {
-    const { beside } = ground
+    const { extra } = corpus
     const answer: KeptAnswer = {
-      keys: keysOf(ground, hits),
-      ...(beside && { beside }),
+      keys: keysOf(corpus, hits),
+      ...(extra && { extra }),
       ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
     }
     const end = answer.relevance?.first ?? hits.length

@@ -17,7 +17,7 @@ import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { gatherFindings } from './ranking/findings.js'
-import type { Ground } from './ranking/hits.js'
+import type { Corpus } from './ranking/hits.js'
 import type { RowSelection } from './ranking/page.js'
 import type { Order, Ranking } from './ranking/rank.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
@@ -40,11 +40,11 @@ export type BriefOptions = {
 export type Ranked = Order & {
   /** The feed as it was ranked. */
   at: Moment
-  ground: Ground
+  corpus: Corpus
   /** What stands beside the feed. */
   rows: readonly FoundRow[]
   seen: Seen
-  sight: RowSelection
+  rowSelection: RowSelection
   reports: readonly UpstreamReport[]
   missing: readonly Missing[]
 }
@@ -148,17 +148,21 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
         },
       )
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
-      const { ground, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
+      const { corpus, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
       const { criteria } = seen
-      const sight: RowSelection = { criteria, reader, ...(selection.fields && { fields: selection.fields }) }
+      const rowSelection: RowSelection = {
+        criteria,
+        reader,
+        ...(selection.fields && { fields: selection.fields }),
+      }
       let list = 0
       return {
         at,
-        ground,
+        corpus,
         rows,
         seen,
-        sight,
-        ...ranking(input, reader, { ground, seen, lists }),
+        rowSelection,
+        ...ranking(input, reader, { corpus, seen, lists }),
         reports: said.map(([id, answer]) =>
           reportOf(id, answer, answer.kind === 'answered' ? (lists[list++]?.length ?? 0) : 0),
         ),

@@ -113,8 +113,8 @@ export function createBriefs(options: BriefsOptions) {
   async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const slices = await learned.rowsOf([signalPart(handle)], reader)
     const snapshot = slices.length > 0 ? feed.current(reader.account) : undefined
-    const { beside } = snapshot ? gatherFindings(snapshot, slices, judge()).ground : {}
-    return beside && resolveHandle(beside, handle)
+    const { extra } = snapshot ? gatherFindings(snapshot, slices, judge()).corpus : {}
+    return extra && resolveHandle(extra, handle)
   }
 
   /** Where a handle leads that only answers know, for whoever activates it; ask the feed first. */

@@ -117,9 +117,9 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
     reader: Reader,
     isSearched = true,
   ): DiscoverAnswer {
-    const { at, ground, hits, reports, read, relevance: order } = ranked
+    const { at, corpus, hits, reports, read, relevance: order } = ranked
     learned.learn(ranked.rows)
-    const page = pages.first(ground, hits, input, reader, { at, ...(order && { relevance: order }) })
+    const page = pages.first(corpus, hits, input, reader, { at, ...(order && { relevance: order }) })
     if (page.kind === 'refused') return page
     const { count, total, fields, rows, relevance, gaps } = page
     const [relevanceOfBest] = relevance

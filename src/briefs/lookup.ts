@@ -82,11 +82,11 @@ export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
     const handles = elsewhere.flatMap(handlesOf)
     const slices = handles.length > 0 ? await learned.rowsOf(handles, reader) : []
 
-    const { ground } = gatherFindings(seen.snapshot, slices, judge())
-    const passes = createGate(ground, seen.entries, { criteria: seen.criteria, reader })
-    const page = pages.first(ground, anchorsOf(ground, refs).filter(passes), input, reader, { at })
+    const { corpus } = gatherFindings(seen.snapshot, slices, judge())
+    const passes = createGate(corpus, seen.entries, { criteria: seen.criteria, reader })
+    const page = pages.first(corpus, anchorsOf(corpus, refs).filter(passes), input, reader, { at })
     if (page.kind === 'refused') return page
-    const isMissing = (ref: SignalRef) => !anchorsOf(ground, [ref]).some(passes)
+    const isMissing = (ref: SignalRef) => !anchorsOf(corpus, [ref]).some(passes)
     return { ...page, warnings: [...page.warnings, ...missingWarnings(refs, isMissing, input)] }
   }
 }

@@ -5,7 +5,7 @@
  */
 import type { Logger } from 'pino'
 import type { Feed } from '../feed/feed.js'
-import type { Beside } from '../feed/layers.js'
+import type { Publication } from '../feed/layers.js'
 import { backoffMs } from '../net/backoff.js'
 import type { Clock } from '../net/clock.js'
 import type { Revisions } from '../server/operations.js'
@@ -29,7 +29,11 @@ export type PublisherOptions = {
 
 export type Publisher = ReturnType<typeof createPublisher>
 
-type Generation = { open: Built; accounts: NonNullable<Beside['accounts']>; rebuildAt: number | undefined }
+type Generation = {
+  open: Built
+  accounts: NonNullable<Publication['accounts']>
+  rebuildAt: number | undefined
+}
 
 export function createPublisher(options: PublisherOptions) {
   const { worlds, builder, feed, clock, random, log, onPublished, onFailure } = options
@@ -49,7 +53,7 @@ export function createPublisher(options: PublisherOptions) {
   async function generationOf({ open, accounts, providers, policy, now }: World): Promise<Generation> {
     const common = { providers, policy, now }
     const main = await builder.build({ ...common, slices: open.slices })
-    const made = new Map<string, { snapshot: Snapshot; gaps: Beside['gaps'] & {} }>()
+    const made = new Map<string, { snapshot: Snapshot; gaps: Publication['gaps'] & {} }>()
     const due = [main.rebuildAt]
     for (const [account, { slices, gaps, hasOwn }] of accounts) {
       const own = hasOwn ? await builder.build({ ...common, slices, account }) : main

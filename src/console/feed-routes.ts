@@ -1,7 +1,7 @@
 /** The feed for people who browse: rows in an order, and how they spread. Both read the address of the page. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
-import type { Ground } from '../briefs/ranking/hits.js'
+import type { Corpus } from '../briefs/ranking/hits.js'
 import { createRowPieces } from '../briefs/ranking/page.js'
 import type { Reader, Selection } from '../feed/query.js'
 import type { Rates } from '../feed/rates.js'
@@ -13,8 +13,8 @@ import { inTurns } from '../threads/portions.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, type Facet } from './facets.js'
 import type { Find, Found } from './find.js'
-import { nextInOrder, orderValue, type Place } from './in-order.js'
-import { type Question, readQuestion, type Sort } from './question.js'
+import { nextInOrder, type OrderPlace, orderValue } from './in-order.js'
+import { type FeedQuestion, readFeedQuestion, type Sort } from './question.js'
 
 export type FeedRoutesOptions = {
   entrance: Entrance
@@ -26,7 +26,7 @@ export type FeedRoutesOptions = {
 const NOT_READY = { error: 'The first snapshot of the feed is still being built' }
 
 /** Whose eyes: those of the caller's get_signals. Undefined for an account that is not the caller's. */
-export async function readerOf(
+export async function visitorReader(
   { id, visibility, destinations: grants, ...caller }: Caller,
   account: string | undefined,
   declared: DeclaredAccounts,
@@ -40,11 +40,11 @@ export async function readerOf(
 }
 
 /** A place is written as its value and the handle, which is the same in the next snapshot. */
-function placeText(snapshot: Snapshot, { value, entry }: Place): string {
+function placeText(snapshot: Snapshot, { value, entry }: OrderPlace): string {
   return `${value} ${handleAt(snapshot, entry)}`
 }
 
-function placeAfter(snapshot: Snapshot, text: string | undefined): Place | undefined {
+function placeAfter(snapshot: Snapshot, text: string | undefined): OrderPlace | undefined {
   const [value = '', handle = ''] = text?.split(' ') ?? []
   const bytes = handleKey(handle)
   if (!bytes || !Number.isFinite(Number(value))) return undefined
@@ -58,7 +58,7 @@ function placeAfter(snapshot: Snapshot, text: string | undefined): Place | undef
 }
 
 /** The order of the feed page: what fits best where words are looked for, else who reaches most. */
-function orderOf({ sort, text }: Question): Sort {
+function orderOf({ sort, text }: FeedQuestion): Sort {
   return sort ?? (text === '' ? 'coverage' : 'relevance')
 }
 
@@ -66,7 +66,7 @@ type PageOfHits = { hits: number[]; next: string | undefined }
 
 async function pageOf(
   { seen: { snapshot }, entries }: Found,
-  question: Question,
+  question: FeedQuestion,
   rates: Rates | undefined,
 ): Promise<PageOfHits> {
   const { after, limit } = question
@@ -83,7 +83,7 @@ async function pageOf(
 }
 
 /** The arguments of get_signals for the same: whole where it knows all of them, as a search where words are looked for. */
-function asGetSignals({ asked, text, account }: Question): object {
+function asGetSignals({ asked, text, account }: FeedQuestion): object {
   return {
     ...(text === '' ? { discovery_mode: 'wholesale' } : { signal_spec: text }),
     ...asked,
@@ -98,7 +98,7 @@ const FILTERS: Partial<Record<Facet, string>> = {
 }
 
 /** The question without what was chosen of a facet: how many the other choices would find. */
-function without(question: Question, facet: Facet): Question | undefined {
+function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined {
   const { selection, upstreams, valueTypes } = question
   const { filters, destinations, countries, ...rest } = selection
   if (facet === 'upstream') return upstreams.length > 0 ? { ...question, upstreams: [] } : undefined
@@ -126,16 +126,16 @@ function without(question: Question, facet: Facet): Question | undefined {
   }
 }
 
-type Asked = { kind: 'asked'; question: Question; reader: Reader } | { kind: 'bad'; problem: object }
+type Asked = { kind: 'asked'; question: FeedQuestion; reader: Reader } | { kind: 'bad'; problem: object }
 
 export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
   const { entrance, find, rates, declaredAccounts } = options
 
   async function askedBy(caller: Caller, { url }: FastifyRequest): Promise<Asked> {
-    const read = readQuestion(new URL(url, 'http://localhost').searchParams)
+    const read = readFeedQuestion(new URL(url, 'http://localhost').searchParams)
     if (read.kind === 'bad') return read
     const { question } = read
-    const reader = await readerOf(caller, question.account, declaredAccounts)
+    const reader = await visitorReader(caller, question.account, declaredAccounts)
     if (reader) return { kind: 'asked', question, reader }
     return {
       kind: 'bad',
@@ -153,8 +153,8 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
       if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
       const { seen, total } = found
       const { hits, next } = await pageOf(found, question, rates())
-      const ground: Ground = { feed: seen.snapshot }
-      const pieces = createRowPieces(ground, { criteria: seen.criteria, reader })
+      const corpus: Corpus = { feed: seen.snapshot }
+      const pieces = createRowPieces(corpus, { criteria: seen.criteria, reader })
       const head = {
         ...{ snapshot: seen.snapshot.id, total, ...(next !== undefined && { next }) },
         ...{ sort: orderOf(question), get_signals: asGetSignals(question) },

@@ -12,7 +12,7 @@ import type { Searchable } from '../search/search-host.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
-import type { Question } from './question.js'
+import type { FeedQuestion } from './question.js'
 
 const MOST_HITS = 5_000 // of a search: the best of them
 const KEPT_BYTES = 64 * 1024 * 1024
@@ -36,7 +36,7 @@ export type FindOptions = {
 function* sifted(
   { facts, offers, slices }: Snapshot,
   entries: Uint32Array,
-  { upstreams, valueTypes }: Question,
+  { upstreams, valueTypes }: FeedQuestion,
 ): InPortions<Uint32Array> {
   const meter = createMeter()
   const types = new Set(valueTypes.map((type) => VALUE_TYPES.indexOf(type) + 1))
@@ -79,7 +79,7 @@ export function createFind({ feed, searchable }: FindOptions) {
     return { entries: rows.map(entryOf), isRanked: true, total }
   }
 
-  async function looked(question: Question, { snapshot, entries }: Seen): Promise<Kept> {
+  async function looked(question: FeedQuestion, { snapshot, entries }: Seen): Promise<Kept> {
     const { text, upstreams, valueTypes } = question
     const left =
       upstreams.length + valueTypes.length > 0 ? await inTurns(sifted(snapshot, entries, question)) : entries
@@ -89,7 +89,7 @@ export function createFind({ feed, searchable }: FindOptions) {
   }
 
   /** Undefined until the feed has its first snapshot and, for words, that is indexed. */
-  return async (question: Question, reader: Reader): Promise<Found | undefined> => {
+  return async (question: FeedQuestion, reader: Reader): Promise<Found | undefined> => {
     const { selection, text, upstreams, valueTypes } = question
     const seen = feed.see(selection, reader, {
       mode: 'wholesale',

@@ -10,7 +10,7 @@ import type { Sort } from './question.js'
 
 /** Where an entry stands: by its value, and among equals by its number. Ascending. */
 export type ValueOf = (entry: number) => number
-export type Place = { value: number; entry: number }
+export type OrderPlace = { value: number; entry: number }
 
 const LAST = Number.MAX_VALUE // of whom a value is not known
 
@@ -81,18 +81,18 @@ export function orderValue(
   return undefined
 }
 
-const isBefore = (one: Place, other: Place) =>
+const isBefore = (one: OrderPlace, other: OrderPlace) =>
   one.value < other.value || (one.value === other.value && one.entry < other.entry)
 
 /** The first `limit` entries behind a place, in order. */
 export function* nextInOrder(
   entries: Uint32Array,
   value: ValueOf,
-  after: Place | undefined,
+  after: OrderPlace | undefined,
   limit: number,
-): InPortions<Place[]> {
+): InPortions<OrderPlace[]> {
   const meter = createMeter()
-  const found: Place[] = []
+  const found: OrderPlace[] = []
   for (const entry of entries) {
     meter.did(1)
     if (meter.isDue()) yield
@@ -103,7 +103,7 @@ export function* nextInOrder(
     let [low, high] = [0, found.length]
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (isBefore(place, found[middle] as Place)) high = middle
+      if (isBefore(place, found[middle] as OrderPlace)) high = middle
       else low = middle + 1
     }
     found.splice(low, 0, place)

@@ -16,7 +16,7 @@ const MOST_TEXT = 500
 const MOST_ROWS = 100
 const DEFAULT_ROWS = 50
 
-export type Question = {
+export type FeedQuestion = {
   /** The arguments of get_signals that choose the same signals; without the words that are looked for. */
   asked: Readonly<Record<string, unknown>>
   selection: Selection
@@ -32,7 +32,7 @@ export type Question = {
 }
 
 export type QuestionRead =
-  | { kind: 'question'; question: Question }
+  | { kind: 'question'; question: FeedQuestion }
   | { kind: 'bad'; problem: { error: string; parameter: string } }
 
 const checkSelection = compileCheck(
@@ -99,7 +99,7 @@ function argumentsOf(params: URLSearchParams): Record<string, unknown> {
 const isSort = (text: string): text is Sort => (SORTS as readonly string[]).includes(text)
 const isValueType = (text: string): text is ValueType => (VALUE_TYPES as readonly string[]).includes(text)
 
-export function readQuestion(params: URLSearchParams): QuestionRead {
+export function readFeedQuestion(params: URLSearchParams): QuestionRead {
   const text = (params.get('q') ?? '').trim()
   if (text.length > MOST_TEXT) return bad('q', `expected at most ${MOST_TEXT} characters`)
   const sort = params.get('sort') || undefined

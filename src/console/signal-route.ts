@@ -14,7 +14,7 @@ import { type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
 import { evidenceTexts } from './evidence-text.js'
-import { readerOf } from './feed-routes.js'
+import { visitorReader } from './feed-routes.js'
 
 const MOST_CALLERS = 50
 /** Members of a listing that are no words about the signal: where it is, what it costs, what it is called there. */
@@ -107,7 +107,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
     entrance.forCallers(async ({ caller }, request, reply) => {
       const params = new URL(request.url, 'http://localhost').searchParams
       const [id, account] = [params.get('id') ?? '', params.get('account') || undefined]
-      const reader = await readerOf(caller, account, declaredAccounts)
+      const reader = await visitorReader(caller, account, declaredAccounts)
       if (!reader) {
         const error = 'Invalid account: the caller has no account of this id'
         return reply.code(400).send({ error, parameter: 'account' })

@@ -11,8 +11,8 @@ import type { StoredSubscription } from '../store/records/subscriptions.js'
 import type { Store } from '../store/store.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
 import type { PushConfig } from './push-config.js'
-import { type Eyes, type Standings, sameVersions, type Versions } from './standings.js'
-import type { Delivery, Webhook } from './webhook.js'
+import { type Eyes, type Standings, sameVersions, type ToldVersions } from './standings.js'
+import type { Webhook, WebhookOutcome } from './webhook.js'
 
 const KIND = 'feed_events'
 const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is the net under it
@@ -29,9 +29,9 @@ type Pending = { key: string; type: string; body?: string; sealed?: string }
 /** What the job of a subscription knows. */
 type Stream = {
   /** What the subscriber holds once it has taken all that is pending; absent before the first feed. */
-  versions?: Versions
+  versions?: ToldVersions
   /** What it held before. */
-  base?: Versions
+  base?: ToldVersions
   pending: readonly Pending[]
   failures: number
   /** ms since the epoch. */
@@ -63,7 +63,7 @@ export type AnnouncerOptions = {
 export function subscriptionJob(
   id: string,
   caller: string,
-  { versions, hasMissed }: { versions: Versions | undefined; hasMissed: boolean },
+  { versions, hasMissed }: { versions: ToldVersions | undefined; hasMissed: boolean },
 ): NewJob {
   const stream: Stream = {
     ...{ pending: [], failures: 0 },
@@ -92,7 +92,7 @@ const isLost = ({ body, sealed }: Pending) => body === undefined && sealed === u
 export function createAnnouncer(options: AnnouncerOptions) {
   const { store, standings, webhook, clock, random, newId, eyesOf, isOpen, onProblem } = options
   const { onOutcome = () => {} } = options
-  const idle = new Map<string, { subscription: StoredSubscription; versions: Versions | undefined }>()
+  const idle = new Map<string, { subscription: StoredSubscription; versions: ToldVersions | undefined }>()
   let worker: Worker | undefined
   let checking: Promise<void> | undefined
   let again = false
@@ -153,7 +153,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     held: Held,
     subscription: StoredSubscription,
     stream: Stream,
-    delivery: Exclude<Delivery, { kind: 'delivered' }>,
+    delivery: Exclude<WebhookOutcome, { kind: 'delivered' }>,
   ): Promise<void> {
     onOutcome('failed')
     const now = clock.now()
@@ -176,7 +176,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
   async function sent(
     subscription: StoredSubscription,
     stream: Stream,
-  ): Promise<{ stream: Stream; failure?: Exclude<Delivery, { kind: 'delivered' }> }> {
+  ): Promise<{ stream: Stream; failure?: Exclude<WebhookOutcome, { kind: 'delivered' }> }> {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
       const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
@@ -227,7 +227,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
 
   async function isBehind(
     subscription: StoredSubscription,
-    versions: Versions | undefined,
+    versions: ToldVersions | undefined,
   ): Promise<boolean> {
     const eyes = eyesOf(subscription.caller, subscription.accountId)
     const current = eyes && (await standings.current(eyes))

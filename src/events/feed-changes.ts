@@ -15,11 +15,11 @@ import {
   eventJson,
   type FeedEvent,
   type FeedEventType,
-  type Tokens,
+  type FeedTokens,
 } from './feed-event.js'
 
 /** A layer of the feed as one reader is shown it. */
-export type Standing = Pick<Seen, 'snapshot' | 'entries' | 'grants' | 'criteria'> & { tokens: Tokens }
+export type FeedStanding = Pick<Seen, 'snapshot' | 'entries' | 'grants' | 'criteria'> & { tokens: FeedTokens }
 
 /** "More than 5 % of the feed or 100 entities": fewer than ten are told one by one however small the feed is. */
 const MOST_CHANGES = 100
@@ -41,7 +41,7 @@ type Row = Record<string, unknown> & {
 }
 type Payload = { type: FeedEventType; handle: string; payload: Record<string, string> }
 
-function rowText({ snapshot, grants, criteria }: Standing, entry: number): string {
+function rowText({ snapshot, grants, criteria }: FeedStanding, entry: number): string {
   const pages = createPages(snapshot, { criteria, seesPrices: true, grants })
   return Buffer.concat(pages.rows(Uint32Array.of(entry))).toString()
 }
@@ -52,7 +52,11 @@ const named = (handle: string, { signal_ref }: Record<string, unknown>) => ({
 })
 
 /** What is told of one change; undefined when the reader sees none, and `untellable` for a row that the event's schema cannot hold. */
-function payloadOf(before: Standing, after: Standing, change: Change): Payload | undefined | 'untellable' {
+function payloadOf(
+  before: FeedStanding,
+  after: FeedStanding,
+  change: Change,
+): Payload | undefined | 'untellable' {
   if (change.kind === 'removed') {
     const handle = handleAt(before.snapshot, change.before)
     return { type: 'signal.removed', handle, payload: named(handle, rowAt(before.snapshot, change.before)) }
@@ -86,8 +90,8 @@ function payloadOf(before: Standing, after: Standing, change: Change): Payload |
 
 /** All that the reader sees of the changes; undefined when they are too many, too large or cannot be told one by one. */
 function* payloadsOf(
-  before: Standing,
-  after: Standing,
+  before: FeedStanding,
+  after: FeedStanding,
   { count, changes, isWhole }: ChangeSet,
 ): InPortions<Payload[] | undefined> {
   if (!isWhole || count > mostSingles(after.entries.length)) return undefined
@@ -114,8 +118,8 @@ function* payloadsOf(
  * next; the last one leads to the token that the next read gives. `at` in ms.
  */
 export function* eventsBetween(
-  before: Standing,
-  after: Standing,
+  before: FeedStanding,
+  after: FeedStanding,
   changes: ChangeSet,
   { appliesTo, newId, at }: { appliesTo: AppliesTo; newId: EventIds; at: number },
 ): InPortions<FeedEvent[]> {

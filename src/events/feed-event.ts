@@ -35,7 +35,7 @@ export const FEED_EVENTS = [...SIGNAL_EVENTS, BULK_EVENT] as const
 export type FeedEventType = (typeof FEED_EVENTS)[number]
 
 /** What a wholesale read answers with for one layer. */
-export type Tokens = { feed: string; pricing: string }
+export type FeedTokens = { feed: string; pricing: string }
 
 export type Scope = 'public' | 'account'
 
@@ -48,8 +48,8 @@ export type FeedEvent = {
   scope: Scope
   /** JSON of the event. */
   json: string
-  previous: Tokens
-  version: Tokens
+  previous: FeedTokens
+  version: FeedTokens
 }
 
 export type EventParts = {

@@ -10,7 +10,7 @@ import type { Suspension } from '../store/records/subscriptions.js'
 export type NotificationConfig = Readonly<Record<string, unknown>>
 
 /** What is wrong with an account's subscriptions; `path` leads from the account to the member. */
-export type ConfigProblem = {
+export type NotificationProblem = {
   code: 'INVALID_REQUEST' | 'VALIDATION_ERROR' | 'UNSUPPORTED_FEATURE'
   path: string
   message: string
@@ -92,7 +92,7 @@ function problemOf(
   config: NotificationConfig,
   seen: ReadonlySet<unknown>,
   { delivers, policy }: ConfigRules,
-): (Omit<ConfigProblem, 'path'> & { at: string }) | undefined {
+): (Omit<NotificationProblem, 'path'> & { at: string }) | undefined {
   const invalid = (at: string, message: string, suggestion: string) => ({
     ...{ code: 'INVALID_REQUEST' as const, at, message, suggestion },
   })
@@ -148,7 +148,7 @@ function problemOf(
 export function configProblem(
   configs: readonly NotificationConfig[],
   rules: ConfigRules,
-): ConfigProblem | undefined {
+): NotificationProblem | undefined {
   const seen = new Set<unknown>()
   for (const [index, config] of configs.entries()) {
     const problem = problemOf(config, seen, rules)

@@ -10,8 +10,8 @@ import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { inTurns } from '../threads/portions.js'
 import { type ChangeSet, changesBetween } from './changes.js'
-import { eventsBetween, mostSingles, type Standing } from './feed-changes.js'
-import { type AppliesTo, bulkEvent, createEventIds, type FeedEvent, type Tokens } from './feed-event.js'
+import { eventsBetween, type FeedStanding, mostSingles } from './feed-changes.js'
+import { type AppliesTo, bulkEvent, createEventIds, type FeedEvent, type FeedTokens } from './feed-event.js'
 
 /** Earlier states of a reader's feed that changes are told from, and for how long, ms. */
 const KEPT = 4
@@ -19,22 +19,22 @@ const KEPT_MS = 5 * 60_000
 const KEPT_COMPARISONS = 16
 
 /** What a subscriber was told of last, by layer; without `account` its account was answered from the public layer. */
-export type Versions = { public: Tokens; account?: Tokens }
+export type ToldVersions = { public: FeedTokens; account?: FeedTokens }
 
 /** Whose eyes a subscriber's feed is seen with: everybody's layer, and its account's where that has one. */
 export type Eyes = { open: Reader; own?: Reader; account: string }
 
 export type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
 
-const same = (a: Tokens, b: Tokens) => a.feed === b.feed && a.pricing === b.pricing
+const same = (a: FeedTokens, b: FeedTokens) => a.feed === b.feed && a.pricing === b.pricing
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
 
 /** One layer as it stands for a reader. */
-type Sight = Standing & { scope: 'public' | 'account' }
+type ScopedStanding = FeedStanding & { scope: 'public' | 'account' }
 
 export function createStandings({ feed, clock }: StandingsOptions) {
   const newId = createEventIds(clock.now)
-  const kept = new Map<string, Sight[]>() // by reader, the newest first
+  const kept = new Map<string, ScopedStanding[]>() // by reader, the newest first
   const compared = new Map<string, Promise<ChangeSet>>()
   const told = new Map<string, Promise<FeedEvent[]>>()
 
@@ -48,13 +48,13 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     return made
   }
 
-  function keep(name: string, sight: Sight): void {
+  function keep(name: string, standing: ScopedStanding): void {
     const [newest, ...older] = kept.get(name) ?? []
-    if (newest && same(newest.tokens, sight.tokens)) {
-      if (newest.snapshot !== sight.snapshot) kept.set(name, [sight, ...older])
+    if (newest && same(newest.tokens, standing.tokens)) {
+      if (newest.snapshot !== standing.snapshot) kept.set(name, [standing, ...older])
       return
     }
-    kept.set(name, [sight, ...(newest ? [newest] : []), ...older].slice(0, KEPT))
+    kept.set(name, [standing, ...(newest ? [newest] : []), ...older].slice(0, KEPT))
     if (!newest) return
     clock.after(KEPT_MS, () => {
       const held = kept.get(name)?.filter((one) => one !== newest || one === kept.get(name)?.[0])
@@ -63,13 +63,13 @@ export function createStandings({ feed, clock }: StandingsOptions) {
   }
 
   /** Undefined while there is nothing to be read, or the reader's account is being exchanged. */
-  async function sightOf(reader: Reader): Promise<Sight | undefined> {
+  async function standingOf(reader: Reader): Promise<ScopedStanding | undefined> {
     const at = await feed.prepared({}, reader)
     const seen = feed.see({}, reader, { mode: 'wholesale', at })
     if (!seen || seen.gaps.some(({ kind }) => kind === 'other_account')) return undefined
     const { snapshot, entries, grants, criteria, versions } = seen
     const { feedVersion, pricingVersion = '', cacheScope: scope } = versions
-    const sight = {
+    const standing = {
       snapshot,
       entries,
       grants,
@@ -77,8 +77,8 @@ export function createStandings({ feed, clock }: StandingsOptions) {
       scope,
       tokens: { feed: feedVersion, pricing: pricingVersion },
     }
-    keep(readerName(reader), sight)
-    return sight
+    keep(readerName(reader), standing)
+    return standing
   }
 
   async function compare(before: Snapshot, after: Snapshot, most: number): Promise<ChangeSet> {
@@ -89,27 +89,31 @@ export function createStandings({ feed, clock }: StandingsOptions) {
 
   async function eventsOf(
     reader: Reader,
-    previous: Tokens,
-    sight: Sight,
+    previous: FeedTokens,
+    standing: ScopedStanding,
     appliesTo: AppliesTo,
     isBulk: boolean,
   ): Promise<FeedEvent[]> {
     const name = readerName(reader)
     const bulk = (count: number) =>
-      bulkEvent({ id: newId(), at: clock.now(), appliesTo }, { previous, version: sight.tokens, count })
-    if (isBulk) return [bulk(sight.entries.length)]
-    return await remember(told, JSON.stringify([name, previous, sight.tokens, appliesTo]), async () => {
+      bulkEvent({ id: newId(), at: clock.now(), appliesTo }, { previous, version: standing.tokens, count })
+    if (isBulk) return [bulk(standing.entries.length)]
+    return await remember(told, JSON.stringify([name, previous, standing.tokens, appliesTo]), async () => {
       const before = kept.get(name)?.find(({ tokens }) => same(tokens, previous))
-      if (!before) return [bulk(sight.entries.length)]
-      const changes = await compare(before.snapshot, sight.snapshot, mostSingles(sight.entries.length) * 2)
-      return await inTurns(eventsBetween(before, sight, changes, { appliesTo, newId, at: clock.now() }))
+      if (!before) return [bulk(standing.entries.length)]
+      const changes = await compare(
+        before.snapshot,
+        standing.snapshot,
+        mostSingles(standing.entries.length) * 2,
+      )
+      return await inTurns(eventsBetween(before, standing, changes, { appliesTo, newId, at: clock.now() }))
     })
   }
 
   /** How the feed stands now for a subscriber. */
-  async function current({ open, own }: Eyes): Promise<Versions | undefined> {
-    const everybody = await sightOf(open)
-    const account = own && (await sightOf(own))
+  async function current({ open, own }: Eyes): Promise<ToldVersions | undefined> {
+    const everybody = await standingOf(open)
+    const account = own && (await standingOf(own))
     if (!everybody || (own && !account)) return undefined
     return { public: everybody.tokens, ...(account?.scope === 'account' && { account: account.tokens }) }
   }
@@ -119,25 +123,25 @@ export function createStandings({ feed, clock }: StandingsOptions) {
    * said yet. `isBulk`: in one event for each layer, whether it changed or not.
    */
   async function since(
-    before: Versions,
+    before: ToldVersions,
     { open, own, account }: Eyes,
     isBulk = false,
-  ): Promise<{ versions: Versions; events: FeedEvent[] } | undefined> {
-    const everybody = await sightOf(open)
-    const sight = own && (await sightOf(own))
-    if (!everybody || (own && !sight)) return undefined
+  ): Promise<{ versions: ToldVersions; events: FeedEvent[] } | undefined> {
+    const everybody = await standingOf(open)
+    const standing = own && (await standingOf(own))
+    if (!everybody || (own && !standing)) return undefined
     const events: FeedEvent[] = []
     if (isBulk || !same(before.public, everybody.tokens)) {
       events.push(...(await eventsOf(open, before.public, everybody, { scope: 'public' }, isBulk)))
     }
-    const isOwn = sight?.scope === 'account'
+    const isOwn = standing?.scope === 'account'
     const appliesTo = { scope: 'account', account_ids: [account] } as const
-    if (own && sight && (isOwn || before.account)) {
+    if (own && standing && (isOwn || before.account)) {
       // A layer that begins or ends is read again as a whole: rows of the other one stood, or stand, in its place.
       const previous = before.account ?? before.public
       const isTurned = isOwn !== (before.account !== undefined)
-      if (isBulk || isTurned || !same(previous, sight.tokens)) {
-        events.push(...(await eventsOf(own, previous, sight, appliesTo, isBulk || isTurned)))
+      if (isBulk || isTurned || !same(previous, standing.tokens)) {
+        events.push(...(await eventsOf(own, previous, standing, appliesTo, isBulk || isTurned)))
       }
     } else if (before.account) {
       const previous = before.account
@@ -150,7 +154,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     }
     if (events.length === 0) return undefined
     return {
-      versions: { public: everybody.tokens, ...(isOwn && sight && { account: sight.tokens }) },
+      versions: { public: everybody.tokens, ...(isOwn && standing && { account: standing.tokens }) },
       events,
     }
   }
@@ -161,7 +165,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
 export type Standings = ReturnType<typeof createStandings>
 
 /** Whether two are the same for a subscriber. */
-export function sameVersions(a: Versions, b: Versions): boolean {
+export function sameVersions(a: ToldVersions, b: ToldVersions): boolean {
   if (!same(a.public, b.public)) return false
   return a.account && b.account ? same(a.account, b.account) : a.account === b.account
 }

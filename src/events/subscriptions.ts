@@ -8,21 +8,21 @@ import type { Repositories } from '../store/repositories.js'
 import type { Store } from '../store/store.js'
 import { subscriptionJob } from './announcer.js'
 import type { Challenge, Claim } from './challenge.js'
-import type { ConfigProblem, ConfigRules, NotificationConfig } from './notification-config.js'
-import type { Eyes, Standings, Versions } from './standings.js'
+import type { ConfigRules, NotificationConfig, NotificationProblem } from './notification-config.js'
+import type { Eyes, Standings, ToldVersions } from './standings.js'
 
 /** Active subscriptions of one caller, over all its accounts. */
 const MOST_ACTIVE = 100
 const CHALLENGES_AT_ONCE = 16
 
 /** What an account's subscriptions are to be. */
-export type Wanted = { accountId: string; configs: readonly NotificationConfig[] }
+export type WantedSubscriptions = { accountId: string; configs: readonly NotificationConfig[] }
 
 /** What was proved for one request. */
 export type Proofs = {
-  problemOf(wanted: Wanted): ConfigProblem | undefined
+  problemOf(wanted: WantedSubscriptions): NotificationProblem | undefined
   /** Where a new subscriber's feed stands. */
-  versions: ReadonlyMap<string, Versions | undefined>
+  versions: ReadonlyMap<string, ToldVersions | undefined>
 }
 
 export type SubscriptionsOptions = {
@@ -86,7 +86,7 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
   const rules = (): ConfigRules => ({ delivers: delivering !== undefined, policy: policy() })
 
   /** Asks every place that has to be asked, side by side. */
-  async function prove(caller: string, accounts: readonly Wanted[]): Promise<Proofs> {
+  async function prove(caller: string, accounts: readonly WantedSubscriptions[]): Promise<Proofs> {
     if (!delivering) return NOTHING_ASKED
     const { challenge, standings, eyesOf } = delivering
     const stored = await store.subscriptions.ofCaller(caller)
@@ -106,13 +106,13 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
     await Promise.all(
       [...claims].map(([name, claim]) => limit(async () => outcomes.set(name, await challenge(claim)))),
     )
-    const versions = new Map<string, Versions | undefined>()
+    const versions = new Map<string, ToldVersions | undefined>()
     for (const accountId of rewritten) {
       const eyes = eyesOf(caller, accountId)
       versions.set(accountId, eyes && (await standings.current(eyes)))
     }
 
-    function problemOf({ accountId, configs }: Wanted): ConfigProblem | undefined {
+    function problemOf({ accountId, configs }: WantedSubscriptions): NotificationProblem | undefined {
       for (const [index, config] of configs.entries()) {
         if (!isActive(config)) continue
         const claim = claimOf(accountId, config)
@@ -148,7 +148,7 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
   async function keep(
     { subscriptions, jobs }: Subscriptions,
     caller: string,
-    { accountId, configs, before }: Wanted & { before: readonly NotificationConfig[] },
+    { accountId, configs, before }: WantedSubscriptions & { before: readonly NotificationConfig[] },
     { versions }: Proofs,
   ): Promise<void> {
     const stored = (await subscriptions.ofCaller(caller)).filter((one) => one.accountId === accountId)

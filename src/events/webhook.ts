@@ -31,7 +31,7 @@ const NONCE_BYTES = 16
 const TRY_AGAIN = new Set([408, 409, 425, 429])
 const SIGNATURE_ERROR = /^Signature\s+error="(webhook_[a-z_]+)"/i
 
-export type Delivery =
+export type WebhookOutcome =
   | { kind: 'delivered' }
   /** Worth another try. */
   | { kind: 'undelivered'; reason: string; retryAfterMs?: number }
@@ -61,7 +61,7 @@ export function createWebhook({ send, now, signer }: WebhookOptions) {
     config: PushConfig,
     body: string,
     headers: Record<string, string> = {},
-  ): Promise<Delivery> => {
+  ): Promise<WebhookOutcome> => {
     const outcome = await send({
       url: new URL(config.url).href,
       method: 'POST',

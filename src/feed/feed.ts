@@ -15,14 +15,14 @@ import { createCursors, type Place } from './cursor.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
-import { createShelf, type Layer, type SnapshotRetention } from './layer.js'
+import { createReplaced, type Layer, type SnapshotRetention } from './layer.js'
 import {
   type Answering,
   answeringAt,
-  type Beside,
   createLayers,
   type Moment,
   OTHER_ACCOUNT,
+  type Publication,
 } from './layers.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
 import { createPages, isSmallPage } from './page.js'
@@ -88,8 +88,13 @@ const NOT_READY: Refused = {
 const told = new WeakMap<View, Map<string, Versions>>()
 
 /** Tokens over exactly what a caller of this tuple is shown, bound to the scope they are given in. */
-function versions(mode: string, { sight, scope }: Answering, criteria: Criteria, reader: Reader): Versions {
-  const { view, secret } = sight
+function versions(
+  mode: string,
+  { shown: tuple, scope }: Answering,
+  criteria: Criteria,
+  reader: Reader,
+): Versions {
+  const { view, secret } = tuple
   const account = scope === 'account' ? reader.account : ''
   const known = told.get(view) ?? new Map<string, Versions>()
   told.set(view, known)
@@ -153,11 +158,11 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
-  const shelf = createShelf<Layer>(retain)
-  const layers = createLayers(shelf)
+  const replaced = createReplaced<Layer>(retain)
+  const layers = createLayers(replaced)
 
   /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
-  function publish(snapshot: Snapshot, now: number, beside: Beside = {}): void {
+  function publish(snapshot: Snapshot, now: number, beside: Publication = {}): void {
     answers.clear()
     pageBodies.clear()
     layers.publish(snapshot, now, beside)
@@ -180,7 +185,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   function pagesFor(
-    { snapshot, grants }: Answering['sight'],
+    { snapshot, grants }: Answering['shown'],
     { fields }: Selection,
     criteria: Criteria,
     reader: Reader,
@@ -191,17 +196,17 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** Entries as a page's body, with what must be said about them. */
   function body(
-    { sight }: Answering,
+    { shown: tuple }: Answering,
     entries: Uint32Array,
     query: Selection,
     criteria: Criteria,
     reader: Reader,
     isSequence: boolean,
   ) {
-    const { snapshot, grants } = sight
+    const { snapshot, grants } = tuple
     const { fields } = query
     const make = () => {
-      const pages = pagesFor(sight, query, criteria, reader)
+      const pages = pagesFor(tuple, query, criteria, reader)
       return { rows: pages.rows(entries), warnings: pages.partialCoverage(entries) }
     }
     // Entries in sequence of one view: the first, the last and the view name them all.
@@ -212,14 +217,14 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
       kind: 'page' as const,
       rows: made.rows,
       count: entries.length,
-      gaps: sight.gaps,
+      gaps: tuple.gaps,
       warnings: [...warnings(query, criteria, reader), ...nearMisses(snapshot, query), ...made.warnings],
     }
   }
 
   /** The place after `last` in the walk that `binding` names. A cache asks for the same pages all day. */
   function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
-    shelf.walk(snapshot)
+    replaced.walk(snapshot)
     const name = `${snapshot.id} ${last} ${binding}`
     const known = written.get(name)
     if (known !== undefined) return known
@@ -243,19 +248,19 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
     const latestVersions = versions('wholesale', latest, criteria, reader)
     if (isUnchanged(query, latestVersions))
-      return { kind: 'unchanged', gaps: latest.sight.gaps, ...latestVersions }
+      return { kind: 'unchanged', gaps: latest.shown.gaps, ...latestVersions }
 
     // The walk stays on its snapshot while that is retained; then it goes on in the current one, whose version tells.
     const kept = walk && pinned(walk, reader, now)
     const from = kept
-      ? { sight: { ...kept.see(criteria, reader), gaps: kept.gaps }, scope: walk.scope }
+      ? { shown: { ...kept.see(criteria, reader), gaps: kept.gaps }, scope: walk.scope }
       : latest
-    const { snapshot, view } = from.sight
+    const { snapshot, view } = from.shown
     const first = walk ? firstBeyond(snapshot, view.entries, walk.place.after) : 0
     const asked = view.entries.subarray(first, first + query.maxResults)
     const count = isSmallPage(snapshot, asked)
       ? asked.length
-      : pagesFor(from.sight, query, criteria, reader).pageful(asked)
+      : pagesFor(from.shown, query, criteria, reader).pageful(asked)
     const entries = asked.subarray(0, count)
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
@@ -293,7 +298,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const criteria = criteriaOf(query, rates())
     if (!at) return NOT_READY
     const from = answeringAt(at, criteria, reader)
-    const { snapshot, view } = from.sight
+    const { snapshot, view } = from.shown
     const named = new Set(query.refs.map((ref) => entryOfRef(snapshot, ref)))
     const entries = Uint32Array.from([...named].filter((entry) => entry >= 0 && stands(view.entries, entry)))
     return {
@@ -313,13 +318,13 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     if (!at) return undefined
     const from = answeringAt(at, criteria, reader)
     return {
-      snapshot: from.sight.snapshot,
-      entries: from.sight.view.entries,
+      snapshot: from.shown.snapshot,
+      entries: from.shown.view.entries,
       criteria,
       versions: versions(mode, from, criteria, reader),
-      grants: from.sight.grants,
-      gaps: from.sight.gaps,
-      warnings: [...warnings(query, criteria, reader), ...nearMisses(from.sight.snapshot, query)],
+      grants: from.shown.grants,
+      gaps: from.shown.gaps,
+      warnings: [...warnings(query, criteria, reader), ...nearMisses(from.shown.snapshot, query)],
     }
   }
 
@@ -388,6 +393,6 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
     current: (account?: string) => (layers.current(account) ?? layers.current())?.snapshot,
     /** Replaced snapshots that walks go on in, and the memory that nothing else holds. */
-    retained: shelf.state,
+    retained: replaced.state,
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, on the shelf,
+ * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, replaced,
  * those whose page walks are still under way (docs/decisions.md#snapshots-and-versions).
  */
 import { LRUCache } from 'lru-cache'
@@ -29,7 +29,7 @@ type Kept = { readonly snapshot: Snapshot }
 
 type Entry<T> = { layer: string; held: T; at: number; bytes: number }
 
-export type Shelf<T extends Kept> = ReturnType<typeof createShelf<T>>
+export type ReplacedSnapshots<T extends Kept> = ReturnType<typeof createReplaced<T>>
 
 /** Bytes of rows that only `before` holds: its slices, where `after` has others. */
 function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
@@ -40,7 +40,7 @@ function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
   return bytes
 }
 
-export function createShelf<T extends Kept>({ ms, bytes: most }: SnapshotRetention) {
+export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRetention) {
   /** Oldest first. */
   let entries: Entry<T>[] = []
   /** Only those in which somebody walks are worth keeping. */
@@ -166,17 +166,17 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): La
 
 export type LayerOptions = {
   name: string
-  shelf: Shelf<Layer>
+  replaced: ReplacedSnapshots<Layer>
   filtered: ViewCache
   /** Each snapshot is built on the one before; those of an account are built on the public ones. */
   isBuiltOn: boolean
 }
 
-export function createLayer({ name, shelf, filtered, isBuiltOn }: LayerOptions) {
+export function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOptions) {
   let current: Layer | undefined
 
   function replace(next: Layer | undefined, now: number): void {
-    if (current) shelf.put(name, current, next?.snapshot, isBuiltOn, now)
+    if (current) replaced.put(name, current, next?.snapshot, isBuiltOn, now)
     current = next
   }
 
@@ -188,7 +188,7 @@ export function createLayer({ name, shelf, filtered, isBuiltOn }: LayerOptions) 
     withdraw: (now: number) => replace(undefined, now),
     /** The current or retained snapshot of that id; undefined when it is gone. */
     find: (id: string, now: number): Layer | undefined =>
-      current?.snapshot.id === id ? current : shelf.find(name, id, now),
+      current?.snapshot.id === id ? current : replaced.find(name, id, now),
     current: () => current,
   }
 }

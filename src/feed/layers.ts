@@ -5,11 +5,11 @@
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createViewCache } from './kept-answers.js'
-import { createLayer, type Layer, type Shelf, type TupleView } from './layer.js'
+import { createLayer, type Layer, type ReplacedSnapshots, type TupleView } from './layer.js'
 import { type CacheScope, type Gap, isUnconfirmed, type Reader } from './query.js'
 
 /** What is published with a public snapshot. */
-export type Beside = {
+export type Publication = {
   /** What the public snapshot lacks. */
   gaps?: readonly Gap[]
   /** By name: those that are not simply answered from the public snapshot. */
@@ -31,7 +31,7 @@ export type Moment = {
 }
 
 /** What is answered from, and in which scope. */
-export type Answering = { sight: TupleView; scope: CacheScope }
+export type Answering = { shown: TupleView; scope: CacheScope }
 
 export const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
 const PUBLIC = ''
@@ -41,21 +41,21 @@ export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, 
   const everybodys = open.see(criteria, reader)
   const overlay = own?.see(criteria, reader)
   if (isOther()) {
-    const sight = overlay ?? everybodys
-    return { sight: { ...sight, gaps: [...sight.gaps, OTHER_ACCOUNT] }, scope: 'account' }
+    const tuple = overlay ?? everybodys
+    return { shown: { ...tuple, gaps: [...tuple.gaps, OTHER_ACCOUNT] }, scope: 'account' }
   }
-  if (!overlay) return { sight: everybodys, scope: 'public' }
+  if (!overlay) return { shown: everybodys, scope: 'public' }
   const same =
     everybodys.view.structure === overlay.view.structure &&
     everybodys.view.pricing === overlay.view.pricing &&
     everybodys.secret === overlay.secret &&
     !isUnconfirmed(overlay.gaps)
-  return same ? { sight: everybodys, scope: 'public' } : { sight: overlay, scope: 'account' }
+  return same ? { shown: everybodys, scope: 'public' } : { shown: overlay, scope: 'account' }
 }
 
-export function createLayers(shelf: Shelf<Layer>) {
+export function createLayers(replaced: ReplacedSnapshots<Layer>) {
   const filtered = createViewCache()
-  const publicLayer = createLayer({ name: PUBLIC, shelf, filtered, isBuiltOn: true })
+  const publicLayer = createLayer({ name: PUBLIC, replaced, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
   const inUse = new Set<Moment>()
   let isCurrent = (_account: string) => true
@@ -64,11 +64,11 @@ export function createLayers(shelf: Shelf<Layer>) {
     account === undefined ? undefined : overlays.get(account)
 
   /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
-  function publish(snapshot: Snapshot, now: number, beside: Beside): void {
+  function publish(snapshot: Snapshot, now: number, beside: Publication): void {
     const { gaps = [], accounts = new Map() } = beside
     for (const { open, own } of inUse) {
-      shelf.walk(open.snapshot)
-      if (own) shelf.walk(own.snapshot)
+      replaced.walk(open.snapshot)
+      if (own) replaced.walk(own.snapshot)
     }
     isCurrent = beside.isCurrent ?? (() => true)
     publicLayer.publish(snapshot, gaps, now)
@@ -78,7 +78,8 @@ export function createLayers(shelf: Shelf<Layer>) {
       overlays.delete(account)
     }
     for (const [account, own] of accounts) {
-      const layer = overlays.get(account) ?? createLayer({ name: account, shelf, filtered, isBuiltOn: false })
+      const layer =
+        overlays.get(account) ?? createLayer({ name: account, replaced, filtered, isBuiltOn: false })
       overlays.set(account, layer)
       layer.publish(own.snapshot, own.gaps, now)
     }
@@ -108,7 +109,7 @@ export function createLayers(shelf: Shelf<Layer>) {
     /** The current or retained snapshot of that id. */
     find: (id: string, now: number) => publicLayer.find(id, now),
     findOwn: (account: string, id: string, now: number) =>
-      overlayOf(account)?.find(id, now) ?? shelf.find(account, id, now),
+      overlayOf(account)?.find(id, now) ?? replaced.find(account, id, now),
     /** While an answer is worked out, its walk has to find the snapshot again, should that be replaced. */
     use(moment: Moment): () => void {
       inUse.add(moment)

@@ -15,7 +15,7 @@ import {
 } from './connect.js'
 import { createDeadline, type End } from './deadline.js'
 import { followRedirects } from './redirect.js'
-import type { Failed, Outbound, Send, SendFailure, SendOutcome } from './send.js'
+import type { Outbound, Send, SendFailed, SendFailure, SendOutcome } from './send.js'
 import { createUnderWay, UNDER_WAY_BYTES, type UnderWay } from './under-way.js'
 
 /**
@@ -39,12 +39,12 @@ const CERTIFICATE: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
 }
 
-export function failed(reason: SendFailure, message: string): Failed {
+export function failed(reason: SendFailure, message: string): SendFailed {
   return { kind: 'failed', reason, message }
 }
 
 /** The failure behind an error of the connection: undici's errors are the network's, not ours. */
-export function failureOf(error: unknown): Failed {
+export function failureOf(error: unknown): SendFailed {
   const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
   if (error instanceof EgressRefused) return failed('refused', message)
   const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
@@ -145,7 +145,7 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
   return flat
 }
 
-function spentBy(end: End, { timeoutMs }: Outbound): Failed {
+function spentBy(end: End, { timeoutMs }: Outbound): SendFailed {
   return end === 'timeout'
     ? failed('timeout', `no complete answer within ${Math.round(timeoutMs)} ms`)
     : failed('aborted', 'the caller gave up')

@@ -3,7 +3,7 @@
  * each hop guarded like a request of its own (docs/protocol.md#provider-files).
  */
 import { getDomain } from 'tldts'
-import type { Failed, Outbound, Send } from './send.js'
+import type { Outbound, Send, SendFailed } from './send.js'
 
 const MAX_HOPS = 3
 // What may follow to another host of the site: everything else may be a credential, under whatever name.
@@ -25,12 +25,12 @@ function withoutCredentials(headers: Record<string, string>): Record<string, str
   return Object.fromEntries(Object.entries(headers).filter(([name]) => HARMLESS.test(name.toLowerCase())))
 }
 
-function bad(message: string): Failed {
+function bad(message: string): SendFailed {
   return { kind: 'failed', reason: 'bad_redirect', message }
 }
 
 /** The request for the next hop, or why there is none. */
-function nextHop(request: Outbound, status: number, location: string | undefined): Outbound | Failed {
+function nextHop(request: Outbound, status: number, location: string | undefined): Outbound | SendFailed {
   const from = new URL(request.url)
   const to = location === undefined ? undefined : parse(location, request.url)
   if (!to) return bad(`${status} without a usable location`)

@@ -45,8 +45,8 @@ export type SendFailure =
   | 'broken_body'
   | 'aborted'
 
-export type Failed = { kind: 'failed'; reason: SendFailure; message: string }
+export type SendFailed = { kind: 'failed'; reason: SendFailure; message: string }
 
-export type SendOutcome = Reply | Failed
+export type SendOutcome = Reply | SendFailed
 
 export type Send = (request: Outbound) => Promise<SendOutcome>

@@ -40,7 +40,7 @@ export type BuildReply =
 
 const PUBLIC = ''
 
-function createDesk() {
+function createBuilds() {
   const slices = new Map<number, Slice>()
   const states = new Map<string, ProviderState>()
   const layers = new Map<string, Snapshot>()
@@ -96,12 +96,12 @@ function createDesk() {
 
 const port = parentPort
 if (port) {
-  const desk = createDesk()
+  const builds = createBuilds()
   port.on('message', (order: BuildOrder | RestoreOrder | ForgetOrder) => {
-    if (order.kind === 'forget') return desk.forget(order.layer)
-    if (order.kind === 'restore') return desk.restore(order.snapshot)
+    if (order.kind === 'forget') return builds.forget(order.layer)
+    if (order.kind === 'restore') return builds.restore(order.snapshot)
     try {
-      port.postMessage(desk.build(order))
+      port.postMessage(builds.build(order))
     } catch (error) {
       port.postMessage({ kind: 'failed', error } satisfies BuildReply)
     }

@@ -79,26 +79,26 @@ function createBook() {
 }
 
 export function createBuilderHost() {
-  type Desk = { worker: Worker; book: ReturnType<typeof createBook> }
-  let desk: Desk | undefined = open() // loads its code while slices are read back
+  type BuildThread = { worker: Worker; book: ReturnType<typeof createBook> }
+  let thread: BuildThread | undefined = open() // loads its code while slices are read back
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
 
   /** A worker that dies, at work or idle, is replaced by the next build. */
-  function open(): Desk {
-    const opened: Desk = {
+  function open(): BuildThread {
+    const opened: BuildThread = {
       worker: startThread(new URL('./build-worker.js', import.meta.url)),
       book: createBook(),
     }
     const lost = () => {
-      if (desk === opened) desk = undefined
+      if (thread === opened) thread = undefined
     }
     opened.worker.on('error', lost).on('exit', lost)
     return opened
   }
 
   /** The worker's next message; rejects when it dies first. */
-  function reply({ worker }: Desk): Promise<BuildReply> {
+  function reply({ worker }: BuildThread): Promise<BuildReply> {
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
         worker.off('message', onMessage).off('error', onError).off('exit', onExit)
@@ -114,15 +114,15 @@ export function createBuilderHost() {
 
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
-    desk ??= open()
-    const from = desk
+    thread ??= open()
+    const from = thread
     const { book, worker } = from
     const answered = reply(from)
     worker.postMessage(book.order(request))
     const answer = await answered
     if (answer.kind === 'failed') {
       // The build is a bug's victim and its books may differ: start over with a new worker.
-      desk = undefined
+      thread = undefined
       await worker.terminate()
       throw answer.error
     }
@@ -142,14 +142,14 @@ export function createBuilderHost() {
 
   /** Gives the first build the public snapshot of an earlier process to stand on. */
   function restore(snapshot: Snapshot): void {
-    desk?.worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
+    thread?.worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
   }
 
   /** Lets go of an account's last snapshot. */
   function forget(account: string): Promise<void> {
     const done = queue.then(() => {
-      desk?.book.forget(account)
-      desk?.worker.postMessage({ kind: 'forget', layer: account } satisfies ForgetOrder)
+      thread?.book.forget(account)
+      thread?.worker.postMessage({ kind: 'forget', layer: account } satisfies ForgetOrder)
     })
     queue = done
     return done
@@ -158,7 +158,7 @@ export function createBuilderHost() {
   /** Ends the worker; a build under way rejects. */
   async function close(): Promise<void> {
     closed = true
-    await desk?.worker.terminate()
+    await thread?.worker.terminate()
   }
 
   return { build, restore, forget, close }

@@ -30,7 +30,7 @@ export type BuildInput = {
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
 
 /** Asks the judge once a provider, and remembers what it answered. */
-function createCourt(judge: Judge) {
+function createProviderViews(judge: Judge) {
   const views = new Map<string, ProviderView>()
   function view(domain: string): ProviderView {
     const known = views.get(domain)
@@ -111,9 +111,9 @@ const EMPTY = createDraft(0).finish()
 
 export function buildSnapshot({ previous, slices: given, judge }: BuildInput): Snapshot {
   const { slices, moves, fresh } = indexSlices(given, previous?.slices ?? [])
-  const court = createCourt(judge)
+  const views = createProviderViews(judge)
   const stale = previous?.facts.domains.map(
-    (domain) => domain !== '' && court.view(domain).stamp !== previous.stamps.get(domain),
+    (domain) => domain !== '' && views.view(domain).stamp !== previous.stamps.get(domain),
   )
   if (
     previous &&
@@ -122,7 +122,7 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     moves.every(isStill) &&
     moves.length === slices.length
   ) {
-    return { ...previous, slices, stamps: court.stamps(), memory: NO_MEMORY } // nothing happened: the same columns stand
+    return { ...previous, slices, stamps: views.stamps(), memory: NO_MEMORY } // nothing happened: the same columns stand
   }
   const before = previous?.count ?? 0
   const touched = new Uint8Array(before) // entries to be merged again
@@ -156,7 +156,7 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     buckets.add(bucketOf(keys, at))
     if (offers.length === 0) return
     offers.sort(inUpstreamOrder)
-    const { domain, signal } = merged(slices, offers, court.view)
+    const { domain, signal } = merged(slices, offers, views.view)
     if (signal.kind === 'signal') patch.add(keys, at, domain, offers, signal)
     else patch.withhold(keys, at, domain, offers)
     runs.push({ patch: true, start: merges, end: merges + 1 })
@@ -192,6 +192,6 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
   const columns = joined(base, carried?.offers ?? EMPTY.offers, patch.finish(), weave)
   const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, buckets)
   const shown = shownOf(columns.rows, previous)
-  const made = { id, ...columns, shown, tree, structure, pricing, slices, stamps: court.stamps() }
+  const made = { id, ...columns, shown, tree, structure, pricing, slices, stamps: views.stamps() }
   return { ...made, memory: memoryOf(made, previous) }
 }

@@ -10,7 +10,7 @@ import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 import { openBlobFiles } from './blobs/blob-files.js'
 import { createBlobRows } from './blobs/blob-rows.js'
 import { carryOver } from './carry-over.js'
-import { type Dialect, embedded, POSTGRES } from './database/dialect.js'
+import { embedded, POSTGRES, type SqlDialect } from './database/dialect.js'
 import { lockFolder, makeFolder, markClosed, wasClosed } from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
 import { listenPostgres, openPostgres } from './database/postgres.js'
@@ -25,7 +25,7 @@ import { createAudit } from './records/audit.js'
 import { createFound } from './records/found.js'
 import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
-import { createSubscriptions } from './records/subscriptions.js'
+import { createSubscriptionRecords } from './records/subscriptions.js'
 import { createTasks } from './records/tasks.js'
 import { createLeases, type Lease, type Leases } from './replicas/leases.js'
 import { CHANNEL, createNotes, type Notes } from './replicas/notes.js'
@@ -87,7 +87,7 @@ const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation wa
 const MIGRATING = 2
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
-type Means = { now: () => number; dialect: Dialect; seal: Seal; answersMs: number | undefined }
+type Means = { now: () => number; dialect: SqlDialect; seal: Seal; answersMs: number | undefined }
 
 function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Repositories {
   return {
@@ -96,7 +96,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
     accounts: createAccounts(db, now, seal),
-    subscriptions: createSubscriptions(db, now, seal),
+    subscriptions: createSubscriptionRecords(db, now, seal),
     found: createFound(db, now, seal),
     audit: createAudit(db, now),
   }

@@ -13,13 +13,18 @@ import { nearest } from '../adcp/nearest.js'
 import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
 import { SyncAccountsResponse } from '../adcp/responses.js'
 import {
-  type ConfigProblem,
   type ConfigRules,
   configProblem,
   keptConfig,
   type NotificationConfig,
+  type NotificationProblem,
 } from '../events/notification-config.js'
-import { NOTHING_ASKED, type Proofs, type Subscribing, type Wanted } from '../events/subscriptions.js'
+import {
+  NOTHING_ASKED,
+  type Proofs,
+  type Subscribing,
+  type WantedSubscriptions,
+} from '../events/subscriptions.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { StoredAccount } from '../store/records/accounts.js'
 import type { Repositories } from '../store/repositories.js'
@@ -173,7 +178,7 @@ function changed(
 type Kept = {
   account: StoredAccount
   before: StoredAccount | undefined
-  configs: Wanted['configs'] | undefined
+  configs: WantedSubscriptions['configs'] | undefined
 }
 
 type Applying = {
@@ -182,7 +187,7 @@ type Applying = {
   held: readonly HeldAccount[]
   rules: ConfigRules
   /** What else is wrong with subscriptions that have the right form. */
-  objection(wanted: Wanted): ConfigProblem | undefined
+  objection(wanted: WantedSubscriptions): NotificationProblem | undefined
   keep(kept: Kept): Promise<void>
 }
 
@@ -195,7 +200,7 @@ async function apply({ request, principal, rules, objection, keep, ...start }: A
   async function put(
     account: StoredAccount,
     before: StoredAccount | undefined,
-    configs?: Wanted['configs'],
+    configs?: WantedSubscriptions['configs'],
   ): Promise<HeldAccount> {
     await keep({ account, before, configs })
     const next = { id: account.accountId, stored: account }
@@ -264,7 +269,7 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
   /** Asks the places of new subscriptions, before anything is written: nobody waits for a stranger inside of a transaction. */
   async function proved(request: SyncAccountsRequest, principal: Caller): Promise<Proofs> {
     if (!request.accounts.some((one) => one.notification_configs?.length)) return NOTHING_ASKED
-    const wanted: Wanted[] = []
+    const wanted: WantedSubscriptions[] = []
     await apply({
       ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, store) },
       objection(one) {

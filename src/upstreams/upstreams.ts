@@ -14,7 +14,6 @@ import type { Dialect } from './agent/dialect/dialect.js'
 import { createLearntStore } from './agent/dialect/learnt.js'
 import { createSlots } from './agent/slots.js'
 import type { UpstreamFailure, UpstreamStatus } from './agent/status.js'
-import { createGuests } from './guests.js'
 import { createReadings, turnOf } from './mirror/readings.js'
 import { createRunner, type Holding, type Runner, type RunnerSetting } from './mirror/runner.js'
 import { type Pace, PUBLIC, type Scope } from './mirror/scope-setting.js'
@@ -37,6 +36,7 @@ import type { Blobs } from './rows/blobs.js'
 import { listingsOf } from './rows/read-rows.js'
 import { EVERY_TURN, type Sharing } from './rows/sharing.js'
 import type { Slice } from './rows/slice.js'
+import { createUnlisted } from './unlisted.js'
 import type { UpstreamCall } from './walk/contact.js'
 import { createGovernor, READ_LIMITS, type ReadLimits } from './walk/governor.js'
 
@@ -207,7 +207,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     })
   }
 
-  const guests = createGuests(runnerOf)
+  const unlisted = createUnlisted(runnerOf)
 
   function byId(id: string): Runner | undefined {
     const entry = roster.entries.find((one) => one.id === id)
@@ -303,7 +303,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     },
     idOf: (agentUrl) => runners.get(agentUrl)?.entry().id ?? agentUrl,
     async call(id, task, args, call) {
-      const runner = byId(id) ?? runners.get(id) ?? guests.at(id, config.statics)
+      const runner = byId(id) ?? runners.get(id) ?? unlisted.at(id, config.statics)
       if (!runner) return callFailed('unknown_upstream', `no upstream ${id}`)
       const outcome = await runner.call(task, args, call)
       if (outcome.kind !== 'answer') return outcome
@@ -332,7 +332,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     reconfigure(next) {
       makeRoster({ registries: [], statics: next.statics, policy: next.policy }) // throws before anything changed
       config = next
-      guests.clear()
+      unlisted.clear()
       registered.configure(next.registries)
       follow()
       governor.weigh()
@@ -341,7 +341,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       await registered.close()
       const stopping = [...runners.values()].map((runner) => runner.close())
       runners.clear()
-      guests.clear()
+      unlisted.clear()
       await Promise.all(stopping)
       await store.close()
       await learnt.close()

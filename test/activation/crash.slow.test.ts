@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { CHECKPOINTS, type Checkpoint } from '../../src/activation/delivery.js'
 import { due, onEveryStorage } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
-import { activate, deactivate, findings, type Request, startGround } from './support/ground.js'
+import { activate, deactivate, findings, type Request, startCrashWorld } from './support/crash-world.js'
 import { TRADE_DESK } from './support/parts.js'
 import type { Fields } from './support/tributary-child.js'
 import { asks, first, key, losingAnswers, startWorld } from './support/world.js'
@@ -25,9 +25,9 @@ const isCheckpoint = (step: Step): step is Step & Checkpoint =>
 
 onEveryStorage('a kill at any step neither loses an activation nor makes two', async (t, storage) => {
   t.setTimeout(300_000) // each kill starts a process
-  const ground = await startGround(t, storage, STARTS)
-  const { line, done } = ground
-  let child = ground.start()
+  const crashWorld = await startCrashWorld(t, storage, STARTS)
+  const { line, done } = crashWorld
+  let child = crashWorld.start()
   await child.opened()
   const found = await findings(child, 'northwind')
   const pools = [0, 4].map((at) => ({ off: found.slice(at, at + 2), on: found.slice(at + 2, at + 4) }))
@@ -61,19 +61,19 @@ onEveryStorage('a kill at any step neither loses an activation nor makes two', a
     const acted = batches.flatMap(({ step, requests: sent }) => (NOT_DONE.includes(step) ? [] : sent))
     await child.kill()
     t.equal(done() - before, acted.length, `it died at ${steps.join(' and ')}`)
-    await ground.afterDeath()
+    await crashWorld.afterDeath()
     if (steps[0] === 'acted') {
-      const recovering = ground.start('answered')
+      const recovering = crashWorld.start('answered')
       await recovering.held(REPEATED_AT_ONCE)
       await recovering.kill() // and once more while it recovers
-      await ground.afterDeath()
+      await crashWorld.afterDeath()
     }
 
-    child = ground.start()
+    child = crashWorld.start()
     await child.opened()
     for (const { step, requests: sent, answers } of batches) {
       const promised = step === 'planned' ? 0 : sent.length
-      const entries = await ground.entriesOf(sent)
+      const entries = await crashWorld.entriesOf(sent)
       t.equal(entries.length, promised, `what was promised is in the ledger (${step})`)
       t.ok(
         entries.every(({ outcome }) => outcome === 'completed'),
@@ -95,10 +95,10 @@ onEveryStorage('a kill at any step neither loses an activation nor makes two', a
   const task = await child.call('a2a', 'get_task_status', { task_id, include_result: true })
   t.match(task, { status: 'completed', result: { deployments: [{ ...TRADE_DESK, is_live: true }] } })
   await child.kill()
-  const ledger = await ground.exported()
+  const ledger = await crashWorld.exported()
   const count = (action: string) => ledger.filter((entry) => entry.action === action).length
   t.ok(ledger.every(({ outcome }) => outcome === 'completed'))
-  t.same([count('activate'), count('deactivate')], ground.counts())
+  t.same([count('activate'), count('deactivate')], crashWorld.counts())
 })
 
 test('no checkpoint of the product is left out', async (t) => {

@@ -39,12 +39,12 @@ onEveryStorage(
   async (t, storage) => {
     t.setTimeout(300_000)
     const { isShared } = storage
-    const ground = await startModelGround({ open: (now) => storage.open({ now }), isShared })
-    t.teardown(() => ground.close())
+    const crashWorld = await startModelGround({ open: (now) => storage.open({ now }), isShared })
+    t.teardown(() => crashWorld.close())
     for (const [what, commands] of Object.entries(FOUND)) {
-      await t.resolves(ground.run(commands), what)
+      await t.resolves(crashWorld.run(commands), what)
     }
-    const property = fc.asyncProperty(commandsOfOneRun(COMMANDS), (commands) => ground.run(commands))
+    const property = fc.asyncProperty(commandsOfOneRun(COMMANDS), (commands) => crashWorld.run(commands))
     await t.resolves(fc.assert(property, { seed: SEED, numRuns: RUNS, endOnFailure: true }), 'random ones')
   },
 )

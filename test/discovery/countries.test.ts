@@ -29,15 +29,15 @@ const nothing = buildSnapshot({ slices: [], judge: judgeThat() })
 const reader: Reader = { ...buyer, grants: [platform('X')] }
 
 test('what a question finds is narrowed to the countries it names, in the feed and beside it', (t) => {
-  for (const ground of [{ feed: found }, { feed: nothing, beside: found }]) {
+  for (const corpus of [{ feed: found }, { feed: nothing, extra: found }]) {
     const [entry] = found.shown
-    const hit = ground.feed.count - (ground.feed === found ? found.count : 0) + (entry as number)
+    const hit = corpus.feed.count - (corpus.feed === found ? found.count : 0) + (entry as number)
     const see = (selection: Selection) => {
-      const sight = { criteria: criteriaOf(selection), reader }
-      const { entries } = drained(viewOf(ground.feed, sight.criteria, { visibility: 'full' }))
+      const rowSelection = { criteria: criteriaOf(selection), reader }
+      const { entries } = drained(viewOf(corpus.feed, rowSelection.criteria, { visibility: 'full' }))
       return {
-        passes: createGate(ground, entries, sight)(hit),
-        row: JSON.stringify(createRowPieces(ground, sight).row(hit)),
+        passes: createGate(corpus, entries, rowSelection)(hit),
+        row: JSON.stringify(createRowPieces(corpus, rowSelection).row(hit)),
       }
     }
     t.match(see({ countries: ['DE'] }).row, /AKEY/)

@@ -64,7 +64,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     fanout.close()
     const ranked = await inquiry.rank()
     const shown = ranked?.hits.map((hit) => {
-      const { snapshot: from, entry } = placeOf(ranked.ground, hit)
+      const { snapshot: from, entry } = placeOf(ranked.corpus, hit)
       return rowAt(from, entry)
     })
     return JSON.stringify(shown)

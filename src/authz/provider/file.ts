@@ -18,11 +18,11 @@ const TIMEOUT_MS = 10_000
 export type Failure = { reason: Unverifiable; message: string; passing: boolean }
 
 /** What a url last answered with: enough to ask whether it still does. */
-export type Answered = { readonly url: string; readonly etag?: string; readonly lastModified?: string }
+export type KnownFile = { readonly url: string; readonly etag?: string; readonly lastModified?: string }
 
 export type FileOutcome =
   | { kind: 'document'; document: HeldDocument }
-  | { kind: 'pointer'; target: string; answered: Answered }
+  | { kind: 'pointer'; target: string; answered: KnownFile }
   | { kind: 'unchanged' }
   | ({ kind: 'failed' } & Failure)
 
@@ -45,14 +45,14 @@ function failedStatus(status: number): FileOutcome {
   return fault(status >= 300 && status < 400 && status !== 304 ? 'bad_redirect' : 'unreachable', message)
 }
 
-function conditions(known: Answered | undefined): Record<string, string> {
+function conditions(known: KnownFile | undefined): Record<string, string> {
   return {
     ...(known?.etag && { 'if-none-match': known.etag }),
     ...(known?.lastModified && { 'if-modified-since': known.lastModified }),
   }
 }
 
-function answeredBy({ url, headers }: Reply): Answered {
+function answeredBy({ url, headers }: Reply): KnownFile {
   return {
     url,
     ...(headers.etag && { etag: headers.etag }),
@@ -63,7 +63,7 @@ function answeredBy({ url, headers }: Reply): Answered {
 async function get(
   options: FileOptions,
   request: Pick<Outbound, 'url' | 'maxBytes' | 'redirects'>,
-  known: Answered | undefined,
+  known: KnownFile | undefined,
   owns: (url: string) => boolean,
 ): Promise<FileOutcome> {
   const headers = conditions(known)
@@ -98,7 +98,7 @@ export function getWellKnown(
   options: FileOptions,
   domain: string,
   url: string,
-  known: Answered | undefined,
+  known: KnownFile | undefined,
 ): Promise<FileOutcome> {
   const owns = (from: string) => speaksFor(from, domain)
   return get(options, { url, maxBytes: WELL_KNOWN_BYTES, redirects: 'same-site' }, known, owns)
@@ -108,7 +108,7 @@ export function getWellKnown(
 export async function getAuthoritative(
   options: FileOptions,
   url: string,
-  known: Answered | undefined,
+  known: KnownFile | undefined,
 ): Promise<FileOutcome> {
   const outcome = await get(options, { url, maxBytes: AUTHORITATIVE_BYTES }, known, (from) => from === url)
   if (outcome.kind === 'pointer') return fault('bad_pointer', 'the file it points to points on')

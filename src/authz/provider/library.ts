@@ -15,7 +15,7 @@ export type LibraryOptions = FileOptions & {
 
 export type TargetOutcome = Exclude<FileOutcome, { kind: 'pointer' } | { kind: 'unchanged' }>
 
-type Shelf = {
+type SharedFile = {
   document?: HeldDocument
   asking?: Promise<TargetOutcome>
   answer?: { outcome: TargetOutcome; at: number }
@@ -24,53 +24,53 @@ type Shelf = {
 export type Library = ReturnType<typeof createLibrary>
 
 export function createLibrary(options: LibraryOptions) {
-  const shelves = new Map<string, Shelf>()
+  const files = new Map<string, SharedFile>()
 
-  function shelfOf(url: string): Shelf {
-    const shelf = shelves.get(url) ?? {}
-    shelves.set(url, shelf)
-    return shelf
+  function fileOf(url: string): SharedFile {
+    const file = files.get(url) ?? {}
+    files.set(url, file)
+    return file
   }
 
-  async function ask(url: string, shelf: Shelf): Promise<TargetOutcome> {
-    const outcome = await getAuthoritative(options, url, shelf.document)
-    if (outcome.kind === 'unchanged' && shelf.document) return { kind: 'document', document: shelf.document }
-    if (outcome.kind === 'document') shelf.document = outcome.document
-    else if (outcome.kind === 'failed' && !outcome.passing) delete shelf.document
+  async function ask(url: string, file: SharedFile): Promise<TargetOutcome> {
+    const outcome = await getAuthoritative(options, url, file.document)
+    if (outcome.kind === 'unchanged' && file.document) return { kind: 'document', document: file.document }
+    if (outcome.kind === 'document') file.document = outcome.document
+    else if (outcome.kind === 'failed' && !outcome.passing) delete file.document
     return outcome as TargetOutcome
   }
 
   /** The file at `url`. `anew` asks the server even when a recent answer is at hand. */
   function get(url: string, anew: boolean): Promise<TargetOutcome> {
-    const shelf = shelfOf(url)
-    if (shelf.asking) return shelf.asking
-    const { answer } = shelf
+    const file = fileOf(url)
+    if (file.asking) return file.asking
+    const { answer } = file
     const freshMs = answer?.outcome.kind === 'failed' ? FAILED_FRESH_MS : options.freshMs
     if (!anew && answer && options.now() < answer.at + freshMs) return Promise.resolve(answer.outcome)
-    shelf.asking = ask(url, shelf)
+    file.asking = ask(url, file)
       .then((outcome) => {
-        shelf.answer = { outcome, at: options.now() }
+        file.answer = { outcome, at: options.now() }
         return outcome
       })
-      .finally(() => delete shelf.asking)
-    return shelf.asking
+      .finally(() => delete file.asking)
+    return file.asking
   }
 
   /** Puts a document from an earlier run in its place, so that it can be confirmed instead of fetched. */
   function restore(url: string, document: HeldDocument): HeldDocument {
-    const shelf = shelfOf(url)
-    if (shelf.document?.digest !== document.digest) shelf.document ??= document
-    return shelf.document?.digest === document.digest ? shelf.document : document
+    const file = fileOf(url)
+    if (file.document?.digest !== document.digest) file.document ??= document
+    return file.document?.digest === document.digest ? file.document : document
   }
 
   /** Lets go of a document, wherever it lies: who asks next is given what is fetched then. */
   function drop(digest: string): void {
-    for (const [url, { document }] of shelves) if (document?.digest === digest) shelves.delete(url)
+    for (const [url, { document }] of files) if (document?.digest === digest) files.delete(url)
   }
 
   /** Forgets every file that nobody points to any more. */
   function retain(urls: ReadonlySet<string>): void {
-    for (const url of shelves.keys()) if (!urls.has(url)) shelves.delete(url)
+    for (const url of files.keys()) if (!urls.has(url)) files.delete(url)
   }
 
   return { get, restore, drop, retain }

@@ -19,13 +19,13 @@ export function createLook({ files, library, confirmPointer }: LookOptions) {
   async function follow(record: ProviderRecord, location: string, anew: boolean): Promise<ProviderRecord> {
     const { domain } = record
     const confirmed = confirmPointer?.(domain, location) === true
-    const sight = pointed(record, location, files.now(), confirmed)
-    const kept = sight.follow ? location : record.document && record.adopted?.location
-    if (kept === undefined) return holding(sight.record, files.now())
+    const next = pointed(record, location, files.now(), confirmed)
+    const kept = next.follow ? location : record.document && record.adopted?.location
+    if (kept === undefined) return holding(next.record, files.now())
     const outcome = await library.get(kept, anew)
-    if (outcome.kind === 'document') return received(sight.record, outcome.document, kept, files.now())
+    if (outcome.kind === 'document') return received(next.record, outcome.document, kept, files.now())
     // While a new pointer is on hold the old file is kept: that it is gone from its place ends nothing yet.
-    return failing(sight.record, sight.follow ? outcome : { ...outcome, passing: true }, files.now())
+    return failing(next.record, next.follow ? outcome : { ...outcome, passing: true }, files.now())
   }
 
   return async function look(before: ProviderRecord, anew: boolean): Promise<ProviderRecord> {

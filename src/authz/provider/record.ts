@@ -13,7 +13,7 @@ import {
   POINTER_HOLD_MS,
   type ProviderState,
 } from '../rules/state.js'
-import type { Answered, Failure } from './file.js'
+import type { Failure, KnownFile } from './file.js'
 
 export type ProviderRecord = {
   readonly domain: string
@@ -23,7 +23,7 @@ export type ProviderRecord = {
   /** What was last believed: where it came from (undefined: the well-known url itself) and how new it said it was. */
   readonly adopted?: { readonly location?: string; readonly lastUpdated?: number; readonly at: number }
   /** The well-known file as last answered, when it is a pointer. */
-  readonly front?: Answered & { readonly target: string }
+  readonly front?: KnownFile & { readonly target: string }
   readonly pending?: { readonly url: string; readonly since: number }
   readonly problem?: ProviderState['problem']
   readonly checkedAt?: number

@@ -12,10 +12,10 @@ import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
 import type { FoundRow } from '../../store/records/found.js'
 import { packSlab, slabRow } from '../../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../../upstreams/rows/slice.js'
-import { type Ground, hitOf } from './hits.js'
+import { type Corpus, hitOf } from './hits.js'
 
 export type Findings = {
-  ground: Ground
+  corpus: Corpus
   /** One list a slice, in the order of the slices given: hits in the upstream's own order. */
   lists: readonly (readonly number[])[]
   /** The rows that are shown beside the feed and not mirrored, for those who come back for them. */
@@ -67,16 +67,16 @@ function cutOut({ slice, rows }: Part): Slice {
 }
 
 /** The found rows as they are remembered; those that are withheld are nobody's to come back for. */
-function remembered(ground: Ground, found: readonly FoundPlace[]): FoundRow[] {
-  const { beside, feed } = ground
-  if (!beside) return []
+function remembered(corpus: Corpus, found: readonly FoundPlace[]): FoundRow[] {
+  const { extra, feed } = corpus
+  if (!extra) return []
   return found.flatMap(({ slice, row, key }): FoundRow[] => {
-    const hit = hitOf(ground, key)
+    const hit = hitOf(corpus, key)
     if (hit < feed.count) return []
     const { upstream, agentUrl, scope, rows } = slice
     return [
       {
-        ...{ handle: handleAt(beside, hit - feed.count), upstream, agentUrl, scope },
+        ...{ handle: handleAt(extra, hit - feed.count), upstream, agentUrl, scope },
         segment: sliceListing(slice, row).signal_agent_segment_id,
         listing: decoder.decode(slabRow(rows, row)),
       },
@@ -109,11 +109,10 @@ export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: 
       for (const offer of held) put(offer.slice, offer.slice, offer.row)
     }
   }
-  const beside =
-    parts.size > 0 ? buildSnapshot({ slices: [...parts.values()].map(cutOut), judge }) : undefined
-  const ground: Ground = beside ? { feed, beside } : { feed }
+  const extra = parts.size > 0 ? buildSnapshot({ slices: [...parts.values()].map(cutOut), judge }) : undefined
+  const corpus: Corpus = extra ? { feed, extra } : { feed }
   const lists = keys.map((list) => [
-    ...new Set(list.map((key) => (key ? hitOf(ground, key) : -1)).filter((hit) => hit >= 0)),
+    ...new Set(list.map((key) => (key ? hitOf(corpus, key) : -1)).filter((hit) => hit >= 0)),
   ])
-  return { ground, lists, rows: remembered(ground, found) }
+  return { corpus, lists, rows: remembered(corpus, found) }
 }

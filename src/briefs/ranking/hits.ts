@@ -7,34 +7,34 @@ import { entryOfRef } from '../../feed/lookup.js'
 import { compareKeys, findKey, WORDS } from '../../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
 
-export type Ground = {
+export type Corpus = {
   /** The feed as the reader sees it. */
   readonly feed: Snapshot
   /** What was found beside it. */
-  readonly beside?: Snapshot
+  readonly extra?: Snapshot
 }
 
 /** Where a hit lies. */
-export function placeOf({ feed, beside }: Ground, hit: number): { snapshot: Snapshot; entry: number } {
-  if (hit < feed.count || !beside) return { snapshot: feed, entry: hit }
-  return { snapshot: beside, entry: hit - feed.count }
+export function placeOf({ feed, extra }: Corpus, hit: number): { snapshot: Snapshot; entry: number } {
+  if (hit < feed.count || !extra) return { snapshot: feed, entry: hit }
+  return { snapshot: extra, entry: hit - feed.count }
 }
 
 /** Bytes of its row. */
-export function sizeOf(ground: Ground, hit: number): number {
-  const { snapshot, entry } = placeOf(ground, hit)
+export function sizeOf(corpus: Corpus, hit: number): number {
+  const { snapshot, entry } = placeOf(corpus, hit)
   return snapshot.rows.length[entry] as number
 }
 
 /** What the signal is called in answers. */
-export function handleOf(ground: Ground, hit: number): string {
-  const { snapshot, entry } = placeOf(ground, hit)
+export function handleOf(corpus: Corpus, hit: number): string {
+  const { snapshot, entry } = placeOf(corpus, hit)
   return handleAt(snapshot, entry)
 }
 
 /** The key of the signal, which is the same in every snapshot. */
-export function keyOf(ground: Ground, hit: number): Uint32Array {
-  const { snapshot, entry } = placeOf(ground, hit)
+export function keyOf(corpus: Corpus, hit: number): Uint32Array {
+  const { snapshot, entry } = placeOf(corpus, hit)
   return snapshot.keys.subarray(entry * WORDS, (entry + 1) * WORDS)
 }
 
@@ -44,15 +44,15 @@ function shownEntry(snapshot: Snapshot, key: Uint32Array): number {
 }
 
 /** The hit of a key, -1 when no row of it is shown. What was found beside the feed holds all offers of its signals. */
-export function hitOf({ feed, beside }: Ground, key: Uint32Array): number {
-  const found = beside ? shownEntry(beside, key) : -1
+export function hitOf({ feed, extra }: Corpus, key: Uint32Array): number {
+  const found = extra ? shownEntry(extra, key) : -1
   return found >= 0 ? feed.count + found : shownEntry(feed, key)
 }
 
 /** The hits that references name, each once, in their order. */
-export function anchorsOf({ feed, beside }: Ground, refs: readonly SignalRef[]): number[] {
+export function anchorsOf({ feed, extra }: Corpus, refs: readonly SignalRef[]): number[] {
   const named = refs.map((ref) => {
-    const found = beside ? entryOfRef(beside, ref) : -1
+    const found = extra ? entryOfRef(extra, ref) : -1
     return found >= 0 ? feed.count + found : entryOfRef(feed, ref)
   })
   return [...new Set(named.filter((hit) => hit >= 0))]

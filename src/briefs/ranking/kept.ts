@@ -70,7 +70,7 @@ export type KeptAnswer = {
   /** Four words a signal, in the order of the answer. */
   keys: Uint32Array
   /** What was found beside the feed. */
-  beside?: Snapshot
+  extra?: Snapshot
   /** How well each fits; absent where nothing was asked in words. */
   relevance?: KeptRelevance
 }

@@ -11,7 +11,7 @@ import type { Searchable } from '../../search/search-host.js'
 import { createSearchIndexBuilder, type SearchableRow } from '../../search/search-index.js'
 import { SynonymFile, type Synonyms } from '../../search/synonyms.js'
 import { rowAt, type Snapshot } from '../../snapshot/snapshot.js'
-import { createTranslations, type Ground, hitOf, keyOf } from './hits.js'
+import { type Corpus, createTranslations, hitOf, keyOf } from './hits.js'
 
 /** Reads the synonyms (`config/synonyms.yaml`): the one file that tunes what brief discovery understands. */
 const check = compileCheck(SynonymFile)
@@ -67,13 +67,13 @@ export function createLocal({ search, synonyms }: LocalOptions) {
 
   function inFeed(
     { text, countries, weigh }: Question,
-    ground: Ground,
+    corpus: Corpus,
     limit: number,
     passes: (hit: number) => boolean,
   ): { found: SearchHits; hitAt: (row: number) => number } | undefined {
     const searchable = search.current()
     if (!searchable) return undefined
-    const entries = translate(searchable.snapshot, ground.feed)
+    const entries = translate(searchable.snapshot, corpus.feed)
     const hitAt = entries ? (row: number) => entries[row] as number : (row: number) => row
     const accept = (row: number) => hitAt(row) >= 0 && passes(hitAt(row))
     const found = searchable.searcher.search(text, {
@@ -85,14 +85,14 @@ export function createLocal({ search, synonyms }: LocalOptions) {
 
   function besideFeed(
     { text, countries, weigh }: Question,
-    beside: Snapshot,
+    extra: Snapshot,
     from: number,
     limit: number,
     passes: (hit: number) => boolean,
   ): { found: SearchHits; hitAt: (row: number) => number } {
-    const shown = [...beside.shown].filter((entry) => passes(from + entry))
+    const shown = [...extra.shown].filter((entry) => passes(from + entry))
     const builder = createSearchIndexBuilder(synonyms)
-    for (const entry of shown) builder.add(rowAt(beside, entry) as SearchableRow)
+    for (const entry of shown) builder.add(rowAt(extra, entry) as SearchableRow)
     const hitAt = (row: number) => from + (shown[row] as number)
     const { search: find } = createSearcher(builder.finish(), synonyms)
     return { found: find(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }), hitAt }
@@ -101,21 +101,21 @@ export function createLocal({ search, synonyms }: LocalOptions) {
   /** At most `limit` hits that pass. A signal that was also found beside the feed stands there, with all its offers. */
   function find(
     question: Question,
-    ground: Ground,
+    corpus: Corpus,
     limit: number,
     passes: (hit: number) => boolean,
   ): LocalHits {
-    const { feed, beside } = ground
+    const { feed, extra } = corpus
     const labels: string[] = []
     const searched = [
-      inFeed(question, ground, limit, passes),
-      beside && besideFeed(question, beside, feed.count, limit, passes),
+      inFeed(question, corpus, limit, passes),
+      extra && besideFeed(question, extra, feed.count, limit, passes),
     ].flatMap((one) => one ?? [])
     const best = new Map<number, Scored>()
     for (const { found, hitAt } of searched) {
       for (const [at, row] of found.rows.entries()) {
         const hit = hitAt(row)
-        const place = hit < feed.count && beside ? hitOf(ground, keyOf(ground, hit)) : hit
+        const place = hit < feed.count && extra ? hitOf(corpus, keyOf(corpus, hit)) : hit
         const score = (found.scores[at] as number) / found.full
         const known = best.get(place)
         if (known && known.score >= score) continue

@@ -6,7 +6,7 @@ import type { Reader } from '../../feed/query.js'
 import { viewOf } from '../../feed/view.js'
 import type { Snapshot } from '../../snapshot/snapshot.js'
 import { drained } from '../../threads/portions.js'
-import { type Ground, placeOf } from './hits.js'
+import { type Corpus, placeOf } from './hits.js'
 
 const COMMA = new TextEncoder().encode(',')
 
@@ -20,16 +20,16 @@ export function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
 }
 
 /** Whether a hit passes the criteria. `entries`: the feed's entries that do, from `feed.see`. */
-export function createGate(ground: Ground, entries: Uint32Array, { criteria, reader }: RowSelection) {
-  const inFeed = flagsOf(ground.feed, entries)
-  const inBeside =
-    ground.beside && flagsOf(ground.beside, drained(viewOf(ground.beside, criteria, reader)).entries)
+export function createGate(corpus: Corpus, entries: Uint32Array, { criteria, reader }: RowSelection) {
+  const inFeed = flagsOf(corpus.feed, entries)
+  const inExtra =
+    corpus.extra && flagsOf(corpus.extra, drained(viewOf(corpus.extra, criteria, reader)).entries)
   return (hit: number): boolean =>
-    (hit < ground.feed.count ? inFeed[hit] : inBeside?.[hit - ground.feed.count]) === 1
+    (hit < corpus.feed.count ? inFeed[hit] : inExtra?.[hit - corpus.feed.count]) === 1
 }
 
 /** The rows of some hits, as pieces to be written in order, commas included. */
-export function createRowPieces(ground: Ground, { criteria, reader, fields }: RowSelection) {
+export function createRowPieces(corpus: Corpus, { criteria, reader, fields }: RowSelection) {
   const pagesOf = (snapshot: Snapshot) =>
     createPages(snapshot, {
       criteria,
@@ -37,12 +37,12 @@ export function createRowPieces(ground: Ground, { criteria, reader, fields }: Ro
       grants: createGrants(snapshot, reader, criteria),
       ...(fields && { fields }),
     })
-  const feedPages = pagesOf(ground.feed)
-  const besidePages = ground.beside && pagesOf(ground.beside)
+  const feedPages = pagesOf(corpus.feed)
+  const extraPages = corpus.extra && pagesOf(corpus.extra)
 
   function rowPieces(hit: number): Uint8Array[] {
-    const { snapshot, entry } = placeOf(ground, hit)
-    const pages = snapshot === ground.feed ? feedPages : (besidePages ?? feedPages)
+    const { snapshot, entry } = placeOf(corpus, hit)
+    const pages = snapshot === corpus.feed ? feedPages : (extraPages ?? feedPages)
     return pages.rows(Uint32Array.of(entry))
   }
 
@@ -51,6 +51,6 @@ export function createRowPieces(ground: Ground, { criteria, reader, fields }: Ro
       hits.flatMap((hit, at) => (at === 0 ? rowPieces(hit) : [COMMA, ...rowPieces(hit)])),
     row: (hit: number) => JSON.parse(Buffer.concat(rowPieces(hit)).toString()) as Record<string, unknown>,
     warnings: (hits: readonly number[]) =>
-      feedPages.partialCoverage(Uint32Array.from(hits.filter((hit) => hit < ground.feed.count))),
+      feedPages.partialCoverage(Uint32Array.from(hits.filter((hit) => hit < corpus.feed.count))),
   }
 }

@@ -11,7 +11,7 @@ import { destinationKey } from '../../merge/deployments.js'
 import { type ReadAs, type ReadPrice, readBrief } from '../../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../search/refinement.js'
 import type { Synonyms } from '../../search/synonyms.js'
-import { anchorsOf, type Ground, sizeOf } from './hits.js'
+import { anchorsOf, type Corpus, sizeOf } from './hits.js'
 import type { Relevance } from './kept.js'
 import type { Local } from './local.js'
 import { createGate, createRowPieces } from './page.js'
@@ -72,7 +72,7 @@ export type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rate
 
 /** Everything that an answer may be made of. */
 export type Candidates = {
-  ground: Ground
+  corpus: Corpus
   seen: Seen
   /** Each upstream's hits, in its own order. */
   lists: readonly (readonly number[])[]
@@ -106,11 +106,11 @@ function isTooDear(
 }
 
 /** The first hits, as many as may be measured. */
-function measurable(ground: Ground, hits: readonly number[]): readonly number[] {
+function measurable(corpus: Corpus, hits: readonly number[]): readonly number[] {
   let bytes = 0
   const first = hits.slice(0, MOST_MEASURED)
   const end = first.findIndex((hit) => {
-    bytes += sizeOf(ground, hit)
+    bytes += sizeOf(corpus, hit)
     return bytes > MEASURED_BYTES
   })
   return end < 0 ? first : first.slice(0, Math.max(1, end))
@@ -118,33 +118,33 @@ function measurable(ground: Ground, hits: readonly number[]): readonly number[] 
 
 export function createRanking({ local, synonyms, rates = () => undefined }: RankOptions) {
   /** How far a hit fulfils what the words ask beside the subject and the request itself does not decide. */
-  function wishesOf(read: ReadAs, input: GetSignalsRequest, ground: Ground) {
+  function wishesOf(read: ReadAs, input: GetSignalsRequest, corpus: Corpus) {
     if (read.platforms.length === 0 || selectionOf(input).destinations) return () => 1
-    const { feed, beside } = ground
+    const { feed, extra } = corpus
     const wanted = read.platforms.flatMap((platform) => destinationKey({ type: 'platform', platform }) ?? [])
     const inFeed = anyDeployment(feed, wanted)
-    const inBeside = beside && anyDeployment(beside, wanted)
-    const serves = (hit: number) => (hit < feed.count ? inFeed(hit) : inBeside?.(hit - feed.count) === true)
+    const inExtra = extra && anyDeployment(extra, wanted)
+    const serves = (hit: number) => (hit < feed.count ? inFeed(hit) : inExtra?.(hit - feed.count) === true)
     return (hit: number) => (serves(hit) ? 1 : MISSED)
   }
 
-  return (input: GetSignalsRequest, reader: Reader, { ground, seen, lists }: Candidates): Order => {
+  return (input: GetSignalsRequest, reader: Reader, { corpus, seen, lists }: Candidates): Order => {
     const { criteria } = seen
     const { signal_spec: spec } = input
-    const passes = createGate(ground, seen.entries, { criteria, reader })
-    const anchors = anchorsOf(ground, refsOf(input)).filter(passes)
+    const passes = createGate(corpus, seen.entries, { criteria, reader })
+    const anchors = anchorsOf(corpus, refsOf(input)).filter(passes)
     if (spec === undefined) return { hits: anchors, relevance: { labels: [], of: new Map(), first: 0 } }
 
     // Wishes measure what the reader is shown: prices and offers that it is not must not show in the choice.
-    const shown = createRowPieces(ground, { criteria, reader })
+    const shown = createRowPieces(corpus, { criteria, reader })
     const rowOf = (hit: number) => shown.row(hit) as RefinableRow
-    const named = measurable(ground, anchors).map(rowOf)
+    const named = measurable(corpus, anchors).map(rowOf)
     const read = readBrief(synonyms, spec, local.platforms())
     const refinement = readWishes(read.rest)
     const wishes = named.length > 0 ? refinement.wishes : []
     const text = named.length > 0 ? refinedQuestion(refinement, named) : read.rest
-    const weigh = wishesOf(read, input, ground)
-    const own = local.find({ text, countries: read.countries, weigh }, ground, MOST_HITS, passes)
+    const weigh = wishesOf(read, input, corpus)
+    const own = local.find({ text, countries: read.countries, weigh }, corpus, MOST_HITS, passes)
 
     const place = new Map(own.hits.map((hit, at) => [hit, at]))
     const fitOf = (hit: number) => own.fits[place.get(hit) ?? -1] ?? 0
@@ -159,7 +159,7 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
     const { maxCpm } = read
     const asOf = rates()?.asOf
     const dear = new Set(
-      maxCpm ? measurable(ground, found).filter((hit) => isTooDear(rowOf(hit), maxCpm, rates())) : [],
+      maxCpm ? measurable(corpus, found).filter((hit) => isTooDear(rowOf(hit), maxCpm, rates())) : [],
     )
     const sharing = [...found.filter((hit) => !dear.has(hit)), ...dear]
     const vouched = fused.filter((hit) => !place.has(hit))
@@ -167,7 +167,7 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
       wishes.length === 0
         ? [...sharing, ...vouched]
         : measurable(
-            ground,
+            corpus,
             sharing.filter((hit) => fitOf(hit) >= SIMILAR), // "cheaper" alone asks for the same thing, cheaper
           ).filter((hit) => fulfils(wishes, rowOf(hit), named))
     const hits = [...anchors, ...ordered].slice(0, MOST_HITS)

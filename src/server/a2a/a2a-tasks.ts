@@ -9,7 +9,7 @@ import { Task as A2aTask } from '@a2a-js/sdk'
 import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
 import { bufferOf } from '../../adcp/json.js'
 import { textOf, wrapped } from '../answer/chunks.js'
-import { type AnswerPayload, type Words, wordsOf } from '../answer/payload.js'
+import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
 
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
@@ -28,7 +28,7 @@ type Held = Answered & { owner: string; bytes: number }
 type Own = Pick<AnswerPayload, 'words' | 'rows'>
 
 /** By the words of an answer: where it is given again, its tasks share one copy. */
-const copies = new WeakMap<Words, Own>()
+const copies = new WeakMap<AnswerWords, Own>()
 
 /**
  * Words and rows of an answer in memory of their own. Its rows are views into the chunks of a snapshot, and a view keeps
@@ -39,7 +39,7 @@ function ownOf({ words, rows }: AnswerPayload): Own {
   if (known) return known
   const text = words.text()
   const whole = rows.length === 0 ? [] : [Buffer.concat(rows.map(bufferOf))]
-  const own = { words: wordsOf(() => text), rows: whole }
+  const own = { words: answerWords(() => text), rows: whole }
   copies.set(words, own)
   return own
 }

@@ -17,7 +17,7 @@ export type Envelope = {
 }
 
 /** A text, and the same as JSON. */
-export type Words = { text(): string; json(): string }
+export type AnswerWords = { text(): string; json(): string }
 
 export type AnswerPayload = {
   /** The task failed. */
@@ -27,7 +27,7 @@ export type AnswerPayload = {
   status: string
   message: string
   /** For people and language models: the message and what can be done with it. Made when it is asked for. */
-  words: Words
+  words: AnswerWords
   /** Of a task of ours that is not finished yet. */
   taskId?: string
   contextId: string
@@ -65,7 +65,7 @@ function closing({ context }: Envelope): string {
 }
 
 /** A text that is made when it is asked for, once. */
-export function wordsOf(make: () => string): Words {
+export function answerWords(make: () => string): AnswerWords {
   let text: string | undefined
   let json: string | undefined
   const made = () => {
@@ -82,7 +82,7 @@ export function wordsOf(make: () => string): Words {
 }
 
 /** What of an answer is the same for everybody: JSON text around what depends on the caller. */
-type Frame = { before: string; between: string; rows: readonly Uint8Array[]; after: string; words: Words }
+type Frame = { before: string; between: string; rows: readonly Uint8Array[]; after: string; words: AnswerWords }
 /** Of an answer that is given again; and its payloads for callers that send no context, by their conversations. */
 type KeptFrame = Frame & { payloads: Map<string, { release: Release; payload: AnswerPayload }> }
 
@@ -93,7 +93,7 @@ function frameOf(answer: Answered): Frame {
   const errors = answer.warnings?.length ? `,"errors":${JSON.stringify(answer.warnings)}` : ''
   const after = (answer.replayed ? ',"replayed":true' : '') + errors
   const before = opening(status, message)
-  const words = wordsOf(() => answerText(answer))
+  const words = answerWords(() => answerText(answer))
   const fields = members(answer.fields)
   if (!rows) return { before, between: fields + after, rows: [], after: '', words }
   const between = `${fields},${JSON.stringify(rows.field)}:[`
@@ -145,7 +145,7 @@ function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
   const json = JSON.stringify(error)
   const errors = `,"adcp_error":${json},"errors":[${json}]`
   const head = opening('failed', message) + identity(envelope) + errors + closing(envelope)
-  const words = wordsOf(() => `{"adcp_error":${json}}`)
+  const words = answerWords(() => `{"adcp_error":${json}}`)
   const { contextId } = envelope
   const rest = { words, contextId, head, rows: [], tail: '', comesAgain: false }
   return { isError: true, error, status: 'failed', message, ...rest }
@@ -153,7 +153,7 @@ function refused(error: AdcpError, envelope: Envelope): AnswerPayload {
 
 function failed({ message, fields }: Failed, envelope: Envelope): AnswerPayload {
   const head = opening('failed', message) + identity(envelope) + members(fields) + closing(envelope)
-  const words = wordsOf(() => JSON.stringify({ message, ...fields }))
+  const words = answerWords(() => JSON.stringify({ message, ...fields }))
   const { contextId } = envelope
   const rest = { words, contextId, head, rows: [], tail: '', comesAgain: false }
   return { isError: true, status: 'failed', message, ...rest }

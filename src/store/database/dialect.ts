@@ -7,7 +7,7 @@ import { type RawBuilder, sql } from 'kysely'
 import type { Db } from './schema.js'
 import { storableJson } from './text.js'
 
-export type Dialect = {
+export type SqlDialect = {
   /** How the database tells the time, ms since the epoch. */
   now(): RawBuilder<number>
   /** Lets one transaction at a time decide about each of the targets. */
@@ -18,7 +18,7 @@ export type Dialect = {
   given(rows: readonly object[]): RawBuilder<unknown>
 }
 
-export const POSTGRES: Dialect = {
+export const POSTGRES: SqlDialect = {
   // The server's clock: processes whose own clocks differ agree on who holds what.
   now: () => sql<number>`(extract(epoch from clock_timestamp()) * 1000)::bigint`,
   // In one order everywhere: transactions that decide about the same targets wait for each other instead of blocking each other.
@@ -31,7 +31,7 @@ export const POSTGRES: Dialect = {
 }
 
 /** One process, so its clock is the database's; and its writes come one after the other. */
-export const embedded = (now: () => number): Dialect => ({
+export const embedded = (now: () => number): SqlDialect => ({
   now: () => sql<number>`${now()}`,
   inOrder: () => sql``,
   given: (rows) => sql`json_each(${storableJson(rows)}) as given`,

@@ -6,7 +6,7 @@ import { isUtf8 } from 'node:buffer'
 import type Database from 'libsql'
 
 /** Rows of a statement, as the JSON of an array of their values in the order of `columns`. */
-export type Rows = { columns: readonly string[]; json: string }
+export type SqliteRows = { columns: readonly string[]; json: string }
 
 /** What libsql gives for a row of one column. */
 type Row = readonly [ArrayBuffer]
@@ -37,7 +37,7 @@ export function prepareQuery(db: Database.Database, sql: string) {
   const row = `json_array(${columns.map(quoted).join(', ')})`
   const statement = db.prepare(`select cast(${row} as blob) from (${sql})`).raw()
   return {
-    all(parameters: readonly unknown[]): Rows {
+    all(parameters: readonly unknown[]): SqliteRows {
       const rows = statement.all(parameters) as Row[]
       return { columns, json: `[${rows.map(decoded).join(',')}]` }
     },
@@ -51,7 +51,7 @@ export function prepareQuery(db: Database.Database, sql: string) {
 export type Query = ReturnType<typeof prepareQuery>
 
 /** The rows as objects. */
-export function readRows({ columns, json }: Rows): Record<string, unknown>[] {
+export function readSqliteRows({ columns, json }: SqliteRows): Record<string, unknown>[] {
   return (JSON.parse(json) as unknown[][]).map((values) =>
     Object.fromEntries(columns.map((name, at) => [name, values[at]])),
   )

@@ -9,7 +9,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'libsql'
 import { LRUCache } from 'lru-cache'
 import { whatIsDamaged } from './sqlite-check.js'
-import { DamagedText, isQuery, prepareQuery, type Rows } from './sqlite-rows.js'
+import { DamagedText, isQuery, prepareQuery, type SqliteRows } from './sqlite-rows.js'
 
 export type Opening = {
   file: string
@@ -25,7 +25,7 @@ export type Statement = {
 }
 
 export type ThreadReply =
-  | { kind: 'done'; rows?: Rows; changes?: number }
+  | { kind: 'done'; rows?: SqliteRows; changes?: number }
   | { kind: 'failed'; message: string; code?: string }
   | { kind: 'damaged'; found: string }
 

@@ -15,7 +15,7 @@ import {
 } from 'kysely'
 import { startThread } from '../../threads/pool.js'
 import type { Tables } from './schema.js'
-import { readRows } from './sqlite-rows.js'
+import { readSqliteRows } from './sqlite-rows.js'
 import type { Opening, Statement, ThreadReply } from './sqlite-thread.js'
 import { bound } from './text.js'
 import { StorageUnavailable } from './unavailable.js'
@@ -154,7 +154,7 @@ function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
     async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
       const { rows, changes } = await execute(sql, parameters)
       return {
-        rows: rows ? (readRows(rows) as R[]) : [],
+        rows: rows ? (readSqliteRows(rows) as R[]) : [],
         ...(changes !== undefined && { numAffectedRows: BigInt(changes) }),
       }
     },

@@ -4,7 +4,7 @@
  * from then on a write of the earlier holder changes nothing. Jobs that change one thing in opposite ways are held one at a time.
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
-import type { Dialect } from '../database/dialect.js'
+import type { SqlDialect } from '../database/dialect.js'
 import type { Db, JobTable, Tables } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 
@@ -105,7 +105,7 @@ const OPEN = 'open'
 /** Names one holding of a job. */
 const claimOf = ({ id, epoch }: Pick<Held, 'id' | 'epoch'>) => `${epoch} ${id}`
 
-export function createJobs(db: Db, now: () => number, dialect: Dialect, seal: Seal): Jobs {
+export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal: Seal): Jobs {
   function fromRow(row: Selectable<JobTable>): Job {
     return {
       ...{ id: row.id, kind: row.kind, seq: row.seq, lane: row.lane, caller: row.caller, key: row.key },

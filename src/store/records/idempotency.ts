@@ -3,7 +3,7 @@
  * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import { sql } from 'kysely'
-import type { Dialect } from '../database/dialect.js'
+import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 import { storableJson } from '../database/text.js'
@@ -48,7 +48,7 @@ const nameOf = ({ caller, key }: Pick<KeyedRequest, 'caller' | 'key'>) => storab
 export function createIdempotency(
   db: Db,
   now: () => number,
-  dialect: Dialect,
+  dialect: SqlDialect,
   seal: Seal,
   answersMs = REPLAY_TTL_MS,
 ): Idempotency {

@@ -4,7 +4,7 @@
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../../merge/identity.js'
-import type { Dialect } from '../database/dialect.js'
+import type { SqlDialect } from '../database/dialect.js'
 import type { ActivationTable, Db } from '../database/schema.js'
 
 export type Action = 'activate' | 'deactivate'
@@ -129,7 +129,7 @@ function fromRow(row: Selectable<ActivationTable>): Entry {
 
 const json = (value: unknown) => (value === undefined ? null : JSON.stringify(value))
 
-export function createLedger(db: Db, now: () => number, dialect: Dialect): Ledger {
+export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Ledger {
   async function recordAll(entries: readonly NewEntry[]): Promise<void> {
     if (entries.length === 0) return
     const at = now()

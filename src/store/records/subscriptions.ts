@@ -30,7 +30,7 @@ export type Subscriptions = {
   suspend(job: string, suspension: Suspension): Promise<void>
 }
 
-export function createSubscriptions(db: Db, now: () => number, seal: Seal): Subscriptions {
+export function createSubscriptionRecords(db: Db, now: () => number, seal: Seal): Subscriptions {
   function fromRow(row: Selectable<SubscriptionTable>): StoredSubscription {
     return {
       ...{ caller: row.caller, accountId: row.account_id, subscriberId: row.subscriber_id, job: row.job },

@@ -5,7 +5,7 @@
  * only: a process alone on its storage has every right.
  */
 import { sql } from 'kysely'
-import type { Dialect } from '../database/dialect.js'
+import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 
 /** A right that was had; whether it still is, the database says. */
@@ -25,11 +25,11 @@ export type Leases = {
 const FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1_000
 
 /** The epochs after a given one. They grow with time, so that a name that was forgotten goes on beyond where it was. */
-function next(dialect: Dialect) {
+function next(dialect: SqlDialect) {
   return sql`case when leases.epoch < ${dialect.now()} then ${dialect.now()} else leases.epoch + 1 end`
 }
 
-export function createLeases(db: Db, dialect: Dialect): Leases {
+export function createLeases(db: Db, dialect: SqlDialect): Leases {
   async function take(owner: string, names: readonly string[], ms: number): Promise<Lease[]> {
     if (names.length === 0) return []
     // In one order: two that take the same names wait for each other and never both.

@@ -3,7 +3,7 @@
  * became visible, so that whoever knows a number misses nothing after it. PostgreSQL only.
  */
 import { sql } from 'kysely'
-import type { Dialect } from '../database/dialect.js'
+import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 import { type Lease, stands } from './leases.js'
 
@@ -25,7 +25,7 @@ const TURN = 7_309_453 // any number that no other advisory lock of ours has
 const FORGOTTEN_AFTER_MS = 7 * 24 * 60 * 60 * 1_000
 
 /** Part of a transaction, its last statement: until it ends nobody else tells anything. False as `tell`. */
-export async function told(tx: Db, dialect: Dialect, name: string, value: unknown): Promise<void> {
+export async function told(tx: Db, dialect: SqlDialect, name: string, value: unknown): Promise<void> {
   // One after the other to their commits: else a lower number could become visible after a higher one was read.
   await sql`select pg_advisory_xact_lock(${TURN})`.execute(tx)
   await sql`insert into notes (name, seq, value, told_at)
@@ -38,7 +38,7 @@ export async function told(tx: Db, dialect: Dialect, name: string, value: unknow
 
 type Transact = <T>(work: (tx: Db) => Promise<T>) => Promise<T>
 
-export function createNotes(db: Db, transact: Transact, dialect: Dialect): Notes {
+export function createNotes(db: Db, transact: Transact, dialect: SqlDialect): Notes {
   return {
     tell: (name, value, lease) =>
       transact(async (tx) => {

@@ -36,4 +36,4 @@ export function createAsked() {
   }
 }
 
-export type Asked = ReturnType<typeof createAsked>
+export type QuestionsAsked = ReturnType<typeof createAsked>

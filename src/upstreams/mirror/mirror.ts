@@ -28,7 +28,7 @@ import type { Share } from '../walk/governor.js'
 import { doShare, shareRows } from '../walk/share.js'
 import { createSpotCheck, isDistrusted } from '../walk/spot-check.js'
 import { isSameVersion, type Tokens, type WalkOutcome, walkUpstream } from '../walk/walk.js'
-import type { Asked } from './asked.js'
+import type { QuestionsAsked } from './asked.js'
 
 /** Whatever the token and the pages in between say (docs/decisions.md#a-token-is-checked). */
 const FULL_WALK_MS = 24 * 60 * 60 * 1_000
@@ -74,7 +74,7 @@ export type MirrorOptions = {
   dropAfterMs: number
   seeds: readonly string[]
   /** Questions of buyers, asked after the seeds. */
-  asked?: Asked
+  asked?: QuestionsAsked
   /** What the upstream offers to everybody, for an account: rows that are equal are held once. */
   alike?(): Slice | undefined
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>

@@ -11,7 +11,7 @@ import { TOKEN_LIE, type UpstreamStatus } from '../agent/status.js'
 import type { Turn, Turns } from '../rows/sharing.js'
 import type { Slice } from '../rows/slice.js'
 import type { Governor } from '../walk/governor.js'
-import type { Asked } from './asked.js'
+import type { QuestionsAsked } from './asked.js'
 import { createFollowing } from './following.js'
 import { createHurry } from './hurry.js'
 import { refreshIntroduced } from './introduction.js'
@@ -46,7 +46,7 @@ export type ScopeOptions = {
   random(): number
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   namesFor(agentUrl: string): readonly string[] | Promise<readonly string[]>
-  asked: Asked
+  asked: QuestionsAsked
   /** What the upstream offers to everybody. */
   open(): Slice | undefined
   /** What is held is another thing now, or gone. */

@@ -3,7 +3,7 @@
  * Works in portions, so that an answer of any size never holds the event loop.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { createDigestSet, wordsOf } from './digest.js'
+import { createDigestSet, digestNumbers } from './digest.js'
 import { listingBytes, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createSlabWriter, type Slab, slabRow } from './slab.js'
 import type { RefusedRow } from './slice.js'
@@ -64,8 +64,8 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
   }
 
   async function take(rows: ReadRows): Promise<Taken> {
-    const segments = wordsOf(rows.segments)
-    const words = wordsOf(rows.digests)
+    const segments = digestNumbers(rows.segments)
+    const words = digestNumbers(rows.digests)
     let repeated = 0
     let at = 0
     for (const row of listingBytes(rows)) {

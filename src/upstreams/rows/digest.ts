@@ -19,14 +19,14 @@ export function putDigest(words: Uint32Array, index: number, of: Uint8Array | st
 }
 
 /** The words of digests: a view, not a copy. */
-export function wordsOf(digests: BigUint64Array): Uint32Array {
+export function digestNumbers(digests: BigUint64Array): Uint32Array {
   return new Uint32Array(digests.buffer, digests.byteOffset, digests.length * 2)
 }
 
 /** One digest alone. */
 export function digestOf(of: Uint8Array | string): bigint {
   const digest = new BigUint64Array(1)
-  putDigest(wordsOf(digest), 0, of)
+  putDigest(digestNumbers(digest), 0, of)
   return digest[0] as bigint
 }
 

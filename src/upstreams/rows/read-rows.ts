@@ -3,7 +3,7 @@
  * plain typed arrays, so that a thread can hand it over without a copy. Pure.
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
-import { putDigest, wordsOf } from './digest.js'
+import { digestNumbers, putDigest } from './digest.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import type { Listing, RefusedRow } from './slice.js'
 
@@ -74,7 +74,7 @@ export function readRows(
   const ends = new Uint32Array(elements.length)
   const digests = new BigUint64Array(elements.length)
   const segments = new BigUint64Array(elements.length)
-  const [digestWords, segmentWords] = [wordsOf(digests), wordsOf(segments)]
+  const [digestWords, segmentWords] = [digestNumbers(digests), digestNumbers(segments)]
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []

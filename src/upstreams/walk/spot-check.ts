@@ -5,7 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isRecord } from '../../adcp/json.js'
 import type { AgentOutcome, Payload } from '../agent/agent.js'
-import { wordsOf } from '../rows/digest.js'
+import { digestNumbers } from '../rows/digest.js'
 import type { ReadRows } from '../rows/read-rows.js'
 import type { Slice } from '../rows/slice.js'
 import { moved, paginationOf, tokensOf } from './walk.js'
@@ -35,12 +35,12 @@ function nextOf(payload: Payload): string | undefined {
 /** Whether the slice has every row of a page, byte for byte. */
 async function holdsAll({ digests }: Slice, page: ReadRows): Promise<boolean> {
   const missing = new Map<number, Set<number>>() // high words by low word: numbers, where a bigint a row would be garbage
-  const asked = wordsOf(page.digests)
+  const asked = digestNumbers(page.digests)
   for (let at = 0; at < asked.length; at += 2) {
     const highs = missing.get(asked[at] as number) ?? new Set()
     missing.set(asked[at] as number, highs.add(asked[at + 1] as number))
   }
-  const held = wordsOf(digests)
+  const held = digestNumbers(digests)
   for (let at = 0; at < held.length && missing.size > 0; at += 2) {
     if (at % (PORTION * 2) === 0) await nextTurn()
     const highs = missing.get(held[at] as number)

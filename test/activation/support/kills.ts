@@ -9,8 +9,9 @@ import Database from 'libsql'
 import pg from 'pg'
 import type { Test } from 'tap'
 import type { Storage } from '../../store/support/storages.js'
-import { activate, deactivate, findings, type Request, startGround } from './ground.js'
 import type { Child, Fields } from './tributary-child.js'
+import { activate, deactivate, findings, type Request, startCrashWorld } from './crash-world.js'
+import type { Fields } from './tributary-child.js'
 
 const SEGMENTS = 6
 const WISHES = 12 // of one round, all at once
@@ -82,7 +83,7 @@ export async function killOverAndOver(
 ): Promise<void> {
   const random = randomFrom(seed)
   const replicas = storage.isShared ? 2 : 1
-  const ground = await startGround(t, storage, replicas * rounds + 1)
+  const crashWorld = await startCrashWorld(t, storage, replicas * rounds + 1)
   const wishes: Wish[] = []
   let isOn = false
 
@@ -103,7 +104,7 @@ export async function killOverAndOver(
   }
 
   for (let round = 0; round < rounds; round += 1) {
-    const children = Array.from({ length: replicas }, () => ground.start())
+    const children = Array.from({ length: replicas }, () => crashWorld.start())
     await Promise.all(children.map((child) => child.opened()))
     const one = () => children[Math.floor(random() * replicas)] as Child
     const found = (await findings(one(), 'northwind')).slice(0, SEGMENTS)
@@ -121,10 +122,10 @@ export async function killOverAndOver(
     await Promise.all([life, frozen])
     await Promise.all(children.map((child) => child.kill()))
     await Promise.all(underway)
-    await ground.afterDeath()
+    await crashWorld.afterDeath()
   }
 
-  const last = ground.start()
+  const last = crashWorld.start()
   await last.opened()
   for (const end = Date.now() + ENDED_BY_MS; ; await wait(100)) {
     await Promise.all(wishes.filter((one) => !one.end).map((wish) => send(last, wish)))
@@ -132,13 +133,13 @@ export async function killOverAndOver(
     if (Date.now() > end) throw new Error('not every wish comes to an end')
   }
   await last.kill()
-  const ledger = await ground.exported()
+  const ledger = await crashWorld.exported()
   const count = (end: End) => wishes.filter((one) => one.end === end).length
   const completed = ledger.filter(({ outcome }) => outcome === 'completed').length
   const told = `told ${count('done')} done and ${count('not known')} not known`
   if (completed !== count('done') || ledger.length !== completed + count('not known')) {
     throw new Error(`${told}, the ledger has ${completed} completed of ${ledger.length}`)
   }
-  const done = ground.done()
+  const done = crashWorld.done()
   if (done < completed || done > ledger.length) throw new Error(`${told}, the agent did ${done}`)
 }

@@ -4,7 +4,7 @@
  * it may have had its effect, and what was sent once has no other way to its answer.
  */
 import { pause, systemClock } from '../../../net/clock.js'
-import type { Failed, Send, SendFailure } from '../../../net/send.js'
+import type { Send, SendFailed, SendFailure } from '../../../net/send.js'
 import { type Budget, remaining } from '../agent.js'
 import { type EventStream, isEventStream } from '../event-stream.js'
 
@@ -30,7 +30,7 @@ type Broken = {
 /** Undefined when the response cannot be had this way: how the first stream ended is then the outcome. */
 export async function resume(
   broken: Broken,
-): Promise<{ kind: 'response'; messages: readonly Uint8Array[] } | Failed | undefined> {
+): Promise<{ kind: 'response'; messages: readonly Uint8Array[] } | SendFailed | undefined> {
   const { send, url, headers, events, budget, startedAt, maxBytes } = broken
   const timeLeft = () => remaining(budget, startedAt, Date.now()).timeoutMs
   let misses = 0

@@ -2,7 +2,7 @@
  * One JSON-RPC request over HTTP: the answer may come as JSON or as an event stream that need not end
  * (docs/protocol.md#mcp, #how-agents-differ), and an HTTP status becomes one of our failure words.
  */
-import type { Failed, Reply, Send, SendOutcome } from '../../../net/send.js'
+import type { Reply, Send, SendFailed, SendOutcome } from '../../../net/send.js'
 import type { RowBounds } from '../../rows/read-rows.js'
 import { type AgentError, type AgentOutcome, type Budget, type CallFailure, callFailed } from '../agent.js'
 import { agentError } from '../answer.js'
@@ -57,7 +57,7 @@ const FROM_NETWORK = {
   aborted: 'aborted',
 } as const
 
-export function networkFailure({ reason, message }: Failed): CallFailure {
+export function networkFailure({ reason, message }: SendFailed): CallFailure {
   return callFailed(FROM_NETWORK[reason], message)
 }
 

@@ -21,7 +21,7 @@ const TOKEN = 'a-buyer-key'
 export type Request = { idempotency_key: string; action: string } & Record<string, unknown>
 
 /** A sandbox, the way to its agent, and what Tributaries run on that are started one after the other, `starts` in all. */
-export async function startGround(t: Test, storage: Storage, starts: number) {
+export async function startCrashWorld(t: Test, storage: Storage, starts: number) {
   const sandbox = await startSandbox({ signals: 48 })
   const { northwind, meridian } = sandbox.agents
   const line = await openHeldLine(sandbox.hosts[DOMAIN] as string)

@@ -7,7 +7,7 @@ import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
 import type { Runner } from './mirror/runner.js'
 import type { RosterEntry, StaticUpstream } from './roster/roster.js'
 
-const MOST_GUESTS = 64
+const MOST_UNLISTED = 64
 
 /** As the configuration describes it, which may say how it is spoken to and exclude it all the same. */
 function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
@@ -23,9 +23,9 @@ function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEn
 }
 
 /** `make` gives a runner that is never started. */
-export function createGuests(make: (entry: RosterEntry) => Runner) {
+export function createUnlisted(make: (entry: RosterEntry) => Runner) {
   const runners = new LRUCache<string, Runner>({
-    max: MOST_GUESTS,
+    max: MOST_UNLISTED,
     dispose: (runner) => void runner.close(),
   })
 
