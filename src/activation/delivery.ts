@@ -78,7 +78,7 @@ export type CallKind = {
   follows(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Omit<Ending, keyof JobEnd>>
 }
 
-export type DeliveryOptions = {
+type DeliveryOptions = {
   store: Store
   clock: Clock
   call: CallUpstream

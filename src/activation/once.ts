@@ -27,7 +27,7 @@ export type Conclusion =
   | { kind: 'kept'; answer: unknown } // kept already, with the outcome it follows from
   | { kind: 'open'; said: Answer } // said now; the same request asks again
 
-export type Work = {
+type Work = {
   /** What has to be done; writes nothing. An answer when there is nothing to do. */
   plan(): Promise<Plan | Answer>
   /** What the outcomes of the calls amount to. */
@@ -36,7 +36,7 @@ export type Work = {
   render(answer: unknown, replayed: boolean): Answer
 }
 
-export type OnceOptions = {
+type OnceOptions = {
   store: Store
   clock: Clock
   delivery: Delivery
@@ -160,5 +160,3 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
 
   return once
 }
-
-export type Once = ReturnType<typeof createOnce>

@@ -12,7 +12,7 @@ import type { Action, Entry } from '../store/records/ledger.js'
 import { mayOverlap } from './destination.js'
 import { notFound, notOn } from './refusals.js'
 
-export type RouteRequest = {
+type RouteRequest = {
   action: Action
   handle: string
   optionId?: string
@@ -48,7 +48,7 @@ export type Route = {
 
 const SEVERAL = 'Several upstreams offer this signal: name one.'
 
-export type Routed = { kind: 'route'; route: Route } | Refused
+type Routed = { kind: 'route'; route: Route } | Refused
 
 /** At the signal's or the offer's handle; an option id is no handle. */
 function namesOffer(handle: string, signalHandle: string, offerHandle: string): boolean {

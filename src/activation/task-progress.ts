@@ -36,7 +36,7 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
 /** What a job of this kind knows. */
 type UpstreamTask = { agentUrl: string; upstreamTaskId: string; callId?: string }
 
-export type TaskProgressOptions = {
+type TaskProgressOptions = {
   store: Store
   clock: Clock
   call: CallUpstream
@@ -171,5 +171,3 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
     },
   })
 }
-
-export type TaskProgressing = ReturnType<ReturnType<typeof createTaskProgress>>

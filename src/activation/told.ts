@@ -10,7 +10,7 @@ import { mayOverlap, readDeployments, readKey } from './destination.js'
 
 type Payload = Readonly<Record<string, unknown>>
 
-export type Told = {
+type Told = {
   deployments: Deployment[]
   /** Requested destinations of which nothing was said. */
   unknown: Destination[]

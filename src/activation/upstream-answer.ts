@@ -110,7 +110,7 @@ function fromError(upstream: string, { code, field, recovery, retryAfterMs }: Sa
   return { kind: 'refused', error: upstreamRefusal(upstream, code, field) }
 }
 
-export type Circumstances = {
+type Circumstances = {
   upstream: string
   /** Whether `errors[]` in an answer means that nothing was done (schema signals/activate-signal-response). */
   errorsRefuse: boolean

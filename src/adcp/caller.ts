@@ -31,7 +31,7 @@ export const AccountReference = Type.Union([
 ])
 export type AccountReference = Static<typeof AccountReference>
 
-export type Role = 'anonymous' | 'buyer' | 'operator'
+type Role = 'anonymous' | 'buyer' | 'operator'
 
 export type Caller = {
   /** Keys of the caller's own state: idempotency, ledger, tasks, accounts, cursors, limits. Never published. */

@@ -2,7 +2,7 @@
  * The errors this agent gives, declared once: code, recovery and the words of the specification ("Errors").
  * An error that is an answer to the caller is a value of type `AdcpError`; a bug is an exception.
  */
-export type Recovery = 'correctable' | 'transient' | 'terminal'
+type Recovery = 'correctable' | 'transient' | 'terminal'
 
 /** Every code we emit, with what a caller can do about it (schemas enums/error-code). */
 export const ERROR_CODES = {
@@ -24,7 +24,7 @@ export const ERROR_CODES = {
 } as const satisfies Record<string, Recovery>
 
 export type ErrorCode = keyof typeof ERROR_CODES
-export type WarningCode =
+type WarningCode =
   | 'PARTIAL_COVERAGE'
   | 'PRICING_UNAVAILABLE'
   | 'PRICES_CONVERTED'

@@ -15,7 +15,7 @@ const CLOSE_BRACE = 0x7d
 const SPACE = 0x20 // and whatever sorts below it counts as white space here
 
 /** What a JSON text is made of, told from its bytes. Exact where the text is JSON, a bound where it is not. */
-export type Measure = {
+type Measure = {
   /** How deep objects and arrays are nested in one another. */
   depth: number
   /** Objects and arrays. */

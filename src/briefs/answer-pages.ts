@@ -23,7 +23,7 @@ import {
 import { createGate, createRowPieces } from './ranking/page.js'
 import { staleWarnings } from './upstream-report.js'
 
-export type AnswerPagesOptions = {
+type AnswerPagesOptions = {
   feed: Pick<Feed, 'see'>
   kept: Kept
   upstreams: { statuses(): readonly UpstreamStatus[] }

@@ -25,7 +25,7 @@ import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstre
 const ASKED_ROWS = 50
 
 /** How an upstream is asked on behalf of a reader; by default with the configured credential and no account. */
-export type Access = { scope: string; account?: AccountReference; auth?: Auth }
+type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
   feed: Pick<Feed, 'prepared' | 'see'>

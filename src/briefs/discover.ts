@@ -31,7 +31,7 @@ const UNSEARCHED: Missing = {
 }
 
 /** What is known of the request beside its fields; the server's call context has it. */
-export type DiscoverContext = { now: number; deadline: number; signal: AbortSignal; contextId: string }
+type DiscoverContext = { now: number; deadline: number; signal: AbortSignal; contextId: string }
 
 export type DiscoverAnswer =
   | {
@@ -57,7 +57,7 @@ export type Later = {
   ): Promise<string | AdcpError>
 }
 
-export type DiscoverOptions = {
+type DiscoverOptions = {
   brief: Brief
   pages: AnswerPages
   learned: Pick<Learned, 'learn'>

@@ -19,7 +19,7 @@ type HeldQuestion = { push?: PushConfig; contextId: string }
 
 export type HeldQuestions = ReturnType<typeof createHeldQuestions>
 
-export type HeldQuestionsOptions = {
+type HeldQuestionsOptions = {
   store: Pick<Store, 'jobs' | 'write'>
   pushRules: PushRules
   /** Unguessable. */

@@ -43,7 +43,7 @@ type Question = {
   upstreamTasks: Readonly<Record<string, string>>
 }
 
-export type LaterOptions = {
+type LaterOptions = {
   brief: Brief
   /** Shapes a ranked answer as a response. */
   firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): DiscoverAnswer

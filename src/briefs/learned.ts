@@ -14,7 +14,7 @@ import type { Slice } from '../upstreams/rows/slice.js'
 const MOST_SIGNALS = 10_000 // in memory: what was found a moment ago, and what the storage need not be told again
 const MOST_UNWRITTEN = 10_000
 
-export type LearnedOptions = {
+type LearnedOptions = {
   found: FoundRows
   /** The scope in which a reader is answered, by the upstreams (ids) that are asked at this moment. */
   scopesOf(reader: Reader): ReadonlyMap<string, string>

@@ -18,7 +18,7 @@ const LONGEST_PAUSE_MS = 3_600_000
 /** What a job of this kind knows. */
 type Notice = { taskId: string; contextId: string; push: PushConfig }
 
-export type NoticesOptions = {
+type NoticesOptions = {
   store: Pick<Store, 'tasks' | 'jobs'>
   webhook: Webhook
   clock: Clock

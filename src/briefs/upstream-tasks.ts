@@ -10,8 +10,8 @@ const FIRST_MS = 500
 const LONGEST_MS = 15_000
 const CALL_MS = 30_000
 
-export type UpstreamTask = { asked: Asked; taskId: string }
-export type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
+type UpstreamTask = { asked: Asked; taskId: string }
+type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
 
 const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
 

@@ -29,7 +29,7 @@ export type FeedPage = {
   incomplete: { scope: string; description: string }[]
 }
 
-export type FeedWalkOptions = {
+type FeedWalkOptions = {
   url: string
   token: string | undefined
   filters: Record<string, unknown> | undefined

@@ -7,7 +7,7 @@ import type { Auth } from '../upstreams/agent/agent.js'
 import type { Scope } from '../upstreams/mirror/scope-setting.js'
 
 /** What is sent to one upstream in an account's name. */
-export type Credential = { account?: AccountReference; auth?: Auth }
+type Credential = { account?: AccountReference; auth?: Auth }
 
 export type Account = {
   /** The feed's name of its layer, and the name of its scopes. */

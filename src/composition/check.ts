@@ -58,7 +58,7 @@ export type CheckReport = {
   speaks?: AgentDescription
 }
 
-export type CheckOptions = {
+type CheckOptions = {
   config: Config
   clock: Clock
   random: () => number

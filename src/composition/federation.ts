@@ -61,7 +61,7 @@ const RETAIN = { ms: 15 * 60_000, bytes: 1024 ** 3 }
 const INDEX_AGAIN_MS = 5_000
 const SYNONYMS = fileURLToPath(new URL('../../../config/synonyms.yaml', import.meta.url))
 
-export type FederationOptions = {
+type FederationOptions = {
   config: Config
   sandboxSignals?: number
   /** What /readyz says of the configuration file. */

@@ -18,7 +18,7 @@ import { createSigner } from '../signing/sign.js'
 import type { Store } from '../store/store.js'
 import { signingFacts } from './settings.js'
 
-export type FeedEventsOptions = {
+type FeedEventsOptions = {
   config(): Config
   store: Store
   feed: Feed

@@ -16,7 +16,7 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 const OPEN_AFTER_MS = 5_000 // by default
 const POLL_MS = 20
 
-export type OpeningOptions = {
+type OpeningOptions = {
   upstreams: Upstreams
   providers: Providers
   clock: Clock

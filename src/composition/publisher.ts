@@ -15,7 +15,7 @@ import type { World, Worlds } from './world.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
 
-export type PublisherOptions = {
+type PublisherOptions = {
   worlds: Worlds
   builder: BuilderHost
   feed: Feed
@@ -26,8 +26,6 @@ export type PublisherOptions = {
   onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   onFailure(): void
 }
-
-export type Publisher = ReturnType<typeof createPublisher>
 
 type Generation = {
   open: Built

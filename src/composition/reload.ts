@@ -15,7 +15,7 @@ const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that ren
 const STILL_MS = 100 // nobody has written for so long: the file is whole
 const MOST_LOOKS = 50 // somebody who never stops writing is not waited for
 
-export type ReloadOptions = {
+type ReloadOptions = {
   /** The configuration that runs now. */
   config: Config
   environment: Readonly<Record<string, string | undefined>>

@@ -17,8 +17,6 @@ export type ReplicaOptions = {
   log: Logger
 }
 
-export type Replica = ReturnType<typeof createReplica>
-
 /** Nothing falls to it, and nothing is heard, before `start`. */
 export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')

@@ -18,14 +18,12 @@ function markOf({ id, stamps, slices }: Snapshot): string {
   return digest.digest('hex')
 }
 
-export type SavedFeedOptions = {
+type SavedFeedOptions = {
   blobs: Blobs
   clock: Clock
   /** Told in words of what could not be read or written: then the next start merges everything. */
   onTrouble(message: string): void
 }
-
-export type SavedFeed = ReturnType<typeof createSavedFeed>
 
 export function createSavedFeed({ blobs, clock, onTrouble }: SavedFeedOptions) {
   let saved: string | undefined

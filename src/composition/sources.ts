@@ -20,9 +20,7 @@ import type { Stack } from './stack.js'
 import { createWorlds } from './world.js'
 
 /** What providers say now, for this thread: the start table, explain. */
-export type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
-
-export type Verdicts = ReturnType<typeof createVerdicts>
+type VerdictsOptions = { providers: Providers; policy: () => PolicySettings; clock: Clock }
 
 export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
   function provider(domain: string): CompiledProvider {
@@ -35,7 +33,7 @@ export function createVerdicts({ providers, policy, clock }: VerdictsOptions) {
   return { judge, provider }
 }
 
-export type SourcesOptions = {
+type SourcesOptions = {
   /** The configuration in force. */
   config(): Config
   send: Send

@@ -15,7 +15,7 @@ const LONG_MS = 60_000
 const SIGNALS = 2_400
 const WORLD = new URL('../../sandbox/world.js', import.meta.url)
 
-export type DemoWorld = {
+type DemoWorld = {
   /** Domains of the demo world and the loopback origins that stand for them, as `egress.hosts` wants them. */
   hosts: Readonly<Record<string, string>>
   close(): Promise<void>

@@ -17,7 +17,7 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 import type { Account, AccountMap } from './accounts.js'
 
 /** What one snapshot is made of, and what it will lack. */
-export type Layer = {
+type Layer = {
   slices: readonly Slice[]
   gaps: readonly Gap[]
 }
@@ -36,7 +36,7 @@ export type World = {
   now: number
 }
 
-export type WorldsOptions = {
+type WorldsOptions = {
   upstreams: Upstreams
   providers: Providers
   policy(): PolicySettings

@@ -21,7 +21,7 @@ export type Limits = {
   walkMs: number
 }
 
-export const DEFAULT_LIMITS = {
+const DEFAULT_LIMITS = {
   rows_per_upstream: 2_000_000,
   row_bytes: '256KiB',
   page_bytes: '32MiB',

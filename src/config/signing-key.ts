@@ -4,7 +4,7 @@ import { createPrivateKey, type KeyObject } from 'node:crypto'
 export type SigningKeySetting = { keyId: string; privateKey: KeyObject }
 
 /** What the configuration file holds: a JSON Web Key as text, or an id beside a key in PEM. */
-export type SigningKeyEntry = string | { id: string; private_key: string }
+type SigningKeyEntry = string | { id: string; private_key: string }
 
 function usable(key: KeyObject): boolean {
   const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key

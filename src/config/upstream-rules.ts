@@ -10,14 +10,14 @@ const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e\t]*[\x21-\x7e])?$/
 /** The HTTP client sets these itself. */
 const RESERVED = new Set(['connection', 'content-length', 'host', 'keep-alive', 'te', 'transfer-encoding'])
 
-export function* headerNameRule(name: string, at: ConfigPath): Rule {
+function* headerNameRule(name: string, at: ConfigPath): Rule {
   if (!HEADER_NAME.test(name)) yield { at, expected: 'a header name', got: JSON.stringify(name) }
   else if (RESERVED.has(name.toLowerCase())) {
     yield { at, expected: 'a header that is not of the connection itself', got: JSON.stringify(name) }
   }
 }
 
-export function* headerValueRule(value: string, at: ConfigPath): Rule {
+function* headerValueRule(value: string, at: ConfigPath): Rule {
   if (!HEADER_VALUE.test(value)) yield { at, expected: 'a text that can stand in a header' }
 }
 

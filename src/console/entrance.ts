@@ -9,9 +9,9 @@ import { type Door, limited, refusePlainly } from '../server/door/door.js'
 import type { RateLimiter } from '../server/door/rate-limit.js'
 import type { Session, Sessions } from './session.js'
 
-export const CSRF_HEADER = 'x-tributary-csrf'
+const CSRF_HEADER = 'x-tributary-csrf'
 
-export type EntranceOptions = {
+type EntranceOptions = {
   door: Door
   sessions: Sessions
   limiter: RateLimiter

@@ -18,12 +18,12 @@ export const FACETS = [
   'price',
 ] as const
 export type Facet = (typeof FACETS)[number]
-export type Counted = { value: string; count: number }
+type Counted = { value: string; count: number }
 
 const MOST_VALUES = 200 // of one facet: what people scroll through
 const UNITS_A_DEPLOYMENT = 0.25
 /** Upper bounds of CPM, in the price's own currency. */
-export const PRICE_STEPS = [1, 2, 5, 10, 20] as const
+const PRICE_STEPS = [1, 2, 5, 10, 20] as const
 
 /** The most frequent, and those that were chosen whatever their number. */
 function most(words: ArrayLike<string>, counts: Uint32Array): Counted[] {

@@ -16,7 +16,7 @@ import type { Find, Found } from './find.js'
 import { nextInOrder, type OrderPlace, orderValue } from './in-order.js'
 import { type FeedQuestion, readFeedQuestion, type Sort } from './question.js'
 
-export type FeedRoutesOptions = {
+type FeedRoutesOptions = {
   entrance: Entrance
   find: Find
   rates(): Rates | undefined

@@ -28,7 +28,7 @@ export type Found = {
 
 type Kept = Omit<Found, 'seen'>
 
-export type FindOptions = {
+type FindOptions = {
   feed: Pick<Feed, 'see' | 'prepared'>
   searchable(): Searchable | undefined
 }

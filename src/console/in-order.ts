@@ -9,7 +9,7 @@ import { createMeter, type InPortions } from '../threads/portions.js'
 import type { Sort } from './question.js'
 
 /** Where an entry stands: by its value, and among equals by its number. Ascending. */
-export type ValueOf = (entry: number) => number
+type ValueOf = (entry: number) => number
 export type OrderPlace = { value: number; entry: number }
 
 const LAST = Number.MAX_VALUE // of whom a value is not known

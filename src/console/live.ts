@@ -13,9 +13,9 @@ const MOST = 500
 const MOST_A_CALLER = 20
 
 /** Names of what a page may show: equal names, nothing to ask again. `undefined`: nothing yet. */
-export type Pulse = { feed?: string | undefined; operations?: string | undefined }
+type Pulse = { feed?: string | undefined; operations?: string | undefined }
 
-export type LiveOptions = {
+type LiveOptions = {
   entrance: Entrance
   clock: Clock
   /** Of the feed, for everybody with a key. */

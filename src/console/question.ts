@@ -9,7 +9,7 @@ import { VALUE_TYPES, type ValueType } from '../adcp/signal.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
 import type { Selection } from '../feed/query.js'
 
-export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'provider', 'sellers'] as const
+const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'provider', 'sellers'] as const
 export type Sort = (typeof SORTS)[number]
 
 const MOST_TEXT = 500
@@ -31,7 +31,7 @@ export type FeedQuestion = {
   limit: number
 }
 
-export type QuestionRead =
+type QuestionRead =
   | { kind: 'question'; question: FeedQuestion }
   | { kind: 'bad'; problem: { error: string; parameter: string } }
 

@@ -10,7 +10,7 @@ const LASTS_MS = 12 * 3_600_000
 const NAME = 'tributary_session'
 const LONGEST = 1_024 // a cookie of ours is shorter
 
-export type SessionOptions = {
+type SessionOptions = {
   /** Shared by all replicas, and kept over restarts. */
   secret: Uint8Array
   callers: {

@@ -10,7 +10,7 @@ import type { Sessions } from './session.js'
 
 const ATTEMPTS = { perSecond: 1, burst: 20 } // of one address: more than a person needs, nothing for who guesses
 
-export type SignInOptions = {
+type SignInOptions = {
   entrance: Entrance
   sessions: Sessions
   identify: Callers['identify']

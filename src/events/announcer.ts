@@ -42,7 +42,7 @@ type Stream = {
   hasMissed?: boolean
 }
 
-export type AnnouncerOptions = {
+type AnnouncerOptions = {
   store: Pick<Store, 'jobs' | 'subscriptions' | 'write'>
   standings: Standings
   webhook: Webhook

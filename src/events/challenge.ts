@@ -22,7 +22,7 @@ export type Claim = {
   authentication?: { schemes: readonly string[]; credentials?: string }
 }
 
-export type ChallengeOptions = {
+type ChallengeOptions = {
   send: Send
   signer: Signer
   now(): number

@@ -28,7 +28,7 @@ export function createEventIds(now: () => number) {
 
 export type EventIds = ReturnType<typeof createEventIds>
 
-export const SIGNAL_EVENTS = ['signal.created', 'signal.updated', 'signal.priced', 'signal.removed'] as const
+const SIGNAL_EVENTS = ['signal.created', 'signal.updated', 'signal.priced', 'signal.removed'] as const
 export const BULK_EVENT = 'wholesale_feed.bulk_change'
 /** What this agent tells (docs/events.md). */
 export const FEED_EVENTS = [...SIGNAL_EVENTS, BULK_EVENT] as const
@@ -37,7 +37,7 @@ export type FeedEventType = (typeof FEED_EVENTS)[number]
 /** What a wholesale read answers with for one layer. */
 export type FeedTokens = { feed: string; pricing: string }
 
-export type Scope = 'public' | 'account'
+type Scope = 'public' | 'account'
 
 export type AppliesTo = { scope: 'public' } | { scope: 'account'; account_ids: readonly string[] }
 
@@ -52,7 +52,7 @@ export type FeedEvent = {
   version: FeedTokens
 }
 
-export type EventParts = {
+type EventParts = {
   id: string
   type: FeedEventType
   /** The segment's handle, or the id of the operation that changed many. */

@@ -24,7 +24,7 @@ export type ToldVersions = { public: FeedTokens; account?: FeedTokens }
 /** Whose eyes a subscriber's feed is seen with: everybody's layer, and its account's where that has one. */
 export type Eyes = { open: Reader; own?: Reader; account: string }
 
-export type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
+type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
 
 const same = (a: FeedTokens, b: FeedTokens) => a.feed === b.feed && a.pricing === b.pricing
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])

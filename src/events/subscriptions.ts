@@ -25,7 +25,7 @@ export type Proofs = {
   versions: ReadonlyMap<string, ToldVersions | undefined>
 }
 
-export type SubscriptionsOptions = {
+type SubscriptionsOptions = {
   store: Pick<Store, 'subscriptions'>
   newId(): string
   /** Where webhooks may go now. */

@@ -16,7 +16,7 @@ export function webhookPolicy({ webhookNetworks }: { webhookNetworks: readonly s
   return { allowHttp: false, allowNetworks: webhookNetworks, hosts: {} }
 }
 
-export type TargetCheckOptions = { resolve?: Resolve; lookupMs?: number }
+type TargetCheckOptions = { resolve?: Resolve; lookupMs?: number }
 
 /** The configuration's current policy is asked for each time: it can be reloaded. */
 export function createTargetCheck(

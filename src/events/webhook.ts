@@ -11,7 +11,7 @@ import type { PushConfig } from './push-config.js'
  * The headers of one delivery under the shared-secret scheme that the caller registered instead of signatures. The
  * registration alone decides which of the two is used, never both (schema core/push-notification-config).
  */
-export function legacyHeaders(
+function legacyHeaders(
   { schemes, credentials }: NonNullable<PushConfig['authentication']>,
   body: string,
   nowMs: number,
@@ -38,7 +38,7 @@ export type WebhookOutcome =
   /** No further try will do better; `signature`: the protocol's word for what the receiver has against ours. */
   | { kind: 'rejected'; reason: string; status?: number; signature?: string }
 
-export type WebhookOptions = {
+type WebhookOptions = {
   send: Send
   now(): number
   /** Absent: only configurations with `authentication` were accepted. */

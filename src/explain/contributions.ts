@@ -85,7 +85,7 @@ export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] 
 }
 
 /** What kinds of signals a snapshot shows: for get_adcp_capabilities. Withheld signals do not count. */
-export type Inventory = {
+type Inventory = {
   /** Sorted, as far as they are few. */
   providerDomains: readonly string[]
   types: ReadonlySet<SignalType>

@@ -45,12 +45,12 @@ export type Explanation = {
 /** What a person asks. `caller`, one of its accounts and the selection: whose request the signal is missing from. */
 type Question = Selection & { ref: string; caller?: string; account?: string }
 
-export type Explained =
+type Explained =
   | { kind: 'explained'; explanation: Explanation }
   | { kind: 'no_caller'; caller: string }
   | { kind: 'no_account'; account: string }
 
-export type ExplainSources = UpstreamSources & {
+type ExplainSources = UpstreamSources & {
   feed: Pick<Feed, 'current' | 'lookup' | 'prepared'>
   publishedAt(): number | undefined
   judge(): Judge
@@ -232,5 +232,3 @@ export function createExplainer(sources: ExplainSources) {
     },
   }
 }
-
-export type Explainer = ReturnType<typeof createExplainer>

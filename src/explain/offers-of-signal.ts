@@ -17,7 +17,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
 /** What became of an offer. */
-export type Fate =
+type Fate =
   | 'stands'
   | 'not_authorized' // its verdict, under the policy in force, lets it into nothing
   | 'outranked' // the policy would let it in, but an authorized offer is there
@@ -39,7 +39,7 @@ export type OfferExplanation = {
 }
 
 /** A field on which offers that stand, or the provider, do not agree. */
-export type Resolution = { field: string; taken_from: string; differing: readonly string[] }
+type Resolution = { field: string; taken_from: string; differing: readonly string[] }
 
 export type SignalExplanation = {
   handle: string
@@ -55,7 +55,7 @@ export type SignalExplanation = {
   conflicts: Resolution[]
 }
 
-export type ExplainInput = {
+type ExplainInput = {
   snapshot: Snapshot
   /** The signal's place in the order of the feed (snapshot/keys.ts). */
   key: Uint32Array

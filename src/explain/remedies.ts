@@ -103,7 +103,7 @@ export function withheldText(reason: string, count: number): string {
 }
 
 /** Why an upstream gives no more than it gives, in one line: for the start table, the console, explain and `check`. */
-export type Shortfall = {
+type Shortfall = {
   problem?: { readonly reason: string; readonly message: string } | undefined
   /** How many withheld rows for which reason. */
   withheld: Iterable<readonly [reason: string, count: number]>

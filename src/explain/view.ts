@@ -10,7 +10,7 @@ import type { Reader, Selection } from '../feed/query.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import type { SignalExplanation } from './offers-of-signal.js'
 
-export const ANONYMOUS = 'anonymous'
+const ANONYMOUS = 'anonymous'
 
 export type ViewExplanation = {
   caller: string
@@ -55,7 +55,7 @@ function criteria({ filters = {}, destinations, countries }: Selection): [name: 
   ]
 }
 
-export type ViewInput = {
+type ViewInput = {
   feed: Pick<Feed, 'lookup' | 'prepared'>
   signal: SignalExplanation
   reader: Reader

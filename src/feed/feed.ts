@@ -63,7 +63,7 @@ export type Seen = {
   warnings: AdcpWarning[]
 }
 
-export type SeeOptions = {
+type SeeOptions = {
   /** Whose versions. */
   mode?: 'brief' | 'wholesale'
   /** As it was then; by default now. */

@@ -16,7 +16,7 @@ export type IncompleteEntry = {
 }
 
 /** A registry whose word of who there is cannot be had now. */
-export type SilentRegistry = {
+type SilentRegistry = {
   url: string
   /** Undefined while it has never answered: nobody knows whom it lists. */
   reason?: UpstreamFailure
@@ -33,7 +33,7 @@ export type Health = {
   silentRegistries(): readonly SilentRegistry[]
 }
 
-export type Lack = {
+type Lack = {
   /** Of the snapshot that the answer comes from. */
   gaps: readonly Gap[]
   health: Health

@@ -84,7 +84,7 @@ export function createKeptAnswers() {
 const MOST_PIECES = 4 // of a page that is left where its rows stand
 
 /** What is shown of a page: its rows, as pieces to be written in order, and what must be said of them. */
-export type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
+type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
 
 function joined(pieces: readonly Uint8Array[]): Uint8Array {
   const whole = Buffer.allocUnsafeSlow(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0))

@@ -164,7 +164,7 @@ function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): La
   return { snapshot, gaps, see, seeing, knows }
 }
 
-export type LayerOptions = {
+type LayerOptions = {
   name: string
   replaced: ReplacedSnapshots<Layer>
   filtered: ViewCache

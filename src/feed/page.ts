@@ -22,7 +22,7 @@ type PublishedRow = {
   ext: { tributary: { offers: Provenance[] } }
 } & Record<string, unknown>
 
-export type Shape = {
+type Shape = {
   criteria: Criteria
   fields?: readonly string[]
   seesPrices: boolean

@@ -203,7 +203,7 @@ function* partDigests(
 }
 
 /** What of a reader decides which signals it is shown. */
-export type ViewReader = Pick<Reader, 'visibility' | 'pricedOnly'>
+type ViewReader = Pick<Reader, 'visibility' | 'pricedOnly'>
 
 function hasPrice({ digests }: Snapshot): OfferTest {
   const differs = (words: ArrayLike<number>, at: number) =>

@@ -9,7 +9,7 @@ import { type CoverageForecast, forecastPercentage } from '../adcp/signal.js'
 import type { Offer } from './offer.js'
 import { forecastConforms } from './published.js'
 
-export type MergedCoverage = {
+type MergedCoverage = {
   /** Index of the offer that the estimate comes from; -1 when no offer gives one. */
   readonly offer: number
   readonly percentage: number | undefined

@@ -12,7 +12,7 @@ import { listsNone, type Seller } from './offer.js'
 import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
 
 /** What does not depend on who sells it where. */
-export type Description = {
+type Description = {
   handle: string
   ref: SignalRef
   /** Descriptive members in published order. */

@@ -23,7 +23,7 @@ export type MergedSignal = Row & {
 }
 
 /** Why a signal with offers is not in the feed. */
-export type Withheld = { readonly kind: 'withheld'; readonly reason: 'not_authorized' | 'no_country_left' }
+type Withheld = { readonly kind: 'withheld'; readonly reason: 'not_authorized' | 'no_country_left' }
 
 /**
  * The offers that stand in the row. When one is authorized, no other changes a byte of the signal, under any policy;

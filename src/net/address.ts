@@ -16,7 +16,7 @@ export type AddressPolicy = {
   permits(address: string, scheme: 'http:' | 'https:'): boolean
 }
 
-export type AddressPolicyOptions = {
+type AddressPolicyOptions = {
   /** Plain http to public addresses too. */
   allowHttp: boolean
   /** Networks in CIDR notation that may be reached, by http as well. */

@@ -8,7 +8,7 @@ const SHORTEST_CAP_MS = 5_000 // a fast schedule asks for a fast return, not for
 const CAP_PER_REFRESH = 10
 const JITTER = 0.1
 
-export type BackoffOptions = {
+type BackoffOptions = {
   /** Failures in a row, at least 1. */
   failures: number
   /** The schedule after success: a short one also shortens the first waits. */

@@ -62,7 +62,7 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
   return whole
 }
 
-export type BodyBounds = {
+type BodyBounds = {
   maxBytes: number
   /** Takes each chunk instead of the body, and says when enough has come. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined

@@ -15,7 +15,7 @@ type Limits = {
 
 export type End = 'timeout' | 'aborted'
 
-export type Deadline = {
+type Deadline = {
   /** Goes off at the end. */
   readonly signal: AbortSignal
   /** Resolves at the end, with what it was; never when the work is done before. */

@@ -39,12 +39,12 @@ const CERTIFICATE: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_AUTHORITY,
 }
 
-export function failed(reason: SendFailure, message: string): SendFailed {
+function failed(reason: SendFailure, message: string): SendFailed {
   return { kind: 'failed', reason, message }
 }
 
 /** The failure behind an error of the connection: undici's errors are the network's, not ours. */
-export function failureOf(error: unknown): SendFailed {
+function failureOf(error: unknown): SendFailed {
   const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
   if (error instanceof EgressRefused) return failed('refused', message)
   const cause = code ?? errors?.[0]?.code ?? 'unknown cause'
@@ -72,7 +72,7 @@ export type EgressPolicy = {
   hosts: Readonly<Record<string, string>>
 }
 
-export type EgressOptions = {
+type EgressOptions = {
   policy: EgressPolicy
   /** Names to addresses; the system's resolver when absent. */
   resolve?: Resolve

@@ -10,8 +10,6 @@ type Holding = {
   owners(): readonly string[]
 }
 
-export type FairBudget = ReturnType<typeof createFairBudget>
-
 type Held = Holding & { payer: string }
 type Account = { bytes: number; groups: Map<string, { bytes: number; keys: Set<string> }> }
 

@@ -2,20 +2,18 @@
  * Work for many owners through few places, so that nobody waits for another's share: whoever has the least under way is
  * next, and within one owner the group that waited longest. An owner is who asked for the work, a group what it goes to.
  */
-export type Turn = {
+type Turn = {
   /** Whoever asked: it is done at the turn of the first of them, and counts for that one. */
   owners: readonly string[]
   group: string
 }
 
-export type FairQueueOptions = {
+type FairQueueOptions = {
   /** Tasks under way at once: in all, for one owner, and in one group of one owner. */
   total: number
   perOwner: number
   perGroup: number
 }
-
-export type FairQueue = ReturnType<typeof createFairQueue>
 
 type Entry = { start(done: () => void): void; isStarted: boolean }
 type Group = { underWay: number; waiting: Entry[] }

@@ -16,7 +16,7 @@ const MEASURES = ['rows', 'published', 'ms', 'failing'] as const
 const WIDTH = 1 + MEASURES.length
 
 /** `points` of `stepMs` each: six hours of minutes, thirty days of hours. */
-export const SPANS = {
+const SPANS = {
   hours: { stepMs: 60_000, points: 360 },
   days: { stepMs: 3_600_000, points: 720 },
 } as const
@@ -33,12 +33,9 @@ export type Sample = {
   failing: boolean
 }
 
-export type Points = { step_seconds: number; at: number[] } & Record<
-  (typeof MEASURES)[number],
-  (number | null)[]
->
+type Points = { step_seconds: number; at: number[] } & Record<(typeof MEASURES)[number], (number | null)[]>
 
-export type HistoryOptions = {
+type HistoryOptions = {
   blobs: Blobs
   clock: Clock
   samples(): Promise<Iterable<Sample>>

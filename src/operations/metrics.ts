@@ -41,7 +41,7 @@ export type MetricSources = {
   accounts(): readonly UpstreamStatus[]
 }
 
-export type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
+type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   registry: Registry
   /** A snapshot was built and published. */
   built(snapshot: Snapshot, seconds: number): void

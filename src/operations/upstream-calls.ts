@@ -21,7 +21,7 @@ export type UpstreamMeter = {
   lastAnswer(agentUrl: string): Answered | undefined
 }
 
-export type UpstreamMeterOptions = {
+type UpstreamMeterOptions = {
   registry: Registry
   entries(): readonly RosterEntry[]
   /** How an upstream is called in labels. */

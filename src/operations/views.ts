@@ -16,7 +16,7 @@ import type { History, Span } from './history.js'
 
 const MOST_PROVIDERS = 500
 
-export type ViewSources = {
+type ViewSources = {
   snapshot(): Snapshot | undefined
   publishedAt(): number | undefined
   revisions(): Revisions
@@ -36,7 +36,7 @@ export type ViewSources = {
 }
 
 /** A view for an operator; undefined when there is nothing of that name. */
-export type View = (params: URLSearchParams) => object | undefined
+type View = (params: URLSearchParams) => object | undefined
 
 const at = (ms: number | undefined) => (ms === undefined ? undefined : iso(ms))
 

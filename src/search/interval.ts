@@ -3,10 +3,10 @@
  * A signal about 25-34 answers a question for 25-54 partly, so spans match by how much they overlap.
  */
 export const KINDS = { number: '#', money: '$', days: '~' } as const
-export type Kind = (typeof KINDS)[keyof typeof KINDS]
+type Kind = (typeof KINDS)[keyof typeof KINDS]
 
 /** `to` is Infinity when the span is open. */
-export type Interval = { kind: Kind; from: number; to: number }
+type Interval = { kind: Kind; from: number; to: number }
 
 const DAYS: Readonly<Record<string, number>> = { h: 1 / 24, d: 1, w: 7, m: 30, y: 360 } // 12 months are one year
 const TIMES: Readonly<Record<string, number>> = { k: 1e3, thousand: 1e3, m: 1e6, mm: 1e6, million: 1e6 }

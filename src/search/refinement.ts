@@ -8,7 +8,7 @@ import type { SignalRef } from '../adcp/reference.js'
 import { type CoverageForecast, forecastPercentage, type PricingOption } from '../adcp/signal.js'
 import { fold } from './words.js'
 
-export type Wish = 'cheaper' | 'broader' | 'narrower' | 'other_providers' | 'live'
+type Wish = 'cheaper' | 'broader' | 'narrower' | 'other_providers' | 'live'
 
 /** What of a row wishes are measured on. */
 export type RefinableRow = {
@@ -21,7 +21,7 @@ export type RefinableRow = {
   deployments: readonly { is_live: boolean }[]
 }
 
-export type Refinement = {
+type Refinement = {
   wishes: readonly Wish[]
   /** The text without the words that were read as wishes. */
   rest: string

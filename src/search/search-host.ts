@@ -100,5 +100,3 @@ export function createSearchHost(file: SynonymFile) {
     },
   }
 }
-
-export type SearchHost = ReturnType<typeof createSearchHost>

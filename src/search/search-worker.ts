@@ -14,7 +14,7 @@ import { compileSynonyms, type SynonymFile } from './synonyms.js'
 const MOST_PLATFORMS = 1_000
 
 /** Counts the rows that name a platform. */
-export function createPlatformTally() {
+function createPlatformTally() {
   const uses = new Map<string, number>()
   return {
     add({ deployments = [] }: SearchableRow): void {

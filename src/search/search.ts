@@ -23,7 +23,7 @@ const ANYWHERE = 0.7
 const SAME_SUBJECT = 0.85
 const MOST_LABELS = 31 // one bit each
 
-export type SearchOptions = {
+type SearchOptions = {
   limit: number
   /** Countries that the question was read to ask for. */
   countries?: readonly string[]

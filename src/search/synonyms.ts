@@ -16,13 +16,13 @@ const LANGUAGES = 'en de fr es it pt nl pl cs sk sv da nb fi hu ro hr el tr ru u
 const OTHER_WORDS: ReadonlySet<string> = new Set(['indie', 'chili', 'columbia', 'norma'])
 
 /** Countries that a phrase names. */
-export type PlaceName = { phrase: string; countries: readonly string[] }
+type PlaceName = { phrase: string; countries: readonly string[] }
 
 /**
  * What buyers call the markets in their own languages, so that "in Germany", "Deutschland" and "Allemagne" are one place:
  * the runtime's locale data (Unicode CLDR). What people call them besides is in `config/synonyms.yaml`.
  */
-export function namesOfMarkets(): PlaceName[] {
+function namesOfMarkets(): PlaceName[] {
   const names = LANGUAGES.map((language) => new Intl.DisplayNames([language], { type: 'region' }))
   return MARKETS.flatMap((code) => {
     const phrases = new Set(names.map((name) => name.of(code)?.toLowerCase() ?? code))
@@ -56,7 +56,7 @@ export type SynonymFile = Static<typeof SynonymFile>
 
 /** What a phrase stands for. `narrower`: it is one kind of the group's word. */
 export type Sense = { group: string; narrower: boolean }
-export type Phrase = {
+type Phrase = {
   stems: readonly string[]
   senses: Sense[]
   /** The countries that it names. */

@@ -66,7 +66,7 @@ function doubled<T extends Uint32Array | Float32Array>(array: T, make: (length: 
 }
 
 /** A term met while building: what it is called, and its number in the order of first sight. */
-export type NamedTerm = { text: string; number: number }
+type NamedTerm = { text: string; number: number }
 
 /** Collects postings row by row; `finish` sorts the terms and turns weights into impacts. */
 export function createTermTableBuilder() {

@@ -5,7 +5,7 @@ const MIN_LENGTH = 4 // shorter words are too close to each other
 const LONG = 8 // from here on two slips are forgiven
 const MOST = 3
 
-export type Correction = { term: number; weight: number }
+type Correction = { term: number; weight: number }
 
 /** Edits (insert, drop, change, swap of neighbours) from one word to the other; `most + 1` when there are more. */
 export function editDistance(one: string, other: string, most: number): number {

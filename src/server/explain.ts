@@ -13,7 +13,7 @@ import { type Door, refusePlainly } from './door/door.js'
 
 const MAX_REF = 4_096
 
-export type ExplainQuestion = {
+type ExplainQuestion = {
   ref: string
   /** Whose request misses the signal, and what it asks for. */
   caller?: string
@@ -23,7 +23,7 @@ export type ExplainQuestion = {
   countries?: readonly string[]
 }
 
-export type ExplainAnswer =
+type ExplainAnswer =
   | { kind: 'explained'; explanation: object }
   | { kind: 'no_caller'; caller: string }
   | { kind: 'no_account'; account: string }

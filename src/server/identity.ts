@@ -9,7 +9,7 @@ const MAX_AGE = 'public, max-age=300'
 const KEYS_PATH = '/.well-known/jwks.json'
 const BRAND_PATH = '/.well-known/brand.json'
 
-export type IdentityOptions = { publicUrl: string; key: SigningKey }
+type IdentityOptions = { publicUrl: string; key: SigningKey }
 
 /** One entry a url: receivers compare it byte for byte, and two of one url would be ambiguous. */
 function brandOf(publicUrl: string) {

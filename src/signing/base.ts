@@ -4,7 +4,7 @@ import { canonicalUrl } from '../adcp/url.js'
 import { fieldText, type HeaderValue } from './fields.js'
 
 /** What `@target-uri` and `@authority` are of a url, in the one spelling that both sides sign. */
-export type Target = { uri: string; authority: string }
+type Target = { uri: string; authority: string }
 
 /** The canonical target; undefined for a url that nobody may sign. */
 export function targetOf(url: string): Target | undefined {

@@ -11,9 +11,9 @@ const MAX_BYTES = 64 * 1024
 const MAX_AGE_MS = 10 * 60_000
 const COOLDOWN_MS = 30_000 // for an unknown key id, and after a failure
 
-export type KeySource = { owner: string; keys: readonly Jwk[] } | { owner: string; url: string }
+type KeySource = { owner: string; keys: readonly Jwk[] } | { owner: string; url: string }
 
-export type KeySetsOptions = { sources: readonly KeySource[]; send: Send; now(): number }
+type KeySetsOptions = { sources: readonly KeySource[]; send: Send; now(): number }
 
 type Published = { keys: readonly Jwk[]; readAt: number }
 

@@ -9,7 +9,7 @@ export type SharedNonces = (
   until: number,
 ) => Promise<'fresh' | 'used' | 'unknown'>
 
-export type ReplayOptions = {
+type ReplayOptions = {
   now(): number
   /** Absent: there is no other process. */
   shared?: SharedNonces

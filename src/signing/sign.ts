@@ -11,7 +11,7 @@ export type SigningKey = {
   privateKey: KeyObject
 }
 
-export type SignedHeaders = Record<string, string>
+type SignedHeaders = Record<string, string>
 
 /** What the key signs with. Throws for a key of another kind. */
 export function algorithmOf({ privateKey }: SigningKey): Algorithm {

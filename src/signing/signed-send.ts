@@ -16,7 +16,7 @@ export type SigningWish = {
   padded: boolean
 }
 
-export type SignedSendOptions = {
+type SignedSendOptions = {
   send: Send
   sign: Signer
   /** What the agent wants by what is known of it now. */

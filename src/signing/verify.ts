@@ -28,7 +28,7 @@ const NONCE = /^[A-Za-z0-9_-]{22,255}$/ // 16 bytes or more
 export type FoundKey = { owner: string; jwk: Jwk }
 export type KeyAnswer = FoundKey | 'unknown' | 'unavailable'
 
-export type VerifierOptions = {
+type VerifierOptions = {
   profile: Profile
   /** The key of this id; `owner` when only that one's keys count. */
   keyOf(keyid: string, owner?: string): KeyAnswer | Promise<KeyAnswer>

@@ -19,7 +19,7 @@ import { indexSlices, type Move } from './slice-index.js'
 import { type IndexedSlice, memoryOf, NO_MEMORY, type Rows, type Snapshot } from './snapshot.js'
 import { type Run, weaveOf } from './weave.js'
 
-export type BuildInput = {
+type BuildInput = {
   /** The last public snapshot, of whose memory the new one takes what did not change. */
   previous?: Snapshot
   /** One a upstream: for an account's layer, with the account's slices in the place of the public ones. */

@@ -21,7 +21,7 @@ type Words = ReturnType<typeof createWords>
 type WriterOf<S> = S extends { make: Maker<infer T> } ? Column<T> : S extends WordList ? Words : WritersOf<S>
 type WritersOf<T> = { readonly [Name in keyof T]: WriterOf<T[Name]> }
 /** What appends to each column and list. */
-export type Writers = WritersOf<typeof WRITTEN>
+type Writers = WritersOf<typeof WRITTEN>
 
 /** `expected` is a guess of how many entries there will be. */
 function writerOf(spec: Spec, expected: number): Words | Column<Uint32Array> | Column<never> {

@@ -8,7 +8,7 @@ import { filled, listsOf, type Spec, specsOf, valueAt, WRITTEN } from './table.j
 import { childWeave, type Weave, woven, wovenAt } from './weave.js'
 
 /** Where the offers of the snapshot before are now: in the numbering of the new slices, and whose signals lost one. */
-export type Carried = {
+type Carried = {
   readonly offers: Snapshot['offers']
   /** The offers of an entry that are still there. */
   of(entry: number): OfferPlace[]
@@ -81,10 +81,7 @@ function numbersOf(list: List): ReadonlyMap<string, number> {
 }
 
 /** The list with the words of `patch` behind its own, and the patch's column in its numbers; the same list when it has all. */
-export function joinWords(
-  list: List,
-  patch: List,
-): { list: List; renumbered(column: Uint32Array): Uint32Array } {
+function joinWords(list: List, patch: List): { list: List; renumbered(column: Uint32Array): Uint32Array } {
   const numbers = numbersOf(list)
   const added = patch.filter((word) => !numbers.has(word))
   const place = new Map(added.map((word, at) => [word, list.length + at]))
@@ -99,11 +96,7 @@ export function joinWords(
 const FEW = 64
 
 /** Leaves out words that no column uses, once they are the larger part. `fixed`: so many stay in their place. */
-export function tidied(
-  list: List,
-  columns: readonly Uint32Array[],
-  fixed: number,
-): [List, readonly Uint32Array[]] {
+function tidied(list: List, columns: readonly Uint32Array[], fixed: number): [List, readonly Uint32Array[]] {
   const used = new Uint8Array(list.length)
   used.fill(1, 0, fixed)
   for (const column of columns) for (let at = 0; at < column.length; at += 1) used[column[at] as number] = 1

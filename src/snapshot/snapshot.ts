@@ -63,7 +63,7 @@ export function rowAt(snapshot: Snapshot, entry: number): Record<string, unknown
 }
 
 /** A listing that stands in a signal's row, with the slice it was read from. */
-export type StandingListing = { agentUrl: string; slice: Slice; listing: Listing }
+type StandingListing = { agentUrl: string; slice: Slice; listing: Listing }
 
 /** In the order in which they were merged (merge/offer.ts): of two equal deployments the first gives the key. */
 export function standingListings(snapshot: Snapshot, entry: number): StandingListing[] {
@@ -78,7 +78,7 @@ export function standingListings(snapshot: Snapshot, entry: number): StandingLis
 }
 
 /** What a snapshot holds in memory beside the one it was built on, in bytes; the rows of slices apart. */
-export type Memory = {
+type Memory = {
   /** That only this snapshot holds, and not the one that it was built on. */
   readonly added: number
   /** That only the one that it was built on holds. */

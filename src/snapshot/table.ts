@@ -6,10 +6,10 @@ import { f64, type Maker, type Numbers, u8, u16, u32 } from './columns.js'
 import { WORDS } from './keys.js'
 
 /** What an entry has several of. */
-export type Child = 'deployments' | 'offers'
+type Child = 'deployments' | 'offers'
 
 /** Numbers that a build writes. */
-export type Values<T extends Numbers = Numbers> = {
+type Values<T extends Numbers = Numbers> = {
   readonly kind: 'values'
   readonly make: Maker<T>
   /** What the column has a value for: each entry of the snapshot, or each of an entry's children. */
@@ -20,17 +20,17 @@ export type Values<T extends Numbers = Numbers> = {
   readonly list?: ListName
 }
 /** Where each entry's children begin in their columns, and behind the last entry the number of all. */
-export type Starts = { readonly kind: 'starts'; readonly make: Maker<Uint32Array>; readonly of: Child }
+type Starts = { readonly kind: 'starts'; readonly make: Maker<Uint32Array>; readonly of: Child }
 /** Words that numbers of other columns stand for. The first `fixed` stay where they are, used or not. */
 export type WordList = { readonly kind: 'list'; readonly fixed: number }
 /** Numbers that are made from the other columns, once these are complete. */
-export type Derived<T extends Numbers = Numbers> = { readonly kind: 'derived'; readonly make: Maker<T> }
+type Derived<T extends Numbers = Numbers> = { readonly kind: 'derived'; readonly make: Maker<T> }
 
 export type Spec = Values | Starts | WordList | Derived
 /** Groups of columns; a spec is told from a group by its `kind`. */
-export type Table = { readonly [name: string]: Spec | { readonly [name: string]: Spec } }
+type Table = { readonly [name: string]: Spec | { readonly [name: string]: Spec } }
 
-export type ListName = 'facts.providers' | 'facts.domains' | 'facts.countrySets' | 'deployments.destinations'
+type ListName = 'facts.providers' | 'facts.domains' | 'facts.countrySets' | 'deployments.destinations'
 
 const entry = <T extends Numbers>(make: Maker<T>, width = 1): Values<T> => {
   return { kind: 'values', make, of: 'entry', width }

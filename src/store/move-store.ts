@@ -11,7 +11,7 @@ const BATCH_ROWS = 200 // twenty columns each: well under the bound-parameter li
 type StateTable = keyof typeof STATE_TABLES
 
 /** Rows per table and blobs that were moved. */
-export type Moved = Record<StateTable | 'blobs', number>
+type Moved = Record<StateTable | 'blobs', number>
 
 const tables = Object.keys(STATE_TABLES) as StateTable[]
 

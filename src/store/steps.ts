@@ -14,7 +14,7 @@ import type { Repositories } from './repositories.js'
 /** An entry of the ledger whose number in the sequence is that of the job with its id. */
 export type EntryOfJob = Omit<NewEntry, 'seq'>
 
-export type Undertaking = {
+type Undertaking = {
   /** Bound to its key with the jobs, or nothing is written. */
   request: KeyedRequest
   jobs: readonly NewJob[]
@@ -23,7 +23,7 @@ export type Undertaking = {
 }
 
 /** Fresh: the key was free, and the jobs are written down. */
-export type Undertaken = { kind: 'fresh'; jobs: Added[] } | Exclude<Binding, { kind: 'fresh' }>
+type Undertaken = { kind: 'fresh'; jobs: Added[] } | Exclude<Binding, { kind: 'fresh' }>
 
 export type Ending = JobEnd & {
   /** What came of the ledger's entry of the job. */

@@ -34,7 +34,7 @@ export type SigningFacts = {
   requests?: { required: boolean }
 }
 
-export type CapabilitiesOptions = {
+type CapabilitiesOptions = {
   facts: () => AgentFacts
   /** How long a key replays its answer; absent when no task of this agent changes state. */
   replayTtlSeconds?: number

@@ -252,7 +252,7 @@ function render(request: SyncAccountsRequest, accounts: readonly Result[]): Answ
   return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
 }
 
-export type SyncAccountsOptions = { store: Store; subscribing: Subscribing }
+type SyncAccountsOptions = { store: Store; subscribing: Subscribing }
 
 export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<typeof SyncAccountsRequest> {
   async function heldBy(

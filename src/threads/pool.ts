@@ -15,7 +15,7 @@ export function startThread(
   return new Worker(code, { ...options, env: {}, execArgv: [] })
 }
 
-export type PoolOptions = {
+type PoolOptions = {
   code: URL
   size: number
   /** Heap of one thread, in MB. */
@@ -120,5 +120,3 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
     },
   }
 }
-
-export type Pool<Job, Reply> = ReturnType<typeof createPool<Job, Reply>>

@@ -24,7 +24,7 @@ const MOST_UPSTREAMS = 10_000
 const HEDGE_FACTOR = 3
 const HEDGE_MIN_MS = 250
 
-export function createLatencies(clock: Clock) {
+function createLatencies(clock: Clock) {
   const seen = new LRUCache<string, { at: number; ms: number }[]>({ max: MOST_UPSTREAMS })
 
   function note(id: string, ms: number): void {
@@ -95,7 +95,7 @@ type Question = {
   deadline: number
 }
 
-export type FanoutOptions = {
+type FanoutOptions = {
   call: Upstreams['call']
   clock: Clock
   /** Called with each answer as it comes, for work that need not wait for the last one. */

@@ -31,7 +31,7 @@ function clamped(record: ProviderRecord, now: number): ProviderRecord {
   }
 }
 
-export type ArchiveOptions = {
+type ArchiveOptions = {
   blobs: Blobs
   sharing: Sharing | undefined
   examine: Examine

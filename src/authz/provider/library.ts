@@ -8,12 +8,12 @@ import { type FileOptions, type FileOutcome, getAuthoritative } from './file.js'
 
 const FAILED_FRESH_MS = 1_000 // enough that a crowd asks once, short enough that recovery is seen
 
-export type LibraryOptions = FileOptions & {
+type LibraryOptions = FileOptions & {
   /** For how long one answer serves every provider that points there, ms. */
   freshMs: number
 }
 
-export type TargetOutcome = Exclude<FileOutcome, { kind: 'pointer' } | { kind: 'unchanged' }>
+type TargetOutcome = Exclude<FileOutcome, { kind: 'pointer' } | { kind: 'unchanged' }>
 
 type SharedFile = {
   document?: HeldDocument

@@ -7,7 +7,7 @@ import { type FileOptions, getWellKnown } from './file.js'
 import type { Library } from './library.js'
 import { expired, failing, holding, type ProviderRecord, pointed, received, withdrawn } from './record.js'
 
-export type LookOptions = {
+type LookOptions = {
   files: FileOptions
   library: Library
   confirmPointer?: (domain: string, url: string) => boolean

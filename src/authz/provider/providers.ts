@@ -48,7 +48,7 @@ export type ProvidersOptions = {
   confirmPointer?: (domain: string, url: string) => boolean
 }
 
-export type ProviderLimits = {
+type ProviderLimits = {
   /** Domains that one upstream may have looked at. */
   domainsPerUpstream: number
   /** Of all files that are held, with what is made from them. */

@@ -7,7 +7,7 @@ import type { HeldDocument, ProviderState } from '../rules/state.js'
 import { tableBytes } from '../rules/tables.js'
 import { registrableDomain } from './domain.js'
 
-export type RoomOptions = {
+type RoomOptions = {
   /** Bytes for all documents and what is made from them, as of now. */
   bytes: () => number
   /** The upstreams that name a provider. */

@@ -20,7 +20,7 @@ export type Wanted = {
   readonly refused: ReadonlySet<string>
 }
 
-export type WantedOptions = {
+type WantedOptions = {
   /** Domains that one upstream may have looked at. */
   perUpstream: number
   /** Whether a domain is looked at already: growing does not make an upstream lose what it has. */

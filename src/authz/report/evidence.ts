@@ -15,7 +15,7 @@ export type GrantEvidence = {
   countries?: readonly string[]
 }
 
-export type DocumentEvidence = {
+type DocumentEvidence = {
   url: string
   validator?: { kind: 'catalog_etag' | 'etag' | 'last_modified'; value: string }
   sha256: string

@@ -15,13 +15,13 @@ import { type GrantEvidence, grantEvidence, type ProviderEvidence, providerEvide
 const MAX_AGENTS = 100 // each is checked against every signal
 const MAX_DIAGNOSTICS = 500
 
-export type ReportedGrant = GrantEvidence & {
+type ReportedGrant = GrantEvidence & {
   agent: string
   by: 'signal_ids' | 'signal_tags'
   names: readonly string[]
 }
 
-export type Coverage = {
+type Coverage = {
   agent: string
   listed: boolean
   /** Signals that the agent may sell now, of all that are published. */
@@ -42,7 +42,7 @@ export type ProviderReport = ProviderEvidence & {
 }
 
 /** What a provider adds to `authorized_agents[]`. */
-export type AgentEntry = { url: string; authorized_for: string } & (
+type AgentEntry = { url: string; authorized_for: string } & (
   | { authorization_type: 'signal_ids'; signal_ids: readonly string[] }
   | { authorization_type: 'signal_tags'; signal_tags: readonly string[] }
 )

@@ -17,7 +17,7 @@ export type Grant = GrantLimits & {
 }
 
 /** One name that entries grant to one agent. */
-export type NamedGrants = {
+type NamedGrants = {
   readonly agent: string
   readonly by: 'signal_ids' | 'signal_tags'
   readonly name: string

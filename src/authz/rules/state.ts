@@ -29,9 +29,9 @@ export type HeldDocument = {
 }
 
 /** A changed pointer that is watched and not followed (docs/protocol.md#provider-files). */
-export type HeldPointer = { readonly url: string; readonly since: number; readonly adoptAt: number }
+type HeldPointer = { readonly url: string; readonly since: number; readonly adoptAt: number }
 
-export type Problem = {
+type Problem = {
   readonly reason: Unverifiable
   readonly message: string
   /** First time in this unbroken run of failures, ms. */

@@ -14,7 +14,7 @@ import { packSlab, slabRow } from '../../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../../upstreams/rows/slice.js'
 import { type Corpus, hitOf } from './hits.js'
 
-export type Findings = {
+type Findings = {
   corpus: Corpus
   /** One list a slice, in the order of the slices given: hits in the upstream's own order. */
   lists: readonly (readonly number[])[]

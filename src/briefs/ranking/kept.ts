@@ -18,7 +18,7 @@ export type Relevance = {
 }
 
 /** The same for the pages of an answer, by the place of a signal in its order. */
-export type KeptRelevance = {
+type KeptRelevance = {
   labels: readonly string[]
   fits: Float32Array
   matches: Uint32Array

@@ -24,7 +24,7 @@ export async function readSynonyms(path: string): Promise<SynonymFile> {
   throw new Error(`${path}: ${issue?.pointer || 'the file'} ${issue?.message}`)
 }
 
-export type LocalHits = {
+type LocalHits = {
   /** Best first. */
   hits: number[]
   /** How well each fits, against the best: 0 to 1. */
@@ -45,7 +45,7 @@ type Question = {
   weigh(hit: number): number
 }
 
-export type LocalOptions = {
+type LocalOptions = {
   search: { current(): Searchable | undefined }
   synonyms: Synonyms
 }

@@ -19,7 +19,7 @@ import { createGate, createRowPieces } from './page.js'
 /** Dampens the first places, so that one searcher's favourite does not outweigh what several agree on. */
 const DAMPING = 60
 
-export type RankedList = {
+type RankedList = {
   /** Best first, each once. */
   ids: ArrayLike<number>
   weight: number
@@ -31,7 +31,7 @@ export type RankedList = {
  * All ids of the lists, best first; equals by their number. Reciprocal rank fusion (Cormack, Clarke, Buettcher, 2009):
  * scores of different searchers do not compare, places do. The result depends on the lists alone, not on when each arrived.
  */
-export function fuse(lists: readonly RankedList[]): number[] {
+function fuse(lists: readonly RankedList[]): number[] {
   const places = new Map<number, number[]>()
   for (const { ids, weight, fits } of lists) {
     for (let at = 0; at < ids.length; at += 1) {
@@ -68,10 +68,10 @@ const SIMILAR = 0.25
 /** What is left of a score when a platform that the words name is missed. */
 const MISSED = 0.5
 
-export type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rates | undefined }
+type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rates | undefined }
 
 /** Everything that an answer may be made of. */
-export type Candidates = {
+type Candidates = {
   corpus: Corpus
   seen: Seen
   /** Each upstream's hits, in its own order. */

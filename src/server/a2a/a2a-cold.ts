@@ -8,7 +8,7 @@ import { DefaultRequestHandler, JsonRpcTransportHandler, ServerCallContext } fro
 import type { A2aTasks } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
-export type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
+type ColdAnswer = { kind: 'one'; response: object } | { kind: 'stream'; responses: object[] }
 
 const isStream = (answer: object): answer is AsyncIterable<object> => Symbol.asyncIterator in answer
 

@@ -8,7 +8,7 @@ import type { RpcRequest } from '../answer/json-rpc.js'
 /** The methods of A2A's JSON-RPC binding, in the words of 1.0 and of 0.3. A method's name says whose words they are. */
 export type A2aRelease = '1.0' | '0.3'
 
-export type Method =
+type Method =
   | { kind: 'send'; dialect: A2aRelease; isStream: boolean }
   /** Answered by the official handlers. */
   | { kind: 'other'; dialect: A2aRelease }
@@ -70,7 +70,7 @@ export type SkillCall = {
   comesAgain: boolean
 }
 
-export type MessageRead =
+type MessageRead =
   | { kind: 'skill'; call: SkillCall }
   /** It continues a task; those of ours that are known are finished. */
   | { kind: 'continues'; taskId: string }

@@ -60,7 +60,7 @@ const NO_PUSH =
   'A2A push notifications are not supported: send push_notification_config in the input of get_signals'
 const CARD_PATHS = ['/.well-known/agent-card.json', '/.well-known/agent.json']
 
-export type A2aOptions = {
+type A2aOptions = {
   lane: FastLane
   door: Door
   dispatcher: Dispatcher

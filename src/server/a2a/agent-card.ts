@@ -5,7 +5,7 @@
 import type { Task } from '../../tasks/task.js'
 import { PROFILE } from './a2a-profile.js'
 
-export type AgentCardOptions = {
+type AgentCardOptions = {
   publicUrl: string
   version: string
   tasks: readonly Task[]

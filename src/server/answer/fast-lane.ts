@@ -18,7 +18,7 @@ const PLAIN_TYPES: ReadonlySet<string | undefined> = new Set([
 
 type Take = (exchange: Exchange) => void | Promise<void>
 
-export type FastLaneOptions = {
+type FastLaneOptions = {
   idOf(request: IncomingMessage): string
   /** False: every request goes Fastify's way. */
   isOpen: boolean

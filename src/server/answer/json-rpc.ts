@@ -64,7 +64,7 @@ function isWorthKeeping(text: string): boolean {
   return text.includes('"wholesale"') && !text.includes('notification_config') && !text.includes('\\u')
 }
 
-export function createBodyMemory() {
+function createBodyMemory() {
   const known = new LRUCache<string, RpcRequest>({
     maxSize: MEMORY_BYTES,
     sizeCalculation: (_request, name) => name.length * BYTES_A_CHARACTER,

@@ -17,7 +17,7 @@ export type CallersOptions = {
   jwt?: JwtVerifier
 }
 
-export type Credentials = {
+type Credentials = {
   authorization: string | undefined
   adcpAuth?: string | undefined
   address: string
@@ -27,7 +27,7 @@ export type Credentials = {
  * What an unsigned request may not do where signatures are verified: hand over secrets for webhooks, and, of callers that
  * must sign, change anything.
  */
-export type Unsigned = 'missing' | 'required'
+type Unsigned = 'missing' | 'required'
 
 export type Identified =
   /** `bucket` names whose rate limit counts: the caller's, or the address of an anonymous one. */

@@ -20,7 +20,7 @@ import type { RateLimiter } from './rate-limit.js'
 import { registersSecret } from './signature-gate.js'
 
 /** The longest time_budget is 120 s (docs/protocol.md#envelope); what is left is for merging and writing. */
-export const CALL_MS = 130_000
+const CALL_MS = 130_000
 
 /**
  * The signal that a task stops on: its time is over, or its caller hung up (docs/decisions.md#deadlines). Made only when
@@ -37,7 +37,7 @@ export function hangUpSignal({ response }: Exchange): AbortSignal {
 }
 
 /** What the transport knows of a call. */
-export type CallOrigin = {
+type CallOrigin = {
   readonly transport: 'mcp' | 'a2a'
   readonly requestId: string
   readonly comesAgain: boolean
@@ -96,7 +96,7 @@ export type Observed = {
   ms: number
 }
 
-export type DispatcherOptions = {
+type DispatcherOptions = {
   tasks: readonly Task[]
   limiter: RateLimiter
   /** Releases that are not final and are served all the same. */

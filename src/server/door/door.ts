@@ -18,7 +18,7 @@ const UNAUTHENTICATED = -32_001
 const RETRY_SECONDS = 2
 const MAX_HOSTS = 100
 
-export type DoorOptions = {
+type DoorOptions = {
   callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
   overload: Overload
   /** The url that callers know us by; its origin and host are always welcome. */

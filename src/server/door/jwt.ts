@@ -26,7 +26,7 @@ export type JwtOptions = {
   now: () => number
 }
 
-export type Verified = { kind: 'valid'; subject: string } | { kind: 'invalid' } | { kind: 'unavailable' }
+type Verified = { kind: 'valid'; subject: string } | { kind: 'invalid' } | { kind: 'unavailable' }
 export type JwtVerifier = { verify(token: string): Promise<Verified> }
 
 /** `send` in the shape that jose fetches with. */

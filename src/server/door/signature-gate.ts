@@ -32,7 +32,7 @@ function parsed(body: Uint8Array): unknown {
 }
 
 /** The tasks that a body of either transport calls, by the names in it. */
-export function calledTasks(body: Uint8Array): ReadonlySet<string> {
+function calledTasks(body: Uint8Array): ReadonlySet<string> {
   const found = new Set<string>()
   for (const { method, params, skill } of within(parsed(body))) {
     if (method === CALLS_TOOL && isObject(params) && typeof params.name === 'string') found.add(params.name)
@@ -62,7 +62,7 @@ export function registersSecret(value: unknown): boolean {
 }
 
 /** The same of a request body. */
-export function bodyRegistersSecret(body: Uint8Array): boolean {
+function bodyRegistersSecret(body: Uint8Array): boolean {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   // A name may be written with escapes; without any, the bytes tell faster than a parser.
   return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(parsed(body))
@@ -72,7 +72,7 @@ const UNAUTHENTICATED = -32_001
 const REQUIRED = 'request_signature_required'
 const NO_BODY = new Uint8Array(0)
 
-export type SignatureGateOptions = {
+type SignatureGateOptions = {
   byId: Admission['byId']
   /** Who asks, by any other credential. */
   identified(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway>

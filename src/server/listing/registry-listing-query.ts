@@ -20,7 +20,7 @@ const FLAGS = ['health', 'capabilities', 'properties', 'compliance'] as const
 export type Flag = (typeof FLAGS)[number]
 
 const AXES = ['spec', 'live'] as const
-export type Axis = (typeof AXES)[number]
+type Axis = (typeof AXES)[number]
 
 const OPERATIONS = ['build', 'preview', 'validate'] as const
 /** What an agent can do with a creative. */
@@ -44,9 +44,9 @@ export type ListingQuery = {
   operation?: Operation
 }
 
-export type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
+type BadParameter = { error: string; parameter: string; valid_values?: readonly string[] }
 
-export type ReadQuery = { kind: 'query'; query: ListingQuery } | { kind: 'bad'; problem: BadParameter }
+type ReadQuery = { kind: 'query'; query: ListingQuery } | { kind: 'bad'; problem: BadParameter }
 
 /** Reads parameters by their rules. What breaks one is noted, and reading goes on as if it had not been given. */
 function createReader(params: URLSearchParams) {

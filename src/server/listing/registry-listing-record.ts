@@ -36,7 +36,7 @@ export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; typ
 export type Listed = { agentUrl: string; record: AgentRecord }
 
 /** What we know of an upstream beside its place in the roster. */
-export type Measured = {
+type Measured = {
   status?: UpstreamStatus
   answered?: { at: number; ms: number }
   tools?: readonly Tool[]

@@ -23,7 +23,7 @@ const MAX_VALUES = 2_000_000
 const MAX_RECORDS = 10_000
 const CONCURRENCY = 4
 
-export type ListingRegistry = { url: string; headers?: Readonly<Record<string, string>> }
+type ListingRegistry = { url: string; headers?: Readonly<Record<string, string>> }
 
 type Found = {
   listed: readonly Listed[]
@@ -31,7 +31,7 @@ type Found = {
   silent: number
 }
 
-export type RegistrySourceOptions = {
+type RegistrySourceOptions = {
   registries(): readonly ListingRegistry[]
   send: Send
   now(): number

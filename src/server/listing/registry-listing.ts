@@ -31,7 +31,7 @@ import type { RegistrySource } from './registry-listing-source.js'
 
 const SURVEY_MS = 2_000 // tools that are not known by then come with the next request
 
-export type RegistryListingOptions = {
+type RegistryListingOptions = {
   roster(): Roster
   statuses(): readonly UpstreamStatus[]
   /** The last answer that each agent (canonical url) gave to anything. */

@@ -22,7 +22,7 @@ const INSTRUCTIONS =
   'Tributary offers the signals of many signals agents as one feed: each signal once, with every verified way to buy ' +
   'it. Start with get_adcp_capabilities. Read the feed with get_signals and discovery_mode "wholesale".'
 
-export type McpColdOptions = {
+type McpColdOptions = {
   tasks: readonly Task[]
   version: string
 }

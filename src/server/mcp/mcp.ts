@@ -33,7 +33,7 @@ const GZIP_HEADERS = ['content-encoding', 'gzip', ...JSON_HEADERS]
 /** From this revision on, a client reads structuredContent, and a batch is no message (docs/protocol.md#mcp). */
 const STRUCTURED_SINCE = '2025-06-18'
 
-export type McpOptions = {
+type McpOptions = {
   lane: FastLane
   door: Door
   dispatcher: Dispatcher

@@ -76,7 +76,7 @@ function short(schema: unknown): unknown {
   return found
 }
 
-export type ToolSchema = { type: 'object'; properties: Record<string, object>; required?: string[] }
+type ToolSchema = { type: 'object'; properties: Record<string, object>; required?: string[] }
 
 /** The schema of a tool's arguments or results. */
 export function toolSchema(schema: TSchema): ToolSchema {

@@ -21,7 +21,7 @@ const CUT = '+' // stands in no escaped name
 /** `name`: where the file's own name does not tell it. */
 type Header = { parts: { length: number; crc32: number }[]; name?: string }
 
-export type BlobFilesOptions = {
+type BlobFilesOptions = {
   folder: string
   /** Removes what writes that a crash cut off have left. Default: no, another process may be writing. */
   sweep?: boolean

@@ -9,14 +9,14 @@ import type { Db, Tables } from '../database/schema.js'
 import { type Lease, stands } from '../replicas/leases.js'
 import { createPieces, type PartNames } from './pieces.js'
 
-export type BlobRows = AddedBlobs & {
+type BlobRows = AddedBlobs & {
   /** The same as `write` while the lease stands; false when it does not. */
   writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
   /** Removes bytes that no blob is made of any more. */
   sweep(): Promise<void>
 }
 
-export type BlobRowsOptions = {
+type BlobRowsOptions = {
   db: Kysely<Tables>
   /** Told of each blob that is there but cannot be believed. */
   onDamage: (name: string, reason: string) => void

@@ -12,7 +12,7 @@ const CONNECT_MS = 10_000 // waiting for a free connection included: a burst que
 const SILENCES = 3 // in a statement's time: statements of a transaction follow each other at once
 const BIGINT = 20 // pg_type oid: instants fit a double, so they come as numbers as they do from SQLite
 
-export type PostgresOptions = {
+type PostgresOptions = {
   url: string
   connections: number
   /** How long one statement may take, ms; without it as long as it needs. */

@@ -7,7 +7,7 @@ import type { ColumnType, Generated, Kysely, Transaction } from 'kysely'
 /** Written once, never updated. */
 type Fixed<T> = ColumnType<T, T, never>
 
-export type IdempotencyTable = {
+type IdempotencyTable = {
   caller: Fixed<string>
   key: Fixed<string>
   task: Fixed<string>
@@ -114,7 +114,7 @@ export type SubscriptionTable = {
   created_at: Fixed<number>
 }
 
-export type FoundTable = {
+type FoundTable = {
   handle: string
   upstream: string
   scope: string
@@ -129,11 +129,11 @@ export type PieceTable = { name: string; bytes: Uint8Array; used_at: number }
 export type ManifestTable = { name: string; parts: string }
 export type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
 
-export type NonceTable = { key: string; nonce: string; until: number }
+type NonceTable = { key: string; nonce: string; until: number }
 
-export type LeaseTable = { name: string; owner: string; epoch: number; until: number }
+type LeaseTable = { name: string; owner: string; epoch: number; until: number }
 
-export type NoteTable = { name: string; seq: number; value: string; told_at: number }
+type NoteTable = { name: string; seq: number; value: string; told_at: number }
 
 export type AuditTable = {
   id: string

@@ -48,8 +48,6 @@ export function prepareQuery(db: Database.Database, sql: string) {
   }
 }
 
-export type Query = ReturnType<typeof prepareQuery>
-
 /** The rows as objects. */
 export function readSqliteRows({ columns, json }: SqliteRows): Record<string, unknown>[] {
   return (JSON.parse(json) as unknown[][]).map((values) =>

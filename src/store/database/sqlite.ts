@@ -22,7 +22,7 @@ import { StorageUnavailable } from './unavailable.js'
 
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 
-export type SqliteOptions = {
+type SqliteOptions = {
   /** Looks for damage first. Default: only what opening a file shows. */
   check: boolean
   /** Told of what an operator should know. */

@@ -3,7 +3,7 @@
 const REPLACEMENT = '\ufffd'
 
 /** The same text, with U+FFFD for what no database takes: the same for what is written and for what is looked for. */
-export function storable(text: string): string {
+function storable(text: string): string {
   const whole = text.isWellFormed() ? text : text.toWellFormed()
   return whole.includes('\0') ? whole.replaceAll('\0', REPLACEMENT) : whole
 }

@@ -6,7 +6,7 @@ import { hash } from 'node:crypto'
 import type { Destination } from '../../adcp/signal.js'
 import type { Held, Job, NewJob } from './jobs.js'
 
-export type CallState =
+type CallState =
   | 'open' // made or about to be made; what came of it is not known
   | 'answered'
   | 'refused' // the upstream, or our way to it, said no for good

@@ -9,7 +9,7 @@ import type { Held, Jobs } from './jobs.js'
 const LEASE_MS = 15_000
 const BEAT_MS = 5_000
 
-export type TurnOptions = {
+type TurnOptions = {
   /** Of the work. */
   name: string
   jobs: Pick<Jobs, 'get' | 'add' | 'claim' | 'extend' | 'release'>

@@ -13,14 +13,14 @@ const LOOK_EVERY_MS = 1_000
 const LOOKED_AT = 256
 const FIRST_PAUSE_MS = 500
 
-export type JobKind = {
+type JobKind = {
   /** Ends the job or releases it; what it leaves held is released after a pause. */
   run(held: Held): Promise<void>
   /** The longest pause between two attempts, ms. Default: a minute. */
   longestPauseMs?: number
 }
 
-export type WorkerOptions = {
+type WorkerOptions = {
   jobs: Jobs
   clock: Clock
   /** Names this process. */

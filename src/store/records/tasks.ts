@@ -58,7 +58,7 @@ export type TaskFilter = {
 }
 
 export type TaskOrder = { field: 'created_at' | 'updated_at' | 'status' | 'type'; direction: 'asc' | 'desc' }
-export type TaskPage = { tasks: StoredTask[]; total: number; statuses: Record<string, number> }
+type TaskPage = { tasks: StoredTask[]; total: number; statuses: Record<string, number> }
 export type TaskProgress = { status: TaskStatus; result?: unknown; error?: unknown }
 
 export type Tasks = {

@@ -9,7 +9,7 @@ import type { Notes } from './notes.js'
 const LOOK_EVERY_MS = 1_000
 const FORGET_EVERY_MS = 60 * 60 * 1_000
 
-export type BoardOptions = {
+type BoardOptions = {
   notes: Notes
   /** Calls back whenever there may be something new. Gives how to stop. */
   listen(onNews: () => void): () => Promise<void>
@@ -19,14 +19,7 @@ export type BoardOptions = {
 }
 
 /** How long ago it was told is by the database's clock. */
-export type Hear = (name: string, value: unknown, ageMs: number) => void
-
-export type Board = {
-  /** Tells the others, and this process too. Never rejects: false when it was not told, or the lease is over. */
-  tell(name: string, value: unknown, lease?: Lease): Promise<boolean>
-  /** Hears all notes whose names begin with `prefix`: those of before with the first look. */
-  hear(prefix: string, listener: Hear): void
-}
+type Hear = (name: string, value: unknown, ageMs: number) => void
 
 export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
   const listeners: { prefix: string; listener: Hear }[] = []

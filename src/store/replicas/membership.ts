@@ -13,36 +13,13 @@ const BEAT_EVERY_MS = 3_000
 const FORGET_EVERY_MS = 60 * 60 * 1_000
 const MEMBERS = 'member/'
 
-export type MembershipOptions = {
+type MembershipOptions = {
   leases: Leases
   clock: Clock
   /** Names this process among the others: no two may have the same. */
   self: string
   /** Told of what an operator should know. */
   onProblem(problem: string): void
-}
-
-/** What a process may do, alone or among others. */
-export type Membership = {
-  /** Names of work that somebody has to do. To be called again whenever they change. */
-  want(kind: string, names: Iterable<string>): void
-  /** The lease under which this process does the work of that name; undefined when it is not its own, or no longer. */
-  lease(name: string): Lease | undefined
-  /** Live processes, this one included; as of the last time that the database could be asked. */
-  members(): readonly string[]
-  /** Called when work has come to this process, or gone from it, or members have. Gives how to stop being called. */
-  onChange(listener: () => void): () => void
-}
-
-/** Of a process that nobody shares its storage with. */
-export function createSolitude(self: string): Membership {
-  const members = [self]
-  return {
-    want() {},
-    lease: (name) => ({ name, epoch: 0 }),
-    members: () => members,
-    onChange: () => () => {},
-  }
 }
 
 /** Nothing is held before the first `round` or `start`. */

@@ -7,7 +7,7 @@ import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 import { type Lease, stands } from './leases.js'
 
-export type Note = { name: string; seq: number; value: unknown; ageMs: number }
+type Note = { name: string; seq: number; value: unknown; ageMs: number }
 
 export type Notes = {
   /** Replaces what was said under the name; under a lease only while it stands: false when it does not. */
@@ -25,7 +25,7 @@ const TURN = 7_309_453 // any number that no other advisory lock of ours has
 const FORGOTTEN_AFTER_MS = 7 * 24 * 60 * 60 * 1_000
 
 /** Part of a transaction, its last statement: until it ends nobody else tells anything. False as `tell`. */
-export async function told(tx: Db, dialect: SqlDialect, name: string, value: unknown): Promise<void> {
+async function told(tx: Db, dialect: SqlDialect, name: string, value: unknown): Promise<void> {
   // One after the other to their commits: else a lower number could become visible after a higher one was read.
   await sql`select pg_advisory_xact_lock(${TURN})`.execute(tx)
   await sql`insert into notes (name, seq, value, told_at)

@@ -1,7 +1,7 @@
 /** What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of its own. */
 import type { Answer } from '../../adcp/answer.js'
 
-export type ControllerError =
+type ControllerError =
   | 'INVALID_TRANSITION'
   | 'INVALID_STATE'
   | 'NOT_FOUND'

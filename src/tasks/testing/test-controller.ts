@@ -64,7 +64,7 @@ function isResult(result: unknown): result is object {
   })
 }
 
-export type TestControllerOptions = {
+type TestControllerOptions = {
   store: Pick<Store, 'accounts' | 'tasks' | 'write'>
   questions: HeldQuestions
 }

@@ -10,7 +10,7 @@ export const SECOND_LOOK_MS = 30_000
 
 const FEW = 10 // of fewer rows, half are soon gone for good reasons
 
-export type DoubtOptions = {
+type DoubtOptions = {
   /** What is counted, for people. Default: rows. */
   of?: string
   /** Until the second look, ms. */

@@ -28,7 +28,7 @@ export type UpstreamFailure =
   | 'aborted' // our caller gave up
   | 'unknown_upstream' // no upstream of that id in the roster
 
-export type UpstreamState =
+type UpstreamState =
   | 'starting' // no answer yet
   | 'fresh'
   | 'stale' // last refresh failed or is overdue; its last good slice is carried forward

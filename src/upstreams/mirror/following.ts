@@ -13,7 +13,7 @@ type Standing = {
   nextAttemptAt: number | undefined
 }
 
-export type FollowingOptions = {
+type FollowingOptions = {
   key(): Key
   store: Pick<SliceStore, 'follows'>
   readings: Readings

@@ -16,7 +16,7 @@ export function openOnly(outcome: AgentOutcome): AgentOutcome {
     : outcome
 }
 
-export type IntroductionOptions = {
+type IntroductionOptions = {
   dialect: Dialect
   account: Arguments
   refresh(dialect: Dialect): Promise<MirrorOutcome>

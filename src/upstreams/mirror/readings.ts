@@ -34,7 +34,7 @@ const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${ag
 
 export const turnOf = (agentUrl: string) => `mirror/${agentUrl}`
 
-export type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
+type ReadingsOptions = { sharing: Sharing | undefined; clock: Clock }
 
 export type Readings = ReturnType<typeof createReadings>
 

@@ -31,7 +31,7 @@ export type RunnerSetting = {
   scopes: readonly Scope[]
 }
 
-export type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange' | 'asked'> & {
+type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange' | 'asked'> & {
   setting: RunnerSetting
   send: Send
   sign?: Signer

@@ -28,7 +28,7 @@ type Header = Omit<Slice, 'rows' | 'digests'> & {
   cacheScope?: string
 } & Owner
 
-export type SliceStoreOptions = {
+type SliceStoreOptions = {
   blobs: Blobs
   clock: Clock
   /** With other processes; absent: this one is alone on its storage. */

@@ -3,7 +3,7 @@ import type { MirrorOutcome } from './mirror.js'
 import type { Key } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
 
-export type WholeReadingOptions = {
+type WholeReadingOptions = {
   store: Pick<SliceStore, 'distrust' | 'trust'>
   key(): Key
 }

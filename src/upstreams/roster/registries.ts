@@ -24,7 +24,7 @@ export type RegistryConfig = {
 }
 
 /** How long the word of a registry holds that does not repeat it, ms. */
-export type Grace = { staleAfterMs: number; dropAfterMs: number }
+type Grace = { staleAfterMs: number; dropAfterMs: number }
 
 export type RegistryStatus = {
   url: string
@@ -42,7 +42,7 @@ export type RegistryStatus = {
 /** A registry began to be in trouble, or is out of it. */
 export type RegistryTransition = { registry: string; to: 'answers' | UpstreamFailure; message: string }
 
-export type RegistriesOptions = {
+type RegistriesOptions = {
   send: Send
   blobs: Blobs
   clock: Clock

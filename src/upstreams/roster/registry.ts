@@ -17,7 +17,7 @@ export type RegistryOutcome =
   | { kind: 'unchanged' }
   | { kind: 'failed'; reason: UpstreamFailure; message: string; retryAfterMs?: number }
 
-export type RegistryOptions = {
+type RegistryOptions = {
   send: Send
   url: string
   headers: Readonly<Record<string, string>>

@@ -22,7 +22,7 @@ export type StaticUpstream = {
   exclude?: boolean
 }
 
-export type RosterRule = {
+type RosterRule = {
   urls?: readonly string[]
   members?: readonly string[]
 }
@@ -55,11 +55,11 @@ export type RosterEntry = {
   verified: boolean
 }
 
-export type Excluded = { url: string; reason: 'excluded' | 'not_included' | 'not_verified' }
+type Excluded = { url: string; reason: 'excluded' | 'not_included' | 'not_verified' }
 
 export type Roster = { entries: readonly RosterEntry[]; excluded: readonly Excluded[] }
 
-export type RosterSources = {
+type RosterSources = {
   /** Records by registry url, in configuration order: the first registry to list an agent describes it. */
   registries: readonly { url: string; records: readonly RegistryRecord[] }[]
   statics: readonly StaticUpstream[]

@@ -22,7 +22,7 @@ export type Collected = {
   domains: readonly string[]
 }
 
-export type Taken = {
+type Taken = {
   /** Rows that were not seen before in this collection. */
   fresh: number
   repeated: number
@@ -34,7 +34,7 @@ function grownDigests(from: BigUint64Array, rows: number): BigUint64Array {
   return to
 }
 
-export type CollectorOptions = {
+type CollectorOptions = {
   /** Answers to several questions: a row that comes again as it was is one of both, and nothing is lost. */
   overlapping?: boolean
 }

@@ -28,7 +28,7 @@ export type Dropped =
   | 'holds_secret'
   | `bad_${string}`
 
-export type ReadRow =
+type ReadRow =
   /** `bytes`: the listing as it is kept. `isPlural`: its segment came under the oldest name, `signals_agent_segment_id`. */
   | { kind: 'listing'; listing: Listing; bytes: Buffer; isPlural: boolean }
   /** `row` as far as it could be read: who asks which row it was has nothing else to go by. */

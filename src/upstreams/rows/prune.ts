@@ -10,7 +10,7 @@ import { isRecord } from '../../adcp/json.js'
 const MAX_DEPTH = 8 // of objects whose inner shape the protocol leaves open
 
 /** Gives the same value when there is nothing to cut, so that a clean row costs no copy. */
-export type Pruner = (value: unknown) => unknown
+type Pruner = (value: unknown) => unknown
 
 type Fields = ReadonlyMap<string, { prune: Pruner; nullable: boolean; atLeastOne: boolean }>
 

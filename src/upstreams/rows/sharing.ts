@@ -6,7 +6,7 @@
 /** The right of this process to do a piece of work. It ends when another process takes the work up. */
 export type Turn = { name: string; epoch: number }
 
-export type Hear = (name: string, value: unknown, ageMs: number) => void
+type Hear = (name: string, value: unknown, ageMs: number) => void
 
 export type Sharing = {
   /** All pieces of work of a kind that some process has to do. To be called again whenever they change. */

@@ -27,7 +27,7 @@ function withoutPrices(bytes: Uint8Array): Uint8Array {
 }
 
 /** What was counted and refused stays so. */
-export function unpriced(rows: ReadRows): ReadRows {
+function unpriced(rows: ReadRows): ReadRows {
   const { elements, dropped, refused } = rows
   return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused }
 }
@@ -45,7 +45,7 @@ export type UpstreamCall = {
   sentAt?: number
 }
 
-export type ContactOptions = LineOptions & {
+type ContactOptions = LineOptions & {
   /** Signs requests of agents that ask for it. */
   sign?: Signer
   clock: Clock

@@ -31,7 +31,7 @@ const LARGEST = 10_000 // rows asked for at once: beyond it one answer is a feed
 const MAX_POLLS = 30
 const POLL_MS = 2_000
 
-export type EnumerateOptions = {
+type EnumerateOptions = {
   dialect: Dialect
   refs: readonly SignalRef[]
   /** What providers call the same signals: questions for an agent that cannot be asked for references. */
@@ -50,7 +50,7 @@ export type EnumerateOptions = {
   gathers?(rows: number, bytes: number): boolean
 }
 
-export type EnumerateOutcome =
+type EnumerateOutcome =
   | ({
       kind: 'complete'
       out: readonly Part[]

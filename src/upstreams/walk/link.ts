@@ -50,7 +50,7 @@ export type LineOptions = {
   onBroken(): void
 }
 
-export type LinkOptions = LineOptions & {
+type LinkOptions = LineOptions & {
   /** With our signature, where the upstream asks for it: what is sent under the configured credential. */
   signedSend?: Send
   sleep(ms: number): Promise<void>

@@ -18,7 +18,7 @@ const PORTION = 200_000 // digests between two turns of the loop: under a millis
 
 const DISTRUSTED_MS = 7 * 24 * 60 * 60 * 1_000
 
-export type SpotCheckOptions = { now(): number; random(): number }
+type SpotCheckOptions = { now(): number; random(): number }
 
 type Page = (cursor: string | undefined) => Promise<AgentOutcome>
 

@@ -31,7 +31,7 @@ function entriesOf({ incomplete }: Payload): Record<string, unknown>[] {
 }
 
 /** A page that lacks rows, as the failure of its walk. */
-export function missingRows(payload: Payload): CallFailure | undefined {
+function missingRows(payload: Payload): CallFailure | undefined {
   const entry = entriesOf(payload).find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
   if (!entry) return undefined
   return callFailed(

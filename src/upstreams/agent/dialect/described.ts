@@ -7,16 +7,16 @@ import { argumentsFor, type Dialect, pagingOf, switchesOff } from './dialect.js'
 import { inputOf, nameOf } from './signatures.js'
 
 /** `its answers`: it refuses questions without it. `nothing says otherwise`: the protocol has it, and no list of tools speaks against it. */
-export type Source = 'its list of tools' | 'its release' | 'its answers' | 'nothing says otherwise'
+type Source = 'its list of tools' | 'its release' | 'its answers' | 'nothing says otherwise'
 
-export type ArgumentDescription = {
+type ArgumentDescription = {
   argument: string
   /** The agent's words for it; none: it is not sent. */
   said: readonly string[]
   from: Source
 }
 
-export type TaskDescription = { task: string; name: string; arguments: readonly ArgumentDescription[] }
+type TaskDescription = { task: string; name: string; arguments: readonly ArgumentDescription[] }
 
 export type AgentDescription = {
   protocol?: string

@@ -11,7 +11,7 @@ import type { ToolInput, ToolInputs } from './signatures.js'
 const FORMAT = 1
 const PREFIX = 'dialect/'
 
-export type Learnt = {
+type Learnt = {
   dialect: Dialect
   protocol?: Protocol
   /** Names the credential. */
@@ -43,7 +43,7 @@ function decode(bytes: Uint8Array): Learnt | undefined {
   return { ...rest, dialect: { ...(dialect as object), ...(inputs && { tools: inputs }) } } as Learnt
 }
 
-export type LearntStoreOptions = {
+type LearntStoreOptions = {
   blobs: Blobs
   /** Told in words of what could not be read or written; the agent is asked again after a restart. */
   onTrouble(message: string): void

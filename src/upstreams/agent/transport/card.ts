@@ -19,7 +19,7 @@ export type CardEndpoints = readonly { url: string; version: A2aVersion }[]
 /** `skills`: as they came. */
 export type Card = { kind: 'card'; endpoints: CardEndpoints; skills: unknown }
 
-export type CardOutcome = Card | { kind: 'none' } | CallFailure
+type CardOutcome = Card | { kind: 'none' } | CallFailure
 
 /** Beside the agent url first, at the root of its host last. */
 function cardUrls(url: string): string[] {

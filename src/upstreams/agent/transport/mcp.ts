@@ -37,7 +37,7 @@ type Session = {
 
 type Opened = { kind: 'open'; session: Session } | { kind: 'refused'; message: string } | CallFailure
 
-export type McpAgent = Agent & {
+type McpAgent = Agent & {
   /** Only shakes hands: `refused` when what answers does not speak MCP. */
   open(budget: Budget): Promise<{ kind: 'open' } | { kind: 'refused'; message: string } | CallFailure>
 }

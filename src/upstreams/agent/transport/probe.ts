@@ -17,7 +17,7 @@ import { createA2aAgent } from './a2a.js'
 import { findCard } from './card.js'
 import { createMcpAgent } from './mcp.js'
 
-export type ProbeOutcome = { kind: 'found'; agent: Agent } | CallFailure
+type ProbeOutcome = { kind: 'found'; agent: Agent } | CallFailure
 
 type Attempt = ProbeOutcome | { kind: 'refused'; message: string }
 

@@ -147,5 +147,3 @@ export function createRpc(send: Send) {
     return outcomeOf(await read(opened.headers ? messages : [reply.body]), reply)
   }
 }
-
-export type Rpc = ReturnType<typeof createRpc>

@@ -1,0 +1,33 @@
+import { dirname } from 'node:path'
+import { test } from 'tap'
+import { sourceFiles, textOf } from './support/graph.js'
+
+const LONGEST = 400
+const SHORTEST = 30
+const MOST_IN_FOLDER = 15
+
+/** Files of less than thirty lines, each with why it is one of its own; the list only becomes shorter. */
+const SMALL: Readonly<Record<string, string>> = {
+  'authz/provider/inspect-worker.ts': 'what a thread runs',
+  'upstreams/agent/reading-worker.ts': 'what a thread runs',
+}
+
+const linesOf = (file: string) => textOf(file).split('\n').length - 1
+
+test('a source file is one noun: none is longer than 400 lines', async (t) => {
+  for (const file of sourceFiles()) t.ok(linesOf(file) <= LONGEST, `${file} has ${linesOf(file)} lines`)
+})
+
+test('a file of its own is worth opening: none is shorter than 30 lines without a reason', async (t) => {
+  const small = sourceFiles().filter((file) => linesOf(file) < SHORTEST)
+  t.same(small, Object.keys(SMALL).sort())
+})
+
+test('a folder is seen at a glance: none has more than 15 files', async (t) => {
+  const counts = new Map<string, number>()
+  for (const file of sourceFiles()) counts.set(dirname(file), (counts.get(dirname(file)) ?? 0) + 1)
+  t.same(
+    [...counts].filter(([, count]) => count > MOST_IN_FOLDER),
+    [],
+  )
+})
