@@ -3,12 +3,31 @@ import { readFile } from 'node:fs/promises'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/reload.js'
 import { loadConfig } from '../config/load.js'
+import type { Contribution } from '../explain/contributions.js'
+import { whyNotMore } from '../explain/remedies.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { systemClock } from '../net/clock.js'
 import { createLog } from '../operations/log.js'
-import { UPSTREAM_HEADER, upstreamTable } from '../operations/upstream-table.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
+import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import { CommandFailure, createProgress } from './terminal.js'
+
+/** What each upstream gives to the feed and why not more, in words: for the start table and the console. */
+export const UPSTREAM_HEADER = ['upstream', 'state', 'read', 'published', 'why not more'] as const
+
+/** One row an upstream, in the order of the header. */
+export function upstreamTable(
+  statuses: readonly UpstreamStatus[],
+  contributions: readonly Contribution[],
+): string[][] {
+  const given = new Map(contributions.map((each) => [each.upstream, each]))
+  return statuses.map((status) => {
+    const { id, state, problem, dropped } = status
+    const { published = 0, reasons = [], hint } = given.get(id) ?? {}
+    const why = whyNotMore({ problem, withheld: reasons, hint, notes: notesOf(status), dropped })
+    return [id, state, rowsRead(status), String(published), why]
+  })
+}
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 export type ServeOptions = { config: string; sandboxSignals: number | undefined }

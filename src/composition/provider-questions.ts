@@ -8,7 +8,7 @@ import { providerDomain, registrableDomain } from '../authz/provider/domain.js'
 import type { ProviderListener, Providers } from '../authz/provider/providers.js'
 import { type Granted, lists, MOST_NAMES, MOST_REFERENCES } from '../authz/rules/references.js'
 import type { ProviderState } from '../authz/rules/state.js'
-import { fairShares } from '../net/fair-shares.js'
+import { fairShares } from '../net/fair-budget.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
 const GATHERED = 4 // times what is asked for: held while it is found out how much is whose

@@ -1,9 +1,12 @@
 /** This process among others on one storage: what falls to it, and what they tell each other. */
+
+import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import type { Clock } from '../net/clock.js'
 import { createBoard } from '../store/replicas/board.js'
 import { createMembership } from '../store/replicas/membership.js'
 import type { Replicas } from '../store/store.js'
+import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 import type { Sharing } from '../upstreams/rows/sharing.js'
 
 const SWEEPING = 'storage/sweeping'
@@ -63,4 +66,21 @@ export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
       await board.close()
     },
   }
+}
+
+const NAME = 'cursor-secret'
+
+/**
+ * What cursors are signed with: the same for all processes that share a storage, also for those that start at the same
+ * moment, and after every restart. Rejects when the storage cannot keep it.
+ */
+export async function cursorSecret(blobs: AddedBlobs): Promise<Uint8Array> {
+  const [known] = (await blobs.read(NAME)) ?? []
+  if (known) return known
+  const fresh = randomBytes(32)
+  await blobs.add(NAME, [fresh])
+  const [kept] = (await blobs.read(NAME)) ?? []
+  if (kept) return kept
+  await blobs.write(NAME, [fresh]) // there is one, and it is damaged: cursors from before are lost either way
+  return fresh
 }

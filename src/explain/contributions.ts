@@ -1,11 +1,11 @@
 /** What each upstream gave to a snapshot and what of it is not shown, with the reason: for the start table and explain. */
-
 import { SIGNAL_TYPES, type SignalType } from '../adcp/signal.js'
 import { type Policy, publishable, type Verdict } from '../authz/rules/verdict.js'
 import { countriesOf } from '../merge/definition.js'
 import { identityOf } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions } from '../threads/portions.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
 const LOOKED_AT = 1_000 // withheld listings that are read again for their reason, an upstream; the rest is only counted
@@ -112,4 +112,19 @@ export function inventoryOf(snapshot: Snapshot): Inventory {
   }
   counted.set(snapshot, inventory)
   return inventory
+}
+
+/** Offers that stand in a published signal, by upstream. */
+export function* publishedByUpstream({ offers, shown, slices }: Snapshot): InPortions<Map<string, number>> {
+  const meter = createMeter()
+  const counts = new Uint32Array(slices.length)
+  for (const entry of shown) {
+    meter.did(1)
+    if (meter.isDue()) yield
+    for (let one = offers.at[entry] as number; one < (offers.at[entry + 1] as number); one += 1) {
+      const from = offers.slice[one] as number
+      if (offers.stands[one]) counts[from] = (counts[from] as number) + 1
+    }
+  }
+  return new Map(slices.map(({ slice }, at) => [slice.upstream, counts[at] as number]))
 }

@@ -2,11 +2,12 @@
  * Answers a question from the index: the best rows in order, BM25 over concepts, within a millisecond for 100,000 rows.
  * Deterministic: equals are ordered by their prior (live first, broader first), then by row.
  */
-import { completed } from './completion.js'
+
 import { type Concept, type Posting, type Question, readQuestion } from './question.js'
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
 import { findTerm } from './term-table.js'
+import { completed } from './typo.js'
 
 /** Rows below this share of the best score are about something else: one common word met by chance. */
 const CUT = 0.15

@@ -18,10 +18,17 @@ import { registrableDomain } from './domain.js'
 import { createInspector } from './inspector.js'
 import { createLibrary } from './library.js'
 import { createLook } from './look.js'
-import { evicted, expired, nextAttempt, type ProviderRecord, stateOf } from './record.js'
+import {
+  evicted,
+  expired,
+  nextAttempt,
+  type ProviderLog,
+  type ProviderRecord,
+  stateOf,
+  tellChange,
+} from './record.js'
 import { createRoom } from './room.js'
 import { createShares } from './shares.js'
-import { type ProviderLog, tellChange } from './tell-change.js'
 import { createWanted, type NamedDomains, type Wanted } from './wanted.js'
 
 const DAY_MS = 24 * 3_600_000

@@ -4,7 +4,6 @@
  * remembered longer than the document itself, so that no detour over a failure lets an older file or another pointer
  * in.
  */
-
 import { hash } from 'node:crypto'
 import {
   expiryOf,
@@ -174,4 +173,26 @@ export function nextAttempt(record: ProviderRecord, now: number, refreshMs: numb
   // A hold that has run out is followed at the next attempt: past instants add nothing to the regular pace.
   const adoptAt = pending ? pending.since + POINTER_HOLD_MS : 0
   return adoptAt > now ? Math.min(recheck, adoptAt) : recheck
+}
+
+export type ProviderLog = {
+  info(fields: object, message: string): void
+  warn(fields: object, message: string): void
+}
+
+/** One line in the log for each change of what is held of a provider. */
+export function tellChange(log: ProviderLog, before: ProviderState, after: ProviderState): void {
+  const { domain, document, problem, heldPointer } = after
+  if (heldPointer && heldPointer.url !== before.heldPointer?.url) {
+    log.warn(
+      { domain, adoptAt: heldPointer.adoptAt },
+      'provider changed its pointer: held, the old file stays',
+    )
+  }
+  if (problem && problem.reason !== before.problem?.reason) {
+    log.warn({ domain, reason: problem.reason, kept: document !== undefined }, `provider: ${problem.message}`)
+  }
+  if (document && document.digest !== before.document?.digest) {
+    log.info({ domain, bytes: document.bytes.byteLength }, 'provider file in use')
+  }
 }

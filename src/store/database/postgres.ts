@@ -5,8 +5,8 @@
  */
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
+import { bound } from './dialect.js'
 import type { Tables } from './schema.js'
-import { bound } from './text.js'
 
 const CONNECT_MS = 10_000 // waiting for a free connection included: a burst queues, a database that is gone is told in time
 const SILENCES = 3 // in a statement's time: statements of a transaction follow each other at once

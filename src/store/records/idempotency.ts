@@ -3,10 +3,9 @@
  * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import { sql } from 'kysely'
-import type { SqlDialect } from '../database/dialect.js'
+import { type SqlDialect, storableJson } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
-import { storableJson } from '../database/text.js'
 
 /** Keys are remembered this long after their first use unless an operator sets another time; capabilities tell it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000

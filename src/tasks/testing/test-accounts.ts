@@ -7,7 +7,29 @@ import { isRecord } from '../../adcp/json.js'
 import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
-import { refusedTest, succeeded } from './answers.js'
+
+/** What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of its own. */
+type ControllerError =
+  | 'INVALID_TRANSITION'
+  | 'INVALID_STATE'
+  | 'NOT_FOUND'
+  | 'UNKNOWN_SCENARIO'
+  | 'INVALID_PARAMS'
+  | 'FORBIDDEN'
+
+export function succeeded(message: string, fields: Readonly<Record<string, unknown>> = {}): Answer {
+  return { kind: 'answer', message, fields: { success: true, ...fields } }
+}
+
+/** `detail` holds no text of a stranger. */
+export function refusedTest(error: ControllerError, detail: string, current?: string): Answer {
+  const state = current === undefined ? {} : { current_state: current }
+  return {
+    kind: 'failed',
+    message: detail,
+    fields: { success: false, error, error_detail: detail, ...state },
+  }
+}
 
 /** Nothing leads out of these. */
 const ENDS: ReadonlySet<AccountStatus> = new Set(['closed', 'rejected'])

@@ -15,8 +15,7 @@ import { isFinal } from '../../store/records/tasks.js'
 import type { Store } from '../../store/store.js'
 import type { SignalsDiscovery } from '../get-signals.js'
 import type { Task } from '../task.js'
-import { refusedTest, succeeded } from './answers.js'
-import { createTestAccounts } from './test-accounts.js'
+import { createTestAccounts, refusedTest, succeeded } from './test-accounts.js'
 
 const MOST_ARMED = 1_000
 const RESULT_BYTES = 256 * 1024
