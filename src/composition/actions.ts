@@ -5,7 +5,37 @@ import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
 import type { Audit } from '../store/records/audit.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { NO_OVERRIDES, type Overrides } from './overrides.js'
+
+/**
+ * What an operator changed in a running process and the configuration does not say: upstreams that are left out or let in,
+ * callers that are suspended. It holds until the configuration is read again or the process ends.
+ */
+export type Overrides = {
+  /** Canonical url -> whether it is left out. */
+  readonly excluded: ReadonlyMap<string, boolean>
+  /** Ids of callers. */
+  readonly suspended: ReadonlySet<string>
+}
+
+export const NO_OVERRIDES: Overrides = { excluded: new Map(), suspended: new Set() }
+
+/** The configuration as it is in force. */
+export function overridden(config: Config, { excluded, suspended }: Overrides): Config {
+  const written = new Set(config.upstreams.map(({ url }) => agentUrlOf(url)))
+  const listed = [...excluded].filter(([agentUrl]) => !written.has(agentUrl))
+  const upstreams = [
+    ...config.upstreams.map((entry) => ({
+      ...entry,
+      exclude: excluded.get(agentUrlOf(entry.url) ?? '') ?? entry.exclude,
+    })),
+    ...listed.map(([url, exclude]) => ({
+      ...{ url, exclude, id: undefined, protocol: undefined, auth: undefined, seeds: [] },
+      accountPrices: 'withheld' as const,
+    })),
+  ]
+  const keys = config.callers.keys.filter(({ id }) => !suspended.has(id))
+  return { ...config, upstreams, callers: { ...config.callers, keys } }
+}
 
 export const ACTIONS = [
   'refresh-upstream',
@@ -15,16 +45,16 @@ export const ACTIONS = [
   'suspend-caller',
   'resume-caller',
 ] as const
-export type Action = (typeof ACTIONS)[number]
+export type OperatorAction = (typeof ACTIONS)[number]
 
 /** `until`: it holds until then, no longer. */
-export type Acted =
+type Acted =
   | { kind: 'done'; until?: 'reload' }
   /** Nothing has this name. */
   | { kind: 'unknown' }
   | { kind: 'refused'; reason: string }
 
-export type ActionsOptions = {
+type ActionsOptions = {
   config(): Config
   upstreams: Pick<Upstreams, 'refreshWhole' | 'roster'>
   providers: Pick<Providers, 'refresh' | 'state'>
@@ -74,7 +104,7 @@ export function createActions(options: ActionsOptions) {
     return put({ ...current, suspended })
   }
 
-  function act(action: Action, subject: string, who: string): Acted {
+  function act(action: OperatorAction, subject: string, who: string): Acted {
     if (action === 'refresh-upstream') return upstreams.refreshWhole(subject) ? DONE : UNKNOWN
     if (action === 'refresh-provider') {
       if (!providers.state(subject)) return UNKNOWN
@@ -88,7 +118,7 @@ export function createActions(options: ActionsOptions) {
 
   return {
     /** Throws `StorageUnavailable` when it was done and cannot be written down. */
-    async run(action: Action, subject: string, who: string): Promise<Acted> {
+    async run(action: OperatorAction, subject: string, who: string): Promise<Acted> {
       const acted = act(action, subject, who)
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
       log.info({ audit: true, who, action, subject, outcome }, 'an operator acted')
@@ -102,5 +132,3 @@ export function createActions(options: ActionsOptions) {
     },
   }
 }
-
-export type Actions = ReturnType<typeof createActions>

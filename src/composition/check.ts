@@ -15,9 +15,8 @@ import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/statu
 import type { Roster } from '../upstreams/roster/roster.js'
 import { createPassingBlobs } from '../upstreams/rows/blobs.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { isSettled, opening } from './opening.js'
+import { createStack, isSettled, opening } from './opening.js'
 import { createSources } from './sources.js'
-import { createStack } from './stack.js'
 import { openWayOut } from './way-out.js'
 
 const POLL_MS = 50

@@ -42,18 +42,24 @@ import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { accountAccess, credentialOf } from './accounts.js'
-import { ACTIONS, type Action, createActions } from './actions.js'
-import { cursorSecret } from './replica.js'
+import {
+  ACTIONS,
+  createActions,
+  NO_OVERRIDES,
+  type OperatorAction,
+  type Overrides,
+  overridden,
+} from './actions.js'
 import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
 import { createFeedListener } from './feed-listener.js'
 import { listening, opening } from './opening.js'
-import { NO_OVERRIDES, type Overrides, overridden } from './overrides.js'
+import { NO_OVERRIDES, type Overrides, overridden } from './actions.js'
+import { createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
 import { createReplica, cursorSecret } from './replica.js'
 import { createSavedFeed } from './saved-feed.js'
 import { admissionSettings, nonceCheck, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
-import { createStack, type Stack } from './stack.js'
 import { openDemoWorld } from './way-out.js'
 
 /** A walk that takes longer, or for whose snapshot there is no memory, starts again. */
@@ -300,7 +306,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     providerState: providers.state,
     callerIds: () => current.callers.keys.map(({ id }) => id),
     ...{ actions: ACTIONS, audit: store.audit },
-    act: (action, subject, who) => actions.run(action as Action, subject, who),
+    act: (action, subject, who) => actions.run(action as OperatorAction, subject, who),
   })
   const { app, url } = await listening(current.listen, (publicUrl) => {
     agentUrl = `${publicUrl}/mcp`

@@ -3,7 +3,6 @@
  * every upstream has answered and everything that follows from the answers was read, but not for ever: then with
  * what is there, the rest named in `incomplete[]`.
  */
-
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -86,3 +85,19 @@ export async function listening(
     }
   }
 }
+
+/** What was started, to be stopped in the opposite order. */
+export function createStack() {
+  const closers: (() => void | Promise<void>)[] = []
+  return {
+    add<T extends { close(): unknown }>(part: T): T {
+      closers.push(async () => void (await part.close()))
+      return part
+    },
+    async close(): Promise<void> {
+      for (const close of closers.splice(0).reverse()) await close()
+    },
+  }
+}
+
+export type Stack = ReturnType<typeof createStack>

@@ -12,7 +12,7 @@ import type { Sharing } from '../upstreams/rows/sharing.js'
 const SWEEPING = 'storage/sweeping'
 const SWEEP_EVERY_MS = 10 * 60_000
 
-export type ReplicaOptions = {
+type ReplicaOptions = {
   replicas: Replicas
   clock: Clock
   /** Names this process. */

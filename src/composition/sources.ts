@@ -14,9 +14,9 @@ import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Sharing } from '../upstreams/rows/sharing.js'
 import { createUpstreams, type UpstreamsOptions } from '../upstreams/upstreams.js'
 import { accountsOf } from './accounts.js'
+import type { Stack } from './opening.js'
 import { createProviderQuestions } from './provider-questions.js'
 import { providerSettings, upstreamsSettings } from './settings.js'
-import type { Stack } from './stack.js'
 import { createWorlds } from './world.js'
 
 /** What providers say now, for this thread: the start table, explain. */

@@ -19,7 +19,7 @@ import { createSessions } from './session.js'
 import { addSignIn } from './sign-in.js'
 import { addSignalRoute, type SignalRouteOptions } from './signal-route.js'
 
-export type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'> & {
+type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'> & {
   assets: ReadonlyMap<string, Asset>
   version: string
   /** Shared by all replicas, and kept over restarts. */

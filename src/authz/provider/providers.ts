@@ -10,7 +10,6 @@ import { createFairQueue } from '../../net/fair-queue.js'
 import type { Send } from '../../net/send.js'
 import type { Blobs } from '../../upstreams/rows/blobs.js'
 import { EVERY_TURN, type Sharing } from '../../upstreams/rows/sharing.js'
-import type { Granted } from '../rules/references.js'
 import type { ProviderState } from '../rules/state.js'
 import { VERDICT_REASONS } from '../rules/verdict.js'
 import { createArchive } from './archive.js'
@@ -370,9 +369,8 @@ export function createProviders(options: ProvidersOptions) {
   }
 
   /** What a provider grants to an agent (canonical url) now. */
-  function grantedTo(known: ProviderState, agentUrl: string): Promise<Granted> {
-    return inspector.granted(known, agentUrl, clock.now())
-  }
+  const grantedTo = (known: ProviderState, agentUrl: string) =>
+    inspector.granted(known, agentUrl, clock.now())
 
   async function sweep(): Promise<void> {
     library.retain(locations())

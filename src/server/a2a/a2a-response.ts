@@ -3,7 +3,7 @@ import type { Chunk } from '../answer/chunks.js'
 import type { AnswerPayload } from '../answer/payload.js'
 import type { A2aRelease } from './a2a-message.js'
 import { PROFILE } from './a2a-profile.js'
-import { type Answered, artifactMetadata, taskState } from './a2a-tasks.js'
+import { type AnsweredTask, artifactMetadata, taskState } from './a2a-tasks.js'
 
 /** What 0.3 says of each object, and 1.0 leaves out. */
 const KINDS = { task: '"kind":"task",', data: '"kind":"data",', text: '"kind":"text",' }
@@ -15,7 +15,7 @@ type Shell = { result: string; conversation: string; artifact: string; before: s
  * Data first: the protocol's own SDK takes the status from the first part, and the task that is still open from the
  * artifact's metadata.
  */
-function shellOf(answered: Answered, dialect: A2aRelease): Shell {
+function shellOf(answered: AnsweredTask, dialect: A2aRelease): Shell {
   const { payload } = answered
   const isCurrent = dialect === '1.0'
   const text = payload.isError ? JSON.stringify(payload.message) : payload.words.json()
@@ -34,7 +34,7 @@ function shellOf(answered: Answered, dialect: A2aRelease): Shell {
 /** Answers that are given again have one shell for all their tasks. */
 const shells = new WeakMap<AnswerPayload, Map<string, Shell>>()
 
-function keptShell(answered: Answered, dialect: A2aRelease): Shell {
+function keptShell(answered: AnsweredTask, dialect: A2aRelease): Shell {
   const { payload, profiled } = answered
   if (!payload.comesAgain) return shellOf(answered, dialect)
   const own = shells.get(payload) ?? new Map<string, Shell>()
@@ -53,7 +53,7 @@ export function taskResponse(
   id: string,
   taskId: string,
   timestamp: string,
-  answered: Answered,
+  answered: AnsweredTask,
   dialect: A2aRelease,
 ): Chunk[] {
   const { rows } = answered.payload

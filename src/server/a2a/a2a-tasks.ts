@@ -17,13 +17,13 @@ const KEEP_MS = 10 * 60_000
 const LISTED = 100 // newest tasks of an owner that a listing can reach; each may hold a page
 
 /** A call that was answered. */
-export type Answered = {
+export type AnsweredTask = {
   payload: AnswerPayload
   /** The protocol's own profile was asked for (a2a-profile.ts). */
   profiled: boolean
 }
 
-type Held = Answered & { owner: string; bytes: number }
+type Held = AnsweredTask & { owner: string; bytes: number }
 
 type Own = Pick<AnswerPayload, 'words' | 'rows'>
 
@@ -59,7 +59,7 @@ export function taskState(payload: AnswerPayload, dialect: '1.0' | '0.3'): strin
  * What clients of earlier releases know an open task of ours by. In the profile the handle stands once, in the data
  * (AdCP A2A Profile Extension, "Submitted AdCP work").
  */
-export function artifactMetadata({ payload, profiled }: Answered): { adcp_task_id: string } | undefined {
+export function artifactMetadata({ payload, profiled }: AnsweredTask): { adcp_task_id: string } | undefined {
   return payload.taskId === undefined || profiled ? undefined : { adcp_task_id: payload.taskId }
 }
 
@@ -97,7 +97,7 @@ export function createA2aTasks(now: () => number) {
     oldest += 1
   }
 
-  function heldOf(owner: string, { payload, profiled }: Answered): Held {
+  function heldOf(owner: string, { payload, profiled }: AnsweredTask): Held {
     const known = payload.comesAgain ? shared.get(payload) : undefined
     if (known?.owner === owner && known.profiled === profiled) return known
     const held = {
@@ -111,7 +111,7 @@ export function createA2aTasks(now: () => number) {
   }
 
   /** The id of the task that an answer is. Anonymous callers own nothing: two of them cannot be told apart. */
-  function keep(owner: string | undefined, answered: Answered, at: number): string {
+  function keep(owner: string | undefined, answered: AnsweredTask, at: number): string {
     while (oldest < next && isOver(oldest, at)) drop()
     if (owner === undefined) return `${nobodys}${unowned++}`
     if (next - oldest === MAX_TASKS) drop()

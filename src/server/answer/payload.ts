@@ -82,7 +82,13 @@ export function answerWords(make: () => string): AnswerWords {
 }
 
 /** What of an answer is the same for everybody: JSON text around what depends on the caller. */
-type Frame = { before: string; between: string; rows: readonly Uint8Array[]; after: string; words: AnswerWords }
+type Frame = {
+  before: string
+  between: string
+  rows: readonly Uint8Array[]
+  after: string
+  words: AnswerWords
+}
 /** Of an answer that is given again; and its payloads for callers that send no context, by their conversations. */
 type KeptFrame = Frame & { payloads: Map<string, { release: Release; payload: AnswerPayload }> }
 

@@ -124,10 +124,10 @@ type FoundTable = {
   found_at: number
 }
 
-export type BlobTable = { name: string; parts: string }
-export type PieceTable = { name: string; bytes: Uint8Array; used_at: number }
-export type ManifestTable = { name: string; parts: string }
-export type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
+type BlobTable = { name: string; parts: string }
+type PieceTable = { name: string; bytes: Uint8Array; used_at: number }
+type ManifestTable = { name: string; parts: string }
+type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
 
 type NonceTable = { key: string; nonce: string; until: number }
 
@@ -135,7 +135,7 @@ type LeaseTable = { name: string; owner: string; epoch: number; until: number }
 
 type NoteTable = { name: string; seq: number; value: string; told_at: number }
 
-export type AuditTable = {
+type AuditTable = {
   id: string
   at: number
   who: string

@@ -9,9 +9,8 @@ import Database from 'libsql'
 import pg from 'pg'
 import type { Test } from 'tap'
 import type { Storage } from '../../store/support/storages.js'
-import type { Child, Fields } from './tributary-child.js'
 import { activate, deactivate, findings, type Request, startCrashWorld } from './crash-world.js'
-import type { Fields } from './tributary-child.js'
+import type { Child, Fields } from './tributary-child.js'
 
 const SEGMENTS = 6
 const WISHES = 12 // of one round, all at once
