@@ -52,8 +52,6 @@ import {
 } from './actions.js'
 import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
 import { createFeedListener } from './feed-listener.js'
-import { listening, opening } from './opening.js'
-import { NO_OVERRIDES, type Overrides, overridden } from './actions.js'
 import { createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
 import { createReplica, cursorSecret } from './replica.js'

@@ -10,7 +10,7 @@ import { createReplayGuard, type SharedNonces } from '../signing/replay.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { upstreamsSettings } from './settings.js'
 
-export type FeedListenerOptions = {
+type FeedListenerOptions = {
   config(): Config
   upstreams: Upstreams
   send: Send

@@ -260,7 +260,7 @@ function operationOf({
 }
 
 /** `version`: of the product. */
-export function openApi(version: string, publicUrl: string) {
+function openApi(version: string, publicUrl: string) {
   return {
     openapi: '3.1.0',
     info: { title: 'Tributary', version, license: { name: 'Apache-2.0', identifier: 'Apache-2.0' } },

@@ -25,7 +25,7 @@ const SUBSCRIBER = 'tributary'
 /** An upstream that tells what changes. */
 export type Teller = Sender & { id: string; types: readonly string[] }
 
-export type ListenerOptions = {
+type ListenerOptions = {
   /** Upstreams that declare feed webhooks, as they are known now. */
   tellers(): readonly Teller[]
   /** Calls `sync_accounts` of an upstream; its answer, or why there is none. */
@@ -49,7 +49,7 @@ export type ListenerOptions = {
 export type HeardOutcome = 'heard' | 'duplicate' | 'challenge' | 'ignored' | 'refused'
 
 export type Received = Pick<SignedMessage, 'headers' | 'body'> & { token: string }
-export type Reply = { status: number; headers?: Record<string, string>; body?: object }
+export type ListenerReply = { status: number; headers?: Record<string, string>; body?: object }
 
 type Registration = {
   teller: Teller
@@ -64,7 +64,7 @@ type Registration = {
   problem?: string
 }
 
-function refused(code: string): Reply {
+function refused(code: string): ListenerReply {
   return { status: 401, headers: { 'www-authenticate': `Signature error="${code}"` } }
 }
 
@@ -156,7 +156,7 @@ export function createListener(options: ListenerOptions) {
     cancel = clock.after(LOOK_EVERY_MS, look)
   }
 
-  function proved(registration: Registration, body: Record<string, unknown>): Reply {
+  function proved(registration: Registration, body: Record<string, unknown>): ListenerReply {
     const { teller, types, accountId, isAsking } = registration
     const { challenge, seller_agent_url: seller, delivery_auth: auth, event_types: asked } = body
     const isExpected =
@@ -174,7 +174,7 @@ export function createListener(options: ListenerOptions) {
     return isExpected ? { status: 200, body: { challenge } } : { status: 403 }
   }
 
-  function told(registration: Registration, body: Record<string, unknown>): Reply {
+  function told(registration: Registration, body: Record<string, unknown>): ListenerReply {
     const { teller, accountId } = registration
     const {
       idempotency_key: key,
@@ -204,7 +204,7 @@ export function createListener(options: ListenerOptions) {
   }
 
   /** What is answered to a POST to one of our places. Strangers cost a look at a map, forgers a signature. */
-  async function receive({ token, headers, body }: Received): Promise<Reply> {
+  async function receive({ token, headers, body }: Received): Promise<ListenerReply> {
     const registration = registrations.get(token)
     if (!registration) return { status: isOpen ? 410 : 503 } // gone: whoever still sends here may stop
     const { teller, url } = registration

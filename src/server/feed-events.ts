@@ -1,10 +1,10 @@
 /** Where upstreams tell what changed (docs/events.md): one place for each, whose name only it was told. */
 import type { FastifyInstance } from 'fastify'
-import type { Received, Reply } from '../events/listener.js'
+import type { ListenerReply, Received } from '../events/listener.js'
 
 const NO_BODY = new Uint8Array(0)
 
-export type FeedEventsOptions = { receive(received: Received): Promise<Reply> }
+export type FeedEventsOptions = { receive(received: Received): Promise<ListenerReply> }
 
 export function addFeedEvents(app: FastifyInstance, { receive }: FeedEventsOptions): void {
   app.post<{ Params: { token: string } }>('/events/:token', async (request, reply) => {
