@@ -1,0 +1,103 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { generateKeyPairSync } from 'node:crypto'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { type Test, test } from 'tap'
+import { pageOf, rowsOf, walk } from '../feed/reader.js'
+import { tempFolder, until } from '../support/upstream-world.js'
+import { createMirror } from './support/mirror.js'
+import { eyes, publishNumbers } from './support/numbered-feed.js'
+import { startSubscriber } from './support/subscriber.js'
+
+const CHILD = new URL('./support/announcer-child.js', import.meta.url)
+const KEY = JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }))
+
+/** A process that tells, a receiver whose mirror follows, and the same feed here to compare with. */
+async function stage(t: Test) {
+  const folder = join(await tempFolder(t), 'state')
+  const subscriber = await startSubscriber()
+  t.teardown(() => subscriber.close())
+  const { feed, publish } = publishNumbers()
+  const mirror = createMirror((scope) => {
+    if (scope === 'account') return undefined
+    const [page] = walk(feed, { maxResults: 100 }, eyes.open)
+    const { feedVersion, pricingVersion = '' } = pageOf(page as never)
+    const rows = new Map(rowsOf(page as never).map((row) => [row.signal_agent_segment_id, row]))
+    return { rows, feed: feedVersion, pricing: pricingVersion }
+  })
+  let child: ChildProcess | undefined
+
+  async function start(numbers: readonly number[]): Promise<void> {
+    child = fork(CHILD, [folder, subscriber.url, KEY])
+    await once(child, 'message')
+    await tell(numbers)
+  }
+  async function tell(numbers: readonly number[]): Promise<void> {
+    publish(numbers)
+    child?.send(numbers)
+    await once(child as ChildProcess, 'message')
+  }
+  async function kill(): Promise<void> {
+    child?.kill('SIGKILL')
+    if (child?.exitCode === null && child.signalCode === null) await once(child, 'exit')
+  }
+  t.teardown(kill)
+  const isCurrent = () => {
+    const now = feed.see({}, eyes.open, { mode: 'wholesale' })?.versions
+    const layer = mirror.layers.get('public')
+    return layer?.feed === now?.feedVersion && layer?.rows.size === feed.current()?.shown.length
+  }
+  return { subscriber, mirror, start, tell, kill, isCurrent }
+}
+
+test('killed in the middle of a delivery, it is sent again under its key, and the rest follows in order', async (t) => {
+  const { subscriber, mirror, start, tell, kill, isCurrent } = await stage(t)
+  let isHung = false
+  subscriber.answerWith(({ body }, response) => {
+    mirror.take(body)
+    if (!isHung) response.writeHead(200).end()
+  })
+  await start([1])
+  mirror.reread('public')
+  await tell([1, 2])
+  await until('the first is told', () => subscriber.events.length === 1)
+  for (const [round, numbers] of [
+    [1, [2, 3, 4, 5]],
+    [2, [5, 6, 7]],
+    [3, [1, 5, 8]],
+  ] as const) {
+    isHung = true
+    const before = subscriber.events.length
+    await tell(numbers)
+    await until('one is under way', () => subscriber.events.length > before)
+    await kill()
+    const inFlight = subscriber.events.at(-1)
+    const told = subscriber.events.length
+    isHung = false
+    await start(numbers)
+    await until(`round ${round} is told`, isCurrent)
+    t.equal(subscriber.events[told]?.raw, inFlight?.raw, 'first the one that nobody answered, byte for byte')
+  }
+  t.equal(mirror.reads(), 1, 'by events alone')
+})
+
+test('killed before it could write down what to tell, it tells after its next start', async (t) => {
+  const { subscriber, mirror, start, tell, kill, isCurrent } = await stage(t)
+  subscriber.answerWith(({ body }, response) => {
+    mirror.take(body)
+    response.writeHead(200).end()
+  })
+  await start([1])
+  mirror.reread('public')
+  await tell([1, 2])
+  await until('the first is told', () => subscriber.events.length === 1)
+  for (let number = 3; number < 8; number += 1) {
+    const numbers = Array.from({ length: number }, (_, at) => at + 1)
+    await tell(numbers)
+    await kill()
+    await start(numbers)
+    await until(`${number} is told`, isCurrent)
+  }
+  const [last] = subscriber.events.slice(-1)
+  t.equal(last?.body.wholesale_feed_version, mirror.layers.get('public')?.feed)
+})

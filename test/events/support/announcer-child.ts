@@ -1,0 +1,49 @@
+/** A process that tells one subscriber of a feed's changes, and is killed: the feed is what its parent says it is. */
+import { createPrivateKey, randomUUID } from 'node:crypto'
+import { createAnnouncer, subscriptionJob } from '../../../src/events/announcer.js'
+import { createStandings } from '../../../src/events/standings.js'
+import { createWebhook } from '../../../src/events/webhook.js'
+import { systemClock } from '../../../src/net/clock.js'
+import { createEgress } from '../../../src/net/egress.js'
+import { WEBHOOKS } from '../../../src/signing/profile.js'
+import { createSigner } from '../../../src/signing/sign.js'
+import { openStore } from '../../../src/store/store.js'
+import { eyes, publishNumbers } from './numbered-feed.js'
+import { EVERY_EVENT } from './subscriber.js'
+
+const [folder = '', url = '', key = ''] = process.argv.slice(2)
+const store = await openStore({ url: `file:${folder}`, now: Date.now, onProblem: console.error })
+const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
+const { feed, publish } = publishNumbers()
+const standings = createStandings({ feed, clock: systemClock })
+const privateKey = createPrivateKey({ key: JSON.parse(key), format: 'jwk' })
+const announcer = createAnnouncer({
+  ...{ store, standings, clock: systemClock, random: () => 0, newId: randomUUID },
+  webhook: createWebhook({
+    ...{ send: egress.send, now: Date.now },
+    signer: createSigner({ keyId: 'k', privateKey }, WEBHOOKS),
+  }),
+  eyesOf: () => eyes,
+  isOpen: async () => true,
+  onProblem: console.error,
+})
+announcer.start()
+
+process.on('message', async (numbers: number[]) => {
+  publish(numbers)
+  if ((await store.subscriptions.jobs()).length === 0) {
+    const config = { url, event_types: EVERY_EVENT }
+    await store.subscriptions.add({
+      caller: 'buyer',
+      accountId: 'acc',
+      subscriberId: 'one',
+      job: 'sub',
+      config,
+    })
+    const versions = await standings.current(eyes)
+    await store.jobs.add(subscriptionJob('sub', 'buyer', { versions, hasMissed: false }))
+  }
+  announcer.published()
+  process.send?.('published')
+})
+process.send?.('ready')
