@@ -87,7 +87,15 @@ function fitText({ has, lacks }: Pick<ShownRelevance, 'has' | 'lacks'>): string 
 }
 
 /** What was read from the words, and how to make it hold for every row. */
-function readText({ countries, lookbackDays, maxCpm, platforms, isCut, ratesAsOf }: UnderstoodWords): string {
+function readText({
+  countries,
+  lookbackDays,
+  maxCpm,
+  platforms,
+  isCut,
+  isMet,
+  ratesAsOf,
+}: UnderstoodWords): string {
   const unit = maxCpm?.currency ?? 'of no currency, which nothing is compared with'
   const rates = ratesAsOf ? `, other currencies compared by rates of ${ratesAsOf}` : ''
   const price = maxCpm && `CPM up to ${maxCpm.amount} ${unit}${rates}`
@@ -99,7 +107,8 @@ function readText({ countries, lookbackDays, maxCpm, platforms, isCut, ratesAsOf
   ]
   const cut = isCut ? ' The question was too long to be read in full.' : ''
   if (parts.length === 0) return cut
-  return ` Read as: ${parts.join('; ')}. These come first; send countries, destinations or filters to have nothing else.${cut}`
+  const first = isMet ? 'These come first' : 'No signal that is about this has all of it'
+  return ` Read as: ${parts.join('; ')}. ${first}; send countries, destinations or filters to have nothing else.${cut}`
 }
 
 /** Nothing says a word of the question; what upstreams returned for it all the same is on the next page. */

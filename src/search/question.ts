@@ -57,6 +57,8 @@ export type Question = {
   everything: boolean
   /** The countries that are asked for, as groups of rows: those of other places come after. */
   places: readonly Posting[]
+  /** The durations that are asked for, those of other windows come after. */
+  windows: readonly Posting[]
   /** Some of the text was too much to be read. */
   isCut: boolean
 }
@@ -149,22 +151,23 @@ function inCountries({ words }: SearchIndex, countries: readonly string[], weigh
   )
 }
 
-/** Rows that have the word itself, or written together with the next one; else what was meant by it. */
+/** Rows that have the word itself, or written together with the next one; else what was meant by it, a place perhaps. */
 function literals(
   { index, synonyms }: Reading,
   read: readonly string[],
   terms: readonly string[],
   at: number,
-): Posting[] {
+): { found: Posting[]; isPlace: boolean } {
   const term = terms[at] as string
   const next = read[at + 1]
   const known = [
     ...postings(index.words, term, 1),
     ...(next ? postings(index.words, termOf(`${read[at]}${next}`), WEIGHT.joined) : []),
   ]
-  if (known.length > 0) return known
+  if (known.length > 0) return { found: known, isPlace: false }
   const place = misspeltPlace(synonyms, term)
-  return place ? inCountries(index, place, WEIGHT.group) : unknownWord(index, read[at] as string, term)
+  if (place) return { found: inCountries(index, place, WEIGHT.group), isPlace: true }
+  return { found: unknownWord(index, read[at] as string, term), isPlace: false }
 }
 
 /** Neighbours that also stand together in names: an extra on top of both words. */
@@ -194,7 +197,7 @@ function labelOf(read: readonly string[]): string {
     .join(' ')
 }
 
-type ReadConcepts = { concepts: Concept[]; isCut: boolean }
+type ReadConcepts = { concepts: Concept[]; windows: Posting[]; isCut: boolean }
 
 /** Concepts with nothing in the index are left in: they tell a question about nothing here from a broad one. */
 function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadConcepts {
@@ -202,6 +205,7 @@ function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadCo
   const read = tokens(text)
   const terms = read.map(termOf)
   const concepts: Concept[] = []
+  const windows: Posting[] = []
   let spansLeft = MAX_SPAN_CONCEPTS
   const wanted = (at: number) => !isStop(terms[at] as string) && !synonyms.filler.has(terms[at] as string)
   let at = 0
@@ -221,16 +225,20 @@ function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadCo
     const share = qualifies ? QUALIFIER : 1
     const label = labelOf(read.slice(at, at + length))
     if (isSpan(term)) {
-      if (spansLeft > 0) concepts.push(conceptOf(index, label, spans(index, term), share))
+      const found = spansLeft > 0 ? spans(index, term) : []
+      if (spansLeft > 0) concepts.push(conceptOf(index, label, found, share))
+      if (term.startsWith(KINDS.days)) windows.push(...found.filter(({ weight }) => weight === 1))
       spansLeft -= 1
     } else if (length > 1) concepts.push(conceptOf(index, label, same, share))
     else if (known || wanted(at)) {
-      concepts.push(conceptOf(index, label, [...literals(reading, read, terms, at), ...same], share))
+      const { found, isPlace } = literals(reading, read, terms, at)
+      const concept = conceptOf(index, label, [...found, ...same], share)
+      concepts.push(isPlace ? { ...concept, subject: false } : concept)
     }
     at += length
   }
   const isCut = spansLeft < 0 || terms.slice(at).some((_, offset) => wanted(at + offset))
-  return { concepts: [...concepts, ...neighbours(index, terms.slice(0, at), wanted)], isCut }
+  return { concepts: [...concepts, ...neighbours(index, terms.slice(0, at), wanted)], windows, isCut }
 }
 
 function phraseWords({ words }: SearchIndex, phrase: string): Posting[] {
@@ -280,7 +288,7 @@ export function readQuestion(
     MAX_REQUIRED,
   )
   const excluded = unwantedTerms(reading, folded)
-  const { concepts, isCut } = conceptsOf(reading, folded.replace(UNWANTED, ' '))
+  const { concepts, windows, isCut } = conceptsOf(reading, folded.replace(UNWANTED, ' '))
   const own = concepts.filter(({ bonus }) => !bonus)
   const heaviest = Math.max(...own.map(({ idf, alternatives }) => (alternatives.length > 0 ? idf : 0)))
   const decides = ({ idf, alternatives }: Concept) => alternatives.length > 0 && idf >= heaviest * NEGLIGIBLE
@@ -294,6 +302,7 @@ export function readQuestion(
     excluded: excluded.kept,
     everything: concepts.length === 0 && required.kept.length === 0,
     places: inCountries(index, countries, 1),
+    windows,
     isCut: isCut || required.isCut || excluded.isCut || text.length > MAX_CHARACTERS,
   }
 }

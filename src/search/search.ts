@@ -21,7 +21,7 @@ const ELSEWHERE = 0.45
 /** Rows that name no place may well be good there. */
 const ANYWHERE = 0.7
 /** The share of what the best row is about that a row must have for its place to count. */
-const SAME_SUBJECT = 0.85
+export const SAME_SUBJECT = 0.6
 const MOST_LABELS = 31 // one bit each
 
 type SearchOptions = {
@@ -47,6 +47,13 @@ export type SearchHits = {
   /** What was looked for, by the words of the question; and for each row, one bit for each of these that it has. */
   labels: readonly string[]
   matches: Uint32Array
+  /**
+   * For each row, 1 where it is about the same as the best and has the place and the window that the question names, as far
+   * as it does.
+   */
+  fulfils: Uint8Array
+  /** How much of what the question is about the best row has: searches of two indexes compare by it. */
+  subject: number
   /** Some of the question was too much to be read. */
   isCut: boolean
 }
@@ -106,6 +113,8 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   const matched = new Float32Array(index.rows) // concepts that the row has, each by how exactly
   const touched = new Uint32Array(index.rows)
   const about = new Float32Array(index.rows) // the same, of concepts that say what the thing is
+  const isMeant = new Uint8Array(index.rows) // of rows that were touched: what `fulfils` tells
+  const inWindow = new Uint8Array(index.rows)
   const tally = new Uint8Array(index.rows) // words that a row has of those it must; 255: one that it must not
   const placed = placedRows(index)
   let marks = 0
@@ -239,7 +248,17 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     const hits = pick(count, (at) => touched[at] as number, 0, limit)
     score.fill(0)
     const matches = new Uint32Array(hits.rows.length)
-    return { ...hits, full: Number.POSITIVE_INFINITY, everything: true, labels: [], matches, isCut }
+    const fulfils = new Uint8Array(hits.rows.length).fill(1)
+    return {
+      ...hits,
+      full: Number.POSITIVE_INFINITY,
+      everything: true,
+      labels: [],
+      matches,
+      fulfils,
+      subject: 0,
+      isCut,
+    }
   }
 
   function search(text: string, options: SearchOptions): SearchHits {
@@ -251,6 +270,9 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     for (const concept of question.concepts) count = addConcept(concept, count)
     const { asked, full, isCut } = question
     const where = whereabouts(question)
+    const { windows } = question
+    inWindow.fill(windows.length === 0 ? 1 : 0)
+    for (const posting of windows) for (const row of rowsOf(posting)) inWindow[row] = 1
     let most = 0
     for (let at = 0; at < count; at += 1) most = Math.max(most, about[touched[at] as number] as number)
     let highest = 0
@@ -259,6 +281,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
       const share = (1 + (matched[row] as number)) / (1 + asked)
       const isAbout = (about[row] as number) >= most * SAME_SUBJECT
       const place = where ? (isAbout ? where(row) : ELSEWHERE) : 1
+      isMeant[row] = isAbout && place === 1 ? (inWindow[row] as number) : 0
       const wish = weigh ? weigh(row) : 1
       const value = (score[row] as number) * share * place * wish + PRIOR_SHARE * (index.prior[row] as number)
       matched[row] = 0
@@ -270,7 +293,17 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     for (let at = 0; at < count; at += 1) score[touched[at] as number] = 0
     const own = question.concepts.filter(({ bonus }) => !bonus).slice(0, MOST_LABELS)
     const matches = matchesOf(own, hits.rows)
-    return { ...hits, full, everything: false, labels: question.labels, matches, isCut }
+    const fulfils = Uint8Array.from(hits.rows, (row) => isMeant[row] as number)
+    return {
+      ...hits,
+      full,
+      everything: false,
+      labels: question.labels,
+      matches,
+      fulfils,
+      subject: most,
+      isCut,
+    }
   }
 
   return { search, complete: (text: string) => completed(index.words, text) }

@@ -1,4 +1,7 @@
-/** Whole answers to every judged question: no row of a first page shares nothing with its question. */
+/**
+ * Whole answers to every judged question: no row of a first page shares nothing with its question, and what is of the place
+ * that a question names stands before what is about the same elsewhere.
+ */
 import tap, { test } from 'tap'
 import { createMarket } from '../../sandbox/market.js'
 import { rowAt } from '../../src/snapshot/snapshot.js'
@@ -31,4 +34,28 @@ test('each row of a first page shares something with its question', async (t) =>
   }
   t.comment(`${absent} questions ask for what the feed has not`)
   t.ok(absent > 0)
+})
+
+test('rows of the place that a question names come before those of other places', async (t) => {
+  const { ask } = await startWorld(t, SIGNALS)
+  const market = createMarket({ size: SIGNALS, seed: 1 })
+  let placed = 0
+  for (const { brief, wanted } of JUDGED_READINGS.filter((one) => one.wanted.places)) {
+    const { signals } = readAnswer(
+      await ask({ signal_spec: brief, time_budget: { interval: 60, unit: 'seconds' } }),
+    )
+    const about = signals.flatMap((row) => {
+      const signal = market.find(row.signal_ref.signal_id)
+      return signal && grade(wanted, signal) > 0 ? [signal] : []
+    })
+    const isThere = ({ place }: (typeof about)[number]) => wanted.places?.includes(place.label) === true
+    if (about.some(isThere)) placed += 1
+    const late = about.find(
+      (signal, at) =>
+        isThere(signal) &&
+        about.slice(0, at).some((other) => !isThere(other) && other.subject.name === signal.subject.name),
+    )
+    t.notOk(late, `${brief}: ${late?.name}`)
+  }
+  t.ok(placed > 20, `${placed} of the questions have rows of their place`)
 })

@@ -46,7 +46,7 @@ test('the message says what of the question the best match has, and what was rea
       platforms: ['dv360'],
       maxCpm: { amount: 5, currency: 'USD' },
     },
-    ...{ rest: '', unread: 0, isCut: false },
+    ...{ rest: '', unread: 0, isCut: false, isMet: true },
   }
   const message = briefMessage({ ...base, best, relevance, read })
   t.match(message, 'It has ev, germany, and nothing of wellness.')

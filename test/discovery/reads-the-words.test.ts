@@ -28,6 +28,22 @@ test('signals of the country that is asked for stand first, however the question
   }
 })
 
+test('the message says that these come first only where they do', async (t) => {
+  for (const [signal_spec, place] of [
+    ['mortgage seekers in Poland', 'Poland'],
+    ['B2B software buyers in Germany', 'Germany'],
+    ['EV intenders in Australia', 'Australia'],
+    ['golf fans in Brazil', 'Brazil'],
+  ] as const) {
+    const {
+      signals: [first],
+      message,
+    } = await asked({ signal_spec })
+    const isThere = first?.name.includes(place)
+    t.match(message, isThere ? 'These come first' : 'No signal that is about this has all of it', signal_spec)
+  }
+})
+
 test('each signal says what of the question it has, and the first page has none that shares nothing with it', async (t) => {
   for (const signal_spec of [
     'people who use wellness apps',

@@ -29,6 +29,8 @@ const PLANNERS = { stances: ['Planners'] }
 export const PLATFORMS = ['the-trade-desk', 'dv360', 'liveramp', 'index-exchange', 'amazon']
 
 export const JUDGED_READINGS: readonly JudgedReading[] = [
+  // Nothing about it is of the place: what it is about goes before where it is.
+  judged('B2B software buyers in Germany', about('CRM Software', 'Germany'), { countries: ['DE'] }),
   // Places, in English and as people there call them.
   judged(
     'mortgage seekers in Deutschland',

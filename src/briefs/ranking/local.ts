@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { parse } from 'yaml'
 import { compileCheck } from '../../adcp/validation.js'
-import { createSearcher, type SearchHits } from '../../search/search.js'
+import { createSearcher, SAME_SUBJECT, type SearchHits } from '../../search/search.js'
 import type { Searchable } from '../../search/search-host.js'
 import { createSearchIndexBuilder, type SearchableRow } from '../../search/search-index.js'
 import { SynonymFile, type Synonyms } from '../../search/synonyms.js'
@@ -32,6 +32,8 @@ type LocalHits = {
   /** What was looked for, by the words of the question; and of each hit, one bit for each that it has. */
   labels: readonly string[]
   matches: number[]
+  /** Of each hit: it is about what was asked for, of the place and the window that were named, if any was. */
+  fulfils: boolean[]
   /** Some of the question was too much to be read. */
   isCut: boolean
   /** The feed has no index yet: what is not among the hits may fit all the same. */
@@ -52,7 +54,7 @@ type LocalOptions = {
 
 const NONE: readonly string[] = []
 
-type Scored = { hit: number; score: number; match: number }
+type Scored = { hit: number; score: number; match: number; fulfils: boolean }
 
 /** The bits of one search's labels as bits of all labels; these grow by the new ones. */
 function relabelled(labels: string[], own: readonly string[], bits: number): number {
@@ -111,6 +113,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
       inFeed(question, corpus, limit, passes),
       extra && besideFeed(question, extra, feed.count, limit, passes),
     ].flatMap((one) => one ?? [])
+    const subject = Math.max(...searched.map(({ found }) => found.subject))
     const best = new Map<number, Scored>()
     for (const { found, hitAt } of searched) {
       for (const [at, row] of found.rows.entries()) {
@@ -123,6 +126,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
           hit: place,
           score,
           match: relabelled(labels, found.labels, found.matches[at] as number),
+          fulfils: found.fulfils[at] === 1 && found.subject >= subject * SAME_SUBJECT,
         })
       }
     }
@@ -135,6 +139,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
       fits: ordered.map(({ score }) => (highest > 0 ? score / highest : 1)),
       labels: [...new Set([...labels, ...searched.flatMap(({ found }) => found.labels)])],
       matches: ordered.map(({ match }) => match),
+      fulfils: ordered.map(({ fulfils }) => fulfils),
       isCut: searched.some(({ found }) => found.isCut),
       isBlind: search.current() === undefined,
     }

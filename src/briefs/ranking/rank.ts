@@ -81,6 +81,8 @@ type Candidates = {
 /** What was read from the words, and how it was used. */
 export type UnderstoodWords = ReadAs & {
   isCut: boolean
+  /** Some signal has all that the words name beside the subject. */
+  isMet: boolean
   /** The day of the rates by which prices were compared with one that the words name. */
   ratesAsOf?: string
 }
@@ -155,7 +157,11 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
         return { ids, fits: ids.map((hit) => fitOf(hit) || VOUCHED), weight: UPSTREAM_WEIGHT }
       }),
     ]).filter((hit) => !anchors.includes(hit))
-    const found = fused.filter((hit) => place.has(hit))
+    const names = read.countries.length + read.platforms.length + read.lookbackDays.length > 0
+    const has = (hit: number) => own.fulfils[place.get(hit) ?? -1] === true
+    // What the words name beside the subject goes before every shade of fit, and before the upstreams' orders.
+    const rankOf = (hit: number) => (names ? (has(hit) ? 0 : 2) + (has(hit) && weigh(hit) < 1 ? 1 : 0) : 0)
+    const found = fused.filter((hit) => place.has(hit)).sort((one, other) => rankOf(one) - rankOf(other))
     const { maxCpm } = read
     const asOf = rates()?.asOf
     const dear = new Set(
@@ -181,6 +187,7 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
       },
       read: {
         ...read,
+        isMet: !names || found.some((hit) => rankOf(hit) === 0),
         isCut: own.isCut || read.unread > 0,
         ...(maxCpm?.currency && asOf !== undefined && { ratesAsOf: asOf }),
       },
