@@ -6,12 +6,12 @@ import type { Scope } from '../../src/upstreams/mirror/scope-setting.js'
 import { slabBuffers } from '../../src/upstreams/rows/slab.js'
 import type { Upstreams } from '../../src/upstreams/upstreams.js'
 import { type Agent, ownRow, startAgent } from '../composition/support/scripted-agents.js'
+import { proven } from '../support/proven.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { configOf, openUpstreams, until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
-const SEED = 20_261_122
 const REFRESH_MS = 60_000
 const DROP_MS = 3_600_000
 const ROW_COLUMNS = 18 // bytes of a row's place, length and digest
@@ -181,6 +181,6 @@ test('after any order of events the count is what is held, and within its bound'
       for (const teardown of teardowns) await teardown()
     }
   })
-  await fc.assert(property, { seed: SEED, numRuns: 8, endOnFailure: true })
+  await proven(t, 4, property)
   t.pass('every count was right')
 })
