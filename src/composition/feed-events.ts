@@ -74,6 +74,9 @@ export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
     onProblem: (problem) => log.warn({ problem }, 'events'),
   })
   const challenge = createChallenge({ send, signer, now: clock.now, agentUrl })
-  const delivering = { challenge, standings, eyesOf: eyes, onSubscribed: announcer.wake }
+  const delivering = {
+    ...{ challenge, now: clock.now, standings, eyesOf: eyes },
+    onSubscribed: announcer.wake,
+  }
   return { subscribing: createSubscriptions({ ...common, delivering }), announcer }
 }

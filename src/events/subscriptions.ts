@@ -14,6 +14,8 @@ import type { Eyes, Standings, ToldVersions } from './standings.js'
 /** Active subscriptions of one caller, over all its accounts. */
 const MOST_ACTIVE = 100
 const CHALLENGES_AT_ONCE = 16
+/** Challenges that one caller can have us send: whom they go to is the caller's word alone. */
+const [MOST_CHALLENGES, WITHIN_MS] = [200, 60_000]
 
 /** What an account's subscriptions are to be. */
 export type WantedSubscriptions = { accountId: string; configs: readonly NotificationConfig[] }
@@ -33,6 +35,7 @@ type SubscriptionsOptions = {
   /** Absent where nothing is delivered: then no subscription is active. */
   delivering?: {
     challenge: Challenge
+    now(): number
     standings: Pick<Standings, 'current'>
     eyesOf(caller: string, account: string): Eyes | undefined
     /** Told when subscriptions may have been made. */
@@ -83,12 +86,24 @@ export const NOTHING_ASKED: Proofs = {
 }
 
 export function createSubscriptions({ store, newId, policy, delivering }: SubscriptionsOptions) {
+  const sent = new Map<string, number[]>() // when each caller's latest challenges were sent, ms
+
+  /** How many challenges a caller may have us send now. */
+  function room(caller: string, at: number): number {
+    for (const [each, times] of sent) {
+      const recent = times.filter((time) => time > at - WITHIN_MS)
+      if (recent.length > 0) sent.set(each, recent)
+      else sent.delete(each)
+    }
+    return MOST_CHALLENGES - (sent.get(caller)?.length ?? 0)
+  }
+
   const rules = (): ConfigRules => ({ delivers: delivering !== undefined, policy: policy() })
 
   /** Asks every place that has to be asked, side by side. */
   async function prove(caller: string, accounts: readonly WantedSubscriptions[]): Promise<Proofs> {
     if (!delivering) return NOTHING_ASKED
-    const { challenge, standings, eyesOf } = delivering
+    const { challenge, now, standings, eyesOf } = delivering
     const stored = await store.subscriptions.ofCaller(caller)
     const rewritten = new Set(accounts.map(({ accountId }) => accountId))
     const others = stored.filter(({ accountId, suspended }) => !suspended && !rewritten.has(accountId))
@@ -102,6 +117,13 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
       }
     }
     const outcomes = new Map<string, string | undefined>()
+    if (claims.size > room(caller, now())) {
+      for (const name of claims.keys()) outcomes.set(name, 'it was not asked: too many were, wait a minute')
+      claims.clear()
+    }
+    if (claims.size > 0) {
+      sent.set(caller, [...(sent.get(caller) ?? []), ...[...claims].map(() => now())])
+    }
     const limit = pLimit(CHALLENGES_AT_ONCE)
     await Promise.all(
       [...claims].map(([name, claim]) => limit(async () => outcomes.set(name, await challenge(claim)))),

@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto'
+import { test } from 'tap'
+import type { Claim } from '../../src/events/challenge.js'
+import { createSubscriptions, type Subscribing } from '../../src/events/subscriptions.js'
+import { webhookPolicy } from '../../src/events/webhook-target.js'
+import { embedded } from '../store/support/storages.js'
+
+type Wanted = Parameters<Subscribing['prove']>[1][number]
+
+const config = (subscriber_id: string, more: object = {}) => ({
+  ...{
+    subscriber_id,
+    url: `https://${subscriber_id}.example/`,
+    event_types: ['signal.priced'],
+    active: true,
+  },
+  ...more,
+})
+const wanted = (accountId: string, count: number): Wanted => ({
+  accountId,
+  configs: Array.from({ length: count }, (_, at) => config(`s${at}`)),
+})
+
+test('a caller can have so many subscriptions, and so many places asked in a minute', async (t) => {
+  const store = await (await embedded(t)).open()
+  const asked: Claim[] = []
+  let now = 0
+  const { prove, keep } = createSubscriptions({
+    ...{ store, newId: randomUUID, policy: () => webhookPolicy({ webhookNetworks: [] }) },
+    delivering: {
+      async challenge(claim) {
+        asked.push(claim)
+        return undefined
+      },
+      now: () => now,
+      standings: { current: async () => undefined },
+      eyesOf: () => undefined,
+      onSubscribed: () => {},
+    },
+  })
+  const many = Array.from({ length: 11 }, (_, at) => wanted(`acc_${at}`, 10))
+  const first = await prove('buyer', many)
+  t.equal(asked.length, 100, 'nobody is asked for what is too much')
+  t.equal(first.problemOf(many[9] as Wanted), undefined)
+  t.match(first.problemOf(many[10] as Wanted), {
+    code: 'INVALID_REQUEST',
+    path: 'notification_configs[0].active',
+  })
+  for (const one of many.slice(0, 10)) {
+    await store.write((repositories) => keep(repositories, 'buyer', { ...one, before: [] }, first))
+  }
+  const again = await prove('buyer', [many[0] as Wanted])
+  t.equal(asked.length, 100, 'what was proved is not asked again')
+  t.equal(again.problemOf(many[0] as Wanted), undefined)
+  const moved: Wanted = { accountId: 'acc_0', configs: [config('s0', { url: 'https://elsewhere.example/' })] }
+  for (let change = 0; change < 100; change += 1) await prove('buyer', [moved])
+  t.equal(asked.length, 200)
+  const refused = await prove('buyer', [moved])
+  t.equal(asked.length, 200)
+  t.match(refused.problemOf(moved), { code: 'VALIDATION_ERROR', message: /wait a minute/ })
+  await prove('other', [{ ...moved, accountId: 'acc_other' }])
+  t.equal(asked.length, 201, 'a bound of its own for each caller')
+  now += 60_001
+  t.equal((await prove('buyer', [moved])).problemOf(moved), undefined)
+})
