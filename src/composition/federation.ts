@@ -51,7 +51,7 @@ import {
   overridden,
 } from './actions.js'
 import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
-import { createFeedListener } from './feed-listener.js'
+import { createFeedListener } from './feed-events.js'
 import { createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
 import { createReplica, cursorSecret } from './replica.js'

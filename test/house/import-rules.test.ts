@@ -68,6 +68,35 @@ test('the demo world knows the words of the protocol and nothing else of the pro
   }
 })
 
+test('each way through the house leads from file to file, and back into no room', async (t) => {
+  const page = await readFile(join(ROOT, 'docs/house.md'), 'utf8')
+  const ways = [...page.matchAll(/^\*\*(.*?)\*\*.*:\n\n((?:\d\. .*\n)+)/gm)]
+  t.same(
+    ways.map(([, name]) => name),
+    ['A request', 'A page walk', 'A verdict', 'A setting'],
+  )
+  const files = new Set(sourceFiles())
+  const knows = (one: string, other: string) => importsOf(one).some(({ target }) => target === other)
+  for (const [, name, list = ''] of ways) {
+    const way = [...list.matchAll(/^\d\. `([^`]+)`/gm)].map(([, file = '']) => file)
+    t.ok(way.length > 1 && way.length <= 7, `${name}: at most seven files`)
+    t.same(
+      way.filter((file) => !files.has(file)),
+      [],
+      `${name}: each file is there`,
+    )
+    for (const [at, file] of way.slice(1).entries()) {
+      const before = way[at] as string
+      if (files.has(file) && files.has(before)) {
+        t.ok(knows(before, file) || knows(file, before), `${name}: from ${before} to ${file}`)
+      }
+    }
+    const rooms = way.map(roomOf).filter((room, at, all) => room !== all[at - 1])
+    t.equal(new Set(rooms).size, rooms.length, `${name}: no room twice`)
+    t.equal(new Set(way).size, way.length, `${name}: no file twice`)
+  }
+})
+
 test('merge, snapshot, feed and search do no I/O and read no clock', async (t) => {
   const files = sourceFiles().filter((file) => PURE.includes(roomOf(file)))
   t.ok(files.length > 0)
