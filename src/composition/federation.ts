@@ -50,8 +50,7 @@ import {
   type Overrides,
   overridden,
 } from './actions.js'
-import { createFeedEvents, type FeedEvents, tellsFeedEvents } from './feed-events.js'
-import { createFeedListener } from './feed-events.js'
+import { createFeedEvents, createFeedListener, type FeedEvents, tellsFeedEvents } from './feed-events.js'
 import { createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
 import { createReplica, cursorSecret } from './replica.js'
