@@ -63,11 +63,16 @@ async function filesIn(folder: string): Promise<string[]> {
   return found.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name))
 }
 
-/** `onStop`: told of each long stop of its serving thread, with what it was doing. */
-export async function startAmong(origin: string, corpus: readonly Hostile[], onStop?: (stop: Stop) => void) {
+/** `onStop`: told of each long stop of its serving thread, with what it was doing; `more`: other settings. */
+export async function startAmong(
+  origin: string,
+  corpus: readonly Hostile[],
+  onStop?: (stop: Stop) => void,
+  more: object = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-hostile-'))
   const file = join(folder, 'tributary.json')
-  await writeFile(file, JSON.stringify(configuration(origin, corpus, folder)))
+  await writeFile(file, JSON.stringify({ ...configuration(origin, corpus, folder), ...more }))
   const watch = onStop ? [`--import=${WATCH}`] : []
   const child: ChildProcess = spawn(
     process.execPath,
@@ -100,7 +105,10 @@ export async function startAmong(origin: string, corpus: readonly Hostile[], onS
     return { status: response.status, text: await response.text() }
   }
 
-  async function page(headers: Record<string, string> = {}): Promise<{ signals: Published[]; text: string }> {
+  async function page(
+    headers: Record<string, string> = {},
+    args: object = {},
+  ): Promise<{ signals: Published[]; text: string }> {
     const { text } = await ask('/mcp', {
       method: 'POST',
       headers: {
@@ -111,7 +119,7 @@ export async function startAmong(origin: string, corpus: readonly Hostile[], onS
       },
       body: JSON.stringify({
         ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
-        params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale' } },
+        params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale', ...args } },
       }),
     })
     const answer = JSON.parse(text) as { result: { structuredContent: { signals?: Published[] } } }
@@ -152,7 +160,7 @@ export async function startAmong(origin: string, corpus: readonly Hostile[], onS
     },
     /** What is wrong with what is published: nothing, or what a stranger brought about. */
     async lies(): Promise<string[]> {
-      const { signals } = await page()
+      const { signals } = await page({}, { filters: { data_providers: [VICTIM] } })
       const own = signals.filter(({ signal_ref: ref }) => ref?.data_provider_domain === VICTIM)
       const missing = GOOD_IDS.filter((id) => !own.some(({ signal_ref: ref }) => ref?.signal_id === id))
       const invented = own.filter(({ signal_ref: ref }) => !GOOD_IDS.includes(ref?.signal_id ?? ''))

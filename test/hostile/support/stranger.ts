@@ -26,6 +26,11 @@ function asked({ params = {} }: Message): { task: string; args: Record<string, u
   return { task: String(task ?? ''), args: (args ?? {}) as Record<string, unknown> }
 }
 
+function cursorOf(message: Message): string | undefined {
+  const { cursor } = (asked(message).args.pagination ?? {}) as { cursor?: string }
+  return cursor
+}
+
 function honest(message: Message, url: string, payload?: unknown): Told {
   const { id, method } = message
   const { task } = asked(message)
@@ -127,7 +132,7 @@ export async function startStrangers(
       told =
         message.id === undefined
           ? { status: 202, body: '' }
-          : answer(name, message, { ...seen, id: message.id }, url)
+          : answer(name, message, { ...seen, id: message.id, cursor: cursorOf(message) }, url)
     }
     response.writeHead(told.status ?? 200, told.headers)
     if (told.crumbs) crumble(response, told.body, told.crumbs)
