@@ -14,7 +14,7 @@ import type { Config } from '../config/values.js'
 import { readAssets } from '../console/assets.js'
 import { createConsole } from '../console/console.js'
 import { webhookPolicy } from '../events/webhook-target.js'
-import { type Contribution, inventoryOf } from '../explain/contributions.js'
+import type { Contribution } from '../explain/contributions.js'
 import { createFeed, type Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
@@ -41,7 +41,7 @@ import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
-import { accountAccess, credentialOf } from './accounts.js'
+import { accountAccess, accountsOf, credentialOf } from './accounts.js'
 import {
   ACTIONS,
   createActions,
@@ -50,12 +50,14 @@ import {
   type Overrides,
   overridden,
 } from './actions.js'
-import { createFeedEvents, createFeedListener, type FeedEvents, tellsFeedEvents } from './feed-events.js'
+import { factsOf } from './facts.js'
+import { createFeedEvents, createFeedListener, type FeedEvents } from './feed-events.js'
+import { createGenerations } from './generations.js'
 import { createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
-import { createReplica, cursorSecret } from './replica.js'
+import { createReplica, cursorSecret, type Replica } from './replica.js'
 import { createSavedFeed } from './saved-feed.js'
-import { admissionSettings, nonceCheck, settledAtStart, signingFacts, upstreamsSettings } from './settings.js'
+import { admissionSettings, nonceCheck, settledAtStart, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
 import { openDemoWorld } from './way-out.js'
 
@@ -97,20 +99,6 @@ export type Federation = {
   close(): Promise<void>
 }
 
-/** `events`: as they were at the start, which is when they are taken up. */
-function factsOf(config: Config, events: Config['events'], feed: Feed) {
-  const { callers } = config
-  const snapshot = feed.current()
-  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
-  return {
-    providerDomains,
-    servesOwned: types?.has('owned') ?? false,
-    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
-    signing: signingFacts(config, events),
-    feedWebhooks: tellsFeedEvents(config, events),
-  }
-}
-
 /** Starts everything. Throws when the storage cannot be opened or the address cannot be listened on. */
 export async function startFederation(options: FederationOptions): Promise<Federation> {
   const stack = createStack()
@@ -132,11 +120,16 @@ type Base = {
   /** To places that callers name. */
   sendToCallers: Send
   feedEvents: FeedEvents
+  /** This process among others; absent: it is alone on its storage. */
+  replica: Replica | undefined
+  /** What cursors are signed with. */
+  secret: Uint8Array
 }
 
 /** From the world to the published feed, searched and saved. */
 async function createPublishing(base: Base, stack: Stack) {
-  const { options, config, sources, operations, feed, store, sendToCallers, feedEvents } = base
+  const { options, config, sources, operations, feed, store, sendToCallers, feedEvents, replica, secret } =
+    base
   const { clock, random, log } = options
   const { blobs } = store
   const { upstreams, verdicts, worlds } = sources
@@ -168,19 +161,34 @@ async function createPublishing(base: Base, stack: Stack) {
       })
     })
   }
+  const generations =
+    replica &&
+    stack.add(
+      createGenerations({
+        ...{ sharing: replica.sharing, blobs, feed, clock, secret },
+        accounts: () => accountsOf(config()),
+        onTaken(before, snapshot) {
+          operations.published(before, snapshot, 0)
+          index(snapshot)
+          feedEvents.announcer?.published()
+        },
+        onTrouble: (message) => log.warn({ message }, 'replicas'),
+      }),
+    )
   const publisher = stack.add(
     createPublisher({
       ...{ worlds, builder, feed, clock, random, log },
+      ...(generations && { generations }),
       onPublished(before, snapshot, seconds) {
         operations.published(before, snapshot, seconds)
-        savedFeed.keep(snapshot)
+        if (!generations) savedFeed.keep(snapshot)
         index(snapshot)
         feedEvents.announcer?.published()
       },
       onFailure: operations.buildFailed,
     }),
   )
-  return { builder, savedFeed, discovery, publisher }
+  return { builder, savedFeed, discovery, publisher, generations }
 }
 
 function openActivation({ options, config, sources, feed, store }: Base, discovery: Briefs) {
@@ -274,8 +282,10 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     store,
     sendToCallers: toCallers.send,
     feedEvents,
+    replica,
+    secret,
   }
-  const { builder, savedFeed, discovery, publisher } = await createPublishing(base, stack)
+  const { builder, savedFeed, discovery, publisher, generations } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))
   const admission = createAdmission({
     ...admissionSettings(current, send, clock),
@@ -309,6 +319,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     agentUrl = `${publicUrl}/mcp`
     const server = createServer({
       ...{ publicUrl, version, feed, upstreams, log, hooked: isTracing() },
+      ...(generations && { recall: generations.recall }),
       discovery: controller?.forced(discovery) ?? discovery,
       facts: () => factsOf(current, options.config.events, feed),
       revisions: publisher.revisions,
@@ -335,8 +346,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     return server
   })
   stack.add(app)
-  await replica?.start()
-  const [lastFeed] = await Promise.all([savedFeed.load(), upstreams.start()])
+  await replica?.listen()
+  const [lastFeed] = await Promise.all([replica ? undefined : savedFeed.load(), upstreams.start()])
+  await replica?.join()
   if (lastFeed) builder.restore(lastFeed)
   void questions.open(upstreams)
   activation.start()
@@ -371,11 +383,12 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     return settledAtStart(before, next)
   }
 
+  const opened = opening({ upstreams, providers, clock, openAfterMs: options.openAfterMs }).then(
+    publisher.open,
+  )
   return {
     ...{ app, url, feed, apply },
-    ready: opening({ upstreams, providers, clock, openAfterMs: options.openAfterMs })
-      .then(publisher.open)
-      .then(discovery.resume),
+    ready: Promise.race([opened, generations?.first() ?? opened]).then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,
     close: stack.close,

@@ -11,6 +11,7 @@ import type { Clock } from '../net/clock.js'
 import type { Revisions } from '../server/operations.js'
 import type { BuilderHost, Built } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Generations } from './generations.js'
 import type { World, Worlds } from './world.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
@@ -22,6 +23,8 @@ type PublisherOptions = {
   clock: Clock
   random(): number
   log: Logger
+  /** With other processes: one of them builds. Absent: this one is alone. */
+  generations?: Generations
   /** Told of each generation's public snapshot, with how long its build took. */
   onPublished(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   onFailure(): void
@@ -34,9 +37,10 @@ type Generation = {
 }
 
 export function createPublisher(options: PublisherOptions) {
-  const { worlds, builder, feed, clock, random, log, onPublished, onFailure } = options
+  const { worlds, builder, feed, clock, random, log, generations, onPublished, onFailure } = options
   const built = new Set<string>() // accounts whose last snapshot the builder holds
   let published = 0
+  let hasBuilt = false
   let behindSince: number | undefined
   let failures = 0
   let working: Promise<void> | undefined
@@ -71,9 +75,17 @@ export function createPublisher(options: PublisherOptions) {
   async function publishNext(): Promise<void> {
     behindSince ??= worlds.movedAt()
     const world = worlds.current()
+    const definitions = generations?.definitions() ?? new Map()
+    if (!hasBuilt && generations) {
+      const base = feed.current()
+      if (base) builder.restore(base)
+    }
+    hasBuilt = true
     const startedAt = clock.now()
     const { open, accounts, rebuildAt } = await generationOf(world)
     if (state === 'closed') return
+    const told = { open: { snapshot: open.snapshot, gaps: world.open.gaps }, accounts, definitions }
+    if (generations && !(await generations.tell(told))) return
     const before = feed.current()
     feed.publish(open.snapshot, clock.now(), { gaps: world.open.gaps, accounts, isCurrent: world.isCurrent })
     published = world.revision
@@ -84,7 +96,8 @@ export function createPublisher(options: PublisherOptions) {
     if (rebuildAt !== undefined) cancelRebuild = clock.after(rebuildAt - clock.now(), worlds.moved)
   }
 
-  const isBehind = () => state === 'open' && published < worlds.revision()
+  const isBuilder = () => !generations || generations.isBuilder()
+  const isBehind = () => state === 'open' && isBuilder() && published < worlds.revision()
 
   async function catchUp(): Promise<void> {
     while (isBehind() && !cancelRetry) {
@@ -111,15 +124,23 @@ export function createPublisher(options: PublisherOptions) {
   }
 
   worlds.onMove(follow)
+  generations?.onTurns(follow)
+  void generations?.first().then(() => hasFirst())
 
   return {
     /** From now on, and first for the world as it is. Resolves when the first generation is published. */
     open(): Promise<void> {
       if (state === 'waiting') state = 'open'
+      generations?.offer()
       worlds.moved()
       return first
     },
     revisions(): Revisions {
+      // What another process builds is as new as what was told last.
+      if (!isBuilder()) {
+        const wanted = worlds.revision()
+        return { built: generations?.isBehind() ? wanted - 1 : wanted, wanted, behindMs: 0 }
+      }
       const since = behindSince ?? worlds.movedAt()
       const wanted = worlds.revision()
       const behindMs = published < wanted && since !== undefined ? clock.now() - since : 0

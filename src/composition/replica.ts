@@ -20,7 +20,9 @@ type ReplicaOptions = {
   log: Logger
 }
 
-/** Nothing falls to it, and nothing is heard, before `start`. */
+export type Replica = ReturnType<typeof createReplica>
+
+/** Nothing is heard before `listen`, and nothing falls to it before `join`. */
 export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
   const { leases, notes, listen, write } = replicas
@@ -52,9 +54,10 @@ export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
   return {
     sharing,
     members: membership.members,
-    /** Resolves when it has heard what the others told, and has what falls to it. */
-    async start(): Promise<void> {
-      await board.start()
+    /** Resolves when it has heard what the others told. */
+    listen: board.start,
+    /** Takes part from now on; resolves when it has what falls to it. */
+    async join(): Promise<void> {
       membership.want('storage', [SWEEPING])
       await membership.start()
       sweepLater()

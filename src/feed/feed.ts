@@ -7,11 +7,12 @@
 import { LRUCache } from 'lru-cache'
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
-import { compareKeys, countBelow, digestText, keyAt } from '../snapshot/keys.js'
+import { digestText, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
+import { firstBeyond, stands } from './entries.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
@@ -119,29 +120,6 @@ function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, curren
   return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }
 
-/** Place among sorted `entries` of the first that is not below `entry`. */
-function lowerBound(entries: Uint32Array, entry: number): number {
-  let low = 0
-  let high = entries.length
-  while (low < high) {
-    const middle = (low + high) >>> 1
-    if ((entries[middle] as number) < entry) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-function stands(entries: Uint32Array, entry: number): boolean {
-  return entries[lowerBound(entries, entry)] === entry
-}
-
-/** Place in `entries` of the first signal whose key is beyond `key`, which itself need not be there any more. */
-function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint32Array): number {
-  const below = countBelow(keys, count, key)
-  const isThere = below < count && compareKeys(keys, below, key, 0) === 0
-  return lowerBound(entries, isThere ? below + 1 : below)
-}
-
 /** What a cursor is bound to: the query, the caller, and the scope in which the walk is answered. */
 function bindingOf(
   { tuple }: Criteria,
@@ -182,6 +160,18 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const open = layers.find(id, now)
     if (scope === 'public' || account === undefined) return open
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
+  }
+
+  /** The snapshot in which a walk is and that is not held here; undefined when there is nothing to look for. */
+  function lacking(query: Selection & Pick<WholesaleQuery, 'cursor'>, reader: Reader, now: number) {
+    const { cursor } = query
+    const walk = cursor === undefined ? undefined : begun(cursor, criteriaOf(query, rates()), reader)
+    if (!walk) return undefined
+    const { account } = reader
+    const id = walk.place.snapshot
+    const isOpen = walk.scope === 'public' || account === undefined
+    const held = isOpen ? layers.find(id, now) : layers.findOwn(account, id, now)
+    return held ? undefined : { layer: isOpen ? '' : account, id }
   }
 
   function pagesFor(
@@ -380,6 +370,9 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   return {
     publish,
+    lacking,
+    /** Puts a snapshot of another process where its walks find it; the layer of everybody has no name. */
+    restore: layers.restore,
     wholesale,
     wholesaleAgain,
     /** What `wholesaleAgain` answered to the same objects, if it still holds. */

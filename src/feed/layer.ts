@@ -78,9 +78,19 @@ export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRete
       ?.held
   }
 
+  /** Takes one that somebody walks in and that this process did not have, or let go of. `current` is the layer's. */
+  function restore(layer: string, held: T, current: Snapshot | undefined, now: number): void {
+    const { snapshot } = held
+    const bytes = snapshot.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    entries.push({ layer, held, at: now, bytes: bytes + slicesBeyond(snapshot, current) })
+    walked.add(snapshot)
+    evict(now)
+  }
+
   return {
     put,
     find,
+    restore,
     /** Somebody was given a cursor into it. */
     walk: (snapshot: Snapshot) => void walked.add(snapshot),
     /** What is kept now: how many snapshots, and the memory that they alone hold. */
@@ -112,7 +122,8 @@ export type TupleView = {
 
 const MOST_VIEWS = 2_000
 
-function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
+/** A snapshot to be seen. */
+export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
   const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // these share the snapshot's own column
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 

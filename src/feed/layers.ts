@@ -5,7 +5,7 @@
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import { createViewCache } from './kept-answers.js'
-import { createLayer, type Layer, type ReplacedSnapshots, type TupleView } from './layer.js'
+import { createLayer, hold, type Layer, type ReplacedSnapshots, type TupleView } from './layer.js'
 import { type CacheScope, type Gap, isUnconfirmed, type Reader } from './query.js'
 
 /** What is published with a public snapshot. */
@@ -110,6 +110,11 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
     find: (id: string, now: number) => publicLayer.find(id, now),
     findOwn: (account: string, id: string, now: number) =>
       overlayOf(account)?.find(id, now) ?? replaced.find(account, id, now),
+    /** Puts a snapshot of another process where walks of a layer find it; the public one has no name. */
+    restore(name: string, snapshot: Snapshot, now: number): void {
+      const current = name === PUBLIC ? publicLayer.current() : overlayOf(name)?.current()
+      replaced.restore(name, hold(snapshot, [], filtered), current?.snapshot, now)
+    },
     /** While an answer is worked out, its walk has to find the snapshot again, should that be replaced. */
     use(moment: Moment): () => void {
       inUse.add(moment)

@@ -66,6 +66,8 @@ export type SignalsDiscovery = {
 
 export type GetSignalsOptions = {
   feed: SignalsFeed
+  /** Fetches what the feed lacks of a walk that began at another process; never rejects. Undefined where it lacks nothing. */
+  recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<void> | undefined
   upstreams: Health
   discovery: SignalsDiscovery
   declaredAccounts?: DeclaredAccounts
@@ -323,7 +325,26 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     return isExact ? lookup(input, reader, now, at) : discovery.discover(input, reader, context, at)
   }
 
-  function answer(input: GetSignalsRequest, query: WholesaleQuery, reader: Reader, context: CallContext) {
+  /** A walk may have begun at another process: its snapshot is sought before it is given up. */
+  function answer(
+    input: GetSignalsRequest,
+    query: WholesaleQuery,
+    reader: Reader,
+    context: CallContext,
+  ): Answer | Promise<Answer> {
+    const isWalk = input.discovery_mode === 'wholesale' && query.cursor !== undefined
+    const recalled = isWalk ? options.recall?.(query, reader, context.now) : undefined
+    return recalled
+      ? recalled.then(() => answerHere(input, query, reader, context))
+      : answerHere(input, query, reader, context)
+  }
+
+  function answerHere(
+    input: GetSignalsRequest,
+    query: WholesaleQuery,
+    reader: Reader,
+    context: CallContext,
+  ): Answer | Promise<Answer> {
     const known = context.comesAgain ? feed.known(query, reader, context.now) : undefined
     if (known) return toldAgain(known, reader, context.now)
     const due = feed.preparing(query, reader, context.now)

@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'tap'
 import { NO_POSTGRES } from '../store/support/storages.js'
-import { replicasOver, until } from '../support/replicas.js'
+import { type Running, replicasOver, type Said, until } from '../support/replicas.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 
@@ -92,10 +92,74 @@ test('a provider´s file is fetched once, and what was found is known to all', {
     egress: { allow_networks: ['127.0.0.0/8'], hosts: { 'house.example': `http://127.0.0.1:${port}` } },
   })
   if (!start) return
-  const replicas = await Promise.all([start(), start(), start()])
+  const replicas = [await start(), ...(await Promise.all([start(), start()]))]
   for (const { wholesale } of replicas) {
     const answer = await until(wholesale, ({ incomplete }) => incomplete === undefined)
     t.same(answer.signals, [], 'nobody vouches for its signals')
   }
   t.equal(fetched, 1)
+})
+
+test('a walk goes on at any replica in the snapshot that it began with', { skip: NO_POSTGRES }, async (t) => {
+  const agent = wholesaleAgent(rows('v0'), 'v0')
+  const { url, close } = await startMcpAgent(agent.handle)
+  t.teardown(close)
+  const start = await replicasOver(t, [{ id: 'a', url, protocol: 'mcp' }])
+  if (!start) return
+  const replicas = [await start(), await start(), await start()]
+  const at = (turn: number) => replicas[turn % replicas.length] as Running
+  const page = (turn: number, cursor?: string) =>
+    at(turn).wholesale({ pagination: { max_results: 100, ...(cursor && { cursor }) } })
+
+  /** All pages, each of the next replica; `between` happens after the first. */
+  async function walk(turn: number, between: () => Promise<unknown> = async () => {}) {
+    const pages = [await page(turn)]
+    await between()
+    for (let next = turn + 1; pages.at(-1)?.pagination.has_more; next += 1) {
+      pages.push(await page(next, pages.at(-1)?.pagination.cursor))
+    }
+    const versions = new Set(pages.map((one) => one.wholesale_feed_version))
+    const names = pages.flatMap(({ signals }) => signals.map(({ name }: Said) => name as string))
+    const feeds = new Set(names.map((name) => name.split(' ').at(-1)))
+    return {
+      torn: versions.size > 1 || feeds.size > 1 || new Set(names).size !== COUNT,
+      feed: [...feeds].join(),
+    }
+  }
+
+  const seenAt = (turn: number, version: string) =>
+    until(
+      () => page(turn),
+      ({ signals }) => signals[0].name.endsWith(version),
+    )
+  for (const [turn, version] of ['v1', 'v2', 'v3'].entries()) {
+    const before = `v${turn}`
+    t.same(
+      await walk(turn, async () => {
+        agent.publish(rows(version), version)
+        for (const other of [1, 2]) await seenAt(turn + other, version)
+      }),
+      { torn: false, feed: before },
+      'replaced everywhere, where nobody walked in it either',
+    )
+    await seenAt(turn, version)
+  }
+  const walks = []
+  for (let turn = 0; turn < 12; turn += 1) {
+    if (turn % 4 === 0) agent.publish(rows(`w${turn}`), `w${turn}`)
+    walks.push(await walk(turn))
+  }
+  t.same(
+    walks.filter(({ torn }) => torn),
+    [],
+    'while replicas take up what is new',
+  )
+
+  const { pagination } = await page(0)
+  await at(1).close()
+  agent.publish(rows('x'), 'x')
+  await seenAt(0, 'x')
+  replicas[1] = await start()
+  const second = await page(1, pagination.cursor)
+  t.not(second.signals[0].name.split(' ').at(-1), 'x', 'at one that began after it was replaced')
 })

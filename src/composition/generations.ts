@@ -1,0 +1,222 @@
+/**
+ * One feed from many processes: whoever holds the builder's lease saves each generation and tells the others, which take up
+ * what they do not hold yet and publish it in one step. A cursor names its snapshot, so that one that this process
+ * does not have, or no longer has, is taken up when somebody goes on in it.
+ */
+import { createHmac } from 'node:crypto'
+import type { Feed } from '../feed/feed.js'
+import type { Publication } from '../feed/layers.js'
+import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
+import { type Clock, pause } from '../net/clock.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { following, wholeParts, wholeSnapshot } from '../snapshot/whole-parts.js'
+import type { Blobs } from '../upstreams/rows/blobs.js'
+import type { Sharing } from '../upstreams/rows/sharing.js'
+import type { Account, AccountMap } from './accounts.js'
+
+const BUILDER = 'builder'
+const NOTE = 'generation'
+const PREFIX = 'snapshot/'
+const SWEEP_EVERY_MS = 60_000
+/** Longer than walks go on in a snapshot that was replaced, and than anybody takes to take one up. */
+const KEPT_MS = 20 * 60_000
+/** A walk that asks for a snapshot of another process: that one told of it before it gave a cursor into it. */
+const RECALL_MS = 5_000
+const RECALL_AGAIN_MS = 50
+const TAKE_AGAIN_MS = 1_000
+
+/** All snapshots of one revision of the world. */
+export type Generation = {
+  open: { snapshot: Snapshot; gaps: readonly Gap[] }
+  accounts: NonNullable<Publication['accounts']>
+  /** What each account was when it was put together, in a word. */
+  definitions: ReadonlyMap<string, string>
+}
+
+type ToldGap = Exclude<Gap, { kind: 'others' }> | { kind: 'others'; carried: string[] }
+type ToldLayer = { id: string; gaps: ToldGap[] }
+type Told = { open: ToldLayer; accounts: [name: string, layer: ToldLayer & { definition: string }][] }
+
+const toldGap = (gap: Gap): ToldGap => (gap.kind === 'others' ? { ...gap, carried: [...gap.carried] } : gap)
+const gapOf = (gap: ToldGap): Gap => (gap.kind === 'others' ? { ...gap, carried: new Set(gap.carried) } : gap)
+
+export type GenerationsOptions = {
+  sharing: Sharing
+  blobs: Blobs
+  feed: Feed
+  clock: Clock
+  /** The callers' accounts as they are configured now. */
+  accounts(): AccountMap
+  /** The same on all processes, and nobody else's. */
+  secret: Uint8Array
+  /** Told of each generation that this process took up. */
+  onTaken(before: Snapshot | undefined, after: Snapshot): void
+  onTrouble(message: string): void
+}
+
+export type Generations = ReturnType<typeof createGenerations>
+
+export function createGenerations(options: GenerationsOptions) {
+  const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
+  const unused = new Map<string, number>() // since when
+  let current: Told | undefined
+  let wanted: Told | undefined
+  let taking: Promise<void> | undefined
+  let troubled: Told | undefined // it was said of this one that it cannot be taken up
+  let closed = false
+  let cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
+  let hasFirst = () => {}
+  const first = new Promise<void>((resolve) => {
+    hasFirst = resolve
+  })
+
+  const turn = () => sharing.turn(BUILDER)
+
+  /** Credentials are in it: it is told as nothing that could be guessed. */
+  function definitionOf(account: Account | undefined): string {
+    if (!account) return ''
+    const { name, caller, upstreams } = account
+    return createHmac('sha256', secret)
+      .update(JSON.stringify([name, caller, [...upstreams]]))
+      .digest('base64url')
+  }
+
+  /** In memory already, or read from the storage; undefined when it is not there. */
+  async function snapshotOf(id: string, layer?: string): Promise<Snapshot> {
+    const before = feed.current(layer)
+    if (before?.id === id) return before
+    const parts = await blobs.read(`${PREFIX}${id}`)
+    const snapshot = parts && wholeSnapshot(parts)
+    if (!snapshot) throw new Error(`snapshot ${id} is not in the storage, or another release wrote it`)
+    return following(snapshot, before)
+  }
+
+  async function layerOf({ id, gaps }: ToldLayer, name?: string) {
+    return { snapshot: await snapshotOf(id, name), gaps: gaps.map(gapOf) }
+  }
+
+  async function takeUp(told: Told): Promise<void> {
+    const open = await layerOf(told.open)
+    const own = new Map<string, { snapshot: Snapshot; gaps: readonly Gap[] }>()
+    for (const [name, layer] of told.accounts) {
+      const isPublic = layer.id === told.open.id
+      own.set(name, isPublic ? { ...open, gaps: layer.gaps.map(gapOf) } : await layerOf(layer, name))
+    }
+    if (told !== wanted || closed) return
+    const definitions = new Map(told.accounts.map(([name, { definition }]) => [name, definition]))
+    const isCurrent = (name: string) => definitions.get(name) === definitionOf(accounts().get(name))
+    const before = feed.current()
+    feed.publish(open.snapshot, clock.now(), {
+      gaps: open.gaps,
+      accounts: own,
+      isCurrent: (name) => !definitions.has(name) || isCurrent(name),
+    })
+    current = told
+    onTaken(before, open.snapshot)
+    hasFirst()
+  }
+
+  /** The newest that was told, as long as there is one that is not taken up. */
+  async function follow(): Promise<void> {
+    while (wanted && wanted !== current && !closed) {
+      const told = wanted
+      try {
+        await takeUp(told)
+      } catch (error) {
+        if (told !== troubled) onTrouble(`a generation could not be taken up: ${(error as Error).message}`)
+        troubled = told
+        await pause(clock, TAKE_AGAIN_MS)
+      }
+    }
+    taking = undefined
+  }
+
+  sharing.hear(NOTE, (_name, value) => {
+    if (turn()) return // what it builds itself it publishes itself
+    wanted = value as Told
+    taking ??= follow()
+  })
+
+  async function save({ open, accounts: own, definitions }: Generation): Promise<Told | undefined> {
+    const under = turn()
+    if (!under) return undefined
+    const snapshots = new Map([open, ...own.values()].map(({ snapshot }) => [snapshot.id, snapshot]))
+    for (const [id, snapshot] of snapshots) {
+      if (!(await sharing.write(`${PREFIX}${id}`, wholeParts(snapshot), under))) return undefined
+    }
+    const told: Told = {
+      open: { id: open.snapshot.id, gaps: open.gaps.map(toldGap) },
+      accounts: [...own].map(([name, { snapshot, gaps }]) => [
+        name,
+        { id: snapshot.id, gaps: gaps.map(toldGap), definition: definitions.get(name) ?? '' },
+      ]),
+    }
+    return (await sharing.tell(NOTE, told, under)) ? told : undefined
+  }
+
+  async function removeUnused(): Promise<void> {
+    const used = new Set([current?.open.id, ...(current?.accounts ?? []).map(([, { id }]) => id)])
+    for (const name of await blobs.list(PREFIX)) {
+      if (used.has(name.slice(PREFIX.length))) unused.delete(name)
+      else if (clock.now() - (unused.get(name) ?? clock.now()) >= KEPT_MS) {
+        await blobs.remove(name)
+        unused.delete(name)
+      } else if (!unused.has(name)) unused.set(name, clock.now())
+    }
+  }
+
+  async function sweep(): Promise<void> {
+    if (turn() && current) {
+      await removeUnused().catch((error: Error) =>
+        onTrouble(`old snapshots stay in the storage: ${error.message}`),
+      )
+    }
+    if (!closed) cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
+  }
+
+  async function recalled({ layer, id }: { layer: string; id: string }): Promise<void> {
+    const until = clock.now() + RECALL_MS
+    while (clock.now() < until && !closed) {
+      const parts = await blobs.read(`${PREFIX}${id}`).catch((error: Error) => {
+        onTrouble(`a snapshot could not be read: ${error.message}`)
+      })
+      const snapshot = parts && wholeSnapshot(parts)
+      if (snapshot) return feed.restore(layer, snapshot, clock.now())
+      await pause(clock, RECALL_AGAIN_MS)
+    }
+  }
+
+  return {
+    /** What each account is now, in a word. */
+    definitions: () => new Map([...accounts().values()].map((one) => [one.name, definitionOf(one)])),
+    isBuilder: () => turn() !== undefined,
+    /** Called when this process becomes the builder, or ceases to be. */
+    onTurns: (listener: () => void): void => sharing.onTurns(listener),
+    /** From now on this process may be the builder. */
+    offer: (): void => sharing.want('feed', [BUILDER]),
+    /** Resolves when this process has taken up a generation that another one built. */
+    first: () => first,
+    /** A generation is being taken up. */
+    isBehind: () => taking !== undefined,
+    /**
+     * Saves a generation and tells the others, before any cursor into it is given; false when another process is the
+     * builder by now. Rejects when the storage cannot take it.
+     */
+    async tell(generation: Generation): Promise<boolean> {
+      const told = await save(generation)
+      if (told) current = wanted = told
+      else if (turn()) throw new Error('a generation could not be told to the other replicas')
+      return told !== undefined
+    },
+    /** A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. */
+    recall(query: WholesaleQuery, reader: Reader, now: number): Promise<void> | undefined {
+      const lacking = feed.lacking(query, reader, now)
+      return lacking && recalled(lacking)
+    },
+    async close(): Promise<void> {
+      closed = true
+      cancelSweep()
+      await taking
+    },
+  }
+}
