@@ -31,7 +31,7 @@ function at(value: unknown, pointer: string): unknown {
 }
 
 /** The JSON text of each place; empty for a file that is not held, or too large to be read for a page. */
-export function evidenceTexts(
+function evidenceTexts(
   state: ProviderState | undefined,
   pointers: readonly string[],
 ): { at: string; text: string }[] {
