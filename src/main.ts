@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
-import { jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
+import { destination, jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
 import { CommandFailure, EXIT } from './commands/terminal.js'
 import { loadConfig } from './config/load.js'
 import { ConfigError } from './config/problem.js'
@@ -21,6 +21,13 @@ const MAX_SANDBOX_SIGNALS = 1_000_000
 const OUTCOMES = ['pending', 'submitted', 'completed', 'failed', 'superseded', 'unknown'] as const
 
 type Common = { config: string }
+type Activating = {
+  option?: string
+  account?: string
+  key?: string
+  deactivate: boolean
+  destination: { type: string }
+}
 type Asking = Common & { url?: string; token?: string; filters?: Record<string, unknown>; json: boolean }
 
 const { stdout: out, stderr: err } = process
@@ -28,6 +35,16 @@ const { stdout: out, stderr: err } = process
 const configOf = (options: Common): Promise<Config> => loadConfig(options.config, process.env)
 
 const { version } = JSON.parse(readFileSync(MANIFEST, 'utf8')) as { version: string }
+
+let isServing = false
+
+/** Whoever reads a pipe may stop before the end (`tributary feed | head`): that ends a command, and never a server. */
+for (const stream of [out, err]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    if (!isServing) process.exit()
+  })
+}
 
 const program = new Command('tributary')
   .version(version)
@@ -50,9 +67,11 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
     'how many signals the sandbox world offers',
     wholeNumber(24, MAX_SANDBOX_SIGNALS),
   )
-  .action(async (options: Common & { sandboxSignals?: number }) => {
+  .option('-p, --port <n>', 'listen there, whatever the configuration says', wholeNumber(0, 65_535))
+  .action(async ({ config, sandboxSignals, port }: Common & { sandboxSignals?: number; port?: number }) => {
     const { serve } = await import('./commands/serve.js')
-    await serve({ config: options.config, sandboxSignals: options.sandboxSignals })
+    isServing = true
+    await serve({ config, sandboxSignals, port })
   })
 
 command('feed', 'Walk a running feed page by page and print it.')
@@ -66,9 +85,10 @@ command('feed', 'Walk a running feed page by page and print it.')
   .option('-n, --limit <n>', 'rows the table shows', wholeNumber(0, 1_000_000), 20)
   .option('--json', 'one JSON line a signal, all of them', false)
   .action(async ({ url, token, filters, limit, json, ...options }: Asking & { limit: number }) => {
-    const config = await configOf(options)
+    const { addressOf } = await import('./commands/address.js')
+    const address = await addressOf({ ...options, url, token }, 'buyer')
     const { printFeed } = await import('./commands/feed.js')
-    await printFeed({ config, url, token, filters, limit, json, out, err, now: Date.now })
+    await printFeed({ ...address, filters, limit, json, out, err, now: Date.now })
   })
 
 command('explain', 'Say why a signal or an upstream is, or is not, in the feed of a running server.')
@@ -83,9 +103,19 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
   .action(
     async (ref: string, options: Asking & { caller?: string; account?: string; countries: string[] }) => {
       const { url, token, filters, json, caller, account, countries } = options
-      const config = await configOf(options)
       const { printExplanation } = await import('./commands/operator.js')
-      await printExplanation({ config, ref, url, token, caller, account, filters, countries, json, out })
+      await printExplanation({
+        config: options.config,
+        ref,
+        url,
+        token,
+        caller,
+        account,
+        filters,
+        countries,
+        json,
+        out,
+      })
     },
   )
 
@@ -94,9 +124,8 @@ command('refresh', 'Have a running server read an upstream in full now, whatever
   .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
   .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
   .action(async (upstream: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
-    const config = await configOf(options)
     const { refreshUpstream } = await import('./commands/operator.js')
-    await refreshUpstream({ config, upstream, url, token, out })
+    await refreshUpstream({ ...options, upstream, url, token, out })
   })
 
 /** What an operator does to a running server: its command, the action, what it is done to, and the words for it. */
@@ -123,9 +152,8 @@ for (const [name, action, subject, description, done] of ACTIONS) {
     .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
     .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
     .action(async (given: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
-      const config = await configOf(options)
       const { actOnServer } = await import('./commands/operator.js')
-      await actOnServer({ config, action, subject: given, done, url, token, out })
+      await actOnServer({ ...options, action, subject: given, done, url, token, out })
     })
 }
 
@@ -135,11 +163,51 @@ command('audit', 'List what operators did to a running server, newest first.')
   .option('--json', 'one JSON line an entry', false)
   .action(
     async ({ url, token, json, ...options }: Common & { url?: string; token?: string; json: boolean }) => {
-      const config = await configOf(options)
       const { printAudit } = await import('./commands/operator.js')
-      await printAudit({ config, url, token, json, out })
+      await printAudit({ ...options, url, token, json, out })
     },
   )
+
+command('ask', 'Ask a running agent for signals in plain words.')
+  .argument('<words...>', 'whom you want to reach')
+  .option('-u, --url <url>', "the agent's address (default: where the configuration's server listens)")
+  .option('-t, --token <token>', 'a bearer key', process.env.TRIBUTARY_TOKEN)
+  .option('-n, --limit <n>', 'signals shown', wholeNumber(1, 100), 10)
+  .option('--json', 'one JSON line a signal', false)
+  .action(async (words: string[], { url, token, limit, json, ...options }: Asking & { limit: number }) => {
+    const { addressOf } = await import('./commands/address.js')
+    const address = await addressOf({ ...options, url, token }, 'buyer')
+    const { ask } = await import('./commands/buyer.js')
+    await ask({ ...address, words: words.join(' '), limit, json, out })
+  })
+
+command('activate', 'Activate a signal of a running agent on a destination.')
+  .argument('<handle>', 'signal_agent_segment_id of a signal or of one offer')
+  .requiredOption('-d, --destination <where>', 'platform:NAME or agent:URL', destination)
+  .option('--option <id>', 'the pricing option')
+  .option('--account <id>', 'the account it is for')
+  .option('--key <key>', 'the idempotency key (default: a new one, printed)')
+  .option('--deactivate', 'switch it off instead', false)
+  .option('-u, --url <url>', "the agent's address (default: where the configuration's server listens)")
+  .option('-t, --token <token>', 'a bearer key', process.env.TRIBUTARY_TOKEN)
+  .option('--json', 'the whole answer as JSON', false)
+  .action(async (handle: string, options: Asking & Activating) => {
+    const { url, token, json, option, account, key, deactivate, destination: where } = options
+    const { addressOf } = await import('./commands/address.js')
+    const address = await addressOf({ config: options.config, url, token }, 'buyer')
+    const { activate } = await import('./commands/buyer.js')
+    await activate({ ...address, handle, destination: where, option, account, key, deactivate, json, out })
+  })
+
+program
+  .command('key')
+  .description("Make a caller's key, and its digest for callers.keys[].token_sha256.")
+  .option('--stdin', 'take the key that is written to the standard input', false)
+  .option('--json', 'as JSON', false)
+  .action(async ({ stdin: given, json }: { stdin: boolean; json: boolean }) => {
+    const { printKey } = await import('./commands/key.js')
+    await printKey({ given, json, input: process.stdin, out })
+  })
 
 command('check', 'Ask every registry, upstream and provider once and say what would be federated.')
   .option(

@@ -46,3 +46,11 @@ export function moment(now: () => number) {
     throw new InvalidArgumentError('expected a date such as 2026-11-20 or an age such as 24h')
   }
 }
+
+/** `platform:NAME` or `agent:URL`, as a destination of the protocol. */
+export function destination(text: string): { type: string } {
+  const [, type, place = ''] = /^(platform|agent):(.+)$/.exec(text) ?? []
+  if (type === 'platform') return { type, ...{ platform: place } }
+  if (type === 'agent' && URL.canParse(place)) return { type, ...{ agent_url: place } }
+  throw new InvalidArgumentError('expected platform:NAME or agent:URL')
+}

@@ -1,13 +1,10 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
-import type { Config } from '../config/values.js'
 import { renderTable, tableWidth } from '../explain/table.js'
+import type { Address } from './address.js'
 import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
 import { CommandFailure, createProgress } from './terminal.js'
 
-export type FeedOptions = {
-  config: Config
-  url: string | undefined
-  token: string | undefined
+export type FeedOptions = Address & {
   filters: Record<string, unknown> | undefined
   /** Rows the table shows; JSON lines are never cut. */
   limit: number
@@ -17,7 +14,8 @@ export type FeedOptions = {
   now: () => number
 }
 
-const HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
+/** Of a table of signals. */
+export const HEADER = ['signal', 'provider', 'type', 'live', 'lowest price', 'upstreams', 'handle']
 
 function price(options: FeedRow['pricing_options']): string {
   if (!options) return '-'
@@ -27,7 +25,8 @@ function price(options: FeedRow['pricing_options']): string {
   return options.map(({ model }) => String(model)).join(', ')
 }
 
-function cells(row: FeedRow): string[] {
+/** One signal in the order of the header. */
+export function cells(row: FeedRow): string[] {
   const live = row.deployments.filter(({ is_live }) => is_live).length
   const upstreams = row.ext?.tributary?.offers?.map(({ upstream }) => upstream) ?? []
   return [
@@ -41,14 +40,9 @@ function cells(row: FeedRow): string[] {
   ]
 }
 
-/** Where `serve` with the same configuration answers. */
-function feedUrl(config: Config): string {
-  return `${config.listen.publicUrl ?? `http://${config.listen.host}:${config.listen.port}`}/mcp`
-}
-
 /** Prints the feed. Throws what the walk throws. */
-export async function printFeed({ config, out, err, json, limit, ...options }: FeedOptions): Promise<void> {
-  const url = options.url ?? feedUrl(config)
+export async function printFeed({ base, out, err, json, limit, ...options }: FeedOptions): Promise<void> {
+  const url = `${base}/mcp`
   const progress = createProgress(err, options.now)
   let rows: FeedRow[] = []
   let seen = 0

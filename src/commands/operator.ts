@@ -1,19 +1,12 @@
 /** What an operator asks of a running server from the command line. */
-import type { Config } from '../config/values.js'
+
 import type { Explanation } from '../explain/explain.js'
 import { tableWidth } from '../explain/table.js'
 import { explanationText } from '../explain/text.js'
-import { CommandFailure, EXIT } from './terminal.js'
+import { addressOf, type Target } from './address.js'
+import { CommandFailure } from './terminal.js'
 
-const DEMO_OPERATOR = 'demo-operator-key' // config/sandbox.yaml; public, and good for the sandbox only
 const TIMEOUT_MS = 30_000
-
-export type Server = {
-  config: Config
-  /** By default where `serve` with the same configuration listens. */
-  url: string | undefined
-  token: string | undefined
-}
 
 async function send(
   address: string,
@@ -38,16 +31,12 @@ async function send(
 
 /** The JSON that the server answers. Throws `CommandFailure` when it cannot be asked or refuses. */
 export async function askServer(
-  { config, url, token: given }: Server,
+  target: Target,
   path: string,
   method: 'GET' | 'POST',
   body?: object,
 ): Promise<unknown> {
-  const { publicUrl, host, port } = config.listen
-  const base = (url ?? publicUrl ?? `http://${host}:${port}`).replace(/\/(mcp\/?)?$/, '')
-  if (!URL.canParse(base))
-    throw new CommandFailure(`--url: expected an http or https url, got ${base}`, EXIT.usage)
-  const token = given ?? (config.sandbox ? DEMO_OPERATOR : undefined)
+  const { base, token } = await addressOf(target, 'operator')
   const response = await send(`${base}${path}`, method, token, body)
   if (response.status === 401 || response.status === 403) {
     throw new CommandFailure('this needs a key with role: operator; give it as --token or TRIBUTARY_TOKEN')
@@ -59,7 +48,7 @@ export async function askServer(
 
 /** `tributary refresh UPSTREAM`: has a running server read an upstream in full now. */
 export async function refreshUpstream(
-  command: Server & { upstream: string; out: NodeJS.WriteStream },
+  command: Target & { upstream: string; out: NodeJS.WriteStream },
 ): Promise<void> {
   const { upstream, out } = command
   await askServer(command, `/refresh?${new URLSearchParams({ upstream })}`, 'POST')
@@ -68,7 +57,7 @@ export async function refreshUpstream(
 
 /** `tributary exclude UPSTREAM` and its like: has a running server do something, and says until when it holds. */
 export async function actOnServer(
-  command: Server & { action: string; subject: string; done: string; out: NodeJS.WriteStream },
+  command: Target & { action: string; subject: string; done: string; out: NodeJS.WriteStream },
 ): Promise<void> {
   const { action, subject, done, out } = command
   const asked = await askServer(command, '/console/api/actions', 'POST', { action, subject })
@@ -78,7 +67,7 @@ export async function actOnServer(
 
 /** `tributary audit`: what operators did, newest first. */
 export async function printAudit(
-  command: Server & { json: boolean; out: NodeJS.WriteStream },
+  command: Target & { json: boolean; out: NodeJS.WriteStream },
 ): Promise<void> {
   const { json, out } = command
   const { entries } = (await askServer(command, '/console/api/audit', 'GET')) as {
@@ -91,7 +80,7 @@ export async function printAudit(
 }
 
 /** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */
-export type ExplainCommand = Server & {
+export type ExplainCommand = Target & {
   ref: string
   caller: string | undefined
   account: string | undefined

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/reload.js'
 import { loadConfig } from '../config/load.js'
+import type { Config } from '../config/values.js'
 import type { Contribution } from '../explain/contributions.js'
 import { whyNotMore } from '../explain/remedies.js'
 import { renderTable, tableWidth } from '../explain/table.js'
@@ -30,7 +31,12 @@ export function upstreamTable(
 }
 
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
-export type ServeOptions = { config: string; sandboxSignals: number | undefined }
+export type ServeOptions = {
+  config: string
+  sandboxSignals: number | undefined
+  /** Instead of `listen.port`. */
+  port: number | undefined
+}
 
 async function productVersion(): Promise<string> {
   const file = new URL('../../../package.json', import.meta.url)
@@ -84,7 +90,10 @@ function stopAsked(): Promise<NodeJS.Signals> {
 /** Runs until a signal ends it. Throws `ConfigError` and `CommandFailure`. */
 export async function serve(options: ServeOptions): Promise<void> {
   const { stdout, stderr } = process
-  const config = await loadConfig(options.config, process.env)
+  const { port } = options
+  const there = (config: Config): Config =>
+    port === undefined ? config : { ...config, listen: { ...config.listen, port } }
+  const config = there(await loadConfig(options.config, process.env))
   const log = createLog(stderr)
   let hasStarted = () => {}
   const started = new Promise<void>((resolve) => {
@@ -93,7 +102,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const reload = createReload({
     config,
     environment: process.env,
-    apply: (next) => federation.apply(next),
+    apply: (next) => federation.apply(there(next)),
     started,
     log,
   })

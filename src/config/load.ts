@@ -120,14 +120,33 @@ export function parseConfig(path: string, text: string, environment: Environment
   return toConfig(path, revision, file as ConfigFile)
 }
 
-/** Reads and parses the file. Throws `ConfigError`, also when it cannot be read. */
-export async function loadConfig(path: string, environment: Environment): Promise<Config> {
-  let text: string
+async function textOf(path: string): Promise<string> {
   try {
-    text = await readFile(path, 'utf8')
+    return await readFile(path, 'utf8')
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'an error'
     throw new ConfigError(path, [{ path: 'the file', expected: 'a readable file', got: code }])
   }
-  return parseConfig(path, text, environment)
+}
+
+/** Reads and parses the file. Throws `ConfigError`, also when it cannot be read. */
+export async function loadConfig(path: string, environment: Environment): Promise<Config> {
+  return parseConfig(path, await textOf(path), environment)
+}
+
+/** Where a server with this configuration listens, and whether it is the demo world. */
+export type Place = { host: string; port: number; sandbox: boolean }
+
+const DEFAULT_PLACE: Place = { host: '127.0.0.1', port: 8080, sandbox: false }
+
+/**
+ * The same without the rest of the file: who only asks a running server needs none of its secrets, and no file without
+ * faults. Throws `ConfigError` when it cannot be read.
+ */
+export async function loadPlace(path: string, environment: Environment): Promise<Place> {
+  const read = contentOf(parseDocument(await textOf(path)))
+  if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
+  const file = interpolate(read.content, environment, () => {}) as Partial<ConfigFile>
+  const { host = DEFAULT_PLACE.host, port = DEFAULT_PLACE.port } = file.listen ?? {}
+  return { host, port, sandbox: file.sandbox === true }
 }

@@ -40,7 +40,9 @@ export function renderTable(
     .join('\n')
 }
 
-/** The width to draw for: the terminal's, or one that fits a log line. */
+/** The width to draw for: what COLUMNS says, else the terminal's. What goes to a file or a pipe is cut nowhere. */
 export function tableWidth(stream: { isTTY?: boolean; columns?: number }): number {
-  return stream.isTTY && stream.columns ? stream.columns : 120
+  const asked = Number(process.env.COLUMNS)
+  if (asked > 0) return asked
+  return stream.isTTY && stream.columns ? stream.columns : Number.POSITIVE_INFINITY
 }

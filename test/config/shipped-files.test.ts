@@ -22,9 +22,13 @@ test('config/production.example.yaml is valid once its secrets are in the enviro
     NORTHWIND_TOKEN: 'n',
     ACME_NORTHWIND_TOKEN: 'a',
     ACME_TOKEN_SHA256: 'ab'.repeat(32),
+    OPERATIONS_TOKEN_SHA256: 'cd'.repeat(32),
   }
   const config = await loadConfig(path, environment)
   t.equal(config.sandbox, false)
-  t.equal(config.callers.keys[0]?.id, 'acme-buyer')
+  t.match(config.callers.keys, [
+    { id: 'operations', role: 'operator' },
+    { id: 'acme-buyer', role: 'buyer' },
+  ])
   await t.rejects(loadConfig(path, {}), /environment variable REGISTRY_TOKEN/)
 })
