@@ -1,4 +1,5 @@
 // The page: who is signed in, which part is shown, and the bar above it.
+import { Activity } from './activity.js'
 import { follow, href, useAddress } from './address.js'
 import { send, session } from './api.js'
 import { Audit, Callers, Server } from './callers.js'
@@ -19,6 +20,7 @@ const PAGES = {
   upstreams: ['Upstreams', Upstreams, 'operator'],
   providers: ['Providers', Providers, 'operator'],
   callers: ['Callers', Callers, 'operator'],
+  activity: ['Activity', Activity, 'operator'],
   server: ['Server', Server, 'operator'],
   audit: ['Audit', Audit, 'operator'],
 }

@@ -50,6 +50,7 @@ import {
   type Overrides,
   overridden,
 } from './actions.js'
+import { createActivity } from './activity.js'
 import { factsOf } from './facts.js'
 import { createFeedEvents, createFeedListener, type FeedEvents } from './feed-events.js'
 import { createGenerations } from './generations.js'
@@ -301,9 +302,13 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     ...{ config, upstreams, providers, log, audit: store.audit },
     override: (overrides) => follow(current, overrides),
   })
+  const callerIds = () => current.callers.keys.map(({ id }) => id)
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
-    ...{ views: operations.views, pulse: operations.pulse },
+    ...{
+      views: { ...operations.views, activity: createActivity({ ...store, callerIds }) },
+      pulse: operations.pulse,
+    },
     assets: await readAssets(),
     current: () => feed.current(),
     searchable: discovery.searchable,
@@ -311,7 +316,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     explain: operations.shown.explain,
     judge: sources.verdicts.judge,
     providerState: providers.state,
-    callerIds: () => current.callers.keys.map(({ id }) => id),
+    callerIds,
     ...{ actions: ACTIONS, audit: store.audit },
     act: (action, subject, who) => actions.run(action as OperatorAction, subject, who),
   })

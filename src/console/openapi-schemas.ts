@@ -166,6 +166,24 @@ export const SCHEMAS = {
     ms: numbers,
     failing: numbers,
   }),
+  Activity: record({
+    activations: list(
+      record(
+        {
+          caller: text,
+          action: text,
+          handle: text,
+          upstream: text,
+          outcome: text,
+          asked_at: moment,
+          updated_at: moment,
+        },
+        { task_id: text, seen_as: text },
+      ),
+    ),
+    jobs: list(record({ kind: text, lane: text, open: number })),
+    subscriptions: list(record({ caller: text, account: text, subscriber: text, suspended: flag })),
+  }),
   Action: record({ action: text, subject: text }),
   Acted: record({ action: text, subject: text }, { until: { const: 'reload' } }),
   Audit: record({

@@ -182,6 +182,13 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
   '/console/api/callers': {
     get: { summary: 'Callers and their accounts, without secrets', who: 'operators', answer: 'Callers' },
   },
+  '/console/api/activity': {
+    get: {
+      summary: 'The last activations, open jobs and subscriptions',
+      who: 'operators',
+      answer: 'Activity',
+    },
+  },
   '/console/api/history': {
     get: {
       summary: 'How an upstream was doing',

@@ -96,6 +96,36 @@ test('what operators do', async (t) => {
     t.equal(await status(), 200)
   })
 
+  await t.test(
+    'what buyers activated is listed, with what came of it and nothing that opens a door',
+    async (t) => {
+      const rows = (await world.walk({}, BUYER)).flatMap(({ signals = [] }) => signals)
+      const open = (where: string) => where.startsWith('platform:') && !where.includes('#')
+      const [found] = rows.flatMap((row) =>
+        row.ext.tributary.offers
+          .filter(({ deployments }) => deployments.some(open))
+          .map((offer) => ({ row, offer })),
+      )
+      const { handle = '', deployments = [] } = found?.offer ?? {}
+      const option = found?.row.pricing_options?.find((one) => one.pricing_option_id.startsWith(handle))
+      const platform = deployments.find(open)?.replace('platform:', '')
+      const input = {
+        signal_agent_segment_id: handle,
+        destinations: [{ type: 'platform', platform }],
+        pricing_option_id: option?.pricing_option_id,
+        idempotency_key: 'a-key-of-the-test-0001',
+      }
+      const answer = await world.call('activate_signal', input, BUYER)
+      t.notOk(answer.adcp_error, JSON.stringify(answer.adcp_error))
+      const { body, text } = await read(url, 'activity', OPERATOR)
+      t.match(body.activations, [
+        { caller: 'buyer', action: 'activate', handle, upstream: found?.offer.upstream },
+      ])
+      t.notMatch(text, /activation_key|segment_id|a-key-of-the-test/)
+      t.equal((await read(url, 'activity', BUYER)).status, 403)
+    },
+  )
+
   await t.test('the same by command', async (t) => {
     const run = promisify(execFile)
     const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))

@@ -58,6 +58,7 @@ const QUESTIONS: Readonly<Record<string, readonly Asked[]>> = {
     { key: OPERATOR, query: 'q=ledger' },
     { key: BUYER, status: 403 },
   ],
+  'get /console/api/activity': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
   'get /console/api/callers': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
   'get /console/api/history': [
     { key: OPERATOR, query: `upstream=${NORTHWIND}&span=days` },

@@ -15,6 +15,7 @@ const PAGES = [
   '/?page=callers',
   '/?page=server',
   '/?page=audit',
+  '/?page=activity',
 ]
 
 type Violation = { id: string; nodes: { html: string }[] }

@@ -36,6 +36,7 @@ const CONSOLE = [
   'providers',
   'callers',
   'audit',
+  'activity',
   'signal?id=USD',
 ]
 
