@@ -33,7 +33,7 @@ async function start(t: Test, more: object = {}) {
   const { keys } = (await (await over.get('/.well-known/jwks.json')).json()) as { keys: JsonWebKey[] }
 
   async function subscriber(options: SubscriberOptions = {}): Promise<Subscriber> {
-    const one = await startSubscriber({ keys: () => keys, ...options })
+    const one = await startSubscriber({ keys: () => keys, remembersOnce: true, ...options })
     t.teardown(() => one.close())
     return one
   }

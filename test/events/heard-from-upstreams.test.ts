@@ -102,7 +102,7 @@ async function chain(t: Test) {
 
 test('a change behind two Tributaries reaches a buyer by events alone', async (t) => {
   const { near, publish, metric } = await chain(t)
-  const buyer = await startSubscriber()
+  const buyer = await startSubscriber({ remembersOnce: true })
   t.teardown(() => buyer.close())
   const answer = await near.call('sync_accounts', {
     idempotency_key: `key-${randomUUID()}`,

@@ -88,6 +88,8 @@ type Answer = (got: Got, response: ServerResponse) => void
 export type SubscriberOptions = {
   /** Our public keys; signatures are verified once they are given. */
   keys?: () => readonly JsonWebKey[]
+  /** An event that comes again under its key is taken and not remembered, as a busy machine may answer too late. */
+  remembersOnce?: boolean
   /** What it does with an event. Default: 200. */
   answer?: Answer
   /** What it does with a challenge. Default: gives it back. */
@@ -119,7 +121,9 @@ export async function startSubscriber(options: SubscriberOptions = {}) {
       const fault =
         keys && !isLegacy && signatureFault(url + (request.url ?? '').slice(1), request.headers, raw, keys)
       if (fault) faults.push(`signature: ${fault}`)
-      ;(isChallenge ? challenges : events).push(got)
+      const isAgain = events.some(({ body }) => body.idempotency_key === got.body.idempotency_key)
+      if (isChallenge) challenges.push(got)
+      else if (!options.remembersOnce || !isAgain) events.push(got)
       ;(isChallenge ? prove : answer)(got, response)
     })
   })
