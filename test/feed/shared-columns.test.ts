@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { u16, u32 } from '../../src/snapshot/columns.js'
+import { memoryOf } from '../../src/snapshot/snapshot.js'
 import { childWeave, type Run, weaveOf, woven, wovenAt } from '../../src/snapshot/weave.js'
 import { proven } from '../support/proven.js'
 import { judgeThat, listing, sliceOf } from './world.js'
@@ -34,6 +35,24 @@ test('a new snapshot has the very columns that a change of one price leaves as t
   )
   const shared = after.rows.chunks.filter((chunk) => before.rows.chunks.includes(chunk))
   t.equal(shared.length, before.rows.chunks.length, 'no row was written again but the changed one')
+  t.end()
+})
+
+test('a layer whose prices have all moved costs its rows and little else', (t) => {
+  const judge = judgeThat()
+  const rows = (cpm: number) =>
+    Array.from({ length: 1_000 }, (_, n) =>
+      listing(`s${n}`, {
+        pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm, currency: 'USD' }],
+      }),
+    )
+  const open = buildSnapshot({ slices: [sliceOf('north', rows(2))], judge })
+  const account = buildSnapshot({ previous: open, slices: [sliceOf('north', rows(3))], judge })
+  const payload = account.rows.length.reduce((sum, length) => sum + length, 0)
+  const { added } = memoryOf(account, open)
+  t.ok(added < 1.4 * payload, `${added} bytes for ${payload} bytes of rows`)
+  t.equal(account.keys, open.keys)
+  t.equal(account.facts.domains, open.facts.domains)
   t.end()
 })
 
