@@ -12,7 +12,6 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { type InPortions, inTurns } from '../threads/portions.js'
 import { type Criteria, criteriaOf } from './canonical.js'
 import { createCursors, type Place } from './cursor.js'
-import { firstBeyond, stands } from './entries.js'
 import { filterWarnings, nearMisses } from './filter-warnings.js'
 import type { Grants } from './grants.js'
 import { createKeptAnswers, createKeptPages } from './kept-answers.js'
@@ -39,7 +38,7 @@ import type {
   WholesaleQuery,
 } from './query.js'
 import type { Rates } from './rates.js'
-import type { View } from './view.js'
+import { firstBeyond, stands, type View } from './view.js'
 
 type FeedOptions = {
   /** Shared by all replicas, and kept over restarts. */
