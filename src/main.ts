@@ -205,7 +205,7 @@ program
   .option('--stdin', 'take the key that is written to the standard input', false)
   .option('--json', 'as JSON', false)
   .action(async ({ stdin: given, json }: { stdin: boolean; json: boolean }) => {
-    const { printKey } = await import('./commands/key.js')
+    const { printKey } = await import('./commands/operator.js')
     await printKey({ given, json, input: process.stdin, out })
   })
 

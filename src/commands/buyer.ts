@@ -1,8 +1,7 @@
 /** What a buyer asks of a running agent from the command line: signals in plain words, and the activation of one. */
 import { randomUUID } from 'node:crypto'
 import { renderTable, tableWidth } from '../explain/table.js'
-import type { Address } from './address.js'
-import { callTask } from './call-task.js'
+import { type Address, callTask } from './address.js'
 import { cells, HEADER } from './feed.js'
 import type { FeedRow } from './feed-walk.js'
 

@@ -1,11 +1,14 @@
-/** What an operator asks of a running server from the command line. */
+/** What an operator asks of a running server from the command line, and the keys that callers ask with. */
+import { hash, randomBytes } from 'node:crypto'
+import { text } from 'node:stream/consumers'
 
 import type { Explanation } from '../explain/explain.js'
 import { tableWidth } from '../explain/table.js'
 import { explanationText } from '../explain/text.js'
 import { addressOf, type Target } from './address.js'
-import { CommandFailure } from './terminal.js'
+import { CommandFailure, EXIT } from './terminal.js'
 
+const KEY_BYTES = 32
 const TIMEOUT_MS = 30_000
 
 async function send(
@@ -104,4 +107,22 @@ export async function printExplanation(command: ExplainCommand): Promise<void> {
   const { json, out } = command
   const body = (await askServer(command, `/explain?${question(command)}`, 'GET')) as Explanation
   out.write(json ? `${JSON.stringify(body)}\n` : `${explanationText(body, tableWidth(out))}\n`)
+}
+
+type KeyCommand = { given: boolean; json: boolean; input: NodeJS.ReadStream; out: NodeJS.WriteStream }
+
+/** A key is one word: it stands in a header. */
+async function keyFrom(input: NodeJS.ReadStream): Promise<string> {
+  const key = (await text(input)).trim()
+  if (key !== '' && !/\s/.test(key)) return key
+  const example = 'printf %s "$KEY" | tributary key --stdin'
+  throw new CommandFailure(`--stdin: expected a key, one word; for instance ${example}`, EXIT.usage)
+}
+
+/** `tributary key`: makes a caller's key and says its digest. `given`: the key is read from `input`, so that it stands in no history of a shell. */
+export async function printKey({ given, json, input, out }: KeyCommand): Promise<void> {
+  const key = given ? await keyFrom(input) : randomBytes(KEY_BYTES).toString('base64url')
+  const digest = hash('sha256', key, 'hex')
+  if (json) out.write(`${JSON.stringify({ ...(!given && { key }), token_sha256: digest })}\n`)
+  else out.write(`${given ? '' : `key: ${key}\n`}token_sha256: "${digest}"\n`)
 }

@@ -50,7 +50,6 @@ import {
   type Overrides,
   overridden,
 } from './actions.js'
-import { createActivity } from './activity.js'
 import { factsOf } from './facts.js'
 import { createFeedEvents, createFeedListener, type FeedEvents } from './feed-events.js'
 import { createGenerations } from './generations.js'
@@ -240,7 +239,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     store.replicas && stack.add(createReplica({ replicas: store.replicas, clock, self: randomUUID(), log }))
   const operations = stack.add(
     createOperations({
-      ...{ send, clock, config, blobs, underWay: egress.underWay },
+      ...{ send, clock, config, blobs, store, underWay: egress.underWay },
       configuration: configuration ?? (() => ({ revision: current.revision })),
       suspended: () => actions.current().suspended,
       onTrouble: (message) => log.warn({ message }, 'console'),
@@ -306,7 +305,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
     ...{
-      views: { ...operations.views, activity: createActivity({ ...store, callerIds }) },
+      views: operations.views,
       pulse: operations.pulse,
     },
     assets: await readAssets(),

@@ -135,15 +135,15 @@ export async function loadConfig(path: string, environment: Environment): Promis
 }
 
 /** Where a server with this configuration listens, and whether it is the demo world. */
-export type Place = { host: string; port: number; sandbox: boolean }
+type ServerPlace = { host: string; port: number; sandbox: boolean }
 
-const DEFAULT_PLACE: Place = { host: '127.0.0.1', port: 8080, sandbox: false }
+const DEFAULT_PLACE: ServerPlace = { host: '127.0.0.1', port: 8080, sandbox: false }
 
 /**
  * The same without the rest of the file: who only asks a running server needs none of its secrets, and no file without
  * faults. Throws `ConfigError` when it cannot be read.
  */
-export async function loadPlace(path: string, environment: Environment): Promise<Place> {
+export async function loadPlace(path: string, environment: Environment): Promise<ServerPlace> {
   const read = contentOf(parseDocument(await textOf(path)))
   if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
   const file = interpolate(read.content, environment, () => {}) as Partial<ConfigFile>

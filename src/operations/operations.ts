@@ -25,6 +25,7 @@ import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { createToolSurvey } from '../upstreams/tool-survey.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
+import { type ActivitySources, createActivity } from './activity.js'
 import { createHistory, type Sample } from './history.js'
 import { createMetrics, type MetricSources } from './metrics.js'
 import { tracedSend } from './tracing.js'
@@ -53,6 +54,8 @@ type OperationsOptions = {
   /** Ids of callers that an operator suspended. */
   suspended: () => ReadonlySet<string>
   blobs: Blobs
+  /** What buyers did, and what is under way. */
+  store: Omit<ActivitySources, 'callerIds'>
   onTrouble(message: string): void
 }
 
@@ -70,7 +73,7 @@ export type Operations = {
   /** What the server shows of us. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */
-  views: Views
+  views: Views & { activity: ReturnType<typeof createActivity> }
   /** Names what the views show: another name, something of them is another. */
   pulse(): string
   /** Looks at the parts from now on: they are all there. */
@@ -184,6 +187,9 @@ export function createOperations(options: OperationsOptions): Operations {
     memory: () => parts().upstreams.memory(),
   })
 
+  const callerIds = () => config().callers.keys.map(({ id }) => id)
+  const activity = createActivity({ ...options.store, callerIds })
+
   function pulse(): string {
     const told = [
       statuses().map(({ id, state, listings, problem, nextAttemptAt }) => [
@@ -228,7 +234,8 @@ export function createOperations(options: OperationsOptions): Operations {
     eventSent: metrics.eventSent,
     eventHeard: metrics.eventHeard,
     shown: { operatorRegistry: metrics.registry, registryListing, explain },
-    ...{ views, pulse, start: history.start },
+    ...{ pulse, start: history.start },
+    views: { ...views, activity },
     async close() {
       watchdog.close()
       source.close()
