@@ -31,6 +31,7 @@ import { createServer } from '../server/app.js'
 import { createAdmission } from '../server/door/admission.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { createReplica, cursorSecret, type Replica } from '../store/replicas/replica.js'
 import { openStore, type Store } from '../store/store.js'
 import { activateSignal } from '../tasks/activate-signal.js'
 import { getTaskStatus } from '../tasks/get-task-status.js'
@@ -50,13 +51,10 @@ import {
   type Overrides,
   overridden,
 } from './actions.js'
-import { factsOf } from './facts.js'
-import { createFeedEvents, createFeedListener, type FeedEvents } from './feed-events.js'
-import { createGenerations } from './generations.js'
+import { createFeedEvents, createFeedListener, type FeedEvents, factsOf } from './feed-events.js'
+import { createGenerations, createSavedFeed } from './generations.js'
 import { createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
-import { createReplica, cursorSecret, type Replica } from './replica.js'
-import { createSavedFeed } from './saved-feed.js'
 import { admissionSettings, nonceCheck, settledAtStart, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
 import { openDemoWorld } from './way-out.js'
@@ -287,8 +285,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   }
   const { builder, savedFeed, discovery, publisher, generations } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))
+  const among = () => replica?.members().length ?? 1
   const admission = createAdmission({
-    ...admissionSettings(current, send, clock),
+    ...admissionSettings(current, send, clock, among),
     ...(sharedNonces && { sharedNonces }),
   })
   const { questions: held } = discovery
@@ -367,7 +366,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       const inForce = overridden(config, changed)
       egress.reconfigure(egressPolicy())
       toCallers.reconfigure(webhookPolicy(config.egress))
-      admission.reconfigure(admissionSettings(inForce, send, clock))
+      admission.reconfigure(admissionSettings(inForce, send, clock, among))
       upstreams.reconfigure(upstreamsSettings(inForce))
     }
     try {

@@ -11,6 +11,7 @@ import { createStandings, type Eyes } from '../events/standings.js'
 import { createSubscriptions, type Subscribing } from '../events/subscriptions.js'
 import { createWebhook } from '../events/webhook.js'
 import { webhookPolicy } from '../events/webhook-target.js'
+import { inventoryOf } from '../explain/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
@@ -51,7 +52,7 @@ function eyesOf({ callers }: Config, caller: string, account: string): Eyes | un
 }
 
 /** Whether our webhooks can be verified: what is not is not sent, as anybody could forge it. */
-export function tellsFeedEvents(config: Config, events: Config['events']): boolean {
+function tellsFeedEvents(config: Config, events: Config['events']): boolean {
   const { brandJsonUrl, algorithm } = signingFacts(config, events)
   return brandJsonUrl !== undefined && algorithm !== undefined
 }
@@ -124,4 +125,18 @@ export function createFeedListener(options: FeedListenerOptions): Listener | und
     replay: createReplayGuard({ now: clock.now, ...(sharedNonces && { shared: sharedNonces }) }),
     onProblem: (problem) => log.warn({ problem }, 'events'),
   })
+}
+
+/** What get_adcp_capabilities says of this agent. `events`: as they were at the start, which is when they are taken up. */
+export function factsOf(config: Config, events: Config['events'], feed: Feed) {
+  const { callers } = config
+  const snapshot = feed.current()
+  const { providerDomains = [], types } = snapshot ? inventoryOf(snapshot) : {}
+  return {
+    providerDomains,
+    servesOwned: types?.has('owned') ?? false,
+    accountOverlays: callers.keys.some(({ accounts }) => Object.keys(accounts).length > 0),
+    signing: signingFacts(config, events),
+    feedWebhooks: tellsFeedEvents(config, events),
+  }
 }

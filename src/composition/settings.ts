@@ -60,9 +60,21 @@ export function providerSettings(config: () => Config) {
   }
 }
 
-export function admissionSettings({ callers }: Config, send: Send, { now }: Clock): AdmissionOptions {
+/** `among`: how many processes a caller's rate is divided among. */
+export function admissionSettings(
+  { callers }: Config,
+  send: Send,
+  { now }: Clock,
+  among = () => 1,
+): AdmissionOptions {
   const { jwt, rateLimit } = callers
-  return { callers, rateLimit, send, now, ...(jwt && { jwt: { ...jwt, send, now } }) }
+  return {
+    callers,
+    rateLimit: { ...rateLimit, among },
+    send,
+    now,
+    ...(jwt && { jwt: { ...jwt, send, now } }),
+  }
 }
 
 /** Asks the storage that replicas share. While it cannot serve, whether a nonce was used is not known. */

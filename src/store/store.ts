@@ -27,8 +27,9 @@ import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
 import { createSubscriptionRecords } from './records/subscriptions.js'
 import { createTasks } from './records/tasks.js'
-import { createLeases, type Lease, type Leases } from './replicas/leases.js'
-import { CHANNEL, createNotes, type Notes } from './replicas/notes.js'
+import { createLeases } from './replicas/leases.js'
+import { CHANNEL, createNotes } from './replicas/notes.js'
+import type { Replicas } from './replicas/replica.js'
 import type { Repositories } from './repositories.js'
 import { createSteps, type Steps } from './steps.js'
 
@@ -48,17 +49,6 @@ export type StoreOptions = {
   lockMs?: number
   /** Told of what an operator should know: a damaged blob, a connection that was lost. */
   onProblem: (problem: string) => void
-}
-
-export type Replicas = {
-  leases: Leases
-  notes: Notes
-  /** Replaces a blob while the lease stands; false when it does not. */
-  write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
-  /** Removes bytes that no blob is made of any more. */
-  sweep(): Promise<void>
-  /** Calls back whenever something may have been told. Gives how to stop. */
-  listen(onNews: () => void): () => Promise<void>
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */

@@ -5,7 +5,7 @@ import { type Test, test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
 import { POSTGRES } from '../../src/store/database/dialect.js'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
-import { createLeases, type Lease, type Leases, stands } from '../../src/store/replicas/leases.js'
+import { createLeases, type Lease, type Leases, leaseStands } from '../../src/store/replicas/leases.js'
 import { createMembership } from '../../src/store/replicas/membership.js'
 import type { Store } from '../../src/store/store.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
@@ -44,7 +44,7 @@ async function opened(t: Test): Promise<Store | undefined> {
 /** Written under the lease, if it stands. */
 function fenced({ db }: Store, lease: Lease, work: () => void): Promise<boolean> {
   return db.transaction().execute(async (tx) => {
-    const may = await stands(tx, lease)
+    const may = await leaseStands(tx, lease)
     if (may) work()
     return may
   })
@@ -93,7 +93,7 @@ test('nobody takes a lease while somebody writes under it', { skip: NO_POSTGRES 
   const order: string[] = []
   let taking: Promise<unknown> = Promise.resolve()
   await store.db.transaction().execute(async (tx) => {
-    t.equal(await stands(tx, lease as Lease), true)
+    t.equal(await leaseStands(tx, lease as Lease), true)
     taking = leases.take('two', ['a'], 1_000).then(() => order.push('taken'))
     const waits = sql<{ waiting: number }>`select count(*)::int as waiting from pg_locks where not granted`
     for (let waiting = 0; waiting === 0; ) waiting = (await waits.execute(tx)).rows[0]?.waiting ?? 0

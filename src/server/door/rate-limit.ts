@@ -6,7 +6,12 @@ import { LRUCache } from 'lru-cache'
 
 const MAX_CALLERS = 100_000
 
-export type RateLimit = { perSecond: number; burst: number }
+export type RateLimit = {
+  perSecond: number
+  burst: number
+  /** Among how many processes that serve one address it is divided. Default: this one has all of it. */
+  among?(): number
+}
 export type RateLimiter = {
   /** 0 when the call may go on; else the seconds until it may, at least 1. */
   take(caller: string, now: number): number
@@ -17,13 +22,16 @@ type Bucket = { tokens: number; at: number }
 /** `limit` undefined: nobody is held back. */
 export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
   if (!limit) return { take: () => 0 }
-  const { perSecond, burst } = limit
-  if (!(perSecond > 0) || !(burst >= 1)) {
-    throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${perSecond} and ${burst}`)
+  const { perSecond: all, burst: most, among = () => 1 } = limit
+  if (!(all > 0) || !(most >= 1)) {
+    throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${all} and ${most}`)
   }
   const buckets = new LRUCache<string, Bucket>({ max: MAX_CALLERS })
 
   function take(caller: string, now: number): number {
+    const parts = among()
+    const perSecond = all / parts
+    const burst = Math.max(1, most / parts)
     let bucket = buckets.get(caller)
     if (!bucket) {
       bucket = { tokens: burst, at: now }

@@ -6,7 +6,7 @@
 import type { Kysely } from 'kysely'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
 import type { Db, Tables } from '../database/schema.js'
-import { type Lease, stands } from '../replicas/leases.js'
+import { type Lease, leaseStands } from '../replicas/leases.js'
 import { createPieces, type PartNames } from './pieces.js'
 
 type BlobRows = AddedBlobs & {
@@ -97,7 +97,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
   async function writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean> {
     const manifest = JSON.stringify(await pieces.write(parts))
     return await db.transaction().execute(async (tx) => {
-      if (!(await stands(tx, lease))) return false
+      if (!(await leaseStands(tx, lease))) return false
       await put(tx, name, manifest)
       return true
     })

@@ -75,7 +75,7 @@ export function createLeases(db: Db, dialect: SqlDialect): Leases {
  * Whether a lease stands, to be asked first in a transaction that writes under it: until the transaction ends nobody else
  * can take the name.
  */
-export async function stands(tx: Db, { name, epoch }: Lease): Promise<boolean> {
+export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boolean> {
   const rows = await tx
     .selectFrom('leases')
     .select('epoch')

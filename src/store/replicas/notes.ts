@@ -5,7 +5,7 @@
 import { sql } from 'kysely'
 import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
-import { type Lease, stands } from './leases.js'
+import { type Lease, leaseStands } from './leases.js'
 
 type Note = { name: string; seq: number; value: unknown; ageMs: number }
 
@@ -42,7 +42,7 @@ export function createNotes(db: Db, transact: Transact, dialect: SqlDialect): No
   return {
     tell: (name, value, lease) =>
       transact(async (tx) => {
-        if (lease && !(await stands(tx, lease))) return false
+        if (lease && !(await leaseStands(tx, lease))) return false
         await told(tx, dialect, name, value)
         return true
       }),

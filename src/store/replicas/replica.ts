@@ -2,12 +2,25 @@
 
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
-import type { Clock } from '../net/clock.js'
-import { createBoard } from '../store/replicas/board.js'
-import { createMembership } from '../store/replicas/membership.js'
-import type { Replicas } from '../store/store.js'
-import type { AddedBlobs } from '../upstreams/rows/blobs.js'
-import type { Sharing } from '../upstreams/rows/sharing.js'
+import type { Clock } from '../../net/clock.js'
+import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
+import type { Sharing } from '../../upstreams/rows/sharing.js'
+import { createBoard } from './board.js'
+import type { Lease, Leases } from './leases.js'
+import { createMembership } from './membership.js'
+import type { Notes } from './notes.js'
+
+/** What the database offers to processes that work on one state. */
+export type Replicas = {
+  leases: Leases
+  notes: Notes
+  /** Replaces a blob while the lease stands; false when it does not. */
+  write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  /** Removes bytes that no blob is made of any more. */
+  sweep(): Promise<void>
+  /** Calls back whenever something may have been told. Gives how to stop. */
+  listen(onNews: () => void): () => Promise<void>
+}
 
 const SWEEPING = 'storage/sweeping'
 const SWEEP_EVERY_MS = 10 * 60_000
