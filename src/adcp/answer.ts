@@ -1,4 +1,4 @@
-/** What a task says, whichever room it comes from; the transports add the envelope around it. */
+/** What a task answers, whichever room it is written in; the transports add the envelope around it. */
 import { type AdcpWarning, adcpError, type ErrorCode, type ErrorParts, type Refused } from './error.js'
 
 export type AnswerStatus = 'completed' | 'submitted' | 'working' | 'input-required' | 'rejected' | 'canceled'
@@ -16,13 +16,13 @@ export type Answered = {
   rows?: { field: string; parts: readonly Uint8Array[] }
   /** Written to `errors[]` with `severity: "warning"`. */
   warnings?: readonly AdcpWarning[]
-  /** The same object is given again: what is made of it may be kept by it. */
+  /** Set when the same object is given again for a repeated request, so a reader may cache what it derives from it. */
   comesAgain?: boolean
   /** Only on the replay of a request whose idempotency key was seen before. */
   replayed?: boolean
 }
 
-/** A failure of a task that has words of its own for it. */
+/** A failed task that explains the failure in its own words. */
 export type Failed = { kind: 'failed'; message: string; fields: Readonly<Record<string, unknown>> }
 
 export type Answer = Answered | Refused | Failed

@@ -34,10 +34,13 @@ export type AccountReference = Static<typeof AccountReference>
 type Role = 'anonymous' | 'buyer' | 'operator'
 
 export type Caller = {
-  /** Keys of the caller's own state: idempotency, ledger, tasks, accounts, cursors, limits. Never published. */
+  /**
+   * The key under which all of the caller's own state is stored: idempotency, ledger, tasks, accounts, cursors, limits.
+   * Never published.
+   */
   readonly id: string
   readonly role: Role
-  /** `metadata`: no prices, no keys. */
+  /** With `metadata`, answers carry no prices and no activation keys. */
   readonly visibility: 'full' | 'metadata'
   /** Destinations whose activation keys the caller may see. */
   readonly destinations: readonly Destination[]

@@ -19,7 +19,7 @@ export type Duration = Static<typeof Duration>
 /** Milliseconds of each unit that has a length. */
 export const UNIT_MS = { seconds: 1_000, minutes: 60_000, hours: 3_600_000, days: 86_400_000 } as const
 
-/** Milliseconds; a campaign has no length that a clock knows, so it is without end. */
+/** Milliseconds. The unit `campaign` has no length in time, so it counts as endless. */
 export function durationMs({ interval, unit }: Duration): number {
   return unit === 'campaign' ? Number.POSITIVE_INFINITY : interval * UNIT_MS[unit]
 }

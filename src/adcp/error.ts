@@ -48,7 +48,7 @@ export type AdcpError = {
   details?: Record<string, unknown>
 }
 
-/** The answer to a request that is not done as it stands. */
+/** The answer to a request that is refused unchanged: the caller has to send something else. */
 export type Refused = { kind: 'refused'; error: AdcpError }
 
 export type AdcpWarning = {
@@ -60,7 +60,7 @@ export type AdcpWarning = {
   details?: Record<string, unknown>
 }
 
-/** Codes that blame a part of the request: which one is said. */
+/** Codes that blame a part of the request: their errors must name the field. */
 type Blaming =
   | 'INVALID_REQUEST'
   | 'VALIDATION_ERROR'
@@ -73,8 +73,8 @@ type Blaming =
 type Rest = Omit<AdcpError, 'code' | 'message' | 'recovery' | 'field' | 'suggestion'>
 
 /**
- * What an error of a code says beside its message: what to do about it, and which field is meant. IDEMPOTENCY_CONFLICT
- * has no member beyond what it needs (docs/protocol.md#accounts).
+ * What an error carries beside its code and message: what to send instead, and the field that is meant.
+ * IDEMPOTENCY_CONFLICT may carry no further member (docs/protocol.md#accounts).
  */
 export type ErrorParts<C extends ErrorCode> = [C] extends ['IDEMPOTENCY_CONFLICT']
   ? { [name in keyof Rest | 'field' | 'suggestion']?: never }

@@ -1,6 +1,7 @@
 /**
- * One violated rule of a request schema in words that a person knows: what was expected, and what to send instead. No value
- * of the request is named: an untrusted string is never echoed. What is near to a word that a closed set knows is named.
+ * Puts one violated rule of a request schema into words that a person knows: what was expected, and what to send
+ * instead. The words never repeat a value of the request, because an untrusted string is never echoed. When the value
+ * resembles a word of a closed set, the known word is named.
  */
 import type { ErrorObject } from 'ajv'
 import { countriesMeant, nearest } from './nearest.js'
@@ -45,7 +46,7 @@ const FORMATS: Readonly<Record<string, string>> = {
   uri: 'an absolute url, such as https://acme.example/path',
 }
 
-/** The branches of a union: words to choose from, or shapes by their members. */
+/** The branches of a union: the words to choose from, or each shape with the names of its members. */
 export function unionWords(branches: readonly Schema[]): string {
   if (branches.every((branch) => branch.const !== undefined)) {
     return `one of ${branches.map((branch) => String(branch.const)).join(', ')}`
@@ -101,12 +102,12 @@ export function issueMessage(error: ErrorObject): string {
   return `must be ${expected(error)}`
 }
 
-/** The question that names words which may have been meant; empty when there are none. */
+/** The question that suggests known words ("did you mean ..."); empty when no word is near. */
 export function didYouMean(near: readonly string[]): string {
   return near.length > 0 ? `Did you mean ${near.map((word) => JSON.stringify(word)).join(' or ')}?` : ''
 }
 
-/** The words of the closed set that a text of the request is near to. */
+/** The words of the closed set that resemble a text in the request. */
 function meant(value: unknown, words: readonly string[]): string {
   return didYouMean(typeof value === 'string' ? nearest(value, words) : [])
 }

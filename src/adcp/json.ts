@@ -1,6 +1,6 @@
 /**
- * JSON as bytes and as a parsed value of which nothing is known yet: measured before anything is allocated for it, parsed
- * within bounds, and looked at without trust.
+ * JSON that others wrote: its bytes are measured before anything is allocated for it, it is parsed within bounds, and
+ * the parsed value is read without trusting its shape.
  */
 
 /** Walks over the bytes of a JSON text before, or instead of, parsing it: they allocate nothing. */
@@ -12,23 +12,25 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
-const SPACE = 0x20 // and whatever sorts below it counts as white space here
+const SPACE = 0x20 // and every byte below it is treated as white space here
 
-/** What a JSON text is made of, told from its bytes. Exact where the text is JSON, a bound where it is not. */
+/**
+ * Counts of what a JSON text contains, taken from its bytes. Exact for valid JSON, an upper bound for anything else.
+ */
 type Measure = {
-  /** How deep objects and arrays are nested in one another. */
+  /** The depth of nesting of objects and arrays. */
   depth: number
   /** Objects and arrays. */
   containers: number
   /** Scalars, objects and arrays. */
   values: number
-  /** `"name":value` pairs, also those that a later one of the same name takes back. */
+  /** `"name":value` pairs, including those that a later duplicate of the same name replaces. */
   members: number
-  /** A string has an escape in it. */
+  /** Whether any string contains an escape. */
   escaped: boolean
 }
 
-/** One pass. Strings, nearly all of a row, are passed in a loop of their own. */
+/** One pass over the bytes. Strings make up most of a row, so a tight inner loop skips them. */
 export function measure(json: Uint8Array): Measure {
   const { length } = json
   let [depth, deepest, containers, commas, members] = [0, 0, 0, 0, 0]
@@ -52,7 +54,7 @@ export function measure(json: Uint8Array): Measure {
   return { depth: deepest, containers, values: 1 + commas + containers, members, escaped }
 }
 
-/** Index of the first byte from `at` on that is no white space. */
+/** Index of the first byte from `at` on that is not white space. */
 export function skipSpace(json: Uint8Array, at: number): number {
   let next = at
   while ((json[next] as number) <= SPACE) next += 1
@@ -96,16 +98,13 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/**
- * Reading JSON that others wrote: measured before anything is allocated for it, parsed under bounds, looked at without
- * trust.
- */
-// What is parsed is later written again, and writing recurses: nested deeper than this, only an attack means it.
+/** Parses JSON that others wrote within bounds; the helpers read the value without trusting its shape. */
+// A parsed value is written again later, and writing recurses: only an attack nests deeper than this.
 const MAX_DEPTH = 100
-// Sixteen million elements of two bytes each took 1.7 GB of heap: what is parsed whole is bounded in values, not bytes.
+// Sixteen million elements of two bytes each took 1.7 GB of heap: the bound on a whole parse counts values, not bytes.
 const MAX_VALUES = 200_000
 
-/** A text, cut; undefined when there is none. */
+/** The value as a text, cut to a length; undefined when it is not a text. */
 export function boundedText(value: unknown, length = 500): string | undefined {
   return typeof value === 'string' && value !== '' ? value.slice(0, length) : undefined
 }
@@ -115,7 +114,10 @@ export function bufferOf(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/** The members of all objects in a parsed value: fewer than were measured when a name stood twice in one of them. */
+/**
+ * The number of members of all objects in a parsed value. It is lower than the measured number when an object has a
+ * duplicate name.
+ */
 export function countMembers(value: unknown): number {
   if (Array.isArray(value)) {
     let count = 0
@@ -140,7 +142,10 @@ export function parseJson(bytes: Uint8Array, maxValues = MAX_VALUES): unknown {
   return JSON.parse(bufferOf(bytes).toString())
 }
 
-/** Undefined when it is not JSON, or more than a bound lets be read: an ordinary way for the other side to be wrong. */
+/**
+ * Undefined when the text is not JSON or exceeds a bound. This is a value and not an exception, because others send
+ * such texts every day.
+ */
 export function tryParseJson(bytes: Uint8Array, maxValues?: number): unknown {
   try {
     return parseJson(bytes, maxValues)

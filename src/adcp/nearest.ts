@@ -1,13 +1,15 @@
-/** The known words that somebody who wrote another one probably meant: for messages that say "did you mean". */
+/**
+ * Finds the known words that somebody probably meant who wrote an unknown one: for messages that say "did you mean".
+ */
 
 const SHOWN = 3
-const LONGEST = 80 // of a word that is compared; longer ones are no slip of the pen
+const LONGEST = 80 // longest word to compare: longer texts are not mistyped words
 
-const rows = [0, 1, 2].map(() => new Uint8Array(LONGEST + 1)) // one comparison at a time: they are written anew for each
+const rows = [0, 1, 2].map(() => new Uint8Array(LONGEST + 1)) // shared by all comparisons, because only one runs at a time
 
 /**
- * Insertions, deletions, replacements and swaps of neighbours that turn one word into the other; some number beyond
- * `most` when there are more. Neither is longer than `LONGEST`.
+ * The number of insertions, deletions, replacements and swaps of neighbours that turn one word into the other; any
+ * number above `most` when it takes more. Both words are at most `LONGEST` long.
  */
 function distance(a: string, b: string, most: number): number {
   if (Math.abs(a.length - b.length) > most) return most + 1
@@ -30,7 +32,7 @@ function distance(a: string, b: string, most: number): number {
     }
     if (least > most + 1)
       return (
-        most + 1 // a swap may win one back, no more
+        most + 1 // a swap can lower the count by one at most
       )
     ;[before, last, row] = [last, row, before]
   }
@@ -41,7 +43,7 @@ function plain(word: string): string {
   return word.toLowerCase().replace(/[^a-z0-9]/g, '')
 }
 
-/** Smaller is nearer; undefined when the two have nothing to do with each other. */
+/** A distance, smaller is nearer; undefined when the two words are unrelated. */
 function remoteness(asked: string, word: string): number | undefined {
   const other = plain(word)
   if (other === asked) return 0
@@ -51,7 +53,7 @@ function remoteness(asked: string, word: string): number | undefined {
   return steps <= most ? steps : undefined
 }
 
-/** At most three of `known`, nearest first; none when nothing is near. Case and punctuation do not count. */
+/** At most three of `known`, nearest first; empty when nothing is near. Case and punctuation do not count. */
 export function nearest(word: string, known: Iterable<string>): string[] {
   const asked = plain(word)
   if (asked === '' || asked.length > LONGEST) return []
@@ -65,13 +67,13 @@ export function nearest(word: string, known: Iterable<string>): string[] {
 }
 
 /**
- * Countries by their codes (ISO 3166-1, as the runtime's own locale data has them), and the code that somebody who wrote
- * something else probably meant: a name, lower case, a code that another one has replaced.
+ * Country codes (ISO 3166-1, from the runtime's locale data), and the code that somebody probably meant who wrote a
+ * name, lower case letters, or a code that another one has replaced.
  */
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ']
 const MOST_MEANT = 3
 
-/** What the runtime calls regions in English; made when it is first needed. */
+/** The runtime's English names of regions, created at first use. */
 let names: Map<string, string> | undefined
 
 function namesByCode(): ReadonlyMap<string, string> {
@@ -87,7 +89,7 @@ function namesByCode(): ReadonlyMap<string, string> {
   return names
 }
 
-/** The code that stands for this one today: UK is GB. */
+/** The current code for this one: GB for UK. */
 function currentCode(code: string): string {
   return Intl.getCanonicalLocales(`und-${code}`)[0]?.slice('und-'.length) ?? code
 }
@@ -105,7 +107,8 @@ export function countriesMeant(text: string): string[] {
   const byName = nearest(text, known.values())
   const named = [...known].flatMap(([own, name]) => (byName.includes(name) ? [currentCode(own)] : []))
   if (named.length > 0) return [...new Set(named)].slice(0, MOST_MEANT)
-  // Three letters are often the other code of ISO 3166-1, which mostly begins alike; two wrong ones may be anything.
+  // A three-letter code mostly begins with the two letters of its country's two-letter code. An unknown two-letter code
+  // gives no such hint.
   const near = code.length === 3 ? nearest(code, known.keys()).filter(isCountry) : []
   return near.sort((one, other) => Number(code.startsWith(other)) - Number(code.startsWith(one)))
 }

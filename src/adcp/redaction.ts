@@ -1,20 +1,21 @@
 /**
- * Takes secrets out of what is stored, logged, shown or told: out of urls, and out of what strangers say, since errors
- * echo the credential that they refuse. Known secrets go wherever they stand; others go by how they look.
+ * Removes secrets from everything that is stored, logged or shown: from urls, and from texts of strangers, because
+ * their errors echo the credential that they refuse. A known secret is removed wherever it stands; unknown ones are
+ * recognized by their form.
  */
 import { isRecord } from './json.js'
 
 const MARK = '[secret]'
-const MIN_SECRET = 8 // a shorter one is a word that stands in honest texts too
+const MIN_SECRET = 8 // a shorter one may be an ordinary word in an honest text
 const MAX_DEPTH = 8
 
-// Strangers choose the texts, so time must grow with their length alone: a pattern that begins with a run of characters
-// begins where the run does, looks through it once, and is never tried again inside it.
+// Strangers choose the texts, so the time must grow linearly with their length. A pattern that starts with a run of
+// characters matches only at the start of the run, scans the run once, and never retries inside it.
 const WORDS =
   'api[_-]?key|access[_-]?key|token|secret|passw(?:or)?d|pwd|credential|signature|session[_-]?id|jwt'
 const SECRET_WORD = new RegExp(WORDS, 'i')
 const QUERY_WORD = /^(?:key|sig|auth|code)$/i
-const VALUE = String.raw`(?=\S{0,15}\d|\S{16})` // a digit near its beginning, or long: not a word of a sentence
+const VALUE = String.raw`(?=\S{0,15}\d|\S{16})` // has a digit near its beginning, or is long: an ordinary word is neither
 const SCHEME = new RegExp(
   String.raw`\b(bearer|basic|digest|apikey)(\s+|%20|\+)["']?${VALUE}[\w.~+/=-]{6,}`,
   'gi',
@@ -65,7 +66,7 @@ function spellings(secret: string): string[] {
   return [...new Set([secret, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1), encoded])]
 }
 
-/** What of a url is a credential: its user and password, and the secret values in its query. */
+/** The parts of a url that are credentials: user, password, and the secret values in its query. */
 export function secretsInUrl(url: string): string[] {
   if (!URL.canParse(url)) return []
   const { username, password, searchParams } = new URL(url)
@@ -73,12 +74,12 @@ export function secretsInUrl(url: string): string[] {
   return [username, password, ...values].map(decoded).filter((secret) => secret.length >= MIN_SECRET)
 }
 
-/** Those of the texts that are long enough to be looked for in what somebody says. */
+/** The texts that are long enough to be searched for and removed. */
 export function searchable(secrets: readonly string[]): string[] {
   return [...new Set(secrets.filter(({ length }) => length >= MIN_SECRET))]
 }
 
-/** The text without the given secrets and without what looks like one. */
+/** The text without the given secrets and without anything that looks like a secret. */
 export function redacted(text: string, secrets: readonly string[] = []): string {
   let clean = text
   for (const secret of searchable(secrets)) {
@@ -89,7 +90,7 @@ export function redacted(text: string, secrets: readonly string[] = []): string 
   return clean
 }
 
-/** A parsed JSON value with every text in it redacted, and the values of secret names; cut where it is very deep. */
+/** A parsed JSON value with every text redacted and the values of secret names removed; a very deep value is cut. */
 export function redactedValue(value: unknown, secrets: readonly string[] = [], depth = 0): unknown {
   if (typeof value === 'string') return redacted(value, secrets)
   if (depth === MAX_DEPTH) return typeof value === 'object' ? null : value

@@ -1,6 +1,7 @@
 /**
- * What each task answers, as MCP hosts are told it (`outputSchema`): the members that a model or a program goes by. Open
- * for what the protocol may add; the protocol's own schemas say the rest. One schema holds for answers and refusals.
+ * The output schema of each task, as MCP hosts see it (`outputSchema`): the members that a model or a program relies
+ * on. Other members are allowed, because the protocol may add some; the protocol's own schemas describe them. One
+ * schema covers answers and refusals.
  */
 import { type TProperties, Type } from '@sinclair/typebox'
 

@@ -53,7 +53,7 @@ export const RequestedDestination = Type.Union([
 ])
 export type RequestedDestination = Static<typeof RequestedDestination>
 
-/** What is asked for: an account of null is none. */
+/** The destination as it is matched: an account of null means no account. */
 export function destinationsOf(requested: readonly RequestedDestination[]): Destination[] {
   return requested.map(({ account, ...target }) => ({
     ...target,
@@ -176,8 +176,8 @@ export const SignalRow = Type.Object({
 export type SignalRow = Static<typeof SignalRow>
 
 /**
- * 100 * (1 - absent coverage_rate.mid), the percentage that is not absent, rounded where binary fractions end;
- * undefined without an absent bucket.
+ * The percentage of inventory outside the absent bucket: 100 * (1 - coverage_rate.mid of that bucket), rounded to hide
+ * the noise of binary fractions. Undefined without an absent bucket.
  */
 export function forecastPercentage({ points }: CoverageForecast): number | undefined {
   const absent = points.find(({ dimensions }) => dimensions.some(({ presence }) => presence === 'absent'))

@@ -1,7 +1,7 @@
 /**
- * One spelling per agent url, wherever urls are compared (docs/protocol.md#urls). The platform's URL parser does hosts, ports and dot segments; what it
- * would silently repair (missing hosts, backslashes, white space) is refused before it, and what it leaves alone is
- * finished after it.
+ * One spelling per agent url, used wherever urls are compared (docs/protocol.md#urls). The platform's URL parser
+ * handles hosts, ports and dot segments. Before it runs, this file refuses what it would silently repair (missing
+ * hosts, backslashes, white space); afterwards this file normalizes what the parser leaves as it was.
  */
 import { shownUrl } from './redaction.js'
 
@@ -12,13 +12,13 @@ const BAD_ESCAPE = /%(?![0-9a-f]{2})/i
 const ESCAPE = /%[0-9a-f]{2}/gi
 const UNRESERVED = /[A-Za-z0-9._~-]/
 
-/** RFC 3986 6.2.2: unreserved characters plain, every other escape in upper case. */
+/** RFC 3986 6.2.2: unreserved characters are written plain, every other escape in upper case. */
 function normalEscape(encoded: string): string {
   const character = String.fromCharCode(Number.parseInt(encoded.slice(1), 16))
   return UNRESERVED.test(character) ? character : encoded.toUpperCase()
 }
 
-/** The host without one root dot; undefined when a label is empty. */
+/** The host without its trailing root dot; undefined when a label is empty. */
 function normalHost(host: string): string | undefined {
   const bare = host.endsWith('.') ? host.slice(0, -1) : host
   return bare.split('.').includes('') ? undefined : bare
@@ -28,11 +28,11 @@ function parsed(url: string): URL | undefined {
   try {
     return new URL(url)
   } catch {
-    return undefined // an unparsable url is an ordinary answer here: it equals no other
+    return undefined // a malformed url is a normal answer here: it equals no other url
   }
 }
 
-/** The canonical spelling of an http or https url; undefined for anything malformed, which then equals nothing. */
+/** The canonical spelling of an http or https url; undefined for a malformed one, which so equals no other. */
 export function canonicalUrl(url: string): string | undefined {
   const match = PARTS.exec(url)
   if (!match || REPAIRED_BY_THE_PARSER.test(url)) return undefined
@@ -49,8 +49,8 @@ export function canonicalUrl(url: string): string | undefined {
 }
 
 /**
- * What an agent is known by: its canonical url without the credentials that may stand in its query. They are for
- * calling it; its name is published, stored and compared.
+ * The url by which an agent is known: canonical, without the credentials that its query may hold. The full url is used
+ * to call the agent; this one is published, stored and compared.
  */
 export function agentUrlOf(url: string): string | undefined {
   const canonical = canonicalUrl(url)

@@ -1,7 +1,7 @@
 /**
- * One compiled validator a schema, and violations as the protocol wants them told: pointer, message, keyword
- * (docs/protocol.md#envelope, `issues[]`). Messages are ours and name no value of the request: an untrusted string is
- * never echoed.
+ * One compiled validator per schema. It reports violations as the protocol wants them: pointer, message, keyword
+ * (docs/protocol.md#envelope, `issues[]`). The messages are ours and repeat no value of the request, because an
+ * untrusted string is never echoed.
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
@@ -10,12 +10,12 @@ import { type AdcpError, ERROR_CODES, type Issue } from './error.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
 
 /**
- * Validators of schemas, each compiled at its first use: a process that needs few of them starts that much sooner, and
- * all of them together are a fifth of a second.
+ * Validators are compiled at first use: compiling all of them takes a fifth of a second, which a process that needs few
+ * would otherwise spend at its start.
  */
 export type Check<T> = {
   conforms(value: unknown): value is T
-  /** What was wrong the last time. */
+  /** The violations that the last check found. */
   errors(): readonly ErrorObject[]
 }
 
@@ -35,11 +35,11 @@ export function createChecks(options: Options = {}) {
   }
 }
 
-const MAX_ISSUES = 16 // enough to mend a request with; a hostile one has thousands
+const MAX_ISSUES = 16 // enough to correct a request; a hostile one has thousands
 
 const check = createChecks({ allErrors: true, verbose: true })
 
-/** A violated rule, and what to send instead: `suggestion` goes to the error, not into its issues. */
+/** A violated rule and what to send instead. `suggestion` goes into the error, not into its issues. */
 export type Violation = Issue & { suggestion: string }
 
 export type Checked<S extends TSchema> = { ok: true; value: Static<S> } | { ok: false; issues: Violation[] }
@@ -61,8 +61,8 @@ function pointerOf(error: ErrorObject): string {
 }
 
 /**
- * What is wrong inside a union, without the branches nobody meant: the branch whose tag (a `const` member) fits,
- * else one sentence that lists the tags.
+ * What is wrong inside a union, leaving out the branches that the caller did not mean: the violations of the branch
+ * whose tag (a `const` member) matches; without a match, one sentence that lists the tags.
  */
 function unionErrors(union: ErrorObject, inside: ErrorObject[]): ErrorObject[] {
   const branches = new Map<string, ErrorObject[]>()
@@ -95,7 +95,7 @@ function meaningful(errors: ErrorObject[]): ErrorObject[] {
   return meaningful([...rest, ...unionErrors(union, errors.filter(isInside)).map(settled)])
 }
 
-/** A union that is told of needs no second look. */
+/** Once a union has been reported, its other violations are skipped. */
 function settled(error: ErrorObject): ErrorObject {
   return error.keyword === 'anyOf' ? { ...error, keyword: 'oneOf' } : error
 }
@@ -116,7 +116,10 @@ export function compileCheck<S extends TSchema>(schema: S): (value: unknown) => 
   }
 }
 
-/** INVALID_REQUEST for violated rules; `field` and `suggestion` are the first one's. A request as a whole is no field. */
+/**
+ * INVALID_REQUEST for violated rules. `field` and `suggestion` are those of the first one; a violation of the request
+ * as a whole names no field.
+ */
 export function invalidRequest(violations: readonly Violation[]): AdcpError {
   const [first] = violations
   if (!first) throw new Error('No rule is broken')

@@ -2,7 +2,10 @@
 import { type AdcpError, adcpError } from './error.js'
 
 export const RELEASES = ['3.0', '3.1'] as const
-/** Releases that are not final yet: served where the configuration says so, to who pins exactly them. */
+/**
+ * Releases that are not final yet. They are served only where the configuration allows it, and only to callers that pin
+ * exactly them.
+ */
 export const PREVIEWS = ['3.2-beta.5'] as const
 type Stable = (typeof RELEASES)[number]
 export type Preview = (typeof PREVIEWS)[number]
@@ -23,15 +26,15 @@ function parse(pin: string): Parsed | undefined {
 
 const minorOf = (release: Stable) => Number(release.slice(release.indexOf('.') + 1))
 
-/** Whether what 3.2 asks beyond 3.1 is asked here. */
+/** Whether this release has the requirements that 3.2 adds to 3.1. */
 export function isSince32(release: Release): boolean {
   return PREVIEWS.some((preview) => preview === release)
 }
 
 /**
- * The highest of our releases that is not above the pin, within its major; the latest when nothing is pinned, or the major
- * alone. Refused: another major, a pin below all of ours, two pins of different majors, and a prerelease, which matches only
- * itself: one of `previews`.
+ * The highest of our releases that is not above the pin and has the same major; the latest when nothing is pinned, or
+ * the major alone. Refused are another major, a pin below all of ours, two pins of different majors, and a prerelease
+ * that is not one of `previews`: a prerelease matches only itself.
  */
 export function negotiate(pin: VersionPin, previews: readonly Preview[] = []): Release | AdcpError {
   const served = [...RELEASES, ...previews]

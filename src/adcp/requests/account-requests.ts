@@ -45,7 +45,7 @@ export const SyncAccountsRequest = Type.Object({
       billing_entity: Type.Optional(Type.Object({})),
       payment_terms: Type.Optional(Word),
       sandbox: Type.Optional(Type.Boolean()),
-      // Only the array is checked here: what is wrong with a subscription fails its account, not the request.
+      // Only the array is checked here: a wrong subscription fails its own account, not the whole request.
       notification_configs: Type.Optional(Type.Array(Type.Object({}), { maxItems: 16 })),
     }),
     {
@@ -62,7 +62,7 @@ export const SyncAccountsRequest = Type.Object({
 })
 export type SyncAccountsRequest = Static<typeof SyncAccountsRequest>
 
-/** What report_usage takes (schema account/report-usage-request). Rows may carry more than is listed: it is passed on. */
+/** What report_usage takes (schema account/report-usage-request). Unlisted members of a row are passed on. */
 const MAX_ROWS = 1_000
 
 const Id = Type.String({ minLength: 1, maxLength: 256 })

@@ -6,7 +6,7 @@
  */
 import { Type } from '@sinclair/typebox'
 
-/** docs/protocol.md#requests: what an idempotency key is made of, wherever one is required. */
+/** The form of an idempotency key, for every task that requires one (docs/protocol.md#requests). */
 export const IdempotencyKey = Type.String({
   pattern: '^[A-Za-z0-9_.:-]{16,255}$',
   description: 'Names this request: sending it again with the same key repeats nothing. Use a UUID.',
