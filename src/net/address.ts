@@ -4,8 +4,8 @@
  */
 import ipaddr from 'ipaddr.js'
 
-const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // everything public in IPv6 lives here
-// Public by number and private by use: Azure answers every guest's metadata questions on it.
+const GLOBAL_UNICAST_V6 = ipaddr.parseCIDR('2000::/3') // all public IPv6 addresses are in it
+// A public address in private use: Azure answers metadata questions of its virtual machines on it.
 const METADATA = new Set(['168.63.129.16'])
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6

@@ -1,24 +1,24 @@
 /**
- * When to try again: after success on the schedule, after failure soon and then ever later, but never so late that a
- * recovered upstream waits longer than a minute, whatever it asked for while it was in trouble (docs/configuration.md).
+ * Says when to try again. After a success, on the schedule. After failures, soon and then at growing intervals, but
+ * within a minute whatever the upstream asked for, so that one that recovered is noticed (docs/configuration.md).
  */
 const FIRST_MS = 1_000
 const LONGEST_MS = 60_000
-const SHORTEST_CAP_MS = 5_000 // a fast schedule asks for a fast return, not for a storm
+const SHORTEST_CAP_MS = 5_000 // a short schedule must not become a flood of retries
 const CAP_PER_REFRESH = 10
 const JITTER = 0.1
 
 type BackoffOptions = {
   /** Failures in a row, at least 1. */
   failures: number
-  /** The schedule after success: a short one also shortens the first waits. */
+  /** The interval after a success. A short one also shortens the first waits after a failure. */
   refreshMs: number
   random(): number
-  /** What the agent asked for. */
+  /** The wait that the agent asked for. */
   retryAfterMs?: number | undefined
 }
 
-/** A schedule spread by a tenth either way, so that many upstreams never come due together. */
+/** The interval, varied by up to a tenth either way, so that many upstreams are not due at one moment. */
 export function jittered(ms: number, random: () => number): number {
   return ms * (1 - JITTER + 2 * JITTER * random())
 }

@@ -1,6 +1,6 @@
 /**
- * Reads an answer's body into memory under a cap on *decoded* bytes: a cap on the wire lets a compressed bomb pass
- * (docs/protocol.md#provider-files).
+ * Reads the body of an answer into memory, with a cap on *decoded* bytes: under a cap on the bytes of the wire, a small
+ * compressed body could still fill the memory (docs/protocol.md#provider-files).
  */
 import type { Readable, Transform } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -8,17 +8,20 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { createGathering } from './gathering.js'
 import type { BodyReading } from './under-way.js'
 
-// A stream that said enough may end by itself in this time; then its connection can be used again.
+// After a reader has enough, a stream gets this much time to end by itself, so that its connection can be used again.
 const DRAIN_MS = 100
-/** Each chunk costs microseconds, however small. Whoever sends so many that are so small on average means harm. */
+/**
+ * Every chunk costs microseconds, however small it is. A body of this many chunks that are this small on average is
+ * treated as an attack.
+ */
 const MOST_CRUMBS = 20_000
 const CRUMB_BYTES = 64
-const PORTION_BYTES = 1024 ** 2 // joined between two turns of the loop: under a millisecond
+const PORTION_BYTES = 1024 ** 2 // copied between two turns of the event loop, in under a millisecond
 
 export type BodyOutcome =
   | { kind: 'body'; body: Buffer }
   | { kind: 'too_large'; message: string }
-  /** It was given up for what all strangers send at once (net/under-way.ts). */
+  /** It was ended because all answers together were too large (net/under-way.ts). */
   | { kind: 'crowded_out' }
   | { kind: 'broken'; message: string }
 
@@ -42,14 +45,17 @@ function decoded(stream: Readable, coding: string): Readable | undefined {
 function drainBriefly(stream: Readable): void {
   const timer = setTimeout(() => stream.destroy(), DRAIN_MS)
   stream.on('close', () => clearTimeout(timer))
-  stream.on('error', () => {}) // what comes after the answer is nobody's business
+  stream.on('error', () => {}) // the answer is already complete
   stream.resume()
 }
 
-/** One buffer out of many. Tens of megabytes at once would hold up whoever serves for as many milliseconds. */
+/**
+ * Joins the chunks into one buffer, in portions: copying tens of megabytes at once would block the thread for as many
+ * milliseconds.
+ */
 async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buffer> {
   if (bytes <= PORTION_BYTES) return Buffer.concat(chunks, bytes)
-  const whole = Buffer.allocUnsafeSlow(bytes) // memory of its own, every byte of which is written below
+  const whole = Buffer.allocUnsafeSlow(bytes) // not from the shared pool; every byte is written below
   let at = 0
   let pauseAt = PORTION_BYTES
   for (const chunk of chunks) {
@@ -64,9 +70,9 @@ async function joined(chunks: readonly Uint8Array[], bytes: number): Promise<Buf
 
 type BodyBounds = {
   maxBytes: number
-  /** Takes each chunk instead of the body, and says when enough has come. */
+  /** Receives each chunk in place of the body; returns true when it has enough. */
   enough?: ((chunk: Uint8Array) => boolean) | undefined
-  /** Counts it among all that is being read; `giveUp` ends it. */
+  /** Registers this answer among all that are being read; `giveUp` ends it. */
   begin(giveUp: () => void): BodyReading
 }
 
@@ -90,7 +96,7 @@ function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): P
       return isCrumbled ? `in more than ${MOST_CRUMBS} chunks of a few bytes` : undefined
     }
     const reading = begin(() => giveUp({ kind: 'crowded_out' }))
-    let given: Promise<BodyOutcome> | undefined // who drains a stream comes to its end after it was enough
+    let given: Promise<BodyOutcome> | undefined // the outcome is settled once: draining also ends the stream
     const give = () => {
       given ??= joined(gathering.chunks(), enough ? 0 : bytes).then((body) => ({ kind: 'body', body }))
       finish(given)
@@ -118,12 +124,12 @@ function collect(readable: Readable, { maxBytes, enough, begin }: BodyBounds): P
 }
 
 /**
- * Gives the whole body, or none of it where somebody took its chunks. Aborting the request that the stream belongs to
- * makes it `broken`: who aborts knows why.
+ * Gives the whole body, or an empty one when `enough` took its chunks. When the request is aborted the outcome is
+ * `broken`; the code that aborted it knows the reason.
  */
 export async function readBody(stream: Readable, encoding: string, bounds: BodyBounds): Promise<BodyOutcome> {
   const readable = decoded(stream, encoding)
   if (readable) return collect(readable, bounds)
-  stream.on('error', () => {}).destroy() // an encoding we did not ask for: nothing in it can be read
+  stream.on('error', () => {}).destroy() // an encoding that we did not ask for and cannot decode
   return { kind: 'broken', message: `content-encoding ${encoding.slice(0, 40)} is not known` }
 }

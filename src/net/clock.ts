@@ -1,4 +1,4 @@
-/** Time as an argument, so that whatever waits can be tested without waiting. */
+/** Time as an argument, so that tests can advance it and do not wait. */
 export type Clock = {
   /** Milliseconds since the epoch. */
   now(): number

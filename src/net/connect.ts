@@ -1,7 +1,6 @@
 /**
- * Opens sockets only to addresses that the policy permits, and to exactly the addresses that were checked: a name is
- * resolved once, here, so a second, different answer changes nothing (docs/protocol.md#egress
- * ).
+ * Opens sockets only to addresses that the policy permits, and to exactly the addresses that it checked. A name is
+ * resolved once, here, so a second, different DNS answer cannot bypass the check (docs/protocol.md#egress).
  */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
@@ -21,7 +20,7 @@ function literal(hostname: string): string | undefined {
   return isIP(bare) ? bare : undefined
 }
 
-/** Why not, and the setting that opens it; https and a public address need none. */
+/** Why the address is refused, and the setting that allows it. Https to a public address needs no setting. */
 function refusal(what: string, scheme: 'http:' | 'https:', isPublic: boolean): EgressRefused {
   return isPublic
     ? new EgressRefused(`${what} may be reached over https only (egress.allow_http, egress.hosts)`)
@@ -48,8 +47,9 @@ function guardedLookup(policy: AddressPolicy, resolve: Resolve, scheme: 'http:' 
 }
 
 /**
- * How sockets are made. `signal` ends them, those too that are still connecting: undici hands all of it on to Node.
- * Authorization rests on what providers publish over https, so no environment variable turns certificates off.
+ * How sockets are made. `signal` closes them, also those that are still connecting. Certificates are always verified,
+ * whatever the environment says, because authorization rests on what providers publish over https. undici passes all of
+ * these options to Node.
  */
 export function socketOptions(options: {
   lookup?: LookupFunction

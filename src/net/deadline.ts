@@ -1,28 +1,28 @@
 /**
- * One end for work that may take so long and that its caller may give up. `AbortSignal.timeout` would do, but its timer cannot be
- * taken back: thousands of answered requests would each be held until their time is up.
+ * One end for work that has a time limit and that its caller may abort. `AbortSignal.timeout` is not used because its
+ * timer cannot be cancelled: thousands of answered requests would stay in memory until their limits pass.
  */
 import type { Clock } from './clock.js'
 
 type Limits = {
-  /** Time for the work, ms. */
+  /** The time limit of the work, ms. */
   timeoutMs: number
-  /** The caller's will. */
+  /** The caller's abort signal. */
   signal?: AbortSignal | undefined
-  /** Default: the system's time, with a timer that keeps the process alive: somebody waits for what it ends. */
+  /** Default: the system's time, with a timer that keeps the process alive, because somebody waits for its outcome. */
   clock?: Pick<Clock, 'after'>
 }
 
 export type End = 'timeout' | 'aborted'
 
 type Deadline = {
-  /** Goes off at the end. */
+  /** Aborts at the end. */
   readonly signal: AbortSignal
-  /** Resolves at the end, with what it was; never when the work is done before. */
+  /** Resolves at the end with its cause; never when `release` comes first. */
   readonly ended: Promise<End>
-  /** What ended it; undefined while there is time. */
+  /** What ended the work; undefined before the end. */
   why(): End | undefined
-  /** The work is done: nothing is waited for any more. */
+  /** The work is done: removes the timer and the listener. */
   release(): void
 }
 
@@ -60,7 +60,7 @@ export function createDeadline({ timeoutMs, signal, clock = holding }: Limits): 
   }
 }
 
-/** What `pending` comes to, or `late` of what ended the wait first. `pending` goes on. */
+/** The result of `pending`, or `late(end)` when the limit or the abort comes first. `pending` itself continues. */
 export async function within<T, U>(
   pending: Promise<T>,
   limits: Limits,

@@ -1,6 +1,6 @@
 /**
- * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all go through this
- * `send`. It checks where a request goes, how long it lasts and how much it brings (docs/protocol.md#egress).
+ * The one way out of the process: registries, upstreams, provider files, key sets and webhooks all use this `send`. It
+ * limits where a request goes, how long it takes and how many bytes it returns (docs/protocol.md#egress).
  */
 import { setMaxListeners } from 'node:events'
 import { Agent, type Dispatcher, errors as undici } from 'undici'
@@ -19,8 +19,8 @@ import type { Outbound, Send, SendFailed, SendFailure, SendOutcome } from './sen
 import { createUnderWay, UNDER_WAY_BYTES, type UnderWay } from './under-way.js'
 
 /**
- * What went wrong below HTTP, in our words: the resolver's, the socket's and OpenSSL's codes become a reason of the
- * contract and a sentence for the operator. An upstream's own text never gets in: certificates are written by strangers.
+ * Names a failure below HTTP in our words: the codes of the resolver, the socket and OpenSSL become a reason of the
+ * contract and a sentence for the operator. Texts of the upstream are never used: strangers write their certificates.
  */
 const UNRESOLVABLE = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NONAME'])
 
@@ -43,7 +43,7 @@ function failed(reason: SendFailure, message: string): SendFailed {
   return { kind: 'failed', reason, message }
 }
 
-/** The failure behind an error of the connection: undici's errors are the network's, not ours. */
+/** The network error inside undici's error. */
 function failureOf(error: unknown): SendFailed {
   const { code, message, errors } = error as { code?: string; message: string; errors?: { code?: string }[] }
   if (error instanceof EgressRefused) return failed('refused', message)
@@ -61,28 +61,31 @@ function failureOf(error: unknown): SendFailed {
 
 const CONNECTIONS_PER_ORIGIN = 32 // one origin never holds more sockets than this
 const KEEP_ALIVE_MS = 30_000
-const USER_AGENT = 'tributary' // many sites refuse requests that do not say who asks
+const USER_AGENT = 'tributary' // many sites refuse requests without a user agent
 
 export type EgressPolicy = {
   /** Plain http to public addresses too. */
   allowHttp: boolean
   /** Non-public networks that may be reached, http included, in CIDR notation. */
   allowNetworks: readonly string[]
-  /** Requests for a domain go to an origin instead; the Host header stays. The operator's will: not guarded. */
+  /**
+   * Sends requests for a domain to another origin, with the same Host header. The operator sets this, so the address is
+   * not checked.
+   */
   hosts: Readonly<Record<string, string>>
 }
 
 type EgressOptions = {
   policy: EgressPolicy
-  /** Names to addresses; the system's resolver when absent. */
+  /** Resolves names to addresses; the system's resolver by default. */
   resolve?: Resolve
-  /** Bytes of answers that are being read at once, as of now. */
+  /** The bound on the bytes of all answers that are being read, asked each time. */
   underWayBytes?(): number
 }
 
 export type Egress = {
   send: Send
-  /** New requests follow the new policy; those under way finish under the old one. Throws like `createEgress`. */
+  /** New requests use the new policy; requests under way finish under the old one. Throws like `createEgress`. */
   reconfigure(policy: EgressPolicy): void
   /** Answers that are being read. */
   underWay: Pick<UnderWay, 'bytes' | 'givenUp'>
@@ -92,9 +95,9 @@ export type Egress = {
 type Route = { dispatcher: Dispatcher; origin: string; host: string }
 type Routes = {
   of(url: URL): Route
-  /** Lets what is under way finish. */
+  /** Waits for requests under way, then closes. */
   drain(): Promise<void>
-  /** Ends what is under way. */
+  /** Aborts requests under way, then closes. */
   destroy(): Promise<void>
 }
 
@@ -110,7 +113,7 @@ function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
   const pool = { connections: CONNECTIONS_PER_ORIGIN, keepAliveTimeout: KEEP_ALIVE_MS, headersTimeout: 0 }
   const lifetime = new AbortController()
   const { signal } = lifetime
-  setMaxListeners(0, signal) // each open socket is one
+  setMaxListeners(0, signal) // each open socket adds a listener
   const guarded = new Agent({
     ...pool,
     connect: createGuardedConnector(createAddressPolicy(policy), resolve, signal),
@@ -131,7 +134,7 @@ function createRoutes(policy: EgressPolicy, resolve: Resolve): Routes {
     },
     destroy: async () => {
       const ended = Promise.all([guarded.destroy(), mapped.destroy()])
-      lifetime.abort() // an agent does not hang up on connections that are still being made
+      lifetime.abort() // closing an agent does not end connections that are still being made
       await ended
     },
   }
@@ -168,9 +171,9 @@ async function sendOnce(routes: Routes, underWay: UnderWay, request: Outbound): 
       headers: { 'user-agent': USER_AGENT, 'accept-encoding': 'gzip', ...request.headers, host },
       body: request.body ?? null,
       signal: deadline.signal,
-      bodyTimeout: 0, // idle time; the budget is total time
+      bodyTimeout: 0, // undici limits idle time; the budget limits total time
     })
-    // undici hears of an abort only once it is connected: a handshake that hangs would outlast every budget.
+    // undici notices an abort only after it is connected, so a handshake that hangs would exceed every budget.
     const answer = await Promise.race([asked, deadline.ended])
     if (typeof answer === 'string') return spentBy(answer, request)
     const headers = flatten(answer.headers)

@@ -1,12 +1,12 @@
 /**
- * Bytes held for many owners under one bound: when it is passed, the largest thing of the greediest goes. The greediest is the
- * owner that holds most, and within it the group that holds most. So whoever holds no more than an equal share of the bound
- * loses nothing, whatever the others do.
+ * Bytes held for many owners under one bound. When the bound is passed, the largest thing of the largest owner is
+ * dropped: of the owner that holds most, and within it of the group that holds most. So an owner that holds no more
+ * than an equal share loses nothing, whatever the others do.
  */
 type Holding = {
   bytes: number
   group: string
-  /** Who has a use for it, as of now. One of them, the one that holds least, pays for it. */
+  /** Those who use it at present. It counts for one of them: the one that holds least. */
   owners(): readonly string[]
 }
 
@@ -21,7 +21,7 @@ function greediest<T extends { bytes: number }>(all: Iterable<[string, T]>): [st
   return most
 }
 
-/** `limit` gives the bound in bytes that holds when it is asked. */
+/** `limit` returns the current bound in bytes. */
 export function createFairBudget(limit: () => number) {
   const held = new Map<string, Held>()
   const accounts = new Map<string, Account>()
@@ -78,7 +78,7 @@ export function createFairBudget(limit: () => number) {
     return most
   }
 
-  /** Takes from the greediest until the bound holds; gives what has to go. */
+  /** Drops things of the largest owner until the bound holds; returns their keys. */
   function settle(): string[] {
     const gone: string[] = []
     while (total > limit()) {
@@ -88,7 +88,7 @@ export function createFairBudget(limit: () => number) {
       if (!owner || !found) break
       const [key, holding] = found
       const other = leastOf(holding.owners())
-      // Somebody else who wants it has room for it: it is not the greedy one's to lose.
+      // Another owner who uses it has room for it, so it is kept and counted there.
       if (other !== owner[0] && paid(other) + holding.bytes < paid(owner[0])) move(key, holding, other)
       else {
         release(key)
@@ -99,7 +99,7 @@ export function createFairBudget(limit: () => number) {
   }
 
   return {
-    /** Takes note of something that is held, under a key of its own; gives the keys of what must be let go of. */
+    /** Registers something that is held, under its own key; returns the keys of what must be dropped. */
     hold(key: string, holding: Holding): string[] {
       release(key)
       const taken = { ...holding, payer: leastOf(holding.owners()) }
@@ -108,9 +108,9 @@ export function createFairBudget(limit: () => number) {
       total += holding.bytes
       return settle()
     },
-    /** It is not held any more. Unknown keys are ignored. */
+    /** It is no longer held. Unknown keys are ignored. */
     release,
-    /** Owners have changed: whoever pays for what it has no use for stops paying. */
+    /** The owners of things have changed: an owner no longer pays for what it no longer uses. */
     reassign(): void {
       for (const [key, holding] of held) {
         const owners = holding.owners()
@@ -123,8 +123,8 @@ export function createFairBudget(limit: () => number) {
 }
 
 /**
- * Of each list its first items: the short ones whole, the long ones equally cut, `most` in all. Where there are more lists than
- * room, the first ones have one item each.
+ * The first items of each list, `most` in all: short lists are kept whole, long ones are cut to one length. With more
+ * lists than `most`, the first lists keep one item each.
  */
 export function fairShares<T>(lists: readonly (readonly T[])[], most: number): T[][] {
   let room = most

@@ -1,9 +1,10 @@
 /**
- * Work for many owners through few places, so that nobody waits for another's share: whoever has the least under way is
- * next, and within one owner the group that waited longest. An owner is who asked for the work, a group what it goes to.
+ * Runs work for many owners in a limited number of places, so that no owner waits for another's share. The owner with
+ * the least work under way is next, and within it the group that waited longest. An owner is who asked for the work, a
+ * group is where it goes.
  */
 type Turn = {
-  /** Whoever asked: it is done at the turn of the first of them, and counts for that one. */
+  /** All owners who asked for it. It runs at the turn of the first of them and counts for that one. */
   owners: readonly string[]
   group: string
 }
@@ -17,13 +18,13 @@ type FairQueueOptions = {
 
 type Entry = { start(done: () => void): void; isStarted: boolean }
 type Group = { underWay: number; waiting: Entry[] }
-/** Groups stand in the order of their turns. */
+/** The groups in the order of their turns. */
 type Owner = { underWay: number; groups: Map<string, Group> }
 
 const NOBODY: readonly string[] = [''] // work without an owner shares one turn
 
 export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions) {
-  /** Owners stand in the order of their turns. */
+  /** The owners in the order of their turns. */
   const owners = new Map<string, Owner>()
   let underWay = 0
   let waiting = 0
@@ -36,10 +37,10 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
     return group
   }
 
-  /** The owner's next group with work and a place; groups that are done are forgotten on the way. */
+  /** The owner's next group that has work and a free place; drops finished groups on the way. */
   function nextGroup({ groups }: Owner): string | undefined {
     for (const [name, group] of groups) {
-      while (group.waiting[0]?.isStarted) group.waiting.shift() // at the turn of another of its owners
+      while (group.waiting[0]?.isStarted) group.waiting.shift() // another of its owners had it started
       if (group.waiting.length === 0) {
         if (group.underWay === 0) groups.delete(name)
       } else if (group.underWay < perGroup) return name
@@ -59,7 +60,7 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
     return found
   }
 
-  /** Whoever had a turn stands last. */
+  /** Whoever has had a turn goes to the end of the line. */
   function rotate<T>(map: Map<string, T>, name: string, value: T): void {
     map.delete(name)
     map.set(name, value)
@@ -88,7 +89,7 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
   }
 
   return {
-    /** Runs the task when its turn comes, and gives what it gives. */
+    /** Runs the task when its turn comes, and returns its result. */
     run<T>(turn: Turn, task: () => Promise<T>): Promise<T> {
       return new Promise((resolve, reject) => {
         const entry: Entry = {
@@ -103,7 +104,7 @@ export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions)
         startWaiting()
       })
     },
-    /** Tasks whose turn has not come. */
+    /** The number of tasks that still wait. */
     waiting: () => waiting,
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Chunks of one body, kept until all have come. A chunk that is kept costs a hundred bytes beside its own, and a stranger
- * may send one byte a chunk: those that are small are copied together.
+ * Collects the chunks of one body. Each chunk that is kept costs a hundred bytes more than its content, and a stranger
+ * may send one byte per chunk, so small chunks are copied together.
  */
-const FEW = 16 // so many small chunks are kept as they came
+const FEW = 16 // this many small chunks are kept as they came
 const SMALL_BYTES = 4 * 1024
 const PAGE_BYTES = 64 * 1024
 
@@ -17,7 +17,7 @@ export function createGathering(): Gathering {
   let page: Uint8Array | undefined // the last of `chunks`, while it has room
   let used = 0
 
-  /** What the page holds stands as its last chunk. */
+  /** Keeps the bytes on the page as its last chunk. */
   function show(): void {
     if (page) chunks[chunks.length - 1] = page.subarray(0, used)
   }

@@ -6,7 +6,7 @@ import { getDomain } from 'tldts'
 import type { Outbound, Send, SendFailed } from './send.js'
 
 const MAX_HOPS = 3
-// What may follow to another host of the site: everything else may be a credential, under whatever name.
+// The headers that may go to another host of the site. Every other header may be a credential, whatever its name.
 const HARMLESS = /^(accept|content-type|user-agent|if-|mcp-protocol-version$|mcp-method$|mcp-name$|a2a-)/
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
@@ -29,7 +29,7 @@ function bad(message: string): SendFailed {
   return { kind: 'failed', reason: 'bad_redirect', message }
 }
 
-/** The request for the next hop, or why there is none. */
+/** The request for the next hop, or the reason why it is not made. */
 function nextHop(request: Outbound, status: number, location: string | undefined): Outbound | SendFailed {
   const from = new URL(request.url)
   const to = location === undefined ? undefined : parse(location, request.url)
@@ -46,7 +46,7 @@ function nextHop(request: Outbound, status: number, location: string | undefined
   }
 }
 
-/** A `Send` that honours `redirects: 'same-site'`; every other request passes through, its 3xx a reply like any. */
+/** A `Send` that follows redirects for `redirects: 'same-site'`; for every other request a 3xx is an ordinary reply. */
 export function followRedirects(send: Send, now: () => number): Send {
   return async (request) => {
     if (request.redirects !== 'same-site') return send(request)

@@ -1,6 +1,6 @@
 /**
- * The contract of every outbound request: one function, with its budget in time and decoded bytes in the arguments
- * and its outcome as a value. `net/egress.ts` makes the only implementation.
+ * The contract of every outbound request: one function that takes a budget of time and decoded bytes, and returns its
+ * outcome as a value. `net/egress.ts` is the only implementation.
  */
 export type Outbound = {
   url: string
@@ -9,17 +9,17 @@ export type Outbound = {
   body?: string | Uint8Array
   /** Total time for connecting, redirects and the whole body, ms. */
   timeoutMs: number
-  /** Decoded bytes; a compressed bomb is cut here (docs/protocol.md#provider-files). */
+  /** Decoded bytes: the cap also stops compressed bombs (docs/protocol.md#provider-files). */
   maxBytes: number
   /**
-   * `same-site`: at most three, inside the registrable domain first asked (docs/protocol.md#provider-files). Default:
-   * none.
+   * `same-site`: follows at most three redirects, inside the registrable domain of the first url
+   * (docs/protocol.md#provider-files). Default: follows none.
    */
   redirects?: 'same-site'
   signal?: AbortSignal
   /**
-   * For bodies that may never end (event streams): asked once per answer for a reader of chunks, which says `true` when it
-   * has enough. Whoever reads the chunks has them: the body of the reply is empty.
+   * For bodies that may never end (event streams): called once per answer, it returns a reader of chunks, which returns
+   * `true` when it has enough. The reader gets the chunks, so the body of the reply is empty.
    */
   enough?: (headers: Record<string, string>) => ((chunk: Uint8Array) => boolean) | undefined
 }
@@ -30,17 +30,17 @@ export type Reply = {
   /** Names in lower case. */
   headers: Record<string, string>
   body: Uint8Array
-  /** The url that answered, after redirects. */
+  /** The url that answered, after any redirects. */
   url: string
 }
 
 export type SendFailure =
-  | 'refused' // the egress guard does not let us go there
+  | 'refused' // the egress policy forbids the address
   | 'unresolvable'
   | 'unreachable'
   | 'timeout'
   | 'too_large'
-  | 'crowded_out' // of all that strangers send at once, it took too much
+  | 'crowded_out' // all answers together were too large, and this one had to give way
   | 'bad_redirect'
   | 'broken_body'
   | 'aborted'

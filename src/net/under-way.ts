@@ -1,25 +1,25 @@
 /**
- * Bytes of answers that are being read, of all strangers together. Each answer has a bound of its own, and thousands of
- * them at once would fill the memory all the same. Beyond the bound the largest answer is given up, under the
- * registrable domain that has most under way: whoever owns one can have any number of hosts.
+ * Counts the bytes of all answers that are being read. Each answer has its own bound, but thousands of them at once
+ * would still fill the memory. Beyond the common bound the largest answer of one registrable domain is given up: the
+ * domain with most bytes under way. Domains and not hosts, because the owner of a domain can have any number of hosts.
  */
 import { getDomain } from 'tldts'
 
-/** What holds when nothing else is said (docs/configuration.md). */
+/** The default bound (docs/configuration.md). */
 export const UNDER_WAY_BYTES = 512 * 1024 ** 2
 
 /** One answer that is being read. */
 export type BodyReading = {
   grew(bytes: number): void
-  /** It has come whole, or will not come. */
+  /** It is complete, or was given up. */
   end(): void
 }
 
 export type UnderWay = {
-  /** `giveUp`: it takes too much of what there is, and must end. */
+  /** Registers an answer; `giveUp` is called when it must end because all answers together are too large. */
   begin(url: URL, giveUp: () => void): BodyReading
   bytes(): number
-  /** Answers that were given up. */
+  /** The number of answers that were given up. */
   givenUp(): number
 }
 
@@ -31,7 +31,7 @@ function largest(entries: Iterable<Entry>): Entry | undefined {
   return most
 }
 
-/** `limit` gives the bound in bytes that holds when it is asked. */
+/** `limit` returns the current bound in bytes. */
 export function createUnderWay(limit: () => number): UnderWay {
   const domains = new Map<string, { bytes: number; entries: Set<Entry> }>()
   let total = 0
