@@ -1,12 +1,12 @@
 /**
- * A few threads that take jobs one at a time. Jobs wait in a queue of their own key and the keys take turns, so that
- * one who sends many delays nobody else's. A thread that runs out of memory or time ends with its job alone.
+ * A few threads that run jobs one at a time. Jobs wait in a queue per key and the keys take turns, so that a key with
+ * many jobs delays no other. When a thread runs out of memory or time, only its own job fails.
  */
 import { type Transferable, Worker, type WorkerOptions } from 'node:worker_threads'
 
 /**
- * Starts a thread for work that would hold up serving. It is told everything in messages, so it gets neither the
- * environment, which may hold secrets, nor the flags of this process.
+ * Starts a thread for work that would block the serving thread. Everything it needs comes in messages, so it gets
+ * neither the environment, which may hold secrets, nor the flags of this process.
  */
 export function startThread(
   code: URL,
@@ -20,9 +20,11 @@ type PoolOptions = {
   size: number
   /** Heap of one thread, in MB. */
   heapMb: number
-  /** The longest that one job may take, ms. */
+  /** The time limit of one job, ms. */
   jobMs: number
-  /** Of jobs that wait together. Beyond it the largest of the key that has most waiting is given up. */
+  /**
+   * Bytes of jobs that may wait together. Beyond it, the largest job of the key with most waiting bytes is given up.
+   */
   waitingBytes: number
 }
 
@@ -34,14 +36,14 @@ type Waiting<Job, Reply> = {
   reject(error: Error): void
 }
 
-/** The code is given one job a message, and answers each with one message. Threads start when they are needed. */
+/** The code receives one job per message and answers each with one message. Threads start when they are needed. */
 export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes }: PoolOptions) {
   const queues = new Map<string, Waiting<Job, Reply>[]>()
   const idle: Worker[] = []
   let running = 0
   let waitingNow = 0
 
-  /** One that dies while it has nothing to do is given no job any more. */
+  /** A thread that ends while it is idle gets no more jobs. */
   function started(): Worker {
     const worker = startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } })
     const forget = () => {
@@ -51,7 +53,7 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
     return worker.on('error', forget).on('exit', forget)
   }
 
-  /** The next job of the key that has waited longest for its turn. */
+  /** The next job of the key whose last turn is longest ago. */
   function next(): Waiting<Job, Reply> | undefined {
     const [first] = queues
     if (!first) return undefined
@@ -80,7 +82,7 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
     const onError = (error: Error) => settle(() => reject(error))
     const onExit = () => settle(() => reject(new Error(`a job took more than ${jobMs} ms`)))
     worker.on('message', onMessage).on('error', onError).on('exit', onExit)
-    worker.ref() // a process does not end over a job
+    worker.ref() // keeps the process alive until the job is done
     worker.postMessage(job, transfer)
   }
 
@@ -107,7 +109,7 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
   }
 
   return {
-    /** What `transfer` names is the thread's from then on; `bytes`: its size. Rejects when the job was given up. */
+    /** Moves what `transfer` names to the thread; `bytes` is the size of the job. Rejects when the job is given up. */
     run(key: string, job: Job, transfer: readonly Transferable[], bytes: number): Promise<Reply> {
       return new Promise((resolve, reject) => {
         const queue = queues.get(key) ?? []

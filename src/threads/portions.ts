@@ -1,18 +1,18 @@
 /**
- * Work in portions. Most answers take microseconds; one that takes long stops now and then, so that whoever drives it can
- * let others be served in between.
+ * Work in portions. Most answers take microseconds; one that takes long stops now and then, so that its caller can
+ * serve others in between.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 export type InPortions<T> = Generator<undefined, T>
 
-/** Signals looked at between two stops: about a millisecond. */
+/** Signals to look at between two stops: about a millisecond. */
 export const PORTION = 8_192
 
-/** How much was done since the last stop; the unit is a signal looked at. */
+/** Work done since the last stop, counted in signals looked at. */
 export type Meter = {
   did(units: number): void
-  /** After a portion: it is time to stop. Then a new portion begins. */
+  /** Whether a portion is done and it is time to stop. If so, a new portion begins. */
   isDue(): boolean
 }
 
@@ -30,7 +30,7 @@ export function createMeter(): Meter {
   }
 }
 
-/** Runs to the end at once. */
+/** Runs the work to its end without stopping. */
 export function drained<T>(steps: InPortions<T>): T {
   for (;;) {
     const step = steps.next()
@@ -38,7 +38,7 @@ export function drained<T>(steps: InPortions<T>): T {
   }
 }
 
-/** Gives what the work comes to. */
+/** Runs the work in portions and returns its result. */
 export async function inTurns<T>(work: Iterator<unknown, T>): Promise<T> {
   for (;;) {
     await nextTurn()
