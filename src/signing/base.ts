@@ -1,12 +1,12 @@
-/** The text that is signed (RFC 9421, section 2.5): a line for each component, and what was said about them. */
+/** The text that is signed (RFC 9421, section 2.5): one line per component, then the signature's parameters. */
 import { hash } from 'node:crypto'
 import { canonicalUrl } from '../adcp/url.js'
 import { fieldText, type HeaderValue } from './fields.js'
 
-/** What `@target-uri` and `@authority` are of a url, in the one spelling that both sides sign. */
+/** The values of `@target-uri` and `@authority` for a url, in the one spelling that both sides sign. */
 type Target = { uri: string; authority: string }
 
-/** The canonical target; undefined for a url that nobody may sign. */
+/** The canonical target; undefined for a url that cannot be signed. */
 export function targetOf(url: string): Target | undefined {
   const uri = canonicalUrl(url)
   if (uri === undefined) return undefined
@@ -14,7 +14,7 @@ export function targetOf(url: string): Target | undefined {
   return { uri, authority }
 }
 
-/** A url as it may stand on the wire: names of other scripts are already encoded there (RFC 3986, section 2). */
+/** A url as it may be sent: international host names must already be encoded (RFC 3986, section 2). */
 export function isWireUrl(url: string): boolean {
   return /^[\x21-\x7e]+$/.test(url)
 }
@@ -28,7 +28,7 @@ export type SignedMessage = {
   body: Uint8Array
 }
 
-/** What a component stands for; undefined for what the message does not have, or cannot be signed. */
+/** The value of a component; undefined when the message lacks it or it cannot be signed. */
 function componentValue(component: string, { method, headers }: SignedMessage, { uri, authority }: Target) {
   if (component === '@method') return method.toUpperCase()
   if (component === '@target-uri') return uri
@@ -36,7 +36,7 @@ function componentValue(component: string, { method, headers }: SignedMessage, {
   return component.startsWith('@') ? undefined : fieldText(headers[component])?.trim()
 }
 
-/** The base, without a line break at its end. Undefined when a component is not there. */
+/** The base, without a line break at its end. Undefined when a component is missing. */
 export function signatureBase(
   components: readonly string[],
   rawParams: string,
@@ -52,7 +52,7 @@ export function signatureBase(
   return [...lines, `"@signature-params": ${rawParams}`].join('\n')
 }
 
-/** A body's digest by RFC 9530's name of the algorithm; undefined for one that is not used here. */
+/** The digest of a body, by RFC 9530's name of the algorithm; undefined for an algorithm that is not used here. */
 export function bodyDigest(algorithm: string, body: Uint8Array): Buffer | undefined {
   if (algorithm === 'sha-256') return hash('sha256', body, 'buffer')
   return algorithm === 'sha-512' ? hash('sha512', body, 'buffer') : undefined

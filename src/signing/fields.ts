@@ -1,18 +1,18 @@
 /**
- * Reads the header fields of a signature (RFC 8941 dictionaries) more strictly than RFC 8941 does: a repeated member or
- * parameter is an error and not the last one's, because two readers must not understand one signature in two ways. Byte
- * sequences may be base64url as well: the protocol's signatures are.
+ * Reads the header fields of a signature (RFC 8941 dictionaries) more strictly than RFC 8941. A repeated member or
+ * parameter is an error, where RFC 8941 takes the last one: two readers must not read one signature in two ways. Byte
+ * sequences may also be base64url, because the protocol's signatures are.
  */
 import { type InnerList, parseList } from 'structured-headers'
 import { LABEL } from './profile.js'
 
-/** A header as Node has it: several of one name are joined, or a list. */
+/** A header as Node gives it: repeated headers arrive joined or as a list. */
 export type HeaderValue = string | readonly string[] | undefined
 
 export type SignatureInput = {
   components: readonly string[]
   params: ReadonlyMap<string, string | number>
-  /** As it was sent: the last line of what is signed. */
+  /** The text as it was sent: it is the last line of what is signed. */
   raw: string
 }
 
@@ -22,12 +22,14 @@ const STANDARD = /^[A-Za-z0-9+/]+={0,2}$/
 const URL_SAFE = /^[A-Za-z0-9_-]+$/
 const NUMBERS = new Set(['created', 'expires'])
 
-/** The text of one header; several are one list (RFC 9110, section 5.3). */
+/** The text of one header; repeated headers form one list (RFC 9110, section 5.3). */
 export function fieldText(value: HeaderValue): string | undefined {
   return value === undefined || typeof value === 'string' ? value : value.join(', ')
 }
 
-/** The members of a dictionary, each as it was sent; undefined when the text is none or a member is repeated. */
+/**
+ * The members of a dictionary, each as it was sent; undefined when the text is not a dictionary or repeats a member.
+ */
 function members(text: string): Map<string, string> | undefined {
   const blank = text.replace(QUOTED, (quoted) => '"'.repeat(quoted.length))
   const found = new Map<string, string>()
@@ -41,7 +43,7 @@ function members(text: string): Map<string, string> | undefined {
   return found
 }
 
-/** Bytes between colons, in one of the two alphabets; a mixture of both is neither. */
+/** Bytes between colons, in one of the two alphabets; undefined for a mixture of both. */
 function bytesOf(item: string | undefined): Buffer | undefined {
   const [, token = ''] = /^:([^:]*):$/.exec(item ?? '') ?? []
   if (STANDARD.test(token)) return Buffer.from(token, 'base64')
@@ -69,11 +71,11 @@ function innerList(raw: string): InnerList | undefined {
     const [list] = parseList(raw)
     return list && Array.isArray(list[0]) ? (list as InnerList) : undefined
   } catch {
-    return undefined // whatever is wrong with it, it is no such list
+    return undefined // a malformed list is no list
   }
 }
 
-/** Parameters are texts, and times whole numbers; undefined when one is something else or stands twice. */
+/** The parameters: texts, and whole numbers for times. Undefined when one has another type or is repeated. */
 function paramsOf(
   raw: string,
   given: ReadonlyMap<string, unknown>,
@@ -93,7 +95,7 @@ function paramsOf(
   return params
 }
 
-/** Our label's part of `Signature-Input`; undefined when it is missing or no such list. */
+/** The member of `Signature-Input` with our label; undefined when it is missing or malformed. */
 export function readSignatureInput(header: string): SignatureInput | undefined {
   const raw = members(header)?.get(LABEL)
   const list = raw === undefined ? undefined : innerList(raw)

@@ -1,6 +1,6 @@
 /**
- * The public keys of those who sign to us: given with the configuration, or read from where they publish them. A key that is
- * added is found with the first signature that it made; one that is removed stops working within minutes.
+ * The public keys of those who send us signed messages: from the configuration, or read from where they publish them. A
+ * new key is found when its first signature arrives; a removed key stops working within minutes.
  */
 import type { Send } from '../net/send.js'
 import type { Jwk } from './key.js'
@@ -22,7 +22,7 @@ function keysIn(body: Uint8Array): readonly Jwk[] | undefined {
     const { keys } = JSON.parse(Buffer.from(body).toString()) as { keys?: unknown }
     return Array.isArray(keys) ? (keys as unknown[]).filter(isJwk) : undefined
   } catch {
-    return undefined // no key set, whatever else it is
+    return undefined // the answer is not a key set
   }
 }
 
@@ -68,7 +68,7 @@ function createPublished(url: string, send: Send, now: () => number) {
   }
 }
 
-/** Finds keys by id: those of `owner`, or of the first source that has it. */
+/** Finds keys by id: those of `owner`; without an owner, the first source that has the id. */
 export function createKeySets({ sources, send, now }: KeySetsOptions) {
   const finders = sources.map((source) => {
     const published = 'url' in source ? createPublished(source.url, send, now) : undefined

@@ -1,4 +1,4 @@
-/** Public keys as key sets hold them (RFC 7517), and whether one may be used for a signature. */
+/** Public keys from key sets (RFC 7517), and whether a key may be used for a signature. */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import type { Algorithm } from './profile.js'
 
@@ -6,13 +6,13 @@ export type Jwk = Readonly<Record<string, unknown>> & { kid?: unknown }
 
 const SIGNATURE_BYTES = 64
 
-/** What a key of each algorithm says of itself (RFC 7518, RFC 8037). */
+/** The parameters of a key of each algorithm (RFC 7518, RFC 8037). */
 const SHAPES: Readonly<Record<Algorithm, { kty: string; crv: string; alg: string }>> = {
   ed25519: { kty: 'OKP', crv: 'Ed25519', alg: 'EdDSA' },
   'ecdsa-p256-sha256': { kty: 'EC', crv: 'P-256', alg: 'ES256' },
 }
 
-/** Only what is meant for it: a key of another purpose must not stand for a signature that its owner never made. */
+/** Only a key of this purpose: a key for another purpose must not vouch for a signature that its owner never made. */
 export function isUsable(jwk: Jwk, algorithm: Algorithm, uses: readonly string[]): boolean {
   const { kty, crv, alg } = SHAPES[algorithm]
   return (
@@ -31,11 +31,11 @@ function keyObject({ kty, crv, x, y }: Jwk): KeyObject | undefined {
   try {
     return createPublicKey({ key: { kty, crv, x, y } as import('node:crypto').JsonWebKey, format: 'jwk' })
   } catch {
-    return undefined // coordinates that are no point of the curve
+    return undefined // the coordinates are not a point of the curve
   }
 }
 
-/** Whether the key made the signature; ECDSA signatures are r and s, one after the other (RFC 9421, section 3.3.4). */
+/** Whether the key made the signature. ECDSA signatures are r followed by s (RFC 9421, section 3.3.4). */
 export function isSignedBy(jwk: Jwk, algorithm: Algorithm, base: string, signature: Uint8Array): boolean {
   const key = keyObject(jwk)
   if (!key || signature.length !== SIGNATURE_BYTES) return false

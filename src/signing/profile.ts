@@ -11,17 +11,17 @@ export type Algorithm = (typeof ALGORITHMS)[number]
 export const LONGEST_WINDOW_S = 300
 export const CLOCK_SKEW_S = 60
 
-/** Signatures of other labels are other people's, such as a relay's: they are neither verified nor counted. */
+/** Signatures with other labels belong to others, such as a relay: they are neither verified nor counted. */
 export const LABEL = 'sig1'
 
-/** Whether the body's digest must be among what is signed. */
+/** Whether the signature must cover the digest of the body. */
 export type DigestPolicy = 'required' | 'forbidden' | 'either'
 
 export type Profile = {
   tag: string
-  /** What a key may say of itself (`adcp_use`) to be used here. */
+  /** The purposes (`adcp_use`) that a key may have to be used here. */
   keyUses: readonly string[]
-  /** Errors are this and an ending. */
+  /** The beginning of its error codes; the fault is the ending. */
   errors: 'request' | 'webhook'
 }
 
@@ -31,14 +31,14 @@ export const REQUESTS: Profile = {
   errors: 'request',
 }
 
-/** Webhooks are signed with the key for requests; the older purpose of their own is still taken. */
+/** Webhooks are signed with the key for requests; keys of the older purpose for webhooks are still accepted. */
 export const WEBHOOKS: Profile = {
   tag: 'adcp/webhook-signing/v1',
   keyUses: ['request-signing', 'webhook-signing'],
   errors: 'webhook',
 }
 
-/** Why a signature does not stand. The first that holds, in this order, is the one that is told. */
+/** Why a signature is refused, in the order of the checks: the first fault found is the one that is reported. */
 export type Fault =
   | 'signature_required'
   | 'target_uri_malformed'

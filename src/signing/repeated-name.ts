@@ -1,19 +1,19 @@
 /**
- * A name that stands twice in one object of a JSON text. Readers differ in which of the two counts, so a signed body with
- * one says two things under one signature (RFC 8259, section 4).
+ * Finds a name that occurs twice in one object of a JSON text. Readers differ in which of the two counts, so a signed
+ * body with a duplicate could mean two things under one signature (RFC 8259, section 4).
  */
 const STRING = /"(?:[^"\\]|\\.)*"/y
 
-/** "\u0061" is "a". */
+/** Undoes escapes: "\u0061" is "a". */
 function spelledOut(quoted: string): string | undefined {
   try {
     return JSON.parse(quoted) as string
   } catch {
-    return undefined // a control character or a broken escape: no JSON
+    return undefined // a control character or a broken escape: not JSON
   }
 }
 
-/** The first such name; undefined when there is none, or the text is no JSON: whoever parses it will say so. */
+/** The first such name; undefined when there is none or the text is not JSON, which the parser reports. */
 export function repeatedName(body: Uint8Array): string | undefined {
   const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()
   const open: (Set<string> | undefined)[] = [] // objects with the names seen in them; arrays without

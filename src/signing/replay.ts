@@ -1,8 +1,8 @@
 /**
- * Nonces that were used, each until its signature can no longer be accepted. Bounded for each key and in all: beyond the
- * bound further signatures are refused, because forgetting a nonce would let its signature in again.
+ * Nonces that were used, each kept until its signature expires. Their number is bounded per key and in all. Beyond the
+ * bound, further signatures are refused: forgetting a nonce would let its signature in again.
  */
-/** Whether a nonce was used at another process that serves the same address; `unknown` when that cannot be told now. */
+/** Whether another process behind the same address has seen a nonce; `unknown` when the store cannot say now. */
 export type SharedNonces = (
   key: string,
   nonce: string,
@@ -11,7 +11,7 @@ export type SharedNonces = (
 
 type ReplayOptions = {
   now(): number
-  /** Absent: there is no other process. */
+  /** Absent when there is no other process. */
   shared?: SharedNonces
   mostPerKey?: number
   most?: number
@@ -19,7 +19,7 @@ type ReplayOptions = {
 
 const MOST_PER_KEY = 100_000
 const MOST = 1_000_000
-/** How often nonces whose time is over are looked for, seconds. */
+/** How often expired nonces are removed, seconds. */
 const SWEEP_S = 10
 
 /** `now` in ms; times in seconds. A key is named by its owner and its id. */
@@ -43,12 +43,12 @@ export function createReplayGuard({ now, shared, mostPerKey = MOST_PER_KEY, most
   }
 
   return {
-    /** Whether the key has room for another nonce. Asked before anything is computed for it. */
+    /** Whether the key has room for another nonce. Asked first, because it is cheaper than verifying. */
     hasRoom(key: string): boolean {
       sweep()
       return count < most && (keys.get(key)?.size ?? 0) < mostPerKey
     },
-    /** Remembers a nonce until then. */
+    /** Remembers a nonce until its signature expires. */
     async take(key: string, nonce: string, until: number): Promise<'fresh' | 'used' | 'unknown'> {
       const nonces = keys.get(key) ?? new Map<string, number>()
       keys.set(key, nonces)

@@ -5,7 +5,7 @@ import type { Jwk } from './key.js'
 import { type Algorithm, LABEL, LONGEST_WINDOW_S, type Profile } from './profile.js'
 
 export type SigningKey = {
-  /** As the receiver finds it in our published key set. */
+  /** The id of the key in our published key set. */
   keyId: string
   /** Ed25519 or P-256. */
   privateKey: KeyObject
@@ -13,7 +13,7 @@ export type SigningKey = {
 
 type SignedHeaders = Record<string, string>
 
-/** What the key signs with. Throws for a key of another kind. */
+/** The key to sign with. Throws for a key of another kind. */
 export function algorithmOf({ privateKey }: SigningKey): Algorithm {
   const type = privateKey.asymmetricKeyType
   if (type === 'ed25519') return 'ed25519'
@@ -22,7 +22,7 @@ export function algorithmOf({ privateKey }: SigningKey): Algorithm {
   throw new Error(`signing key: expected Ed25519 or P-256, got ${type}${curve ? ` on ${curve}` : ''}`)
 }
 
-/** The public half as a key set shows it. */
+/** The public half, as a member of a key set. */
 export function publicJwk(key: SigningKey): Jwk {
   const alg = algorithmOf(key) === 'ed25519' ? 'EdDSA' : 'ES256'
   return {
@@ -33,18 +33,18 @@ export function publicJwk(key: SigningKey): Jwk {
 
 const quotedText = (text: string) => `"${text.replace(/["\\]/g, '\\$&')}"`
 
-/** What the receiver wants otherwise. */
+/** What a receiver may want different from the default. */
 type Wanted = {
-  /** Whether the body's digest is covered. Default: true. */
+  /** Whether the signature covers the digest of the body. Default: true. */
   digest?: boolean
-  /** The signature in standard base64, as requests to agents of 3.2 have it. Default: false. */
+  /** Standard base64 for the signature, as agents of 3.2 expect in requests. Default: false. */
   padded?: boolean
 }
 
 /**
- * The headers of one signed POST of a JSON body. `nowMs` since the epoch; `nonce` at least 16 unguessable bytes, base64url.
- * Signatures are base64url without padding, digests standard base64: so the published vectors of 3.1 have them.
- * Throws for a url that cannot be signed, and for a key of another kind.
+ * The headers of one signed POST of a JSON body. `nowMs` is ms since the epoch; `nonce` is at least 16 unguessable
+ * bytes, base64url. Signatures are base64url without padding and digests standard base64, as in the published test
+ * vectors of 3.1. Throws for a url that cannot be signed, and for a key of another kind.
  */
 export function createSigner(key: SigningKey, { tag }: Profile) {
   const algorithm = algorithmOf(key)

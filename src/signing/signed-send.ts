@@ -1,32 +1,32 @@
 /**
- * Signs our requests to an agent that asks for it: those of the operations that its capabilities name (`request_signing`),
- * over either transport. Everything else is sent as it is.
+ * Signs our requests to an agent that asks for it, over either transport: the operations that its capabilities name
+ * (`request_signing`). All other requests are sent unsigned.
  */
 import { randomBytes } from 'node:crypto'
 import { isRecord } from '../adcp/json.js'
 import type { Send } from '../net/send.js'
 import type { Signer } from './sign.js'
 
-/** What an agent wants signed. */
+/** What an agent wants to be signed. */
 export type SigningWish = {
   operations: readonly string[]
-  /** Whether the body's digest may be covered; it is unless the agent forbids it. */
+  /** Whether the signature may cover the digest of the body; true unless the agent forbids it. */
   digest: boolean
-  /** It speaks 3.2, where signatures are in standard base64. */
+  /** The agent speaks 3.2, where signatures are standard base64. */
   padded: boolean
 }
 
 type SignedSendOptions = {
   send: Send
   sign: Signer
-  /** What the agent wants by what is known of it now. */
+  /** What the agent wants, by what is known of it at present. */
   wish(): SigningWish | undefined
   now(): number
 }
 
 const NONCE_BYTES = 16
 
-/** The operation that a JSON-RPC message asks for; undefined when it asks for none. */
+/** The operation that a JSON-RPC message calls; undefined when it calls none. */
 function operationOf(body: string): string | undefined {
   const { method, params } = JSON.parse(body) as { method?: unknown; params?: unknown }
   if (!isRecord(params)) return undefined

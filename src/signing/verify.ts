@@ -1,7 +1,7 @@
 /**
- * Verifies a signed request or webhook under one of the protocol's profiles of RFC 9421. The checks stand in the order of
- * the protocol's verifier checklist, so that one fault is told by one code wherever it is verified; what is cheap comes
- * before what is computed, and nothing is remembered of a signature that does not stand.
+ * Verifies a signed request or webhook under one of the protocol's profiles of RFC 9421. The checks follow the order of
+ * the protocol's verifier checklist, so that every verifier reports a fault with the same code. Cheap checks come
+ * before expensive ones, and nothing is stored for a signature that fails.
  */
 import { timingSafeEqual } from 'node:crypto'
 import { bodyDigest, isWireUrl, type SignedMessage, signatureBase, targetOf } from './base.js'
@@ -24,26 +24,26 @@ const REQUIRED_PARAMS = ['created', 'expires', 'nonce', 'keyid', 'alg', 'tag'] a
 const REQUIRED_COMPONENTS = ['@method', '@target-uri', '@authority']
 const NONCE = /^[A-Za-z0-9_-]{22,255}$/ // 16 bytes or more
 
-/** A key, and who it belongs to. */
+/** A key and its owner. */
 export type FoundKey = { owner: string; jwk: Jwk }
 export type KeyAnswer = FoundKey | 'unknown' | 'unavailable'
 
 type VerifierOptions = {
   profile: Profile
-  /** The key of this id; `owner` when only that one's keys count. */
+  /** The key with this id; when `owner` is given, only among that owner's keys. */
   keyOf(keyid: string, owner?: string): KeyAnswer | Promise<KeyAnswer>
   replay: ReplayGuard
   now(): number
   /** Default `either` for requests; webhooks always cover their body. */
   digest?: DigestPolicy
-  /** Keys that were revoked, where a list is kept. */
+  /** Revoked keys, where a list is kept. */
   revocation?: { isStale(): boolean; isRevoked(keyid: string, owner: string): boolean }
 }
 
 export type Verification =
   | { kind: 'verified'; owner: string; keyid: string }
   | { kind: 'unsigned' }
-  /** `code` is the protocol's word. */
+  /** `code` is the protocol's error code. */
   | { kind: 'rejected'; code: string }
 
 type Params = { created: number; expires: number; nonce: string; keyid: string; alg: Algorithm; tag: string }
@@ -52,7 +52,7 @@ function isOneValue(header: string): boolean {
   return !header.includes(',')
 }
 
-/** Outside of the time in which the signature is good; seconds. */
+/** Whether the time lies outside the signature's validity; seconds. */
 function isOutside({ created, expires }: Params, nowMs: number): boolean {
   const seconds = nowMs / 1_000
   return (
@@ -78,7 +78,7 @@ function componentFault(
   return isUnexpected ? 'signature_components_unexpected' : undefined
 }
 
-/** Headers that the signature covers and that can be read in one way only. */
+/** Headers that the signature covers, and that must therefore have only one reading. */
 function headersFault({ components }: SignatureInput, { headers }: SignedMessage): Fault | undefined {
   const type = fieldText(headers['content-type'])
   if (components.includes('content-type') && type !== undefined && !isOneValue(type)) {
@@ -89,7 +89,7 @@ function headersFault({ components }: SignatureInput, { headers }: SignedMessage
   return isMalformed ? 'signature_header_malformed' : undefined
 }
 
-/** Every digest that we can compute agrees with the body, and there is one. */
+/** Whether there is a digest that we can compute, and every such digest matches the body. */
 function digestHolds({ headers, body }: SignedMessage): boolean {
   const digests = readDigests(fieldText(headers['content-digest']) ?? '') ?? new Map<string, Buffer>()
   const known = [...digests].flatMap(([algorithm, said]) => {
@@ -141,11 +141,11 @@ export function createVerifier(options: VerifierOptions) {
     }
     const nonce = await replay.take(name, params.nonce, params.expires + CLOCK_SKEW_S)
     if (nonce === 'used') return 'signature_replayed'
-    if (nonce === 'unknown') return 'signature_jwks_unavailable' // the one word for "not now, again later"
+    if (nonce === 'unknown') return 'signature_jwks_unavailable' // the one code that means "try again later"
     return repeatedName(body) === undefined ? key : 'body_malformed'
   }
 
-  /** `owner`: whose signature it must be; by default whoever has the key. */
+  /** `owner`: whose signature it must be; by default any known key's. */
   return async (message: SignedMessage, owner?: string): Promise<Verification> => {
     const found = await check(message, owner)
     if (found === undefined) return { kind: 'unsigned' }
