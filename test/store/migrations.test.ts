@@ -1,8 +1,8 @@
-import type { Kysely, Migration } from 'kysely'
+import { type Kysely, type Migration, sql } from 'kysely'
 import { test } from 'tap'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from '../../src/store/database/migrations.js'
-import { openStore } from '../../src/store/store.js'
-import { embedded, onEveryStorage } from './support/storages.js'
+import { openStore, type Store } from '../../src/store/store.js'
+import { embedded, NO_POSTGRES, onEveryStorage, shared } from './support/storages.js'
 
 onEveryStorage(
   'processes that start at once on a new storage bring it up to date once',
@@ -12,12 +12,85 @@ onEveryStorage(
   },
 )
 
-onEveryStorage('a storage of a newer release is refused and left as it is', async (t, storage) => {
-  const store = await storage.open()
-  const at = new Date(storage.clock.now).toISOString()
-  const steps = store.db.withTables<{ kysely_migration: { name: string; timestamp: string } }>()
-  await steps.insertInto('kysely_migration').values({ name: '999_future', timestamp: at }).execute()
-  await t.rejects(storage.open({ beside: true }), /999_future/)
+/** Takes these steps as a newer release does when it starts. */
+async function takeSteps({ db, shared }: Store, newer: Record<string, Migration>): Promise<void> {
+  await migrate(db, { ...(shared ? SHARED_MIGRATIONS : EMBEDDED_MIGRATIONS), ...newer })
+}
+
+const expanding: Migration = {
+  async up(db: Kysely<unknown>) {
+    await db.schema
+      .alterTable('audit')
+      .addColumn('of_a_newer_release', 'text', (column) => column.notNull().defaultTo('unsaid'))
+      .execute()
+  },
+}
+const contracting: Migration = {
+  up: (db: Kysely<unknown>) => db.schema.alterTable('audit').dropColumn('subject').execute(),
+}
+const entry = { id: 'a', at: 1, who: 'ops', action: 'x', subject: 's', outcome: 'done' }
+
+onEveryStorage('an older release works on tables that a newer one has expanded', async (t, storage) => {
+  const newer = await storage.open()
+  await takeSteps(newer, { '900_expand_audit': expanding })
+  const older = await storage.open({ beside: true })
+  await older.db.insertInto('audit').values(entry).execute()
+  const rows = await newer.db.selectFrom('audit').selectAll().execute()
+  t.match(rows, [{ id: 'a', of_a_newer_release: 'unsaid' }])
+  await takeSteps(newer, { '900_expand_audit': expanding }) // the newer one starts again
+})
+
+onEveryStorage(
+  'tables that a newer release has contracted are refused and left as they are',
+  async (t, storage) => {
+    const newer = await storage.open()
+    await takeSteps(newer, { '900_expand_audit': expanding, '901_contract_audit': contracting })
+    await t.rejects(
+      storage.open({ beside: true }),
+      /changed by a newer release in a way that this one cannot work with \(901_contract_audit\); start that release/,
+    )
+    const steps = newer.db.withTables<{ kysely_migration: { name: string } }>()
+    const names = await steps.selectFrom('kysely_migration').select('name').execute()
+    t.ok(names.some(({ name }) => name === '901_contract_audit'))
+  },
+)
+
+onEveryStorage(
+  'a step that does not say what it does is taken for one that contracts',
+  async (t, storage) => {
+    await takeSteps(await storage.open(), { '999_future': expanding })
+    await t.rejects(storage.open({ beside: true }), /999_future/)
+  },
+)
+
+test('a newer release that migrates while an older one starts is noticed', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { db } = await storage.open()
+  const slow: Migration = {
+    async up(on: Kysely<unknown>) {
+      await expanding.up(on)
+      starting = storage.open({ beside: true }) // it has read the steps, or will, and waits for the lock
+      while (true) {
+        const waiting =
+          await sql`select 1 from pg_locks join pg_database on pg_database.oid = pg_locks.database
+          where locktype = 'advisory' and not granted and datname = current_database()`.execute(on)
+        if (waiting.rows.length > 0) return
+      }
+    },
+  }
+  let starting: Promise<Store> | undefined
+  await migrate(db, { ...SHARED_MIGRATIONS, '900_expand_audit': slow })
+  t.ok(await starting)
+})
+
+test('every step since the audit says in its name whether it expands or contracts', (t) => {
+  const names = Object.keys({ ...EMBEDDED_MIGRATIONS, ...SHARED_MIGRATIONS }).sort()
+  for (const name of names.slice(names.indexOf('011_audit') + 1))
+    t.match(name, /^\d{3}_(expand|contract)_\w+$/)
+  t.end()
 })
 
 onEveryStorage(

@@ -1,6 +1,7 @@
 /**
- * The tables' history: forward only, all steps in one transaction, under the database's lock. A database that knows
- * steps which this program does not is of a newer release and is refused, not guessed at.
+ * The tables' history: forward only, all steps in one transaction, under the database's lock. The name of a step says
+ * whether it only adds what an older release can ignore (`012_expand_...`) or takes something away that the older one
+ * uses (`013_contract_...`): two neighbouring releases work side by side on the first, not on the second.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../../adcp/url.js'
@@ -344,11 +345,46 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '011_audit': audit,
 }
 
-/** Brings the database to this release's tables. Throws when it is of a newer release or a step fails. */
+const EXPANDS = /^\d{3}_expand_/
+
+/** Names of the steps that the database has; none before the first start. */
+async function stepsOf(db: Kysely<Tables>): Promise<readonly string[]> {
+  const tables = await db.introspection.getTables({ withInternalKyselyTables: true })
+  if (!tables.some(({ name }) => name === 'kysely_migration')) return []
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(db)
+  return rows.map(({ name }) => name)
+}
+
+/**
+ * The steps of a newer release, which have been taken already, as steps that do nothing. Throws when one of them is
+ * not known to only add: what it took away may be what this release writes to.
+ */
+function newerSteps(steps: readonly string[], known: Record<string, Migration>): Record<string, Migration> {
+  const newer = steps.filter((name) => !Object.hasOwn(known, name))
+  const refused = newer.filter((name) => !EXPANDS.test(name))
+  if (refused.length > 0) {
+    throw new Error(
+      `the storage was changed by a newer release in a way that this one cannot work with (${refused.join(', ')}); start that release, or restore the backup taken before it`,
+    )
+  }
+  return Object.fromEntries(newer.map((name) => [name, { up: async () => {} }]))
+}
+
+/**
+ * Brings the database to this release's tables, and leaves those that a newer release has added. Throws when a newer
+ * release has contracted them, or when a step fails.
+ */
 export async function migrate(db: Kysely<Tables>, migrations: Record<string, Migration>): Promise<void> {
-  const { error } = await new Migrator({
-    db,
-    provider: { getMigrations: async () => migrations },
-  }).migrateToLatest()
-  if (error !== undefined) throw error
+  for (;;) {
+    const steps = await stepsOf(db)
+    const all = { ...newerSteps(steps, migrations), ...migrations }
+    const { error } = await new Migrator({
+      db,
+      provider: { getMigrations: async () => all },
+    }).migrateToLatest()
+    if (error === undefined) return
+    const since = await stepsOf(db)
+    if (since.every((name) => steps.includes(name))) throw error
+    // A newer release that started at the same time was faster: its steps are judged first.
+  }
 }
