@@ -20,6 +20,7 @@ import { createServer, type ServerOptions } from '../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../src/server/door/admission.js'
 import { createDispatcher } from '../src/server/door/dispatcher.js'
 import { createDoor } from '../src/server/door/door.js'
+import { createAddressOf } from '../src/server/door/origin.js'
 import { createOverload } from '../src/server/door/overload.js'
 import { createRateLimiter } from '../src/server/door/rate-limit.js'
 import { addMcp } from '../src/server/mcp/mcp.js'
@@ -127,6 +128,7 @@ function lean(given: ServerOptions): FastifyInstance {
   const door = createDoor({
     callers: given.admission,
     overload,
+    addressOf: createAddressOf(),
     isMutating: () => false,
     publicUrl: given.publicUrl,
   })

@@ -303,10 +303,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const callerIds = () => current.callers.keys.map(({ id }) => id)
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
-    ...{
-      views: operations.views,
-      pulse: operations.pulse,
-    },
+    ...{ views: operations.views, pulse: operations.pulse },
     assets: await readAssets(),
     current: () => feed.current(),
     searchable: discovery.searchable,
@@ -328,7 +325,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...{ revisions: publisher.revisions, storageProblem: store.problem },
       refresh: async (id, who) => (await actions.run('refresh-upstream', id, who)).kind === 'done',
       ...(listener && { feedEvents: listener.receive }),
-      admission,
+      ...{ admission, trustedProxies: current.listen.trustedProxies },
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts,
       routes: console.addTo,

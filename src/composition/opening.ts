@@ -71,7 +71,7 @@ async function freePort(host: string): Promise<number> {
  * With port 0 a free port is looked up; when another process takes it first, the server is built for the next one.
  */
 export async function listening(
-  { host, port, publicUrl }: Config['listen'],
+  { host, port, publicUrl }: Pick<Config['listen'], 'host' | 'port' | 'publicUrl'>,
   build: (publicUrl: string) => FastifyInstance,
 ): Promise<{ app: FastifyInstance; url: string }> {
   for (;;) {

@@ -36,14 +36,6 @@ export function* calledUrlRule(text: string | undefined, at: ConfigPath): Rule {
   }
 }
 
-export function* listenRules({ listen }: ConfigFile): Rule {
-  yield* baseUrlRule(listen?.public_url, ['listen', 'public_url'])
-  const { host } = listen ?? {}
-  if (host !== undefined && isIP(host) === 0 && !/^[^\s/:?#@]+$/.test(host)) {
-    yield { at: ['listen', 'host'], expected: 'a host name or an address, without a port' }
-  }
-}
-
 function* originRule(text: string, at: ConfigPath): Rule {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url?.pathname !== '/' || url.search || url.hash || url.username || url.password) {
@@ -57,6 +49,15 @@ function* networkRules(networks: readonly string[] = [], at: ConfigPath): Rule {
       yield { at: [...at, index], expected: 'a network such as 127.0.0.0/8' }
     }
   }
+}
+
+export function* listenRules({ listen }: ConfigFile): Rule {
+  yield* baseUrlRule(listen?.public_url, ['listen', 'public_url'])
+  const { host } = listen ?? {}
+  if (host !== undefined && isIP(host) === 0 && !/^[^\s/:?#@]+$/.test(host)) {
+    yield { at: ['listen', 'host'], expected: 'a host name or an address, without a port' }
+  }
+  yield* networkRules(listen?.trusted_proxies, ['listen', 'trusted_proxies'])
 }
 
 export function* egressRules({ egress }: ConfigFile): Rule {

@@ -69,7 +69,14 @@ const RosterRule = object({
 })
 
 export const ConfigFile = object({
-  listen: maybe(object({ host: maybe(Text), port: maybe(whole(0, 65_535)), public_url: maybe(HttpUrl) })),
+  listen: maybe(
+    object({
+      host: maybe(Text),
+      port: maybe(whole(0, 65_535)),
+      public_url: maybe(HttpUrl),
+      trusted_proxies: maybe(Type.Array(Network)),
+    }),
+  ),
   registries: maybe(
     Type.Array(
       object({ url: HttpUrl, refresh: maybe(Duration), headers: maybe(Type.Record(Type.String(), Text)) }),

@@ -22,7 +22,13 @@ export type Config = {
   file: string
   /** Names the content: the same file and environment give the same revision. */
   revision: string
-  listen: { host: string; port: number; publicUrl: string | undefined }
+  listen: {
+    host: string
+    port: number
+    publicUrl: string | undefined
+    /** Networks whose word about where a request came from is taken (X-Forwarded-For). */
+    trustedProxies: readonly string[]
+  }
   registries: { url: string; refreshMs: number; headers: Record<string, string> }[]
   upstreams: {
     id: string | undefined
@@ -112,6 +118,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       host: listen?.host ?? '127.0.0.1',
       port: listen?.port ?? 8080,
       publicUrl: listen?.public_url?.replace(/\/$/, ''),
+      trustedProxies: listen?.trusted_proxies ?? [],
     },
     registries: (file.registries ?? []).map(({ url, refresh, headers }) => ({
       url: url.replace(/\/$/, ''),

@@ -60,7 +60,14 @@ export function createConsole(options: ConsoleOptions) {
       const entrance = createEntrance({ door, sessions, limiter: admission, now })
       addAssets(app, assets)
       addOpenApi(app, version, publicUrl)
-      addSignIn(app, { entrance, sessions, identify: admission.identify, version, now })
+      addSignIn(app, {
+        entrance,
+        sessions,
+        identify: admission.identify,
+        addressOf: door.addressOf,
+        version,
+        now,
+      })
       addFeedRoutes(app, { ...options, entrance, find })
       addSignalRoute(app, { ...options, entrance })
       addActionRoutes(app, { ...options, entrance })

@@ -4,6 +4,7 @@ import type { Caller } from '../adcp/caller.js'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { Callers } from '../server/door/callers.js'
 import { limited, refusePlainly } from '../server/door/door.js'
+import type { AddressOf } from '../server/door/origin.js'
 import { createRateLimiter } from '../server/door/rate-limit.js'
 import type { Entrance } from './entrance.js'
 import type { Sessions } from './session.js'
@@ -14,6 +15,8 @@ type SignInOptions = {
   entrance: Entrance
   sessions: Sessions
   identify: Callers['identify']
+  /** Whose attempts are counted together. */
+  addressOf: AddressOf
   version: string
   now: () => number
 }
@@ -28,7 +31,7 @@ function keyIn(body: unknown): string | undefined {
 }
 
 export function addSignIn(app: FastifyInstance, options: SignInOptions): void {
-  const { entrance, sessions, identify, version, now } = options
+  const { entrance, sessions, identify, addressOf, version, now } = options
   const attempts = createRateLimiter(ATTEMPTS)
 
   app.get('/console/api/session', async (request, reply) => {
@@ -44,7 +47,7 @@ export function addSignIn(app: FastifyInstance, options: SignInOptions): void {
     reply.header('cache-control', 'no-store')
     const from = await entrance.identify(request)
     if (from.kind === 'turned_away' && from.status !== 401) return refusePlainly(reply, from)
-    const address = request.raw.socket.remoteAddress ?? ''
+    const address = addressOf(request.raw)
     const wait = attempts.take(address, now())
     if (wait > 0) return refusePlainly(reply, limited(wait))
     const key = keyIn(request.body)

@@ -21,6 +21,7 @@ import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.j
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
 import { createDoor, type Door } from './door/door.js'
+import { createAddressOf } from './door/origin.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
 import { addFeedEvents, type FeedEventsOptions } from './feed-events.js'
@@ -40,6 +41,8 @@ const LOG_EVERY = 1_000
 export type ServerOptions = GetSignalsOptions & {
   /** The url that callers know us by (docs/configuration.md `listen.public_url`). */
   publicUrl: string
+  /** Networks whose X-Forwarded-For is believed. */
+  trustedProxies?: readonly string[]
   /** Of the product, for humans and agent cards. */
   version: string
   admission: Admission
@@ -125,6 +128,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   )
   const door = createDoor({
     ...{ callers: admission, overload, publicUrl: options.publicUrl },
+    addressOf: createAddressOf(options.trustedProxies),
     isMutating: (task) => changing.has(task),
   })
   const dispatcher = createDispatcher({

@@ -172,6 +172,10 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'listen: { host: "127.0.0.1:80" }',
     'listen.host: expected a host name or an address, without a port',
   ],
+  'a proxy that is no network': [
+    'listen: { trusted_proxies: [ "10.0.0.1" ] }',
+    'listen.trusted_proxies[0]: expected a network such as 127.0.0.0/8',
+  ],
   'a row that no answer could hold': [
     'limits: { row_bytes: 64MiB }',
     'limits.row_bytes: expected a size of at most limits.page_bytes, which is 32MiB, got "64MiB"',

@@ -9,7 +9,13 @@ test('too many slow calls are 503 with Retry-After, until one of them ends', asy
   const overload = createOverload({ maxPending: 2 })
   t.teardown(overload.close)
   const callers = createAdmission({ callers: { anonymous: 'metadata', keys: [] } })
-  const door = createDoor({ callers, overload, publicUrl: 'http://localhost', isMutating: () => false })
+  const door = createDoor({
+    callers,
+    overload,
+    publicUrl: 'http://localhost',
+    addressOf: () => '',
+    isMutating: () => false,
+  })
   const app = Fastify()
   t.teardown(() => app.close())
   app.get('/', async (request, reply) => {

@@ -10,6 +10,7 @@ import { type Exchange, sendChunks } from '../answer/chunks.js'
 import { rpcError } from '../answer/json-rpc.js'
 import type { Admission, Entered, TurnedAway, Visit } from './admission.js'
 import type { Identified } from './callers.js'
+import type { AddressOf } from './origin.js'
 import type { Overload } from './overload.js'
 import { createSignatureGate } from './signature-gate.js'
 
@@ -23,6 +24,8 @@ type DoorOptions = {
   overload: Overload
   /** The url that callers know us by; its origin and host are always welcome. */
   publicUrl: string
+  /** Whose rate limit counts for callers without a key. */
+  addressOf: AddressOf
   /** Whether a task of this name changes something. */
   isMutating(task: string): boolean
 }
@@ -83,7 +86,7 @@ export function turnAway(
   sendChunks(exchange, status, written, [body])
 }
 
-export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOptions) {
+export function createDoor({ callers, overload, publicUrl, addressOf, isMutating }: DoorOptions) {
   const own = new URL(publicUrl)
   const throughGate = createSignatureGate({ byId: callers.byId, identified, publicUrl, isMutating })
   const welcomeOrigins = new Set<string | undefined>([undefined, own.origin])
@@ -119,7 +122,9 @@ export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOpt
     const who = callers.identify({
       authorization,
       adcpAuth: typeof adcpAuth === 'string' ? adcpAuth : undefined,
-      address: raw.socket.remoteAddress ?? '',
+      get address() {
+        return addressOf(raw) // asked for callers without a key only
+      },
     })
     return who instanceof Promise ? who.then(settle) : settle(who)
   }
@@ -131,7 +136,7 @@ export function createDoor({ callers, overload, publicUrl, isMutating }: DoorOpt
     return signatures ? throughGate(visit, signatures) : identified(visit)
   }
 
-  return { enter }
+  return { enter, addressOf }
 }
 
 export type Door = ReturnType<typeof createDoor>
