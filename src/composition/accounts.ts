@@ -3,6 +3,8 @@ import type { AccountReference } from '../adcp/caller.js'
 import { type CallerKey, overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import type { Reader } from '../feed/query.js'
+import type { Store } from '../store/store.js'
+import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { Scope } from '../upstreams/mirror/scope-setting.js'
 
@@ -69,4 +71,15 @@ export function accountAccess(config: Config, { account }: Reader, agentUrl: str
 export function credentialOf({ callers }: Config, caller: string, agentUrl: string): Auth | undefined {
   const credentials = callers.keys.find(({ id }) => id === caller)?.credentials
   return credentials && Object.hasOwn(credentials, agentUrl) ? credentials[agentUrl] : undefined
+}
+
+/**
+ * Accounts that callers declared themselves. What a caller told us about one that the operator configured is no
+ * declaration: once that is out of the configuration, it is nobody's.
+ */
+export function declaredAccountsOf({ accounts }: Pick<Store, 'accounts'>): DeclaredAccounts {
+  return async (caller, account) => {
+    const stored = await accounts.get(caller, account)
+    return stored?.naturalKey !== undefined && stored.status === 'active'
+  }
 }

@@ -37,12 +37,11 @@ import { activateSignal } from '../tasks/activate-signal.js'
 import { getTaskStatus } from '../tasks/get-task-status.js'
 import { listAccounts } from '../tasks/list-accounts.js'
 import { listTasks } from '../tasks/list-tasks.js'
-import type { DeclaredAccounts } from '../tasks/read-account.js'
 import { reportUsage } from '../tasks/report-usage.js'
 import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
-import { accountAccess, accountsOf, credentialOf } from './accounts.js'
+import { accountAccess, accountsOf, credentialOf, declaredAccountsOf } from './accounts.js'
 import {
   ACTIONS,
   createActions,
@@ -259,8 +258,9 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     rates: () => current.rates,
   })
   let agentUrl = ''
+  const declaredAccounts = declaredAccountsOf(store)
   const feedEvents = createFeedEvents({
-    ...{ config, store, feed, send: toCallers.send, clock, random, log },
+    ...{ config, store, feed, declaredAccounts, send: toCallers.send, clock, random, log },
     agentUrl: () => agentUrl,
     onOutcome: operations.eventSent,
   })
@@ -294,8 +294,6 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const controller = options.config.testController
     ? createTestController({ store, questions: held })
     : undefined
-  const declaredAccounts: DeclaredAccounts = async (caller, id) =>
-    (await store.accounts.get(caller, id))?.status === 'active'
   const actions = createActions({
     ...{ config, upstreams, providers, log, audit: store.audit },
     override: (overrides) => follow(current, overrides),

@@ -20,6 +20,7 @@ import { WEBHOOKS } from '../signing/profile.js'
 import { createReplayGuard, type SharedNonces } from '../signing/replay.js'
 import { createSigner } from '../signing/sign.js'
 import type { Store } from '../store/store.js'
+import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { signingFacts, upstreamsSettings } from './settings.js'
 
@@ -27,6 +28,7 @@ type FeedEventsOptions = {
   config(): Config
   store: Store
   feed: Feed
+  declaredAccounts: DeclaredAccounts
   /** To places that callers name. */
   send: Send
   clock: Clock
@@ -58,7 +60,7 @@ function tellsFeedEvents(config: Config, events: Config['events']): boolean {
 }
 
 export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
-  const { config, store, feed, send, clock, random, log, agentUrl, onOutcome } = options
+  const { config, store, feed, declaredAccounts, send, clock, random, log, agentUrl, onOutcome } = options
   const { signingKey } = config().events
   const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
   if (!signingKey || !tellsFeedEvents(config(), config().events)) {
@@ -72,10 +74,8 @@ export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
     webhook: createWebhook({ send, now: clock.now, signer }),
     newId: randomUUID,
     eyesOf: eyes,
-    async isOpen(caller, account) {
-      if (eyes(caller, account)?.own) return true
-      return (await store.accounts.get(caller, account))?.status === 'active'
-    },
+    isOpen: async (caller, account) =>
+      eyes(caller, account)?.own !== undefined || (await declaredAccounts(caller, account)),
     onProblem: (problem) => log.warn({ problem }, 'events'),
   })
   const challenge = createChallenge({ send, signer, now: clock.now, agentUrl })

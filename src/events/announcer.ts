@@ -3,6 +3,7 @@
  * nothing is told twice under two keys, and a restart goes on from there. While a receiver is slow changes gather, and the
  * next comparison tells them as one; one that was away for long is told once that it must read again.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
 import type { Held, NewJob } from '../store/jobs/jobs.js'
 import { createTurn } from '../store/jobs/turn.js'
@@ -11,7 +12,7 @@ import type { StoredSubscription } from '../store/records/subscriptions.js'
 import type { Store } from '../store/store.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
 import type { PushConfig } from './push-config.js'
-import { type Eyes, type Standings, sameVersions, type ToldVersions } from './standings.js'
+import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
 import type { Webhook, WebhookOutcome } from './webhook.js'
 
 const KIND = 'feed_events'
@@ -23,6 +24,10 @@ const OUTAGE_MS = 15 * 60_000
 const GIVE_UP_MS = 24 * 3_600_000
 /** A caller whose receivers all hang leaves most places to others. */
 const PLACES = { inAll: 256, aLane: 32 }
+/** A subscriber that takes event after event slowly gives its place to those who wait, and goes on when it is its turn again. */
+const LONGEST_TURN_MS = 10_000
+/** Subscribers that are looked at before others have the thread. */
+const LOOKED_AT = 500
 
 type Pending = { key: string; type: string; body?: string; sealed?: string }
 
@@ -33,6 +38,8 @@ type Stream = {
   /** What it held before. */
   base?: ToldVersions
   pending: readonly Pending[]
+  /** With whose eyes that was seen: nobody else may be told it. */
+  eyes?: string
   failures: number
   /** ms since the epoch. */
   failingSince?: number
@@ -89,10 +96,20 @@ function taken({ failingSince: _, isCoalesced: __, pending, ...rest }: Stream, c
 
 const isLost = ({ body, sealed }: Pending) => body === undefined && sealed === undefined
 
+/** What is pending can, or may, not be told any more: what was missed is to be read again. */
+function withheld({ base, eyes: _, isCoalesced: __, ...rest }: Stream): Stream {
+  if (rest.pending.length === 0) return rest
+  const versions = base ?? rest.versions
+  return { ...rest, ...(versions && { versions }), pending: [], hasMissed: true }
+}
+
+/** A subscriber who was told everything: what it takes to see that it has to be told more, and no secrets. */
+type Idle = Pick<StoredSubscription, 'caller' | 'accountId'> & { versions: ToldVersions | undefined }
+
 export function createAnnouncer(options: AnnouncerOptions) {
   const { store, standings, webhook, clock, random, newId, eyesOf, isOpen, onProblem } = options
   const { onOutcome = () => {} } = options
-  const idle = new Map<string, { subscription: StoredSubscription; versions: ToldVersions | undefined }>()
+  const idle = new Map<string, Idle>()
   let worker: Worker | undefined
   let checking: Promise<void> | undefined
   let again = false
@@ -105,10 +122,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
   }
 
   /** What is to be told next; the same stream when there is nothing. */
-  async function compared(subscription: StoredSubscription, stream: Stream): Promise<Stream> {
-    const { caller, accountId } = subscription
-    const eyes = eyesOf(caller, accountId)
-    if (!eyes || !(await isOpen(caller, accountId))) return stream
+  async function compared(subscription: StoredSubscription, stream: Stream, eyes: Eyes): Promise<Stream> {
     if (!stream.versions) {
       const versions = await standings.current(eyes)
       return versions ? { ...stream, versions } : stream
@@ -116,7 +130,8 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const { versions: base, hasMissed = false, ...rest } = stream
     const next = await standings.since(base, eyes, hasMissed)
     if (!next) return stream
-    return { ...rest, base, versions: next.versions, pending: pendingOf(subscription, next.events) }
+    const pending = pendingOf(subscription, next.events)
+    return { ...rest, base, versions: next.versions, pending, eyes: eyesName(eyes) }
   }
 
   /** One event in place of all that is pending: it was too long, or cannot be told any more. */
@@ -130,7 +145,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       stream.isCoalesced && stream.versions && next && sameVersions(stream.versions, next.versions)
     if (!next || isSaid) return stream
     const pending = pendingOf(subscription, next.events)
-    return { ...stream, versions: next.versions, pending, isCoalesced: true }
+    return { ...stream, versions: next.versions, pending, eyes: eyesName(eyes), isCoalesced: true }
   }
 
   async function suspend(held: Held, { subscriberId }: StoredSubscription, reason: string): Promise<void> {
@@ -176,9 +191,12 @@ export function createAnnouncer(options: AnnouncerOptions) {
   async function sent(
     subscription: StoredSubscription,
     stream: Stream,
-  ): Promise<{ stream: Stream; failure?: Exclude<WebhookOutcome, { kind: 'delivered' }> }> {
+    isOver: (stream: Stream) => boolean,
+  ): Promise<{ stream: Stream; isCut?: boolean; failure?: Exclude<WebhookOutcome, { kind: 'delivered' }> }> {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
+      const left = () => (index === 0 ? stream : taken(stream, index))
+      if (isOver(stream)) return { stream: left(), isCut: true }
       const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
       if (delivery.kind === 'delivered') {
         onOutcome('delivered')
@@ -190,9 +208,20 @@ export function createAnnouncer(options: AnnouncerOptions) {
         onProblem(`subscriber ${subscription.subscriberId}: our signature is refused (${delivery.signature})`)
         continue
       }
-      return { stream: index === 0 ? stream : taken(stream, index), failure: delivery }
+      return { stream: left(), failure: delivery }
     }
     return { stream: stream.pending.length === 0 ? stream : taken(stream, stream.pending.length) }
+  }
+
+  /** Its caller, or its account, is nobody's now: it is told nothing until they are there again, and then to read again. */
+  async function rest(
+    held: Held,
+    { caller, accountId }: StoredSubscription,
+    isKnown: boolean,
+  ): Promise<void> {
+    const stream = taken(withheld(held.data as Stream), 0)
+    const isReleased = await store.jobs.release(held, isKnown ? LONGEST_PAUSE_MS : IDLE_MS, stream)
+    if (isReleased && !isKnown) idle.set(held.id, { caller, accountId, versions: undefined })
   }
 
   async function run(held: Held): Promise<void> {
@@ -203,34 +232,38 @@ export function createAnnouncer(options: AnnouncerOptions) {
       const reason = 'its credentials were not stored: set storage.key, and register it again'
       return await suspend(held, subscription, reason)
     }
-    let stream = held.data as Stream
-    if (stream.pending.some(isLost)) {
-      const whole = await coalesced(subscription, stream)
-      stream = { ...whole, pending: whole.pending.filter((one) => !isLost(one)) }
-      if (!(await store.jobs.note(held, stream))) return
+    const { caller, accountId } = subscription
+    const eyes = eyesOf(caller, accountId)
+    if (!eyes || !(await isOpen(caller, accountId))) return await rest(held, subscription, eyes !== undefined)
+    const startedAt = clock.now()
+    const isOver = (stream: Stream) => {
+      const now = eyesOf(caller, accountId)
+      return !worker || !now || eyesName(now) !== stream.eyes || clock.now() - startedAt >= LONGEST_TURN_MS
     }
+    let stream = held.data as Stream
+    if (stream.eyes !== eyesName(eyes) || stream.pending.some(isLost)) stream = withheld(stream)
     for (;;) {
-      const { stream: after, failure } = await sent(subscription, stream)
+      const { stream: after, failure, isCut } = await sent(subscription, stream, isOver)
       if (failure) return await later(held, subscription, after, failure)
-      const next = await compared(subscription, after)
+      if (isCut) return void (await store.jobs.release(held, 0, after))
+      const next = await compared(subscription, after, eyes)
       stream = next
       if (next === after) break
       if (next.pending.length > 0 && !(await store.jobs.note(held, next))) return
     }
-    const { versions } = stream
-    const isReleased = await store.jobs.release(held, IDLE_MS, stream)
-    if (!isReleased) return
-    idle.set(held.id, { subscription, versions })
+    const told: Idle = { caller, accountId, versions: stream.versions }
+    if (!(await store.jobs.release(held, IDLE_MS, stream))) return
+    idle.set(held.id, told)
     // What was published between the comparison and now would wait for the next change.
-    if (await isBehind(subscription, versions)) published()
+    if (await isBehind(told, standings.current)) published()
   }
 
   async function isBehind(
-    subscription: StoredSubscription,
-    versions: ToldVersions | undefined,
+    { caller, accountId, versions }: Idle,
+    currentOf: Standings['current'],
   ): Promise<boolean> {
-    const eyes = eyesOf(subscription.caller, subscription.accountId)
-    const current = eyes && (await standings.current(eyes))
+    const eyes = eyesOf(caller, accountId)
+    const current = eyes && (await currentOf(eyes))
     return current !== undefined && (versions === undefined || !sameVersions(current, versions))
   }
 
@@ -240,8 +273,15 @@ export function createAnnouncer(options: AnnouncerOptions) {
       waiting.push(...(await store.subscriptions.jobs()))
       isLoaded = true
     }
-    for (const [job, { subscription, versions }] of [...idle]) {
-      if (!(await isBehind(subscription, versions))) continue
+    const known = new Map<string, ToldVersions | undefined>() // as of now, by whose eyes see it
+    async function currentOf(eyes: Eyes): Promise<ToldVersions | undefined> {
+      const name = eyesName(eyes)
+      if (!known.has(name)) known.set(name, await standings.current(eyes))
+      return known.get(name)
+    }
+    for (const [order, [job, one]] of [...idle].entries()) {
+      if (order % LOOKED_AT === LOOKED_AT - 1) await nextTurn()
+      if (!(await isBehind(one, currentOf)) || idle.get(job) !== one) continue
       idle.delete(job) // until it has been told
       waiting.push(job)
     }

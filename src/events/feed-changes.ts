@@ -27,7 +27,8 @@ const SHARE = 0.05
 const ALWAYS_SINGLE = 10
 /** A receiver need not take more than 1 MB. */
 const MOST_EVENT_BYTES = 900_000
-const MOST_BATCH_BYTES = 4_000_000
+/** Of one layer, together: what waits for a slow subscriber is stored, and held while it is sent. */
+const MOST_BATCH_BYTES = 1_000_000
 const PORTION_BYTES = 64 * 1_024
 
 /** How many changes of a feed of that size are told one by one. */

@@ -13,7 +13,7 @@ import { type ChangeSet, changesBetween } from './changes.js'
 import { eventsBetween, type FeedStanding, mostSingles } from './feed-changes.js'
 import { type AppliesTo, bulkEvent, createEventIds, type FeedEvent, type FeedTokens } from './feed-event.js'
 
-/** Earlier states of a reader's feed that changes are told from, and for how long, ms. */
+/** Earlier snapshots of a layer that changes are told from, and for how long, ms. */
 const KEPT = 4
 const KEPT_MS = 5 * 60_000
 const KEPT_COMPARISONS = 16
@@ -29,12 +29,24 @@ type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
 const same = (a: FeedTokens, b: FeedTokens) => a.feed === b.feed && a.pricing === b.pricing
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
 
+/** Equal for eyes that see the same: what was written for others must not be told. */
+export const eyesName = ({ open, own }: Eyes) => readerName(own ?? open)
+
 /** One layer as it stands for a reader. */
 type ScopedStanding = FeedStanding & { scope: 'public' | 'account' }
 
+/**
+ * A layer's snapshots, the newest first, each with how it stood for its readers. Held by snapshot and not by reader: however
+ * long a slow subscriber waits, and however many there are, they keep no snapshot alive that others have left behind.
+ */
+type LayerHistory = {
+  moments: { snapshot: Snapshot; standings: Map<string, ScopedStanding> }[]
+  askedAt: number
+}
+
 export function createStandings({ feed, clock }: StandingsOptions) {
   const newId = createEventIds(clock.now)
-  const kept = new Map<string, ScopedStanding[]>() // by reader, the newest first
+  const layers = new Map<string, LayerHistory>() // by account; the public one has no name
   const compared = new Map<string, Promise<ChangeSet>>()
   const told = new Map<string, Promise<FeedEvent[]>>()
 
@@ -48,18 +60,41 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     return made
   }
 
-  function keep(name: string, standing: ScopedStanding): void {
-    const [newest, ...older] = kept.get(name) ?? []
-    if (newest && same(newest.tokens, standing.tokens)) {
-      if (newest.snapshot !== standing.snapshot) kept.set(name, [standing, ...older])
-      return
+  const layerName = ({ scope }: ScopedStanding, { account = '' }: Reader) =>
+    scope === 'account' ? account : ''
+
+  /** What follows a change by so long: what stood before is forgotten, and layers that nobody asks about any more. */
+  function forget(snapshot: Snapshot | undefined, changedAt: number): void {
+    for (const [name, layer] of layers) {
+      layer.moments = layer.moments.filter((one) => one.snapshot !== snapshot)
+      if (layer.askedAt < changedAt - KEPT_MS) layers.delete(name)
     }
-    kept.set(name, [standing, ...(newest ? [newest] : []), ...older].slice(0, KEPT))
-    if (!newest) return
-    clock.after(KEPT_MS, () => {
-      const held = kept.get(name)?.filter((one) => one !== newest || one === kept.get(name)?.[0])
-      if (held) kept.set(name, held)
-    })
+  }
+
+  function keep(reader: Reader, standing: ScopedStanding): void {
+    const name = layerName(standing, reader)
+    const now = clock.now()
+    const layer = layers.get(name) ?? { moments: [], askedAt: now }
+    layers.set(name, layer)
+    layer.askedAt = now
+    const { snapshot } = standing
+    let moment = layer.moments.find((one) => one.snapshot === snapshot)
+    if (!moment) {
+      moment = { snapshot, standings: new Map() }
+      const replaced = layer.moments[0]?.snapshot
+      layer.moments = [moment, ...layer.moments].slice(0, KEPT)
+      clock.after(KEPT_MS, () => forget(replaced, now))
+    }
+    moment.standings.set(readerName(reader), standing)
+  }
+
+  /** How a layer stood for a reader at these tokens, if that is still known. */
+  function stoodAt(reader: Reader, tokens: FeedTokens, standing: ScopedStanding): ScopedStanding | undefined {
+    for (const { standings } of layers.get(layerName(standing, reader))?.moments ?? []) {
+      const found = standings.get(readerName(reader))
+      if (found && same(found.tokens, tokens)) return found
+    }
+    return undefined
   }
 
   /** Undefined while there is nothing to be read, or the reader's account is being exchanged. */
@@ -69,7 +104,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     if (!seen || seen.gaps.some(({ kind }) => kind === 'other_account')) return undefined
     const { snapshot, entries, grants, criteria, versions } = seen
     const { feedVersion, pricingVersion = '', cacheScope: scope } = versions
-    const standing = {
+    const standing: ScopedStanding = {
       snapshot,
       entries,
       grants,
@@ -77,7 +112,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
       scope,
       tokens: { feed: feedVersion, pricing: pricingVersion },
     }
-    keep(readerName(reader), standing)
+    keep(reader, standing)
     return standing
   }
 
@@ -99,7 +134,7 @@ export function createStandings({ feed, clock }: StandingsOptions) {
       bulkEvent({ id: newId(), at: clock.now(), appliesTo }, { previous, version: standing.tokens, count })
     if (isBulk) return [bulk(standing.entries.length)]
     return await remember(told, JSON.stringify([name, previous, standing.tokens, appliesTo]), async () => {
-      const before = kept.get(name)?.find(({ tokens }) => same(tokens, previous))
+      const before = stoodAt(reader, previous, standing)
       if (!before) return [bulk(standing.entries.length)]
       const changes = await compare(
         before.snapshot,
@@ -159,7 +194,13 @@ export function createStandings({ feed, clock }: StandingsOptions) {
     }
   }
 
-  return { current, since }
+  return {
+    current,
+    since,
+    /** Snapshots that are kept to be compared with. */
+    snapshots: () =>
+      new Set([...layers.values()].flatMap(({ moments }) => moments.map((one) => one.snapshot))).size,
+  }
 }
 
 export type Standings = ReturnType<typeof createStandings>

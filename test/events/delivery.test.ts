@@ -44,6 +44,8 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
     ])
   publishNext()
   const outcomes: string[] = []
+  /** What the configuration says of the one caller and its account now. */
+  const world: { eyes: Eyes | undefined; isOpen: boolean } = { eyes, isOpen: true }
 
   /** Time is the test's: a machine that is busy for ten seconds must not look like a receiver that hangs. */
   const send: Send = (request) => egress.send({ ...request, timeoutMs: 120_000 })
@@ -54,8 +56,8 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
     const announcer = createAnnouncer({
       ...{ store, standings, clock, random: () => 0.5, newId: randomUUID },
       webhook: createWebhook({ send, now: clock.now, signer }),
-      eyesOf: () => eyes,
-      isOpen: async () => true,
+      eyesOf: () => world.eyes,
+      isOpen: async () => world.isOpen,
       onProblem: (problem) => t.comment(problem),
       onOutcome: (outcome) => outcomes.push(outcome),
     })
@@ -99,7 +101,7 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
     }
   }
 
-  return { publishNext, process, subscribe, receiver, pass, outcomes, feed }
+  return { publishNext, process, subscribe, receiver, pass, outcomes, feed, world, manual }
 }
 
 const versionOf = (feed: Feed) => feed.see({}, eyes.open, { mode: 'wholesale' })?.versions.feedVersion
@@ -212,6 +214,107 @@ onEmbeddedStorage(
       stored.find(({ subscriberId }) => subscriberId === 'gone'),
       { suspended: { reason: /410/ } },
     )
+  },
+)
+
+onEmbeddedStorage(
+  'what waits for a subscriber is not told once its caller is gone or sees other keys; back again, it reads again',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, world } = await stage(t, storage)
+    const one = await process()
+    const slow = await receiver()
+    let isBusy = true
+    slow.answerWith((_, response) => void response.writeHead(isBusy ? 503 : 200).end())
+    const job = await subscribe(one.store, 'slow', slow.url)
+    await pass(1, one)
+    const dataOf = async () => JSON.stringify((await one.store.jobs.get(job))?.data)
+    const gone: (() => void)[] = [
+      () => {
+        world.eyes = undefined
+      },
+      () => {
+        world.isOpen = false
+      },
+    ]
+    for (const leave of gone) {
+      isBusy = true
+      publishNext()
+      one.announcer.published()
+      await pass(1, one)
+      t.match(await dataOf(), 'signal_agent_segment_id', 'an event waits')
+      leave()
+      isBusy = false
+      const { length } = slow.events
+      await pass(10 * MINUTE, one, MINUTE)
+      t.equal(slow.events.length, length, 'nothing is told')
+      t.notMatch(await dataOf(), 'signal_agent_segment_id', 'and nothing is held')
+      Object.assign(world, { eyes, isOpen: true })
+      one.announcer.published()
+      await pass(10 * MINUTE, one, MINUTE)
+      t.same(typesOf(slow).slice(length), ['wholesale_feed.bulk_change'], 'until it is back')
+    }
+    isBusy = true
+    publishNext()
+    one.announcer.published()
+    await pass(1, one)
+    const { length } = slow.events
+    isBusy = false
+    const granted = [{ type: 'platform', platform: 'the-trade-desk' }] as const
+    world.eyes = { open: { caller: 'buyer', visibility: 'full', grants: granted }, account: 'acc' }
+    await pass(MINUTE, one, 1_000)
+    t.same(typesOf(slow).slice(length), ['wholesale_feed.bulk_change'], 'not what was seen with other eyes')
+  },
+)
+
+onEmbeddedStorage('an account that is closed costs no work when the feed moves', async (t, storage) => {
+  const { publishNext, process, subscribe, receiver, pass, world } = await stage(t, storage)
+  const one = await process()
+  const { url, events } = await receiver()
+  const job = await subscribe(one.store, 'closed', url)
+  await pass(1, one)
+  world.isOpen = false
+  const before = (await one.store.jobs.get(job))?.attempts ?? 0
+  publishNext()
+  one.announcer.published()
+  for (let round = 0; round < 20; round += 1) await one.announcer.round()
+  const after = (await one.store.jobs.get(job))?.attempts ?? 0
+  t.ok(after - before <= 1, `taken up once, not ${after - before} times`)
+  t.equal(events.length, 0)
+})
+
+onEmbeddedStorage(
+  'who takes event after event slowly gives its place up between them, and so when we close',
+  async (t, storage) => {
+    const { publishNext, process, subscribe, receiver, pass, manual } = await stage(t, storage)
+    const one = await process()
+    const slow = await receiver()
+    let takes = (response: { writeHead(status: number): { end(): void } }) => {
+      manual.advance(9_000)
+      response.writeHead(200).end()
+    }
+    slow.answerWith((_, response) => takes(response))
+    const job = await subscribe(one.store, 'slow', slow.url)
+    await pass(1, one)
+    for (let published = 0; published < 6; published += 1) publishNext()
+    one.announcer.published()
+    const attempts = async () => (await one.store.jobs.get(job))?.attempts ?? 0
+    const before = await attempts()
+    await pass(1, one)
+    t.same(typesOf(slow), Array(6).fill('signal.created'))
+    t.equal(new Set(keysOf(slow)).size, 6, 'each once, in order')
+    t.ok((await attempts()) - before >= 3, 'in several turns')
+    let ended: Promise<void> | undefined
+    takes = (response) => {
+      ended ??= one.announcer.close()
+      response.writeHead(200).end()
+    }
+    for (let published = 0; published < 6; published += 1) publishNext()
+    one.announcer.published()
+    await until('we close while one is on its way', () => ended !== undefined)
+    await ended
+    t.equal(slow.events.length, 7, 'the one that was on its way')
+    const left = (await one.store.jobs.get(job))?.data as { pending: unknown[] }
+    t.equal(left.pending.length, 5)
   },
 )
 

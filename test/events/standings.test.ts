@@ -1,0 +1,62 @@
+import { test } from 'tap'
+import { createStandings, type Eyes } from '../../src/events/standings.js'
+import { emptyFeed, publish } from '../feed/feed-of.js'
+import { listing, sliceOf } from '../feed/world.js'
+import { createManualClock } from '../support/upstream-clock.js'
+
+const MINUTE = 60_000
+
+/** Readers who see the feed apart from each other, as their keys differ. */
+const eyesOf = (reader: number): Eyes => ({
+  open: { caller: 'buyer', visibility: 'full', grants: [{ type: 'platform', platform: `dsp-${reader}` }] },
+  account: 'acc',
+})
+
+test('however many wait for however long, few snapshots are kept, and then only the one that is read', async (t) => {
+  const manual = createManualClock()
+  const feed = emptyFeed()
+  const { current, since, snapshots } = createStandings({ feed, clock: manual.clock })
+  for (let moment = 1; moment <= 20; moment += 1) {
+    publish(feed, [
+      sliceOf(
+        'north',
+        Array.from({ length: moment }, (_, at) => listing(`s${at}`)),
+      ),
+    ])
+    t.ok(await current(eyesOf(moment)), 'each asks once, and waits from then on')
+    await current(eyesOf(0))
+    manual.advance(1_000)
+  }
+  t.ok(snapshots() <= 4, `${snapshots()} snapshots`)
+  manual.advance(10 * MINUTE)
+  t.equal(snapshots(), 1)
+  const told = await current(eyesOf(0))
+  publish(feed, [sliceOf('north', [listing('s0')])])
+  manual.advance(60 * MINUTE)
+  const next = told && (await since(told, eyesOf(0)))
+  t.match(next?.events, [{ type: 'wholesale_feed.bulk_change' }])
+  t.ok(told && next && told.public.feed !== next.versions.public.feed)
+})
+
+test('rows that are too much together are told as one event', async (t) => {
+  const feed = emptyFeed()
+  const { current, since } = createStandings({ feed, clock: createManualClock().clock })
+  const long = (count: number, text: string) => [
+    sliceOf(
+      'north',
+      Array.from({ length: count }, (_, at) =>
+        listing(`s${at}`, { description: `${text} ${at}`.repeat(10_000) }),
+      ),
+    ),
+  ]
+  for (const [count, type] of [
+    [4, 'signal.updated'],
+    [9, 'wholesale_feed.bulk_change'],
+  ] as const) {
+    publish(feed, long(count, 'one way or the other'))
+    const told = await current(eyesOf(0))
+    publish(feed, long(count, 'quite another way'))
+    const next = told && (await since(told, eyesOf(0)))
+    t.equal(next?.events[0]?.type, type)
+  }
+})
