@@ -61,7 +61,7 @@ test('serve shows what each upstream gave and a curl line that works; feed walks
   t.equal(table.code, 0, table.err)
   t.match(table.out, new RegExp(`${count} signals, the first 3 shown`))
   t.match(table.out, /incomplete \(wholesale_feed\): signals\.fogbank\.example is absent/)
-  const lines = await runCommand(['feed', ...address, '--json'])
+  const lines = await runCommand(['feed', ...address, '--json', '--token', ''])
   const rows = lines.out
     .trim()
     .split('\n')

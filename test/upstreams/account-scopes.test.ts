@@ -167,6 +167,27 @@ test('a reading that is asked for settles neither for the last one nor for one u
   t.equal(logic.reads(), before + 2, 'nobody else has this account')
 })
 
+test('what an operator orders is read at once, however much was asked for just before', async (t) => {
+  const { clock, advance } = createManualClock()
+  const { upstreams, logic, status } = await opened(t, [scope('gold')], { clock })
+  const settled = () => (status('gold')?.nextAttemptAt ?? 0) > clock.now()
+  await until('the account', () => status('gold')?.state === 'fresh' && settled())
+  for (const due of [0, 1_000]) {
+    const before = logic.reads()
+    logic.during(() => advance(10_000)) // a reading of ten seconds
+    upstreams.refreshSoon('a', 'acme')
+    advance(due)
+    await until('what was asked for', () => logic.reads() > before && settled())
+  }
+  const before = logic.reads()
+  upstreams.refreshSoon('a', 'acme')
+  advance(10_000)
+  t.equal(logic.reads(), before, 'long readings that are asked for again and again have to rest')
+  upstreams.refreshWhole('a')
+  advance(0)
+  await until('what was ordered', () => logic.reads() > before)
+})
+
 test('what was saved for an account is not shown to another one that takes its name while it is read', async (t) => {
   const first = await opened(t, [scope('deal', 'gold')])
   await until('the account', () => first.status('deal')?.state === 'fresh')
@@ -204,18 +225,18 @@ test('an account does not lose its prices to an agent that answers before it kno
   await until('the account', () => status('gold')?.state === 'fresh')
   logic.forget(1)
   await until('the doubt', () => {
-    advance(100)
+    advance(1_000)
     return status('gold')?.problem?.reason === 'shrunken_feed'
   })
   t.equal(holding('gold')?.slice?.rows.count, 2)
   await until('the second look', () => {
-    advance(100)
+    advance(1_000)
     return status('gold')?.state === 'fresh'
   })
   t.equal(holding('gold')?.slice?.rows.count, 2)
   logic.forget(1_000)
   await until('the rate card', () => {
-    advance(100)
+    advance(1_000)
     return holding('gold')?.rateCard === true
   })
   t.equal(holding('gold')?.slice, undefined, 'it is believed when it says so again')

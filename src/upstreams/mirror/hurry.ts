@@ -23,6 +23,12 @@ export function createHurry(clock: Clock) {
       dueAt = Math.max(now, Math.min(dueAt, now) + EVERY_MS, restUntil)
       return dueAt
     },
+    /** When the reading that an operator orders is due: now, whatever was asked for before. */
+    ordered(): number {
+      restUntil = Number.NEGATIVE_INFINITY
+      dueAt = clock.now()
+      return dueAt
+    },
     /** When the latest that was asked for may begin. */
     dueAt: () => Math.max(dueAt, restUntil),
     /** One that was asked for has been made, and took so long. */

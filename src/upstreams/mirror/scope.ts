@@ -256,7 +256,7 @@ export function createScope(options: ScopeOptions) {
       return
     }
     isAwaited = true
-    const dueAt = hurry.asked()
+    const dueAt = how === 'whole' ? hurry.ordered() : hurry.asked()
     if (dueAt === undefined) return
     if (refreshing) againSoon = true
     else schedule(dueAt - clock.now())
