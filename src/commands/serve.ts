@@ -137,7 +137,9 @@ export async function serve(options: ServeOptions): Promise<void> {
     stdout.write(`${snapshot.shown.length} signals in one feed at ${federation.url}/mcp. A page of it:\n\n`)
     stdout.write(`${curl(federation.url, config.sandbox)}\n`)
   }
-  log.info({ signal: await stop }, 'stopping: what is in flight is finished first')
+  const signal = await stop
+  log.info({ signal, drainMs: config.listen.drainMs }, 'stopping: what is in flight is finished first')
+  await federation.drain()
   reload.close()
   await federation.close()
 }

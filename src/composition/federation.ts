@@ -52,7 +52,7 @@ import {
 } from './actions.js'
 import { createFeedEvents, createFeedListener, type FeedEvents, factsOf } from './feed-events.js'
 import { createGenerations, createSavedFeed } from './generations.js'
-import { createStack, listening, opening, type Stack } from './opening.js'
+import { createDraining, createStack, listening, opening, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
 import { admissionSettings, nonceCheck, settledAtStart, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
@@ -92,6 +92,8 @@ export type Federation = {
    * only at the next start. Throws when it contradicts itself; then nothing has changed.
    */
   apply(config: Config): readonly string[]
+  /** Says that it is not ready, and resolves when load balancers have had the time to see it (`listen.drain`). */
+  drain(): Promise<void>
   /** Finishes what is in flight, then stops everything in the opposite order of its start. */
   close(): Promise<void>
 }
@@ -313,6 +315,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     ...{ actions: ACTIONS, audit: store.audit },
     act: (action, subject, who) => actions.run(action as OperatorAction, subject, who),
   })
+  const draining = createDraining(clock, current.listen.drainMs)
   const { app, url } = await listening(current.listen, (publicUrl) => {
     agentUrl = `${publicUrl}/mcp`
     const server = createServer({
@@ -323,7 +326,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...{ revisions: publisher.revisions, storageProblem: store.problem },
       refresh: async (id, who) => (await actions.run('refresh-upstream', id, who)).kind === 'done',
       ...(listener && { feedEvents: listener.receive }),
-      ...{ admission, trustedProxies: current.listen.trustedProxies },
+      ...{ admission, trustedProxies: current.listen.trustedProxies, isStopping: draining.hasBegun },
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts,
       routes: console.addTo,
@@ -384,7 +387,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     publisher.open,
   )
   return {
-    ...{ app, url, feed, apply },
+    ...{ app, url, feed, apply, drain: draining.drain },
     ready: Promise.race([opened, generations?.first() ?? opened]).then(discovery.resume),
     statuses: upstreams.statuses,
     contributions: operations.contributions,

@@ -86,6 +86,19 @@ export async function listening(
   }
 }
 
+/** The way out of service: first the server says that it is not ready, and answers all the same for so long, ms. */
+export function createDraining(clock: Clock, ms: number) {
+  let hasBegun = false
+  return {
+    hasBegun: () => hasBegun,
+    /** Resolves when whoever sends requests has had the time to look. */
+    async drain(): Promise<void> {
+      hasBegun = true
+      await pause(clock, ms)
+    },
+  }
+}
+
 /** What was started, to be stopped in the opposite order. */
 export function createStack() {
   const closers: (() => void | Promise<void>)[] = []

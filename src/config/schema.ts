@@ -74,6 +74,7 @@ export const ConfigFile = object({
       host: maybe(Text),
       port: maybe(whole(0, 65_535)),
       public_url: maybe(HttpUrl),
+      drain: maybe(Duration),
       trusted_proxies: maybe(Type.Array(Network)),
     }),
   ),

@@ -6,9 +6,18 @@ import type { ConfigFile } from './schema.js'
 
 const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100
+const LONGEST_DRAIN_MS = 10 * 60_000 // supervisors kill what takes longer
 const LONGEST_TIMEOUT_MS = 60 * 60_000 // nobody waits longer, and timers overflow after 24 days
 
 export const DEFAULT_TIMES = { timeout: '30s', refresh: '5m', stale_after: '1h', drop_after: '24h' }
+
+/**
+ * Where others serve the same address, whoever sends requests has to see first that this process is no longer ready. A
+ * folder has one process: waiting would only keep the next one from starting.
+ */
+export function defaultDrain(storageUrl: string): string {
+  return storageUrl.startsWith('file:') ? '0s' : '5s'
+}
 
 function* refreshRule(text: string | undefined, at: ConfigPath): Rule {
   if (text !== undefined && parseDuration(text) < SHORTEST_REFRESH_MS) {
@@ -27,11 +36,14 @@ function* afterRefresh(defaults: ConfigFile['defaults'], later: 'stale_after' | 
     : { at: ['defaults', later], expected: `a duration that is not shorter than ${written('refresh')}` }
 }
 
-export function* timeRules({ defaults, registries = [], authorization, limits }: ConfigFile): Rule {
+export function* timeRules({ listen, defaults, registries = [], authorization, limits }: ConfigFile): Rule {
   yield* refreshRule(defaults?.refresh, ['defaults', 'refresh'])
   yield* refreshRule(authorization?.refresh, ['authorization', 'refresh'])
   for (const [index, { refresh }] of registries.entries()) {
     yield* refreshRule(refresh, ['registries', index, 'refresh'])
+  }
+  if (listen?.drain !== undefined && parseDuration(listen.drain) > LONGEST_DRAIN_MS) {
+    yield { at: ['listen', 'drain'], expected: 'a duration of at most 10m' }
   }
   const timeoutMs = defaults?.timeout === undefined ? SHORTEST_TIMEOUT_MS : parseDuration(defaults.timeout)
   if (timeoutMs < SHORTEST_TIMEOUT_MS || timeoutMs > LONGEST_TIMEOUT_MS) {

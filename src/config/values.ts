@@ -16,7 +16,7 @@ import { type Limits, toLimits } from './limits.js'
 import { toRetention } from './retention.js'
 import type { ConfigFile } from './schema.js'
 import { readSigningKey, type SigningKeySetting } from './signing-key.js'
-import { DEFAULT_TIMES } from './times.js'
+import { DEFAULT_TIMES, defaultDrain } from './times.js'
 
 export type Config = {
   file: string
@@ -26,6 +26,8 @@ export type Config = {
     host: string
     port: number
     publicUrl: string | undefined
+    /** How long the server goes on answering, told to stop, after it has said that it is not ready. */
+    drainMs: number
     /** Networks whose word about where a request came from is taken (X-Forwarded-For). */
     trustedProxies: readonly string[]
   }
@@ -110,6 +112,7 @@ function toStorage({ url = 'file:./data', key = [], retention }: ConfigFile['sto
 export function toConfig(path: string, revision: string, file: ConfigFile): Config {
   const { listen, discovery, defaults, authorization, egress } = file
   const providers = Object.entries(authorization?.providers ?? {})
+  const storage = toStorage(file.storage)
   const times = { ...DEFAULT_TIMES, ...defaults }
   return {
     file: path,
@@ -118,6 +121,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
       host: listen?.host ?? '127.0.0.1',
       port: listen?.port ?? 8080,
       publicUrl: listen?.public_url?.replace(/\/$/, ''),
+      drainMs: parseDuration(listen?.drain ?? defaultDrain(storage.url)),
       trustedProxies: listen?.trusted_proxies ?? [],
     },
     registries: (file.registries ?? []).map(({ url, refresh, headers }) => ({
@@ -169,7 +173,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
     limits: toLimits(file.limits),
     callers: toCallers(file),
     events: toEvents(file),
-    storage: toStorage(file.storage),
+    storage,
     rates: file.currencies && toRates(file.currencies),
     sandbox: file.sandbox ?? false,
     previewReleases: file.preview_releases ?? [],

@@ -20,7 +20,7 @@ export const SCHEMAS = {
   Error: record({ error: text }, { parameter: text }),
   Health: record({ status: { const: 'ok' } }),
   Readiness: record(
-    { status: { enum: ['ready', 'starting'] } },
+    { status: { enum: ['ready', 'starting', 'stopping'] } },
     {
       revision: record({ built: number, wanted: number, behind_ms: number }),
       configuration: record({ revision: text }, { problem: text }),

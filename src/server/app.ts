@@ -61,6 +61,8 @@ export type ServerOptions = GetSignalsOptions & {
   /** Whether hooks of the app are to see every request, as traces do: then none takes the fast lane before them. */
   hooked?: boolean
   operatorRegistry?: Registry
+  /** Whether no more requests should be sent here: another process, or the next one, answers them. */
+  isStopping?: () => boolean
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration?: () => { revision: string; problem?: string }
   /** How far the published feed is behind what it is made from. */
@@ -183,6 +185,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
+    ...(options.isStopping && { isStopping: options.isStopping }),
     ...(options.revisions && { revisions: options.revisions }),
     ...(options.storageProblem && { storageProblem: options.storageProblem }),
     ...(options.configuration && { configuration: options.configuration }),

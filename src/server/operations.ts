@@ -116,6 +116,8 @@ export type Revisions = {
 type OperationsOptions = {
   /** Whether the first snapshot is there, and can be searched. */
   isReady: () => boolean
+  /** Whether it has been told to stop; it still answers. */
+  isStopping?: () => boolean
   configuration?: () => { revision: string; problem?: string }
   revisions?: () => Revisions
   /** Why what must be stored cannot be just now; undefined when it can. */
@@ -138,7 +140,16 @@ function mayCount(status: number, headers: IncomingHttpHeaders): boolean {
 }
 
 export function addOperations(app: FastifyInstance, options: OperationsOptions): void {
-  const { isReady, configuration, revisions, storageProblem, door, registry, operatorRegistry } = options
+  const {
+    isReady,
+    isStopping = () => false,
+    configuration,
+    revisions,
+    storageProblem,
+    door,
+    registry,
+    operatorRegistry,
+  } = options
 
   app.get('/healthz', () => ({ status: 'ok' }))
 
@@ -149,12 +160,11 @@ export function addOperations(app: FastifyInstance, options: OperationsOptions):
       ...(configuration && { configuration: configuration() }),
       ...(problem !== undefined && { storage: { problem } }),
     }
-    return isReady()
-      ? { status: 'ready', ...running }
-      : reply
-          .code(503)
-          .header('retry-after', '1')
-          .send({ status: 'starting', ...running })
+    if (isReady() && !isStopping()) return { status: 'ready', ...running }
+    return reply
+      .code(503)
+      .header('retry-after', '1')
+      .send({ status: isStopping() ? 'stopping' : 'starting', ...running })
   })
 
   app.get('/metrics', async (request, reply) => {

@@ -172,6 +172,10 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'listen: { host: "127.0.0.1:80" }',
     'listen.host: expected a host name or an address, without a port',
   ],
+  'a way out of service that nobody waits for': [
+    'listen: { drain: 1h }',
+    'listen.drain: expected a duration of at most 10m, got "1h"',
+  ],
   'a proxy that is no network': [
     'listen: { trusted_proxies: [ "10.0.0.1" ] }',
     'listen.trusted_proxies[0]: expected a network such as 127.0.0.0/8',
