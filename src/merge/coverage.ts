@@ -16,13 +16,15 @@ type MergedCoverage = {
   readonly forecast: CoverageForecast | undefined
 }
 
-/** More buckets first, then a complete partition; a tie falls to upstream order. */
+/** More buckets win, then a complete partition; the upstream order decides a tie. */
 function isMoreSpecific(a: CoverageForecast, b: CoverageForecast): boolean {
   if (a.points.length !== b.points.length) return a.points.length > b.points.length
   return a.bucket_completeness === 'complete' && b.bucket_completeness === 'partial'
 }
 
-/** Every signal dimension names the enclosing signal (schema core/signal-coverage-forecast, identity match). */
+/**
+ * Rewrites every signal dimension to name the enclosing signal (schema core/signal-coverage-forecast, identity match).
+ */
 function renamed(forecast: CoverageForecast, ref: SignalRef): CoverageForecast {
   const points = forecast.points.map(({ label, dimensions, metrics }) => ({
     ...(label === undefined ? {} : { label }),

@@ -1,7 +1,7 @@
 /**
  * What a signal is: the provider's published definition first, then its offers (docs/decisions.md#trust, #merging).
- * Three fields are not "first wins": legal bases are the provider's words or absent, restrictions are never lost, and
- * countries only narrow.
+ * Three fields are not "first wins": legal bases are stated by the provider or absent, restrictions are never dropped,
+ * and countries only become fewer.
  */
 import type { SignalRow } from '../adcp/signal.js'
 import type { Offer } from './offer.js'
@@ -10,18 +10,18 @@ import { conforms, type PublishedField, published, restrictedWords } from './pub
 /** A provider's own words about one signal, from its adagents.json. */
 export type Definition = Partial<Pick<SignalRow, PublishedField | 'name' | 'description'>>
 
-/** Contributing offers say something else than what is published. */
+/** Fields in which contributing offers differ from what is published. */
 export type Conflict = { field: string; upstreams: string[] }
 
 type Source = Pick<Offer, 'listing' | 'upstream' | 'verdict'>
 type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'data_provider'
 
-/** The provider's own words or absent: never another's in their place. */
+/** Stated by the provider or absent: nobody else's statement replaces it. */
 const OWN_WORDS: readonly PublishedField[] = ['consent_basis', 'art9_basis', 'demographic_predicate']
 const FREE: ReadonlySet<string> = new Set(['name', 'description', 'signal_type', 'data_provider'])
 const special = new Set<string>(['restricted_attributes', 'policy_categories', 'countries', ...OWN_WORDS])
 
-/** Words first, so that a row reads from what it is to the fine print. */
+/** The order of fields in a row: what the signal is first, the fine print last. */
 const FIRST_WINS: readonly Field[] = [
   'name',
   'description',
@@ -30,10 +30,10 @@ const FIRST_WINS: readonly Field[] = [
   ...(Object.keys(published) as PublishedField[]).filter((field) => !special.has(field)),
 ]
 
-/** A provider may name the unit of a range; a response has no place for it. */
+/** A provider may name the unit of a range; a response has no field for it. */
 const bounds = (range: SignalRow['range']) => range && { min: range.min, max: range.max }
 
-/** The value as it may be published: undefined when it is not given or does not conform. */
+/** The value as it may be published; undefined when it is absent or does not conform. */
 function stated(from: Partial<SignalRow> | undefined, field: Field): unknown {
   const given = from?.[field]
   if (given === undefined) return undefined
@@ -47,7 +47,7 @@ function same(a: unknown, b: unknown): boolean {
   return canonical(a) === canonical(b)
 }
 
-/** Equal for equal values whatever the order of members; lists of words compare as sets. */
+/** Equal for equal values: the order of members does not matter, and lists of words are compared as sets. */
 function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).sort().join()}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
@@ -55,7 +55,7 @@ function canonical(value: unknown): string {
   return `{${members.sort().join()}}`
 }
 
-/** Each once: an upstream may sell a signal as several segments. */
+/** Each value once, because one upstream may sell a signal as several segments. */
 const upstreamsOf = (offers: readonly Source[]) => [...new Set(offers.map(({ upstream }) => upstream))]
 
 function differing(offers: readonly Source[], field: Field, value: unknown): string[] {
@@ -67,10 +67,11 @@ function differing(offers: readonly Source[], field: Field, value: unknown): str
 }
 
 /**
- * The definition's word when the provider published one, silence included: offers that state something else are
- * named. Without one (a source's own signal, or a provider that cannot be asked) what the rows agree on, unless the
- * provider denies the seller; else absent, and all who state it are named (docs/decisions.md#trust; specification,
- * `fields`: federating agents MUST NOT substitute their own basis).
+ * Which legal basis is published. With a provider's definition: the definition's value, also when it states none;
+ * offers that state another value are named as conflicts. Without a definition (the source's own signal, or a provider
+ * that cannot be asked): the value that all rows agree on, unless the provider denies the seller; otherwise none, and
+ * everyone who states one is named (docs/decisions.md#trust; specification, `fields`: federating agents MUST NOT
+ * substitute their own basis).
  */
 function ownWord(field: PublishedField, offers: readonly Source[], definition: Definition | undefined) {
   const own = stated(definition, field)
@@ -88,7 +89,10 @@ function union(field: PublishedField, sources: readonly (Partial<SignalRow> | un
   return stating.length > 0 ? [...new Set((stating as string[][]).flat())].sort() : undefined
 }
 
-/** Where one offer may be used: the narrowest of provider, authorization and listing. Undefined: no bound is known. */
+/**
+ * The countries of one offer: the intersection of provider, authorization and listing. Undefined when none of them
+ * names countries.
+ */
 export function countriesOf({ listing, verdict }: Source, definition: Definition | undefined) {
   const granted = verdict.outcome === 'authorized' ? verdict.countries : undefined
   let bound: string[] | undefined
@@ -101,9 +105,9 @@ export function countriesOf({ listing, verdict }: Source, definition: Definition
 }
 
 /**
- * The descriptive members of a row in published order; restrictions in words that the response schema does not know
- * yet, which must not be lost for that; and where the contributing offers say otherwise. `offers` describe; all that
- * are `admitted` restrict, those that no country is left for included.
+ * The descriptive members of a row in published order; the restrictions that the response schema does not know yet,
+ * which must still not be lost; and the fields in which contributing offers differ. `offers` describe the signal. All
+ * `admitted` offers restrict it, also those that may be used in no country.
  */
 export function mergeDefinition(
   offers: readonly Source[],
@@ -133,7 +137,7 @@ export function mergeDefinition(
   const restricted = union('restricted_attributes', sources) ?? []
   const known = restricted.filter((word) => restrictedWords.has(word))
   if (known.length > 0) fields.restricted_attributes = known
-  // A predicate about people's age without the restriction to go with it is none (schema core/signal-listing).
+  // A predicate about age is valid only together with its restriction (schema core/signal-listing).
   if (!known.includes('age')) delete fields.demographic_predicate
   const categories = union('policy_categories', sources)
   if (categories) fields.policy_categories = categories

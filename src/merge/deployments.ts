@@ -1,6 +1,6 @@
 /**
  * Where a signal can be used: the union of its offers' deployments (docs/decisions.md#merging; specification,
- * "Deployment"). Live wins over not live; among not live, the shortest estimate; then upstream order.
+ * "Deployment"). A live deployment wins over one that is not live, then the shortest estimate, then upstream order.
  */
 import { LRUCache } from 'lru-cache'
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
@@ -14,9 +14,9 @@ export type MergedDeployment = {
   readonly offer: number
   /** Indexes of all offers that deploy there. */
   readonly offers: readonly number[]
-  /** Without its activation key: keys never enter what readers share (docs/decisions.md#callers). */
+  /** Without its activation key: rows that many readers share never hold keys (docs/decisions.md#callers). */
   readonly deployment: Omit<Deployment, 'activation_key'>
-  /** The first one that a live offer gives, in offer order. */
+  /** The first key that a live offer gives, in offer order. */
   readonly activationKey?: ActivationKey
 }
 
@@ -25,7 +25,10 @@ type Building = Omit<MergedDeployment, 'activationKey'> & {
   activationKey?: ActivationKey
 }
 
-/** Few agents deploy millions of signals: each url is read once. Empty: no url that may be published. */
+/**
+ * Few agents stand behind millions of deployments, so each url is canonicalised once. Empty: a url that must not be
+ * published.
+ */
 const agents = new LRUCache<string, string>({ max: 10_000 })
 
 /** The canonical spelling of an agent url that a response may carry; undefined for any other. */
@@ -40,7 +43,7 @@ function agentOf(url: string): string | undefined {
 const plain = (text: string) =>
   /[%#]/.test(text) ? text.replaceAll('%', '%25').replaceAll('#', '%23') : text
 
-/** One string per target: `platform:NAME` or `agent:URL`, then `#ACCOUNT`. Undefined for an agent url that is none. */
+/** One string per target: `platform:NAME` or `agent:URL`, then `#ACCOUNT`. Undefined for a malformed agent url. */
 export function destinationKey(target: Destination): string | undefined {
   const account = target.account === undefined || target.account === null ? '' : `#${target.account}`
   if (target.type === 'platform') return `platform:${plain(target.platform)}${account}`
@@ -48,7 +51,9 @@ export function destinationKey(target: Destination): string | undefined {
   return url && `agent:${url}${account}`
 }
 
-/** Whether a deployment is the asked destination; one asked without an account is the target whatever the account. */
+/**
+ * Whether a deployment is the requested destination. A request without an account matches every account of the target.
+ */
 export function matchesDestination(deployed: string, asked: string): boolean {
   if (deployed === asked) return true
   const account = deployed.indexOf('#')
@@ -56,7 +61,7 @@ export function matchesDestination(deployed: string, asked: string): boolean {
   return asked === deployed.slice(0, account)
 }
 
-/** `matchesDestination` for any of many, in the time of one. */
+/** `matchesDestination` for many destinations at once, in the time of one. */
 export function destinationMatcher(asked: readonly string[]): (deployed: string) => boolean {
   const exact = new Set(asked)
   const anyAccount = new Set(asked.map((one) => one.split('#', 1)[0] as string))
@@ -102,7 +107,7 @@ function merged(key: string, offer: number, offers: number[], from: Deployment):
   return { key, offer, offers, deployment: shown(from) }
 }
 
-/** Ordered by key; `keysOf[i]` are the targets that offer `i` gives. */
+/** Sorted by key; `keysOf[i]` are the targets that offer `i` gives. */
 export function mergeDeployments(offers: readonly Pick<Offer, 'listing'>[]): {
   deployments: MergedDeployment[]
   keysOf: string[][]

@@ -1,6 +1,6 @@
 /**
- * Who a signal is, and the handles that follow from it (docs/decisions.md#identity, #handles).
- * Handles are pure functions of identity: the same on every replica and after every restart.
+ * Which signal a listing belongs to, and the handles made from that (docs/decisions.md#identity, #handles). Handles are
+ * pure functions of the identity: the same on every replica and after every restart.
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -13,17 +13,17 @@ export type Identity =
   | { kind: 'source'; agentUrl: string; id: string }
   | { kind: 'native'; agentUrl: string; segment: string }
 
-/** Length of a signal's handle: what precedes the first dot of offer handles and option ids. */
+/** Length of a signal's handle: the part before the first dot of offer handles and option ids. */
 export const HANDLE_LENGTH = 26
 
-/** Bytes of identity behind a handle: what orders the feed and finds a signal in it. */
+/** Bytes of the identity's digest in a handle: they order the feed and find a signal in it. */
 export const KEY_BYTES = 16
 
 function digest(text: string, characters: number): string {
   return hash('sha256', text, 'base64url').slice(0, characters)
 }
 
-/** Few option ids stand behind millions of signals: each is hashed once. */
+/** Few option ids stand behind millions of signals, so each is hashed once. */
 const tags = new LRUCache<string, string>({ max: 20_000 })
 
 function tag(text: string): string {
@@ -34,7 +34,7 @@ function tag(text: string): string {
   return made
 }
 
-/** The listing's reference, legacy ids read as docs/decisions.md#identity says. */
+/** The listing's reference; legacy ids are read as docs/decisions.md#identity says. */
 export function listingRef(listing: Listing): SignalRef | undefined {
   return listing.signal_ref ?? (listing.signal_id && refFromLegacy(listing.signal_id))
 }
@@ -50,7 +50,7 @@ export function identityOf(listing: Listing, agentUrl: string): Identity | undef
   return undefined
 }
 
-/** One string per identity. A space cannot stand in a domain, a canonical url or a local id. */
+/** One string per identity. The separator is a space, which cannot occur in a domain, a canonical url or a local id. */
 export function identityKey(identity: Identity): string {
   if (identity.kind === 'provider') return `provider ${identity.domain} ${identity.id}`
   if (identity.kind === 'source') return `source ${identity.agentUrl} ${identity.id}`
@@ -62,23 +62,25 @@ export function signalHandle(key: string): string {
   return `sig_${digest(key, HANDLE_LENGTH - 4)}`
 }
 
-/** The first bits of the identity's digest, as they stand in the handle; undefined for what is no handle of ours. */
+/** The first bits of the identity's digest, read from a handle; undefined for a text that is not one of our handles. */
 export function handleKey(handle: string): Uint8Array | undefined {
   if (!/^sig_[A-Za-z0-9_-]{22}$/.test(handle)) return undefined
   return Buffer.from(handle.slice(4), 'base64url').subarray(0, KEY_BYTES)
 }
 
-/** The signal's handle inside any handle of ours: signal, offer or pricing option. */
+/** The signal's handle within any handle of ours: of a signal, an offer or a pricing option. */
 export function signalPart(handle: string): string {
   return handle.slice(0, HANDLE_LENGTH)
 }
 
-/** Pins one way to buy the signal: at an upstream, by the segment that it sells it as (it may have several). */
+/** Names one way to buy the signal: an upstream and the segment it sells the signal as (there may be several). */
 export function offerHandle(handle: string, agentUrl: string, segmentId: string): string {
   return `${handle}.${digest(`${agentUrl} ${segmentId}`, 8)}`
 }
 
-/** `pricing_option_id` as we publish it: unique in the feed although many upstreams reuse one id for all signals. */
+/**
+ * `pricing_option_id` as we publish it: unique in the feed, although many upstreams use one id for all their signals.
+ */
 export function optionId(offer: string, upstreamOptionId: string): string {
   return `${offer}.${tag(upstreamOptionId)}`
 }

@@ -1,16 +1,16 @@
-/** What the builder asks about a provider, and the judge that answers from the providers' files at one moment. */
+/** What the builder asks about a provider, and the judge that answers it from the providers' files at one moment. */
 import { type CompiledProvider, decide, nextBoundary } from '../authz/rules/decide.js'
 import { definitionOf } from '../authz/rules/definition.js'
 import { type Policy, type PolicySettings, policyFor, type Verdict } from '../authz/rules/verdict.js'
 import type { Definition } from './definition.js'
 
-/** Equal stamps: every verdict and definition is the same, whenever the two moments were. */
+/** Two equal stamps mean equal verdicts and definitions, whatever the two moments were. */
 function stampOf({ digest, rules, expiresAt, reason }: CompiledProvider, nowMs: number): string {
   if (!rules || nowMs >= expiresAt) return reason
   return `${digest} ${rules.boundariesPassed(nowMs)}`
 }
 
-/** Verdicts and definitions at `nowMs`. A provider that proves nothing any more defines nothing either. */
+/** Verdicts and definitions at `nowMs`. A provider whose file has expired also defines nothing. */
 export function viewProvider(compiled: CompiledProvider, nowMs: number) {
   const { rules, expiresAt } = compiled
   const inForce = nowMs < expiresAt ? rules : undefined
@@ -21,9 +21,9 @@ export function viewProvider(compiled: CompiledProvider, nowMs: number) {
   }
 }
 
-/** One provider's word at one moment. */
+/** What one provider says at one moment. */
 export type ProviderView = {
-  /** Equal stamps, equal answers below: what lets a build leave a provider's signals alone. */
+  /** Equal stamps mean equal answers from the members below, so a build can skip the provider's signals. */
   readonly stamp: string
   readonly policy: Policy
   decide(signalId: string, agentUrl: string): Verdict
@@ -34,12 +34,12 @@ export type Judge = (domain: string) => ProviderView
 
 type Providers = ReadonlyMap<string, CompiledProvider>
 
-/** A domain that nobody has asked about yet proves nothing. */
+/** A domain that has not been looked at yet proves nothing. */
 export function pending(domain: string): CompiledProvider {
   return { domain, expiresAt: 0, reason: 'pending' }
 }
 
-/** `now` in ms: verdicts hold at that moment. */
+/** `now` in ms: the moment for which verdicts hold. */
 export function judgeAt(providers: Pick<Providers, 'get'>, settings: PolicySettings, now: number): Judge {
   return (domain) => {
     const view = viewProvider(providers.get(domain) ?? pending(domain), now)
@@ -48,7 +48,9 @@ export function judgeAt(providers: Pick<Providers, 'get'>, settings: PolicySetti
   }
 }
 
-/** When one of these providers' verdicts may change by time alone, ms; undefined when none will. */
+/**
+ * The next moment at which time alone may change one of these providers' verdicts, ms; undefined when none will change.
+ */
 export function nextVerdictAt(
   providers: Providers,
   domains: readonly string[],

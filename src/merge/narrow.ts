@@ -1,8 +1,7 @@
 /**
- * A published row as a reader who names countries may see it: only what the offers that are usable there give
- * (docs/decisions.md#trust). What the signal is stays,
- * its restrictions above all; where it is deployed, its prices, its coverage and its countries are merged again from
- * the offers left.
+ * A published row for a reader who names countries: only what the offers that may be used there give
+ * (docs/decisions.md#trust). What the signal is stays the same, above all its restrictions. Its deployments, prices,
+ * coverage and countries are merged again from the remaining offers.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { Conflict } from './definition.js'
@@ -32,7 +31,7 @@ function conflictsAmong(conflicts: readonly Conflict[], kept: readonly Standing[
     .filter((conflict) => conflict.upstreams.length > 0)
 }
 
-/** `sold`: the listings that stand in the row. Undefined when no offer may be used in any of the countries. */
+/** `sold`: the listings that the row is made from. Undefined when no offer may be used in any of the countries. */
 export function narrowRow(
   row: PublishedRow,
   sold: readonly SoldBy[],

@@ -1,6 +1,7 @@
 /**
- * A listing plus its verdict: one way to buy a signal (docs/house.md). How readers see who sells it, under
- * `ext.tributary.offers`, and the one order in which offers stand, whatever order they arrived in (docs/decisions.md#merging).
+ * An offer is a listing plus its verdict: one way to buy a signal (docs/house.md). This file says how readers see who
+ * sells it, under `ext.tributary.offers`, and in which order offers stand, whatever order they arrived in
+ * (docs/decisions.md#merging).
  */
 
 import type { SignalRef } from '../adcp/reference.js'
@@ -10,7 +11,7 @@ import type { Listing, SliceMode } from '../upstreams/rows/slice.js'
 import { listingRef } from './identity.js'
 
 export type Offer = {
-  /** Upstream id, for people; `agentUrl` (canonical) is what identity and order rest on. */
+  /** The upstream's id, for people. Identity and order use `agentUrl` (canonical). */
   readonly upstream: string
   readonly agentUrl: string
   readonly mode: SliceMode
@@ -18,7 +19,7 @@ export type Offer = {
   readonly verdict: Verdict
 }
 
-/** What an upstream sells, before anybody judged it. */
+/** What an upstream sells, before the verdict on it. */
 export type SoldBy = Pick<Offer, 'agentUrl' | 'listing'>
 
 export const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
@@ -31,7 +32,7 @@ export function byUpstream(a: SoldBy, b: SoldBy): number {
   )
 }
 
-/** One offer by itself. Its pricing options are those whose id its handle begins. */
+/** One offer by itself. Its pricing options are those whose id begins with its handle. */
 export type Seller = {
   upstream: string
   agent_url: string
@@ -40,21 +41,24 @@ export type Seller = {
   reason?: string
   mode?: 'enumerated'
   claimed_source?: string
-  /** It lists no deployment: it may be asked for any destination, and none is promised. */
+  /** It lists no deployment: it may be asked for any destination, without a promise that it serves it. */
   destinations_not_listed?: true
 }
 
-/** The same beside the other offers of its row. */
+/** The same offer together with the other offers of its row. */
 export type Provenance = Seller & {
-  /** Where this offer alone is narrower than the signal. */
+  /** Fields in which this offer is narrower than the signal. */
   countries?: readonly string[]
-  /** Its own estimate, where the row publishes another's. */
+  /** Its own estimate, when the row publishes another offer's. */
   coverage_percentage?: number
   /** Keys of its targets (merge/deployments.ts). */
   deployments: readonly string[]
 }
 
-/** Another host than the one that was called: kept as provenance, not as identity (docs/decisions.md#identity). */
+/**
+ * The host that the listing names, when it is not the host that was called: kept as provenance, not as identity
+ * (docs/decisions.md#identity).
+ */
 function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | undefined {
   if (ref?.scope !== 'signal_source' || ref.signal_source_url === agentUrl) return undefined
   return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
@@ -71,7 +75,7 @@ export function sellerOf({ upstream, agentUrl, mode, listing, verdict }: Offer, 
 }
 
 /**
- * Whether a listing says nothing of where it can be used: many agents tell that only when they are asked to activate
+ * Whether a listing says nothing about where it can be used: many agents say so only on activation
  * (docs/protocol.md#how-agents-differ).
  */
 export const listsNone = ({ deployments }: Pick<Offer['listing'], 'deployments'>) => deployments.length === 0

@@ -1,6 +1,6 @@
 /**
- * Every offer's prices side by side (docs/decisions.md#merging): the same price from two upstreams stays two options,
- * because billing differs. Options are carried as they came, ids apart.
+ * Every offer's prices side by side (docs/decisions.md#merging). The same price from two upstreams stays two options,
+ * because they bill differently. Options are published as they came, except for their ids.
  */
 import type { PricingOption } from '../adcp/signal.js'
 import { optionId } from './identity.js'
@@ -13,7 +13,7 @@ export type MergedOption = {
   readonly offer: number
 }
 
-/** The number that the option's model charges by; custom models have none. */
+/** The amount that the option's model charges; custom models have none. */
 function price(option: PricingOption): number {
   if (option.model === 'cpm') return option.cpm
   if (option.model === 'percent_of_media') return option.percent
@@ -35,8 +35,8 @@ function isPublishable(option: PricingOption): boolean {
 }
 
 /**
- * Sorted by model, currency, price, id. `handles[i]` is offer `i`'s handle. An upstream that gives one id to two
- * options of a signal cannot tell them apart at billing: the first in order stands.
+ * Sorted by model, currency, price, id. `handles[i]` is offer `i`'s handle. When an upstream gives one id to two
+ * options of a signal, only the first is kept, because billing could not tell them apart.
  */
 export function mergePricing(
   offers: readonly Pick<Offer, 'listing'>[],
@@ -65,7 +65,7 @@ export function lowest(options: readonly MergedOption[], model: 'cpm' | 'percent
   return found
 }
 
-/** The currency of CPM prices as a number that a column holds: none, several, or one by its three letters. */
+/** The currency of CPM prices as a number for a column: none, several, or the three letters of one. */
 export const NO_CURRENCY = 0
 const SEVERAL_CURRENCIES = 1
 
@@ -74,7 +74,7 @@ export function currencyNumber(code: string): number {
   return [...code].reduce((sum, letter) => sum * 256 + letter.charCodeAt(0), 0)
 }
 
-/** What the CPM prices among the options are in. */
+/** The currency of the CPM prices among the options. */
 export function cpmCurrency(options: readonly MergedOption[]): number {
   const found = new Set(options.flatMap(({ option }) => (option.model === 'cpm' ? [option.currency] : [])))
   const [only] = found

@@ -1,7 +1,7 @@
 /**
- * What a field must look like to be published: the closed shapes of the response schema
- * (schemas core/signal-definition-enrichment, core/signal-coverage-forecast). Listings are read more generously than
- * we may answer; a field that does not conform is left out, never repaired.
+ * What a field must look like to be published: the closed shapes of the response schema (schemas
+ * core/signal-definition-enrichment, core/signal-coverage-forecast). Listings may be looser than our answers, so a
+ * field that does not conform is left out and never repaired.
  */
 import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { SignalRef } from '../adcp/reference.js'
@@ -17,7 +17,7 @@ const Country = Type.String({ pattern: '^[A-Z]{2}$' })
 const Moment = Type.String({ format: 'date-time' })
 const Optional = Type.Optional
 
-/** The same object without room for members that the response schema does not name. */
+/** The same schema, closed to members that the response schema does not name. */
 function tight<T extends TSchema>(schema: T): T {
   if (schema.type === 'array') return { ...schema, items: tight(schema.items as TSchema) }
   if (schema.type !== 'object') return schema
@@ -122,7 +122,10 @@ const Forecast = Type.Object({
   ),
 })
 
-/** Words that the response schema admits; others are restrictions all the same (merge/definition.ts). */
+/**
+ * The restrictions that the response schema allows. Others are kept as well, elsewhere in the row
+ * (merge/definition.ts).
+ */
 const RESTRICTED = [
   'racial_ethnic_origin',
   'political_opinions',
@@ -137,7 +140,7 @@ const RESTRICTED = [
 ]
 export const restrictedWords: ReadonlySet<string> = new Set(RESTRICTED)
 
-/** In the order in which they are published. */
+/** The fields in published order. */
 export const published = {
   value_type: defined.value_type,
   categories: some(Type.String()),
@@ -177,9 +180,9 @@ export function conforms(field: PublishedField, value: unknown): boolean {
   return checks[field].conforms(value)
 }
 
-/** Whether a forecast may be published, its references apart: those become the enclosing signal's. */
+/** Whether a forecast may be published. Its references are not checked: they are rewritten to the enclosing signal. */
 export const { conforms: forecastConforms } = check(Forecast)
 
-/** Whether `value` is a date-time or uri that a strict client accepts. */
+/** Whether a strict client accepts `value` as a date-time or uri. */
 export const { conforms: isMoment } = check<string>(Moment)
 export const { conforms: isUri } = check<string>(Uri)

@@ -1,7 +1,7 @@
 /**
- * What a signal is, and what some of its offers let a buyer do with it, as one published row
- * (docs/decisions.md#merging). The same function writes the row of all offers and the row of those that a reader's
- * countries leave (merge/narrow.ts).
+ * One published row: what a signal is, and what some of its offers let a buyer do with it (docs/decisions.md#merging).
+ * The same function writes the row with all offers and the row with the offers that a reader's countries allow
+ * (merge/narrow.ts).
  */
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { Listing } from '../upstreams/rows/slice.js'
@@ -11,47 +11,48 @@ import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { listsNone, type Seller } from './offer.js'
 import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
 
-/** What does not depend on who sells it where. */
+/** The part of the row that does not depend on who sells the signal where. */
 type Description = {
   handle: string
   ref: SignalRef
   /** Descriptive members in published order. */
   fields: Readonly<Record<string, unknown>>
-  /** Restrictions in words that the response schema does not know. */
+  /** Restrictions that the response schema does not know. */
   restrictions: readonly string[]
   conflicts: readonly Conflict[]
 }
 
-/** An offer that stands in the row. `countries`: where it may be used; undefined when no bound is known. */
+/** An offer in the row. `countries`: where it may be used; undefined for everywhere. */
 export type Standing = { seller: Seller; listing: Listing; countries: readonly string[] | undefined }
 
 /**
- * A row in parts, so that structure and prices move apart, and a reader's answer can be hashed without being written.
+ * A row in parts, so that a change of prices leaves the rest alone, and a reader's answer can be hashed before it is
+ * written.
  */
 export type Row = {
   /** The row's JSON up to its prices, without the closing brace. */
   readonly head: string
   /** `,"pricing_options":[...]`, or empty. */
   readonly tail: string
-  /** What the head says beside its deployments. */
+  /** What the head says, without its deployments. */
   readonly core: string
-  /** What it says of each deployment: the offers that give it, and its state. */
+  /** What the head says of each deployment: the offers that give it, and its state. */
   readonly states: readonly string[]
   readonly deployments: readonly MergedDeployment[]
   readonly countries: readonly string[] | undefined
-  /** Offers differ in where they may be used: a reader who names countries may get fewer of them. */
+  /** Whether offers differ in where they may be used: a reader who names countries may then get fewer of them. */
   readonly mixed: boolean
-  /** One of its offers lists no deployment: it may be asked for any destination. */
+  /** Whether one of its offers lists no deployment, and so may be asked for any destination. */
   readonly anywhere: boolean
   readonly coverage: number | undefined
   /** NaN when no option has the model. */
   readonly lowestCpm: number
   readonly lowestPercent: number
-  /** What the CPM prices are in (merge/pricing.ts). */
+  /** The currency of the CPM prices (merge/pricing.ts). */
   readonly cpmCurrency: number
 }
 
-/** A signal may be used where one of its offers may. */
+/** The countries of a signal are the union of its offers' countries. */
 function joint(standing: readonly Standing[]): readonly string[] | undefined {
   if (standing.length === 1) return standing[0]?.countries
   const known = standing.flatMap(({ countries }) => (countries ? [countries] : []))
@@ -72,7 +73,7 @@ function sellerText({ seller, listing, countries }: Standing, mixed: boolean, co
   return `${JSON.stringify(seller).slice(0, -1)}${bound}${coverage}`
 }
 
-/** `ext.tributary`, which ends a head; `sellers` are objects without their closing brace. */
+/** `ext.tributary`, the end of a head; `sellers` are objects without their closing brace. */
 function endOf(sellers: readonly string[], { restrictions, conflicts }: Description): string {
   const notes =
     (restrictions.length > 0 ? `,"restricted_attributes":${JSON.stringify(restrictions)}` : '') +

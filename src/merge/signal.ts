@@ -1,6 +1,6 @@
 /**
- * `offers -> signal`: one published row out of all the ways to buy one identity (docs/decisions.md#trust, #merging).
- * Pure, and the same bytes for the same set of offers in any order of arrival.
+ * `offers -> signal`: one published row from all the ways to buy one identity (docs/decisions.md#trust, #merging).
+ * Pure: the same offers give the same bytes, in whatever order they arrived.
  */
 import type { SignalRef } from '../adcp/reference.js'
 import type { SignalType, ValueType } from '../adcp/signal.js'
@@ -13,7 +13,7 @@ import { type Row, writeRow } from './row.js'
 export type MergedSignal = Row & {
   readonly kind: 'signal'
   readonly handle: string
-  /** `contributes[i]`: offer `i` stands in the row. */
+  /** `contributes[i]`: whether offer `i` is part of the row. */
   readonly contributes: readonly boolean[]
   /** `bounds[i]`: the countries in which offer `i` may be used; undefined without a bound. */
   readonly bounds: readonly (readonly string[] | undefined)[]
@@ -26,8 +26,8 @@ export type MergedSignal = Row & {
 type Withheld = { readonly kind: 'withheld'; readonly reason: 'not_authorized' | 'no_country_left' }
 
 /**
- * The offers that stand in the row. When one is authorized, no other changes a byte of the signal, under any policy;
- * when none is, the policy says whether the signal is published at all (docs/decisions.md#trust).
+ * The offers that make the row. When one of them is authorized, no other may change a byte of the signal, under any
+ * policy. When none is, the policy decides whether the signal is published (docs/decisions.md#trust).
  */
 function trusted(offers: readonly Offer[], policy: Policy): readonly Offer[] {
   const entitled = offers.filter(({ verdict }) => publishable(verdict, 'strict'))
@@ -35,8 +35,9 @@ function trusted(offers: readonly Offer[], policy: Policy): readonly Offer[] {
 }
 
 /**
- * In their order (merge/offer.ts). A segment that one upstream gives twice is one offer, as nothing could tell the two
- * apart: reading refuses such rows (upstreams/rows/collect.ts), and were there any, the order of rows decides nothing.
+ * In the order of merge/offer.ts. A segment that one upstream gives twice counts as one offer, because nothing could
+ * tell the two apart. Reading refuses such rows (upstreams/rows/collect.ts); if one got through, the order of rows
+ * would still decide nothing.
  */
 function inOrder(offers: readonly Offer[]): readonly Offer[] {
   if (offers.length < 2) return offers
@@ -45,13 +46,18 @@ function inOrder(offers: readonly Offer[]): readonly Offer[] {
     .filter((offer, at, all) => at === 0 || byUpstream(offer, all[at - 1] as Offer) !== 0)
 }
 
-/** More destinations and prices than this stand in no row: taking one apart for a reader takes 30 ms then. */
+/**
+ * No row has more destinations and prices than this: it would take more than 30 ms to take the row apart for a reader.
+ */
 const MOST_PARTS = 6_000
 
 const partsOf = ({ offer: { listing } }: Standing) =>
   listing.deployments.length + (listing.pricing_options?.length ?? 0)
 
-/** Where all together are too many the largest give way: whoever lists little loses nothing by another who lists much. */
+/**
+ * When all offers together have too many, the largest ones are cut: an offer that lists little loses nothing to one
+ * that lists much.
+ */
 function withinRoom(standing: readonly Standing[]): readonly Standing[] {
   let room = MOST_PARTS
   for (const one of standing) room -= partsOf(one)
@@ -71,8 +77,9 @@ function withinRoom(standing: readonly Standing[]): readonly Standing[] {
 }
 
 /**
- * The reference we publish. A row of an upstream's own is referred to at that upstream, whatever source it claims; one
- * without any id is referred to by our handle, which fits the pattern and resolves here (docs/decisions.md#identity).
+ * The reference that we publish. An upstream's own signal is referred to at that upstream, whatever source the row
+ * claims. A signal without any id is referred to by our handle, which fits the pattern and resolves here
+ * (docs/decisions.md#identity).
  */
 export function publishedRef(identity: Identity, handle: string): SignalRef {
   if (identity.kind === 'provider') {
@@ -85,8 +92,8 @@ export function publishedRef(identity: Identity, handle: string): SignalRef {
 type Standing = { offer: Offer; countries: readonly string[] | undefined }
 
 /**
- * The offers that the policy admits, and those of them that stand in the row, each with where it may be used: none of
- * them when there is no such country.
+ * The offers that the policy admits, and those of them that make the row, each with the countries in which it may be
+ * used. An offer without any such country is left out.
  */
 export function standingOffers(offers: readonly Offer[], policy: Policy, definition: Definition | undefined) {
   const admitted = trusted(offers, policy)
@@ -96,7 +103,7 @@ export function standingOffers(offers: readonly Offer[], policy: Policy, definit
   return { admitted, standing: withinRoom(usable) }
 }
 
-/** Merges all offers of one identity. `definition` is the provider's, when it publishes one. */
+/** Merges all offers of one identity. `definition` is the provider's, if it publishes one. */
 export function mergeSignal(
   identity: Identity,
   all: readonly Offer[],
