@@ -1,7 +1,7 @@
 /**
- * The thread where feeds are merged, so that serving never stalls (docs/decisions.md#memory-and-threads: inline
- * stalls it for seconds). It keeps what builds have in common: slices and provider files as they were posted, and
- * each layer's last snapshot.
+ * The thread that merges feeds: merging on the serving thread would block it for seconds
+ * (docs/decisions.md#memory-and-threads). It keeps what builds share: slices and provider files as they were posted,
+ * and the last snapshot of each layer.
  */
 import { parentPort } from 'node:worker_threads'
 import { type CompiledProvider, compileProviders } from '../authz/rules/decide.js'
@@ -15,16 +15,16 @@ import type { IndexedSlice, Snapshot } from './snapshot.js'
 export type BuildOrder = {
   kind: 'build'
   layer: string
-  /** By number, in any order; the slice itself the first time. */
+  /** By number, in any order; the slice itself is sent the first time only. */
   slices: { number: number; slice?: Slice }[]
-  /** New or changed since the last order, and domains no longer held. */
+  /** Providers that are new or changed since the last order, and domains that are no longer held. */
   providers: readonly ProviderState[]
   forgotten: readonly string[]
   policy: PolicySettings
   now: number
 }
 
-/** The public layer of an earlier process: what the first build here stands on. */
+/** The public layer that an earlier process saved: the first build here starts from it. */
 export type RestoreOrder = { kind: 'restore'; snapshot: Snapshot }
 
 export type ForgetOrder = { kind: 'forget'; layer: string }
@@ -46,7 +46,7 @@ function createBuilds() {
   const layers = new Map<string, Snapshot>()
   let compiled: ReadonlyMap<string, CompiledProvider> = new Map()
 
-  /** Slices that no layer's snapshot rests on are not ordered again: the host keeps the same book. */
+  /** Drops slices that no layer's snapshot uses. The host drops the same ones, so it will not order them again. */
   function releaseSlices(): void {
     const used = new Set(
       [...layers.values()].flatMap((snapshot) => snapshot.slices.map(({ slice }) => slice)),
@@ -61,7 +61,8 @@ function createBuilds() {
     if (order.providers.length > 0 || order.forgotten.length > 0) {
       compiled = compileProviders(states.values())
     }
-    // An account's layer is the public one but for its own rows: built on its own past, it would come to share less and less.
+    // An account's layer shares nearly all of the public one. Built on its own past, it would share less with every
+    // build.
     const previous = layers.get(PUBLIC)
     const used = order.slices.map(({ number }) => slices.get(number) as Slice)
     const built = buildSnapshot({

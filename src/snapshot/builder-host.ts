@@ -1,7 +1,7 @@
 /**
- * Builds snapshots in a worker thread, one after another. Slices and provider states are posted once, by object identity;
- * their bytes are shared memory, so posting costs nothing that grows with them. A snapshot comes back as plain data over
- * the same memory.
+ * Builds snapshots in a worker thread, one after another. Slices and provider states are posted once, by object
+ * identity; their bytes are in shared memory, so large ones cost no more to post. A snapshot comes back as plain data
+ * over the same memory.
  */
 import type { Worker } from 'node:worker_threads'
 import type { ProviderState } from '../authz/rules/state.js'
@@ -14,23 +14,23 @@ import type { Snapshot } from './snapshot.js'
 export type BuildRequest = {
   /** The account whose overlay this is; absent for the public layer. */
   account?: string
-  /** One a upstream: for an account, its own slices in the place of the public ones. */
+  /** One per upstream; for an account, its own slices replace the public ones. */
   slices: readonly Slice[]
   providers: readonly ProviderState[]
   policy: PolicySettings
-  /** The moment verdicts are for, ms. */
+  /** The moment for which verdicts hold, ms. */
   now: number
 }
 
 export type Built = {
   snapshot: Snapshot
-  /** When verdicts change by time alone, ms: build again then. */
+  /** When time alone changes a verdict, ms: the feed must be built again then. */
   rebuildAt?: number
 }
 
 export type BuilderHost = ReturnType<typeof createBuilderHost>
 
-/** What one worker already has. A worker that died takes its book with it. */
+/** What one worker already holds. It ends with that worker. */
 function createBook() {
   const numbers = new WeakMap<Slice, number>()
   const posted = new Set<number>()
@@ -80,11 +80,11 @@ function createBook() {
 
 export function createBuilderHost() {
   type BuildThread = { worker: Worker; book: ReturnType<typeof createBook> }
-  let thread: BuildThread | undefined = open() // loads its code while slices are read back
+  let thread: BuildThread | undefined = open() // loads its code while slices are being read from disk
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
 
-  /** A worker that dies, at work or idle, is replaced by the next build. */
+  /** A worker that ends by itself, busy or idle, is replaced by the next build. */
   function open(): BuildThread {
     const opened: BuildThread = {
       worker: startThread(new URL('./build-worker.js', import.meta.url)),
@@ -97,7 +97,7 @@ export function createBuilderHost() {
     return opened
   }
 
-  /** The worker's next message; rejects when it dies first. */
+  /** The worker's next message; rejects when the worker ends first. */
   function reply({ worker }: BuildThread): Promise<BuildReply> {
     return new Promise((resolve, reject) => {
       const settle = (act: () => void) => {
@@ -121,7 +121,7 @@ export function createBuilderHost() {
     worker.postMessage(book.order(request))
     const answer = await answered
     if (answer.kind === 'failed') {
-      // The build is a bug's victim and its books may differ: start over with a new worker.
+      // After a bug, what the worker holds may differ from what this side believes: start a new worker.
       thread = undefined
       await worker.terminate()
       throw answer.error
@@ -133,19 +133,19 @@ export function createBuilderHost() {
     return answer.rebuildAt === undefined ? built : { ...built, rebuildAt: answer.rebuildAt }
   }
 
-  /** Builds run in the order in which they were asked for. Rejects when the build fails, which is a bug, or after close. */
+  /** Builds run in the order of the requests. Rejects after close, or when the build fails because of a bug. */
   function build(request: BuildRequest): Promise<Built> {
     const built = queue.then(() => run(request))
-    queue = built.catch(() => {}) // whoever asked hears of it; the next build goes on
+    queue = built.catch(() => {}) // the caller sees the failure; the next build still runs
     return built
   }
 
-  /** Gives the first build the public snapshot of an earlier process to stand on. */
+  /** Gives the first build the public snapshot of an earlier process to start from. */
   function restore(snapshot: Snapshot): void {
     thread?.worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
   }
 
-  /** Lets go of an account's last snapshot. */
+  /** Drops an account's last snapshot. */
   function forget(account: string): Promise<void> {
     const done = queue.then(() => {
       thread?.book.forget(account)

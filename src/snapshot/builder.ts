@@ -1,7 +1,7 @@
 /**
- * `listings -> offers -> signals -> snapshot`. Pure. Only signals whose listings, verdicts, definition or policy changed
- * are merged again; the result is the same as from scratch, byte for byte.
- * One walk in key order joins what the previous snapshot knew with the rows that are new.
+ * `listings -> offers -> signals -> snapshot`. Pure. Only signals whose listings, verdicts, definition or policy
+ * changed are merged again; the result is byte for byte the same as a full merge. One walk in key order joins the
+ * previous snapshot with the new rows.
  */
 
 import type { Verdict } from '../authz/rules/verdict.js'
@@ -20,16 +20,16 @@ import { type IndexedSlice, memoryOf, NO_MEMORY, type Rows, type Snapshot } from
 import { type Run, weaveOf } from './weave.js'
 
 type BuildInput = {
-  /** The last public snapshot, of whose memory the new one takes what did not change. */
+  /** The last public snapshot. The new one shares its memory for everything that did not change. */
   previous?: Snapshot
-  /** One a upstream: for an account's layer, with the account's slices in the place of the public ones. */
+  /** One per upstream; for an account's layer, the account's slices replace the public ones. */
   slices: readonly Slice[]
   judge: Judge
 }
 
 const NOT_APPLICABLE: Verdict = { outcome: 'not_applicable' }
 
-/** Asks the judge once a provider, and remembers what it answered. */
+/** Asks the judge once per provider, and remembers the answer. */
 function createProviderViews(judge: Judge) {
   const views = new Map<string, ProviderView>()
   function view(domain: string): ProviderView {
@@ -74,12 +74,12 @@ function merged(
   }
 }
 
-/** A slice that stays in its place with all its rows in theirs. */
+/** Whether a slice has kept its place, and all its rows theirs. */
 function isStill(move: Move | undefined, at: number): boolean {
   return move?.to === at && (move.moved?.every((to, row) => to === row) ?? true)
 }
 
-/** Signals merged one after the other are one run. */
+/** Consecutive signals that were merged form one run. */
 function inRuns(single: readonly Run[]): Run[] {
   const runs: Run[] = []
   for (const run of single) {
@@ -92,7 +92,7 @@ function inRuns(single: readonly Run[]): Run[] {
 
 const inUpstreamOrder = (a: OfferPlace, b: OfferPlace) => a.slice - b.slice || a.row - b.row
 
-/** What a snapshot shows: entries that have a row. */
+/** The published entries: those with a row. */
 function shownOf({ length }: Rows, previous: Snapshot | undefined): Uint32Array {
   const before = previous?.rows.length
   if (previous && before && (before === length || sameVisibility(before, length))) return previous.shown
@@ -122,7 +122,7 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     moves.every(isStill) &&
     moves.length === slices.length
   ) {
-    return { ...previous, slices, stamps: views.stamps(), memory: NO_MEMORY } // nothing happened: the same columns stand
+    return { ...previous, slices, stamps: views.stamps(), memory: NO_MEMORY } // nothing changed, so the columns are reused
   }
   const before = previous?.count ?? 0
   const touched = new Uint8Array(before) // entries to be merged again
@@ -135,9 +135,9 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
   const buckets = new Set<number>()
   const runs: Run[] = []
   let merges = 0
-  let kept = 0 // entries of the snapshot before that the runs have passed
+  let kept = 0 // entries of the previous snapshot that the runs already cover
 
-  /** Rows of `fresh` from `at` on that have one key. */
+  /** Consecutive rows of `fresh`, from `at` on, that have the same key. */
   function freshOffers(at: number): OfferPlace[] {
     const offers: OfferPlace[] = []
     for (let next = at; next < fresh.row.length; next += 1) {
@@ -163,7 +163,7 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     merges += 1
   }
 
-  /** Merges the touched entries from `kept` to before `end` again. */
+  /** Merges the touched entries from `kept` up to (excluding) `end` again. */
   function mergeTouched(end: number): void {
     if (!previous || !carried) return
     for (let entry = touched.indexOf(1, kept); entry >= 0 && entry < end; entry = touched.indexOf(1, kept)) {

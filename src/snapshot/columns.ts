@@ -1,12 +1,12 @@
 /**
- * Columns of numbers in shared memory: what a snapshot knows about its signals beside their bytes. A worker fills them,
- * the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M rows in 1 ms).
+ * Columns of numbers in shared memory: what a snapshot knows about its signals besides their bytes. A worker fills them
+ * and the serving thread reads the same memory (docs/decisions.md#memory-and-threads: columns filter 1M rows in 1 ms).
  */
 export type Numbers = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 const GROWTH = 1.25
 
-/** Makes columns of one type of number: of a length, or over what a storage read. */
+/** Makes columns of one number type: of a given length, or over bytes read from a storage. */
 export type Maker<T extends Numbers> = {
   (length: number): T
   over(memory: SharedArrayBuffer): T
@@ -25,7 +25,7 @@ export const u16 = makerOf<Uint16Array>(Uint16Array)
 export const u32 = makerOf<Uint32Array>(Uint32Array)
 export const f64 = makerOf<Float64Array>(Float64Array)
 
-/** Each value anew, in shared memory. */
+/** A copy with each value mapped, in shared memory. */
 export function mapped<T extends Numbers>(
   make: (length: number) => T,
   from: T,
@@ -38,11 +38,11 @@ export function mapped<T extends Numbers>(
 
 export type Column<T extends Numbers> = {
   push(value: number): void
-  /** Values so far. */
+  /** The number of values so far. */
   length(): number
-  /** Begins anew, in the same memory. */
+  /** Removes all values and keeps the memory. */
   clear(): void
-  /** The values in memory of exactly their size. */
+  /** The values, in memory of exactly their size. */
   finish(): T
 }
 
@@ -71,7 +71,10 @@ export function createColumn<T extends Numbers>(make: (length: number) => T, cap
   }
 }
 
-/** Words for numbers: a column keeps the number, the list keeps the word once. `first` are in it from the beginning. */
+/**
+ * Numbers for words: a column holds the number, and the list holds each word once. `first` are in the list from the
+ * beginning.
+ */
 export function createWords(first: readonly string[] = []) {
   const list = [...first]
   const ids = new Map(list.map((word, id) => [word, id]))

@@ -1,4 +1,4 @@
-/** Signals that were merged now, in key order, as the columns of a snapshot of them alone. */
+/** The signals that one build merged, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
 import type { Row } from '../merge/row.js'
@@ -9,18 +9,18 @@ import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
 import type { Snapshot } from './snapshot.js'
 import { filled, type Spec, valueAt, type WordList, WRITTEN } from './table.js'
 
-/** Where an offer's listing lies, in the numbering of the new snapshot's slices. */
+/** Where an offer's listing is, in the numbering of the new snapshot's slices. */
 export type OfferPlace = { slice: number; row: number }
 
 const NO_DIGEST = [0, 0, 0, 0]
 
-/** All columns but those that are made from the others. */
+/** All columns except those that are derived from others. */
 export type Columns = Pick<Snapshot, 'count' | keyof typeof WRITTEN>
 
 type Words = ReturnType<typeof createWords>
 type WriterOf<S> = S extends { make: Maker<infer T> } ? Column<T> : S extends WordList ? Words : WritersOf<S>
 type WritersOf<T> = { readonly [Name in keyof T]: WriterOf<T[Name]> }
-/** What appends to each column and list. */
+/** The appenders of each column and list. */
 type Writers = WritersOf<typeof WRITTEN>
 
 /** `expected` is a guess of how many entries there will be. */
@@ -35,7 +35,7 @@ function writerOf(spec: Spec, expected: number): Words | Column<Uint32Array> | C
 const BRACE = 0x7d
 const COMMA = 0x2c
 
-/** New rows of a snapshot, written one behind the other into shared memory. */
+/** The new rows of a snapshot, written one after the other into shared memory. */
 function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
   const chunks = createChunks()
 
@@ -46,7 +46,7 @@ function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
     length.push(bytes)
   }
 
-  /** A new row, written where it will lie. */
+  /** A new row, written directly to its final place. */
   function add({ head: headText, tail }: Row): void {
     const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
     const { buffer, start: from } = chunks.room(most)
@@ -109,7 +109,7 @@ export function createDraft(expected: number) {
     })
   }
 
-  /** A signal that was merged now. `domainName` is empty for signals that no provider publishes. */
+  /** Adds a merged signal. `domainName` is empty for signals that no provider publishes. */
   function add(
     key: ArrayLike<number>,
     at: number,
@@ -129,7 +129,7 @@ export function createDraft(expected: number) {
     close()
   }
 
-  /** A signal that has offers and no row. */
+  /** Adds a withheld signal: it has offers and no row. */
   function withhold(key: ArrayLike<number>, at: number, domainName: string, places: readonly OfferPlace[]) {
     rows.none()
     pushWords(keys, key, at)

@@ -1,8 +1,8 @@
 /**
- * The digest of the whole feed, kept current in the number of changes: signals fall into buckets by the first bits of
- * their key, each bucket has a digest, the root is the digest of those (docs/decisions.md#snapshots-and-versions,
- * "content-addressed"). Withheld signals move no version, as nobody sees them; but they are entries, and where two
- * snapshots have one id, an entry of the one must be the same signal in the other.
+ * The digest of the whole feed, updated in time proportional to the changes. Signals fall into buckets by the first
+ * bits of their key, each bucket has a digest, and the root is the digest of those
+ * (docs/decisions.md#snapshots-and-versions, "content-addressed"). Withheld signals change no version, because nobody
+ * sees them. They are entries all the same: two snapshots with one id must also agree on which entry is which signal.
  */
 import { hash } from 'node:crypto'
 import { u8 } from './columns.js'
@@ -17,12 +17,12 @@ const NOTHING = new Uint8Array(DIGEST_BYTES)
 export const bucketOf = (keys: Uint32Array, entry: number) =>
   (keys[entry * WORDS] as number) >>> (32 - BUCKET_BITS)
 
-/** The first entry of a bucket, or where it would stand. */
+/** The first entry of a bucket; for an empty bucket, the place where it would be. */
 function firstIn(bucket: number, keys: Uint32Array, count: number): number {
   return countBelow(keys, count, Uint32Array.of(bucket << (32 - BUCKET_BITS), 0, 0, 0))
 }
 
-/** The entries of a bucket: the first, and the one behind the last. */
+/** The entries of a bucket: the first one, and one past the last. */
 export function bucketEntries(
   { keys, count }: Pick<Snapshot, 'keys' | 'count'>,
   bucket: number,
@@ -31,7 +31,7 @@ export function bucketEntries(
   return [firstIn(bucket, keys, count), end]
 }
 
-/** The buckets in which two snapshots differ in anything that a reader may be shown. */
+/** The buckets in which two snapshots differ in anything that a reader may see. */
 export function differingBuckets(a: Snapshot['tree'], b: Snapshot['tree']): number[] {
   const differs = (one: Uint8Array, other: Uint8Array, bucket: number) => {
     const [from, end] = [bucket * DIGEST_BYTES, (bucket + 1) * DIGEST_BYTES]
@@ -63,7 +63,8 @@ function gathered(column: Uint32Array, entries: readonly number[]): Uint32Array 
 }
 
 /**
- * What nobody sees and a snapshot yet consists of: the activation keys of what is shown, and the keys of what is withheld.
+ * The parts of a snapshot that no digest of rows covers: the activation keys of published signals, and the keys of
+ * withheld ones.
  */
 function unseen(
   { deployments, keys }: Hashed,
@@ -80,7 +81,7 @@ function unseen(
   return Uint32Array.from(words)
 }
 
-/** An empty bucket keeps its zeros. */
+/** An empty bucket keeps a digest of zeros. */
 function put(into: Uint8Array, bucket: number, content: Uint32Array): void {
   const digest = content.length === 0 ? NOTHING : Buffer.from(hash('sha256', content, 'hex'), 'hex')
   into.set(digest, bucket * DIGEST_BYTES)
@@ -92,7 +93,7 @@ function copied(bytes: Uint8Array | undefined): Uint8Array {
   return copy
 }
 
-/** `touched`: buckets in which something may differ from the tree `before`. Without one, all are hashed. */
+/** `touched`: the buckets that may differ from the tree `before`. Without that tree, all buckets are hashed. */
 export function hashTree(
   snapshot: Hashed,
   before: Snapshot['tree'] | undefined,

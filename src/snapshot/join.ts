@@ -1,4 +1,4 @@
-/** The columns of the snapshot before and those of the signals merged now, as the columns of one snapshot. */
+/** Joins the columns of the previous snapshot with those of the newly merged signals. */
 import { type Maker, mapped, type Numbers, u16, u32 } from './columns.js'
 import type { Columns, OfferPlace } from './draft.js'
 import { unworn } from './row-chunks.js'
@@ -7,20 +7,20 @@ import type { Rows, Snapshot } from './snapshot.js'
 import { filled, listsOf, type Spec, specsOf, valueAt, WRITTEN } from './table.js'
 import { childWeave, type Weave, woven, wovenAt } from './weave.js'
 
-/** Where the offers of the snapshot before are now: in the numbering of the new slices, and whose signals lost one. */
+/** Where the offers of the previous snapshot are in the new slices, and which signals lost one. */
 type Carried = {
   readonly offers: Snapshot['offers']
-  /** The offers of an entry that are still there. */
+  /** How many offers of an entry remain. */
   of(entry: number): OfferPlace[]
 }
 
-/** -1: gone. */
+/** -1 when the offer is gone. */
 function rowNow(move: Move | undefined, row: number): number {
   if (!move) return -1
   return move.moved ? (move.moved[row] as number) : row
 }
 
-/** Whether a slice is another number now, or a row of it that is still there has another place. */
+/** Whether a slice has another number now, or one of its remaining rows has another place. */
 function isShifted(move: Move | undefined, at: number): boolean {
   return (
     (move !== undefined && move.to !== at) || (move?.moved?.some((to, row) => to >= 0 && to !== row) ?? false)
@@ -68,10 +68,10 @@ export function carryOffers(previous: Snapshot, moves: SliceIndex['moves'], touc
   return { offers: renumbered(previous, moves), of }
 }
 
-/** Lists of words behind the numbers of a column, and how the lists of two snapshots become one. */
+/** Joins the word lists behind number columns of two snapshots into one. */
 type List = readonly string[]
 
-/** Of a list that two snapshots share, the numbers are counted once. */
+/** The number of each word. A list that two snapshots share is numbered once. */
 const known = new WeakMap<List, ReadonlyMap<string, number>>()
 
 function numbersOf(list: List): ReadonlyMap<string, number> {
@@ -80,7 +80,10 @@ function numbersOf(list: List): ReadonlyMap<string, number> {
   return numbers
 }
 
-/** The list with the words of `patch` behind its own, and the patch's column in its numbers; the same list when it has all. */
+/**
+ * The list extended by the words of `patch`, and the patch's column in the list's numbers. The same list when it has
+ * all the words.
+ */
 function joinWords(list: List, patch: List): { list: List; renumbered(column: Uint32Array): Uint32Array } {
   const numbers = numbersOf(list)
   const added = patch.filter((word) => !numbers.has(word))
@@ -95,7 +98,7 @@ function joinWords(list: List, patch: List): { list: List; renumbered(column: Ui
 
 const FEW = 64
 
-/** Leaves out words that no column uses, once they are the larger part. `fixed`: so many stay in their place. */
+/** Removes words that no column uses, once they are more than half. The first `fixed` stay in their place. */
 function tidied(list: List, columns: readonly Uint32Array[], fixed: number): [List, readonly Uint32Array[]] {
   const used = new Uint8Array(list.length)
   used.fill(1, 0, fixed)
@@ -112,14 +115,14 @@ function tidied(list: List, columns: readonly Uint32Array[], fixed: number): [Li
 const SPECS = specsOf(WRITTEN)
 const LISTS = listsOf(WRITTEN)
 
-/** New rows lie in chunks behind those of the snapshot before. */
+/** Chunks with new rows are placed after those of the previous snapshot. */
 function behind(previous: Rows, patch: Rows): Rows {
   const before = previous.chunks.length
   const chunkOf = mapped(u16, patch.chunkOf, (chunk, entry) => (patch.length[entry] ? chunk + before : 0))
   return { ...patch, chunkOf }
 }
 
-/** Words that the new signals brought may have left others without a use. */
+/** After a build, some words may no longer be used. */
 function tidy(values: Map<string, unknown>, name: string, list: List, fixed: number): void {
   const users = SPECS.filter(([, spec]) => spec.kind === 'values' && spec.list === name)
   const columns = users.map(([path]) => values.get(path) as Uint32Array)
@@ -130,7 +133,7 @@ function tidy(values: Map<string, unknown>, name: string, list: List, fixed: num
   })
 }
 
-/** `offers`: those of the snapshot before, in the numbering of the new one's slices. */
+/** `offers`: those of the previous snapshot, in the numbering of the new slices. */
 export function joined(previous: Columns, offers: Snapshot['offers'], patch: Columns, weave: Weave): Columns {
   const old = { ...previous, offers }
   const added = { ...patch, rows: behind(previous.rows, patch.rows) }

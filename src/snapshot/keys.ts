@@ -1,15 +1,15 @@
 /**
- * The order of the feed: 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words a key.
- * Handles are hash-spread, so the order says nothing about who came first, and it is the same on every replica.
+ * The order of the feed: by 128 bits of each identity's digest (merge/identity.ts `handleKey`), four words per key. A
+ * digest reveals nothing about who came first, and the order is the same on every replica.
  */
 import { type BinaryLike, createHash, hash } from 'node:crypto'
 import { type Identity, identityKey, KEY_BYTES } from '../merge/identity.js'
 
 export const WORDS = KEY_BYTES / 4
 const DIGIT = 65_536
-const FEW = 4_096 // below, a radix sort spends more on its counters than on the keys
+const FEW = 4_096 // below this, a radix sort spends more time on its counters than on the keys
 
-/** Writes a key's bytes as words that compare like the bytes do. */
+/** Writes a key's bytes as words that compare in the same order. */
 export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
   for (let word = 0; word < WORDS; word += 1) {
     const from = word * 4
@@ -22,7 +22,10 @@ export function putKey(keys: Uint32Array, at: number, bytes: Uint8Array): void {
   }
 }
 
-/** The key of an identity's handle (merge/identity.ts `handleKey`), straight from the digest that both begin with. */
+/**
+ * The key of an identity's handle (merge/identity.ts `handleKey`), computed directly from the digest that both begin
+ * with.
+ */
 export function putIdentity(keys: Uint32Array, at: number, identity: Identity): void {
   const digest = hash('sha256', identityKey(identity), 'binary')
   for (let word = 0; word < WORDS; word += 1) {
@@ -41,7 +44,7 @@ export function keyAt(keys: Uint32Array, at: number): Uint32Array {
   return keys.slice(at * WORDS, (at + 1) * WORDS)
 }
 
-/** Negative, zero or positive, as key `i` of `a` stands to key `j` of `b`. */
+/** Compares key `i` of `a` with key `j` of `b`: negative, zero or positive. */
 export function compareKeys(a: Uint32Array, i: number, b: Uint32Array, j: number): number {
   for (let word = 0; word < WORDS; word += 1) {
     const difference = (a[i * WORDS + word] as number) - (b[j * WORDS + word] as number)
@@ -62,13 +65,16 @@ export function countBelow(keys: Uint32Array, count: number, key: Uint32Array): 
   return low
 }
 
-/** Where `key` stands among `count` sorted keys; -1 when it does not. */
+/** The position of `key` among `count` sorted keys; -1 when it is not among them. */
 export function findKey(keys: Uint32Array, count: number, key: Uint32Array): number {
   const at = countBelow(keys, count, key)
   return at < count && compareKeys(keys, at, key, 0) === 0 ? at : -1
 }
 
-/** Positions of `keys` in key order, equal keys as they stand. Radix: a comparing sort of a million takes a second. */
+/**
+ * The positions of `keys` in key order; equal keys keep their order. A radix sort, because a comparing sort of a
+ * million keys takes a second.
+ */
 export function sortedPositions(keys: Uint32Array): Uint32Array {
   const count = keys.length / WORDS
   if (count <= FEW) {
@@ -106,7 +112,9 @@ export function sortedPositions(keys: Uint32Array): Uint32Array {
   return order
 }
 
-/** The first 128 bits of SHA-256, as numbers that fit a column. Text out of the hash costs a fifth of a Buffer out of it. */
+/**
+ * The first 128 bits of SHA-256, as numbers for a column. Taking text from the hash costs a fifth of taking a Buffer.
+ */
 export function digestWords(content: NodeJS.ArrayBufferView | string): readonly number[] {
   const text = hash('sha256', content as BinaryLike, 'binary')
   const word = (at: number) =>
@@ -118,12 +126,12 @@ export function digestWords(content: NodeJS.ArrayBufferView | string): readonly 
   return [word(0), word(4), word(8), word(12)]
 }
 
-/** 128 bits for a token: nobody finds two contents with one. */
+/** 128 bits for a token: enough that nobody finds two contents with the same one. */
 export function digestText(content: NodeJS.ArrayBufferView | string): string {
   return hash('sha256', content as BinaryLike, 'base64url').slice(0, 22)
 }
 
-/** The same over content that comes in portions. */
+/** The same digest over content that arrives in portions. */
 export function createDigest() {
   const sum = createHash('sha256')
   return {

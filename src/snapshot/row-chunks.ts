@@ -1,14 +1,15 @@
 /**
- * Where the rows of snapshots lie. A row that did not change stays in a chunk that snapshots share; chunks that hold
- * mostly dead rows are left, and their live rows written anew, in portions: one build never pays for all.
+ * Where the rows of snapshots are stored. An unchanged row stays in a chunk that snapshots share. Chunks that are
+ * mostly dead rows are dropped after their live rows are copied, a few per build, so that no build pays for all of
+ * them.
  */
 
 import { u16, u32 } from './columns.js'
 import type { Rows } from './snapshot.js'
 
 /**
- * Shared memory that rows are written into, one behind the other. Chunks start small and grow, so that a small build
- * takes little; only the last one is copied to its size.
+ * Shared memory for rows, written one after the other. Chunks start small and grow, so that a small build uses little
+ * memory; only the last one is copied to its final size.
  */
 const FIRST_CHUNK = 64 * 1024
 const LAST_CHUNK = 8 * 1024 * 1024
@@ -20,7 +21,7 @@ export function createChunks() {
   let current: Buffer | undefined
   let used = 0
 
-  /** Where the next `bytes` go at most; `take` says how many of them were used. */
+  /** Where up to `bytes` bytes may be written; `take` says how many were used. */
   function room(bytes: number): { buffer: Buffer; start: number } {
     if (current && used + bytes <= current.byteLength) return { buffer: current, start: used }
     if (current) chunks[chunks.length - 1] = current.subarray(0, used)
@@ -48,14 +49,14 @@ export function createChunks() {
 }
 
 const LIVE_SHARE = 0.75
-/** Small builds leave small chunks: beyond this many, the small ones are written anew together. */
+/** Small builds leave small chunks. Beyond this many, the small ones are copied into one. */
 const MOST_SMALL_CHUNKS = 32
 const SMALL_CHUNK = 1024 * 1024
-/** Written anew for each byte that changed: at this rate chunks are left as fast as they wear. */
+/** Bytes to copy per byte that changed: at this rate chunks are dropped as fast as they fill with dead rows. */
 const REWRITTEN_PER_NEW = 4
 const LEAST_REWRITTEN = 16 * 1024 * 1024
 
-/** Bytes of each chunk that a row uses. */
+/** Bytes of each chunk that rows still use. */
 function liveBytes({ chunks, chunkOf, length }: Rows): Float64Array {
   const live = new Float64Array(chunks.length)
   for (let entry = 0; entry < length.length; entry += 1) {
@@ -66,7 +67,7 @@ function liveBytes({ chunks, chunkOf, length }: Rows): Float64Array {
   return live
 }
 
-/** Chunks to leave, those with most dead bytes first, as far as `budget` (live bytes to be written) goes. */
+/** The chunks to drop, those with most dead bytes first, up to `budget` live bytes that must be copied. */
 function wornChunks({ chunks }: Rows, live: Float64Array, budget: number): Uint8Array {
   const many = chunks.filter(({ byteLength }) => byteLength < SMALL_CHUNK).length > MOST_SMALL_CHUNKS
   const share = (at: number) => (live[at] as number) / (chunks[at] as Uint8Array).byteLength

@@ -1,6 +1,7 @@
 /**
- * What the parts of a row hash to, so that a reader's version speaks of exactly the parts it is shown
- * (docs/decisions.md#snapshots-and-versions): what the row says beside its deployments, each deployment with the
+ * Hashes of the parts of a row, so that a reader's version covers exactly the parts it sees
+ * (docs/decisions.md#snapshots-and-versions): the row without its deployments, each deployment with the offers that
+ * give it, and the prices.
  * offers that give it, and the prices.
  */
 import { LRUCache } from 'lru-cache'
@@ -11,7 +12,7 @@ import { digestWords, WORDS } from './keys.js'
 
 export type Words = readonly number[]
 
-/** Few states of few targets stand behind millions of deployments: each is hashed once. */
+/** Few distinct deployments occur in millions of rows, so each is hashed once. */
 const states = new LRUCache<string, Words>({ max: 20_000 })
 
 function stateWords(state: string): Words {
@@ -22,18 +23,18 @@ function stateWords(state: string): Words {
   return words
 }
 
-/** Half a digest is enough: keys are only compared with keys of the same deployment. */
+/** Half a digest is enough, because keys are only compared with other keys of the same deployment. */
 export function keyWords(key: ActivationKey | undefined): readonly [number, number] {
   if (!key) return [0, 0]
   const [first = 0, second = 0] = digestWords(JSON.stringify(key))
   return [first, second]
 }
 
-/** What a row without prices has for them. */
+/** The hash of the prices of a row without prices. */
 export const NO_PRICES = digestWords('')
 
 export type RowWords = {
-  /** All but the prices: the digest of the next two. */
+  /** Everything except the prices: the digest of the next two. */
   structure: Words
   core: Words
   /** In the row's order. */

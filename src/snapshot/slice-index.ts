@@ -1,6 +1,6 @@
 /**
- * Which signal each row of a slice speaks of, and what moved since the slice before it: a row with known bytes is not
- * parsed again (docs/decisions.md#memory-and-threads).
+ * Maps the rows of a slice to signals, and finds what changed since the slice before it. A row whose bytes are known is
+ * not parsed again (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
 import { bytesOf, slabRow } from '../upstreams/rows/slab.js'
@@ -10,14 +10,14 @@ import { u32 } from './columns.js'
 import { putIdentity, sortedPositions, WORDS } from './keys.js'
 import type { IndexedSlice } from './snapshot.js'
 
-/** Where the rows of an earlier slice went: `moved[row]` is the row's new place, -1 when it is gone. */
+/** Where the rows of an earlier slice are now: `moved[row]` is the row's new place, -1 when it is gone. */
 export type Move = { to: number; moved?: Int32Array }
 
 export type SliceIndex = {
   readonly slices: readonly IndexedSlice[]
-  /** One for each slice before; undefined when the upstream left. */
+  /** One per earlier slice; undefined when the upstream left. */
   readonly moves: readonly (Move | undefined)[]
-  /** Rows that no earlier slice had, in key order. */
+  /** Rows that no earlier slice has, in key order. */
   readonly fresh: { readonly keys: Uint32Array; readonly slice: Uint16Array; readonly row: Uint32Array }
 }
 
@@ -31,7 +31,7 @@ function words(digests: BigUint64Array): Uint32Array {
   return new Uint32Array(digests.buffer, digests.byteOffset, digests.length * 2)
 }
 
-/** Finds rows by digest: open addressing over the digests themselves, which are as good as random. Each row once. */
+/** Finds rows by digest, each row once. Open addressing over the digests themselves, which are as good as random. */
 function createFinder(digests: Uint32Array) {
   const count = digests.length / 2
   const mask = 2 ** Math.ceil(Math.log2(Math.max(2, count * 2))) - 1
@@ -84,7 +84,7 @@ function indexed(slice: Slice, before: IndexedSlice | undefined) {
 
 type FreshRows = { slice: number; rows: readonly number[]; keys: Uint32Array }
 
-/** The same key's rows stay in slice order, which is upstream order. */
+/** Rows with one key stay in slice order, which is upstream order. */
 function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
   const count = parts.reduce((sum, { rows }) => sum + rows.length, 0)
   const gathered = new Uint32Array(count * WORDS)
@@ -119,7 +119,7 @@ function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
 
 const place = ({ upstream, agentUrl, mode }: Slice) => JSON.stringify([agentUrl, upstream, mode])
 
-/** Slices in upstream order: what decides whose word comes first (docs/decisions.md#merging). */
+/** Slices in upstream order, which decides whose value is published (docs/decisions.md#merging). */
 export function indexSlices(slices: readonly Slice[], before: readonly IndexedSlice[]): SliceIndex {
   const ordered = [...slices].sort((a, b) => (place(a) < place(b) ? -1 : 1))
   const earlier = new Map(before.map((one, at) => [place(one.slice), { one, at }]))
@@ -128,7 +128,7 @@ export function indexSlices(slices: readonly Slice[], before: readonly IndexedSl
   const result = ordered.map((slice, to): IndexedSlice => {
     const known = earlier.get(place(slice))
     if (known) earlier.delete(place(slice))
-    // Also one that was saved and read again: digests tell rows apart.
+    // A slice that was saved and read again counts as the same: digests tell rows apart.
     if (known && sameDigests(known.one.slice.digests, slice.digests)) {
       moves[known.at] = { to }
       return { slice, keys: known.one.keys }

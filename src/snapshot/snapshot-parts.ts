@@ -1,7 +1,7 @@
 /**
- * A snapshot as parts for a storage, and back: after a restart the feed is not merged again but taken up
- * (docs/performance.md, "restart to ready"). Of its slices only what tells whether rows are the same is kept; the
- * rows themselves have a storage of their own (upstreams/mirror/slice-store.ts).
+ * A snapshot as parts for a storage, and back: after a restart the saved feed is used instead of a new merge
+ * (docs/performance.md, "restart to ready"). Of its slices only enough is saved to recognise equal rows; the rows are
+ * saved elsewhere (upstreams/mirror/slice-store.ts).
  */
 import { bytesOf, sharedBytes } from '../upstreams/rows/slab.js'
 import type { Slice, SliceMode } from '../upstreams/rows/slice.js'
@@ -9,12 +9,12 @@ import { type IndexedSlice, memoryOf, NO_MEMORY, type Snapshot } from './snapsho
 import { columnsOf, filled, listsOf, TABLE, valueAt } from './table.js'
 
 /**
- * Raised by whoever changes a column, or what a merge writes for the same listings and verdicts: a feed that an earlier
- * release saved is then merged anew. A test fails when the saved bytes change and this number does not.
+ * Raise this number when a column changes, or what a merge writes for the same listings and verdicts: a feed that an
+ * earlier release saved is then merged again. A test fails when the saved bytes change and this number does not.
  */
 const FORMAT = 5
 
-/** What is not numbers. */
+/** Everything that is not numbers. */
 type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> & {
   format: number
   lists: Record<string, readonly string[]>
@@ -39,7 +39,7 @@ export function snapshotParts(snapshot: Snapshot): Uint8Array[] {
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
-/** A slice that knows which rows it had, not what stood in them. */
+/** A slice that knows which rows it had, but not their content. */
 function remembered(
   about: Header['slices'][number],
   digests: BigUint64Array,
@@ -52,14 +52,14 @@ function remembered(
   }
 }
 
-/** The snapshot to build the next one on; undefined when the parts are of another format, or none. */
+/** The snapshot on which to build the next one; undefined when the parts have another format, or are missing. */
 export function snapshotFrom([head, ...parts]: readonly Uint8Array[]): Snapshot | undefined {
   if (!head) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
   if (header.format !== FORMAT) return undefined
   let at = 0
   const next = () => sharedBytes(parts[at++] ?? new Uint8Array())
-  // Members are read in the order in which they were written.
+  // Members are read in the order in which they are written.
   const columns = filled(TABLE, (path, spec) => {
     return spec.kind === 'list' ? header.lists[path] : spec.make.over(next())
   }) as Pick<Snapshot, keyof typeof TABLE>
@@ -76,14 +76,14 @@ export function snapshotFrom([head, ...parts]: readonly Uint8Array[]): Snapshot 
   }
 }
 
-/** A slice but for its numbers and bytes. */
+/** A slice without its numbers and bytes. */
 type About = Omit<Slice, 'rows' | 'digests'>
 
 type SliceHeader = { slices: (About & { chunks: number })[] }
 
 /**
- * The same with the rows of its slices: whoever takes it up serves it without having read an upstream. What two snapshots share
- * are equal parts, which a storage that names bytes by their content keeps once.
+ * The same with the rows of its slices: a process that loads it can serve it without reading any upstream. What two
+ * snapshots share becomes equal parts, which a storage that names bytes by content keeps once.
  */
 export function wholeParts(snapshot: Snapshot): Uint8Array[] {
   const header: SliceHeader = {
@@ -99,7 +99,7 @@ export function wholeParts(snapshot: Snapshot): Uint8Array[] {
   return [Buffer.from(JSON.stringify(header)), ...rows, ...snapshotParts(snapshot)]
 }
 
-/** Undefined when the parts are another release's, or none. */
+/** Undefined when the parts are another release's, or missing. */
 export function wholeSnapshot([head, ...parts]: readonly Uint8Array[]): Snapshot | undefined {
   if (!head) return undefined
   const { slices: abouts } = JSON.parse(Buffer.from(head).toString()) as SliceHeader
@@ -123,7 +123,7 @@ export function wholeSnapshot([head, ...parts]: readonly Uint8Array[]): Snapshot
   return { ...snapshot, slices }
 }
 
-/** The snapshot as the one that follows `before`: what each of the two alone holds is counted. */
+/** The snapshot as the successor of `before`: counts the memory that only one of the two holds. */
 export function following(snapshot: Snapshot, before: Snapshot | undefined): Snapshot {
   return { ...snapshot, memory: memoryOf(snapshot, before) }
 }

@@ -1,8 +1,8 @@
 /**
  * One immutable state of the whole merged feed (docs/decisions.md#snapshots-and-versions): rows as bytes in shared
- * chunks, columns for what is filtered, and for each signal the listings it came from. Plain data, so that a worker
- * can make it and post it. Entry `i` of every column speaks of the same signal; entries stand in key order. A
- * withheld signal is an entry without a row: its offers are known, the feed does not show it.
+ * chunks, columns for filters, and for each signal the listings it came from. Plain data, so that a worker can make it
+ * and post it. Entry `i` of every column describes the same signal; entries are in key order. A withheld signal is an
+ * entry without a row: its offers are known, but the feed does not show it.
  */
 import { HANDLE_LENGTH } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
@@ -15,20 +15,20 @@ export type IndexedSlice = {
   readonly keys: Uint32Array
 }
 
-/** Bytes of rows, and where in them each row lies. */
+/** The bytes of rows, and where each row is in them. */
 export type Rows = Filled<typeof TABLE.rows> & { readonly chunks: readonly Uint8Array[] }
 
 export type Snapshot = Omit<Filled<typeof TABLE>, 'rows'> & {
-  /** Content-addressed: equal feeds have equal ids, in any process. */
+  /** Content-addressed: equal feeds have equal ids in every process. */
   readonly id: string
-  /** Entries, withheld ones included. */
+  /** The number of entries, withheld ones included. */
   readonly count: number
   readonly rows: Rows
-  /** Whole-feed digests. */
+  /** Digests of the whole feed. */
   readonly structure: string
   readonly pricing: string
   readonly slices: readonly IndexedSlice[]
-  /** What each provider said when this was built. */
+  /** The stamp of each provider when this was built. */
   readonly stamps: ReadonlyMap<string, string>
   readonly memory: Memory
 }
@@ -52,7 +52,7 @@ export function headBytes(snapshot: Snapshot, entry: number): Uint8Array {
   return piece(snapshot, entry, 0, snapshot.rows.head[entry] as number)
 }
 
-/** `signal_agent_segment_id`, which every row begins with. */
+/** `signal_agent_segment_id`, the first member of every row. */
 export function handleAt(snapshot: Snapshot, entry: number): string {
   return decoder.decode(piece(snapshot, entry, HANDLE_AT, HANDLE_AT + HANDLE_LENGTH))
 }
@@ -62,10 +62,10 @@ export function rowAt(snapshot: Snapshot, entry: number): Record<string, unknown
   return JSON.parse(decoder.decode(rowBytes(snapshot, entry))) as Record<string, unknown>
 }
 
-/** A listing that stands in a signal's row, with the slice it was read from. */
+/** A listing that is part of a signal's row, with its slice. */
 type StandingListing = { agentUrl: string; slice: Slice; listing: Listing }
 
-/** In the order in which they were merged (merge/offer.ts): of two equal deployments the first gives the key. */
+/** In merge order (merge/offer.ts): of two equal deployments the first gives the key. */
 export function standingListings(snapshot: Snapshot, entry: number): StandingListing[] {
   const { at, slice, row, stands } = snapshot.offers
   const found: StandingListing[] = []
@@ -77,11 +77,13 @@ export function standingListings(snapshot: Snapshot, entry: number): StandingLis
   return found.length < 2 ? found : found.sort(byUpstream)
 }
 
-/** What a snapshot holds in memory beside the one it was built on, in bytes; the rows of slices apart. */
+/**
+ * The memory of a snapshot compared with the one it was built on, in bytes; the rows of slices are counted elsewhere.
+ */
 type Memory = {
-  /** That only this snapshot holds, and not the one that it was built on. */
+  /** Bytes that only this snapshot holds. */
   readonly added: number
-  /** That only the one that it was built on holds. */
+  /** Bytes that only the previous snapshot holds. */
   readonly released: number
 }
 
@@ -89,7 +91,7 @@ export const NO_MEMORY: Memory = { added: 0, released: 0 }
 
 type Held = Omit<Snapshot, 'memory'>
 
-/** Every piece of memory that a snapshot keeps alive, the rows of its slices apart. */
+/** Every buffer that a snapshot keeps alive, except the rows of its slices. */
 export function buffersOf(held: Held): Set<ArrayBufferLike> {
   const views = [...columnsOf(TABLE, held), ...held.rows.chunks, ...held.slices.map(({ keys }) => keys)]
   return new Set(views.map(({ buffer }) => buffer))

@@ -1,6 +1,6 @@
 /**
- * Every column of a snapshot, declared once. What a snapshot holds, how a build writes and joins it, what lies on
- * disk and what is counted as memory all follow from this table; a new column is a line here and a `push` in the draft.
+ * Every column of a snapshot, declared once. This table decides what a snapshot holds, how a build writes and joins it,
+ * what is on disk and what counts as memory. A new column is a line here and a `push` in the draft.
  */
 import { f64, type Maker, type Numbers, u8, u16, u32 } from './columns.js'
 import { WORDS } from './keys.js'
@@ -12,22 +12,22 @@ type Child = 'deployments' | 'offers'
 type Values<T extends Numbers = Numbers> = {
   readonly kind: 'values'
   readonly make: Maker<T>
-  /** What the column has a value for: each entry of the snapshot, or each of an entry's children. */
+  /** What has a value in the column: each entry of the snapshot, or each of an entry's children. */
   readonly of: 'entry' | Child
-  /** Numbers that make one value. */
+  /** How many numbers make one value. */
   readonly width: number
   /** The list that the numbers point into. */
   readonly list?: ListName
 }
-/** Where each entry's children begin in their columns, and behind the last entry the number of all. */
+/** Where each entry's children begin in their columns; the last number is the count of all children. */
 type Starts = { readonly kind: 'starts'; readonly make: Maker<Uint32Array>; readonly of: Child }
-/** Words that numbers of other columns stand for. The first `fixed` stay where they are, used or not. */
+/** Words behind the numbers of other columns. The first `fixed` are kept whether they are used or not. */
 export type WordList = { readonly kind: 'list'; readonly fixed: number }
-/** Numbers that are made from the other columns, once these are complete. */
+/** Numbers that are derived from the other columns, once these are complete. */
 type Derived<T extends Numbers = Numbers> = { readonly kind: 'derived'; readonly make: Maker<T> }
 
 export type Spec = Values | Starts | WordList | Derived
-/** Groups of columns; a spec is told from a group by its `kind`. */
+/** Groups of columns; `kind` tells a spec from a group. */
 type Table = { readonly [name: string]: Spec | { readonly [name: string]: Spec } }
 
 type ListName = 'facts.providers' | 'facts.domains' | 'facts.countrySets' | 'deployments.destinations'
@@ -43,14 +43,14 @@ const numbering = (list: ListName, of: Values['of'] = 'entry'): Values<Uint32Arr
   return { kind: 'values', make: u32, of, width: 1, list }
 }
 const derived = <T extends Numbers>(make: Maker<T>): Derived<T> => ({ kind: 'derived', make })
-/** A list whose first word is the empty one: none. */
+/** A list whose first word is the empty one, which means none. */
 const WORDS_OR_NONE: WordList = { kind: 'list', fixed: 1 }
 const ONLY_WORDS: WordList = { kind: 'list', fixed: 0 }
 
-/** What a build writes for the signals that it merges, and joins with what the snapshot before had. */
+/** What a build writes for the signals that it merges, and joins with the columns of the previous snapshot. */
 export const WRITTEN = {
   keys: entry(u32, WORDS),
-  /** Rows lie in their chunk with a comma behind, so that rows in sequence are one piece of a page. */
+  /** Each row in a chunk ends with a comma, so that consecutive rows can be sent as one piece. */
   rows: {
     chunkOf: entry(u16),
     start: entry(u32),
@@ -59,25 +59,25 @@ export const WRITTEN = {
     /** All bytes; 0 when the signal is withheld. */
     length: entry(u32),
   },
-  /** What filters ask, one number a signal. */
+  /** The values that filters read, one number per signal. */
   facts: {
     /** Index into SIGNAL_TYPES. */
     type: entry(u8),
-    /** Index into VALUE_TYPES, and 1; 0: not stated. */
+    /** Index into VALUE_TYPES plus 1; 0 when not stated. */
     valueType: entry(u8),
     provider: numbering('facts.providers'),
     domain: numbering('facts.domains'),
     /** 0: no bound. */
     countries: numbering('facts.countrySets'),
-    /** 1: its offers differ in their countries. */
+    /** 1 when its offers differ in their countries. */
     mixed: entry(u8),
-    /** 1: one of its offers lists no deployment, so may be asked for any destination. */
+    /** 1 when one of its offers lists no deployment, and so may be asked for any destination. */
     anywhere: entry(u8),
     /** NaN: not stated. */
     coverage: entry(f64),
     cpm: entry(f64),
     percent: entry(f64),
-    /** What `cpm` is in (merge/pricing.ts). */
+    /** The currency of `cpm` (merge/pricing.ts). */
     currency: entry(u32),
     providers: WORDS_OR_NONE,
     domains: WORDS_OR_NONE,
@@ -97,15 +97,15 @@ export const WRITTEN = {
   /** Offers of entry `i` are `at[i]` to `at[i + 1]`. */
   offers: {
     at: starts('offers'),
-    /** Where its listing lies: the slice by its place in `slices`, and the row in it. */
+    /** Where its listing is: the index of the slice in `slices`, and the row in it. */
     slice: child('offers', u16),
     row: child('offers', u32),
-    /** 1: it stands in its signal's row. */
+    /** 1 when it is part of its signal's row. */
     stands: child('offers', u8),
-    /** Where it may be used. */
+    /** The countries in which it may be used. */
     countries: numbering('facts.countrySets', 'offers'),
   },
-  /** What a signal's head, its head without deployments, and its tail hash to (snapshot/row-words.ts). */
+  /** Hashes of a signal's head, its head without deployments, and its tail (snapshot/row-words.ts). */
   digests: {
     structure: entry(u32, WORDS),
     core: entry(u32, WORDS),
@@ -118,7 +118,7 @@ export const TABLE = {
   ...WRITTEN,
   /** Entries that have a row, in order. */
   shown: derived(u32),
-  /** The digests of buckets of signals, by the first bits of their key: what a change touches is hashed again, no more. */
+  /** Digests of buckets of signals, by the first bits of their key: a change rehashes only the buckets it touches. */
   tree: { structure: derived(u8), pricing: derived(u8), unseen: derived(u8) },
 } satisfies Table
 
@@ -144,12 +144,12 @@ export function listsOf(table: Table): [path: string, spec: WordList][] {
   })
 }
 
-/** What stands in `holder` under a path. */
+/** The value of `holder` at a path. */
 export function valueAt(holder: object, path: string): unknown {
   return path.split('.').reduce<unknown>((at, name) => (at as Record<string, unknown>)[name], holder)
 }
 
-/** The table with a value in the place of each spec. */
+/** The table with each spec replaced by a value. */
 export function filled(table: Table, value: (path: string, spec: Spec) => unknown): Record<string, unknown> {
   const whole: Record<string, unknown> = {}
   for (const [path, spec] of specsOf(table)) {
@@ -160,7 +160,7 @@ export function filled(table: Table, value: (path: string, spec: Spec) => unknow
   return whole
 }
 
-/** The columns that `holder` has for a table, in the table's order and without its lists. */
+/** The columns of `holder` for a table, in the table's order and without its lists. */
 export function columnsOf(table: Table, holder: object): Numbers[] {
   const columns = specsOf(table).filter(([, { kind }]) => kind !== 'list')
   return columns.map(([path]) => valueAt(holder, path) as Numbers)

@@ -1,23 +1,23 @@
 /**
- * A column of a new snapshot out of the column before it and the few values that changed. Where nothing was inserted or
- * removed and no value differs, the new snapshot has the very column of the one before: snapshots share what did not
- * change (docs/decisions.md#snapshots-share-what-did-not-change).
+ * Makes a column of a new snapshot from the previous column and the few values that changed. When nothing was inserted
+ * or removed and no value differs, the new snapshot reuses the previous column: snapshots share what did not change
+ * (docs/decisions.md#snapshots-share-what-did-not-change).
  */
 import { type Numbers, u32 } from './columns.js'
 
-/** Entries `start` to `end` of the snapshot before, or of the patch: runs in order make the new snapshot. */
+/** Entries `start` to `end` of the previous snapshot, or of the patch. Runs in order make up the new snapshot. */
 export type Run = { readonly patch: boolean; readonly start: number; readonly end: number }
 
-/** `previous` and `patch` in the order that the runs say. */
+/** Joins `previous` and `patch` in the order of the runs. */
 export type Weave = {
   readonly runs: readonly Run[]
-  /** Entries of the result. */
+  /** The number of entries in the result. */
   readonly count: number
-  /** Every entry of the snapshot before stands where it stood; the patch replaces some in place. */
+  /** Whether every previous entry keeps its position; the patch then only replaces entries in place. */
   readonly inPlace: boolean
 }
 
-const SHORT = 32 // values that are copied one by one faster than through a view
+const SHORT = 32 // up to this many values, a loop is faster than a copy through a view
 
 export function weaveOf(runs: readonly Run[], before: number): Weave {
   let count = 0
@@ -37,7 +37,7 @@ function put(to: Numbers, at: number, from: Numbers, start: number, end: number)
   for (let next = start; next < end; next += 1) to[at + next - start] = from[next] as number
 }
 
-/** NaN equals NaN: both say that there is no number. */
+/** NaN equals NaN: both mean that there is no number. */
 const equal = (a: number, b: number) => a === b || (Number.isNaN(a) && Number.isNaN(b))
 
 function differs(previous: Numbers, patch: Numbers, { runs }: Weave, width: number): boolean {
@@ -54,7 +54,7 @@ function differs(previous: Numbers, patch: Numbers, { runs }: Weave, width: numb
   return false
 }
 
-/** `width` values an entry. */
+/** `width` values per entry. */
 export function woven<T extends Numbers>(
   make: (length: number) => T,
   previous: T,
@@ -77,7 +77,7 @@ export function woven<T extends Numbers>(
   return to
 }
 
-/** The same runs for what stands in several rows an entry: `at` columns say where an entry's rows begin. */
+/** The same runs for children: `at` columns say where an entry's children begin. */
 export function childWeave(weave: Weave, previousAt: Uint32Array, patchAt: Uint32Array): Weave {
   const runs = weave.runs.map(({ patch, start, end }): Run => {
     const at = patch ? patchAt : previousAt
@@ -109,7 +109,7 @@ export function wovenAt(
   return to
 }
 
-/** Equal totals may hide that one entry has a row more and its neighbour one less. */
+/** Totals may be equal although one entry has a child more and its neighbour one less. */
 function shiftsChildren(previous: Uint32Array, patch: Uint32Array, { runs }: Weave): boolean {
   let at = 0
   for (const { patch: isPatch, start, end } of runs) {
