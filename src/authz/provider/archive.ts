@@ -18,7 +18,10 @@ type Stored = {
   record: ProviderRecord & { document?: Omit<HeldDocument, 'bytes' | 'tables'> }
 }
 
-/** Instants from before a clock was set back must not reach into the future: that would stretch every cap. */
+/**
+ * An instant from before the clock was set back may lie in the future: it is moved to now, because it would lengthen
+ * every cap.
+ */
 function clamped(record: ProviderRecord, now: number): ProviderRecord {
   const { document, confirmedAt, adopted, pending, problem } = record
   return {
@@ -64,7 +67,10 @@ export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) 
     )
   }
 
-  /** The document first: a record never names one that is not there. False when the turn is over: then nothing was saved. */
+  /**
+   * The document is written first, so that a record never names a missing one. False when this process has lost the
+   * turn: nothing was saved.
+   */
   async function save(record: ProviderRecord, turn: Turn): Promise<boolean> {
     const { document, ...rest } = record
     if (document && !stored.has(document.digest)) {
@@ -80,7 +86,7 @@ export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) 
     return true
   }
 
-  /** Removes records that nobody wants and that hold nothing any more, and documents that no record names. */
+  /** Removes records of providers that are no longer wanted and hold nothing, and documents that no record names. */
   async function sweep(wanted: (domain: string) => boolean, inUse: ReadonlySet<string>): Promise<void> {
     const named = new Set(inUse)
     for (const name of await blobs.list(RECORDS)) {

@@ -6,10 +6,10 @@ import { domainToASCII } from 'node:url'
 import { parse } from 'tldts'
 
 const LABELS = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)+$/
-const NOT_IN_A_NAME = /[\s/?#\\%@:[\]]/ // the platform's conversion drops or decodes these instead of refusing
+const NOT_IN_A_NAME = /[\s/?#\\%@:[\]]/ // the platform's conversion drops or decodes these characters and does not refuse them
 const PRIVATE = { allowPrivateDomains: true } // two tenants of one hosting platform are not one provider
 
-/** The domain in lower-case A-labels; undefined for addresses, single labels, public suffixes and what is no name. */
+/** The domain in lower-case A-labels; undefined for addresses, single labels, public suffixes and malformed names. */
 export function providerDomain(text: string): string | undefined {
   if (NOT_IN_A_NAME.test(text)) return undefined
   const domain = domainToASCII(text.endsWith('.') ? text.slice(0, -1) : text)
@@ -18,12 +18,12 @@ export function providerDomain(text: string): string | undefined {
   return isIp || !registrable ? undefined : domain
 }
 
-/** What somebody registered: subdomains of one name are one stranger. */
+/** The registrable domain: all subdomains of it belong to one owner. */
 export function registrableDomain(domain: string): string {
   return parse(domain, PRIVATE).domain ?? domain
 }
 
-/** Where the domain publishes its file. */
+/** The url at which the domain publishes its file. */
 export function wellKnownUrl(domain: string): string {
   return `https://${domain}/.well-known/adagents.json`
 }

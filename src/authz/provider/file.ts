@@ -1,7 +1,7 @@
 /**
  * One GET of one adagents.json: its budgets, its conditions and its outcome as a value
- * (docs/protocol.md#provider-files, fetch duties). A validator is only ever sent to, and believed from, the url it
- * came from.
+ * (docs/protocol.md#provider-files, fetch duties). An ETag or date is sent only to the url that gave it, and only that
+ * url's `unchanged` is accepted.
  */
 import type { Outbound, Reply, Send, SendFailure } from '../../net/send.js'
 import type { HeldDocument } from '../rules/state.js'
@@ -14,10 +14,13 @@ const WELL_KNOWN_BYTES = 5 * MEGABYTE
 const AUTHORITATIVE_BYTES = 20 * MEGABYTE
 const TIMEOUT_MS = 10_000
 
-/** `passing`: the file last held goes on for its stale cap. Only a provider that says there is no file ends it. */
+/**
+ * `passing`: the last good file stays valid until its stale cap. Only a provider that says there is no file ends it at
+ * once.
+ */
 export type Failure = { reason: Unverifiable; message: string; passing: boolean }
 
-/** What a url last answered with: enough to ask whether it still does. */
+/** What a url last answered: enough to ask whether it changed. */
 export type KnownFile = { readonly url: string; readonly etag?: string; readonly lastModified?: string }
 
 export type FileOutcome =
@@ -34,7 +37,7 @@ const SEND_FAILURES: Partial<Record<SendFailure, Unverifiable>> = {
   bad_redirect: 'bad_redirect',
 }
 
-/** A fault: nothing was said about the file, so it revokes nothing (docs/protocol.md#provider-files). */
+/** A fault says nothing about the file, so it revokes nothing (docs/protocol.md#provider-files). */
 function fault(reason: Unverifiable, message: string): FileOutcome {
   return { kind: 'failed', reason, message, passing: true }
 }
@@ -78,7 +81,7 @@ async function get(
   }
   if (!owns(outcome.url)) return fault('bad_redirect', 'the answer came from outside the provider')
   if (outcome.status === 304 && Object.keys(headers).length > 0) {
-    // Another url's "unchanged" says nothing about what we hold: ask it without conditions.
+    // "Unchanged" from another url says nothing about the file that we hold: ask that url without conditions.
     return outcome.url === known?.url ? { kind: 'unchanged' } : get(options, request, undefined, owns)
   }
   if (outcome.status !== 200) return failedStatus(outcome.status)
@@ -104,7 +107,7 @@ export function getWellKnown(
   return get(options, { url, maxBytes: WELL_KNOWN_BYTES, redirects: 'same-site' }, known, owns)
 }
 
-/** The file that a pointer names: no redirect, 20 MB, and it must not point on. */
+/** The file that a pointer names: no redirect, 20 MB, and it must not be a pointer itself. */
 export async function getAuthoritative(
   options: FileOptions,
   url: string,

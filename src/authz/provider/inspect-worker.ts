@@ -1,4 +1,4 @@
-/** The worker of inspector.ts: reads files, and looks through them for one agent, one after another. */
+/** The worker of inspector.ts: reads files, and searches them for the grants of one agent, one job at a time. */
 import { parentPort } from 'node:worker_threads'
 import { inspect } from '../rules/inspect.js'
 import { grantedTo } from '../rules/references.js'

@@ -1,6 +1,6 @@
 /**
- * Reads files, and looks through those that are held, without holding up the thread that serves requests: small ones in
- * place, large ones in a worker, one at a time, with a bound on the memory that reading one may take.
+ * Reads new files and searches held ones without blocking the thread that serves: small files in place, large ones in a
+ * worker, one at a time, with a bound on the memory that reading may use.
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -13,15 +13,15 @@ import type { ProviderState } from '../rules/state.js'
 
 const IN_PLACE_BYTES = 64 * 1024 // about 2 ms of scanning, parsing and sorting
 const COPIED_AT_ONCE = 4 * 1024 * 1024
-const PARSE_MEMORY_MB = 768 // what authz/rules/inspect.ts lets through stays below; should it not, only the worker ends
+const PARSE_MEMORY_MB = 768 // what authz/rules/inspect.ts accepts needs less; if not, only the worker ends
 
-/** What the worker is asked: what the bytes are, or what a provider grants to an agent. */
+/** A job of the worker: read the bytes, or find what a provider grants to an agent. */
 export type InspectorJob = { bytes: Uint8Array } | { state: ProviderState; agentUrl: string; nowMs: number }
 
-/** What the body is, and the same bytes in shared memory. */
+/** What the body says, and its bytes in shared memory. */
 export type Examine = (body: Uint8Array) => Promise<{ inspection: Inspection; bytes: Uint8Array }>
 
-/** The same bytes in shared memory: fresh memory is slow at first touch, so other work gets its turn in between. */
+/** Copies the bytes to shared memory. New memory is slow at first use, so the copy yields to other work in between. */
 async function shared(body: Uint8Array): Promise<Uint8Array> {
   const bytes = new Uint8Array(new SharedArrayBuffer(body.byteLength))
   for (let at = 0; at < body.byteLength; at += COPIED_AT_ONCE) {
@@ -49,7 +49,7 @@ export function createInspector() {
   const oneAtATime = pLimit(1)
   let worker: Worker | undefined
 
-  /** One that dies, at work or idle, is replaced for the next file. */
+  /** A worker that ends by itself, busy or idle, is replaced for the next file. */
   function started(): Worker {
     const limits = { resourceLimits: { maxOldGenerationSizeMb: PARSE_MEMORY_MB } }
     const thread = startThread(new URL('./inspect-worker.js', import.meta.url), limits)
@@ -71,7 +71,7 @@ export function createInspector() {
     try {
       return await inWorker({ bytes })
     } catch (error) {
-      // A file that exhausts the worker is a file that cannot be used: an outcome, not a fault of ours.
+      // A file that exhausts the worker cannot be used: this is an outcome, not a bug of ours.
       if ((error as NodeJS.ErrnoException).code !== 'ERR_WORKER_OUT_OF_MEMORY') throw error
       return { kind: 'invalid', message: 'the file takes too much memory to read' }
     }
@@ -83,7 +83,10 @@ export function createInspector() {
     return { inspection, bytes }
   }
 
-  /** What a provider grants to an agent (canonical url). Other work gets its turn between two small files, too. */
+  /**
+   * What a provider grants to an agent (canonical url). Small files are read in turns, too, so that other work runs in
+   * between.
+   */
   async function granted(state: ProviderState, agentUrl: string, nowMs: number): Promise<Granted> {
     if (!state.document || !lists(state, agentUrl)) return NOTHING_GRANTED
     if (state.document.bytes.byteLength > IN_PLACE_BYTES) return inWorker({ state, agentUrl, nowMs })
@@ -91,7 +94,7 @@ export function createInspector() {
     return grantedTo(state, agentUrl, nowMs)
   }
 
-  /** Ends the worker; what is asked of it then rejects. */
+  /** Ends the worker; open jobs reject. */
   async function close(): Promise<void> {
     await worker?.terminate()
   }

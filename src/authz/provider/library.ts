@@ -1,15 +1,15 @@
 /**
- * The files that pointers lead to, each held once however many providers point to it: a network's publishers all
- * share one file, and one request (docs/protocol.md#provider-files).
+ * The files that pointers lead to. However many providers point to a file, it is held once and fetched once: all
+ * publishers of a network may share one (docs/protocol.md#provider-files).
  */
 
 import type { HeldDocument } from '../rules/state.js'
 import { type FileOptions, type FileOutcome, getAuthoritative } from './file.js'
 
-const FAILED_FRESH_MS = 1_000 // enough that a crowd asks once, short enough that recovery is seen
+const FAILED_FRESH_MS = 1_000 // long enough that many providers cause one request, short enough that a recovery is soon seen
 
 type LibraryOptions = FileOptions & {
-  /** For how long one answer serves every provider that points there, ms. */
+  /** How long one answer serves every provider that points there, ms. */
   freshMs: number
 }
 
@@ -40,7 +40,7 @@ export function createLibrary(options: LibraryOptions) {
     return outcome as TargetOutcome
   }
 
-  /** The file at `url`. `anew` asks the server even when a recent answer is at hand. */
+  /** The file at `url`. With `anew` the server is asked even when it answered recently. */
   function get(url: string, anew: boolean): Promise<TargetOutcome> {
     const file = fileOf(url)
     if (file.asking) return file.asking
@@ -56,19 +56,19 @@ export function createLibrary(options: LibraryOptions) {
     return file.asking
   }
 
-  /** Puts a document from an earlier run in its place, so that it can be confirmed instead of fetched. */
+  /** Restores a document of an earlier run, so that it can be confirmed and need not be fetched. */
   function restore(url: string, document: HeldDocument): HeldDocument {
     const file = fileOf(url)
     if (file.document?.digest !== document.digest) file.document ??= document
     return file.document?.digest === document.digest ? file.document : document
   }
 
-  /** Lets go of a document, wherever it lies: who asks next is given what is fetched then. */
+  /** Drops a document wherever it is held: the next request fetches it. */
   function drop(digest: string): void {
     for (const [url, { document }] of files) if (document?.digest === digest) files.delete(url)
   }
 
-  /** Forgets every file that nobody points to any more. */
+  /** Drops every file that no provider points to any more. */
   function retain(urls: ReadonlySet<string>): void {
     for (const url of files.keys()) if (!urls.has(url)) files.delete(url)
   }

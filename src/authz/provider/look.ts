@@ -1,6 +1,6 @@
 /**
- * One complete look at what a provider publishes now: its well-known file, the pointer in it, the file behind that
- * (docs/protocol.md#provider-files). What the answers mean for the provider's record is record.ts's business.
+ * One complete look at what a provider publishes now: its well-known file, the pointer in it, and the file that the
+ * pointer names (docs/protocol.md#provider-files). record.ts decides what the answers mean for the provider's record.
  */
 import { wellKnownUrl } from './domain.js'
 import { type FileOptions, getWellKnown } from './file.js'
@@ -13,9 +13,12 @@ type LookOptions = {
   confirmPointer?: (domain: string, url: string) => boolean
 }
 
-/** Looks at a provider and gives its next record. `anew` asks for a shared file even when it was asked just now. */
+/**
+ * Looks at a provider and returns its next record. With `anew` a shared file is fetched even when it was fetched just
+ * now.
+ */
 export function createLook({ files, library, confirmPointer }: LookOptions) {
-  /** The record after its pointer was looked at, and after its target was when that may be followed. */
+  /** The record after its pointer was read, and after the pointer's target was, when the pointer may be followed. */
   async function follow(record: ProviderRecord, location: string, anew: boolean): Promise<ProviderRecord> {
     const { domain } = record
     const confirmed = confirmPointer?.(domain, location) === true
@@ -24,7 +27,7 @@ export function createLook({ files, library, confirmPointer }: LookOptions) {
     if (kept === undefined) return holding(next.record, files.now())
     const outcome = await library.get(kept, anew)
     if (outcome.kind === 'document') return received(next.record, outcome.document, kept, files.now())
-    // While a new pointer is on hold the old file is kept: that it is gone from its place ends nothing yet.
+    // While a new pointer is on hold the old file is kept: its absence at the old place ends nothing yet.
     return failing(next.record, next.follow ? outcome : { ...outcome, passing: true }, files.now())
   }
 

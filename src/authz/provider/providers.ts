@@ -1,5 +1,5 @@
 /**
- * Owns what is known of every provider: fetches, conditional refreshes, holds, caps and their survival over restarts
+ * Everything known of every provider: fetches, conditional refreshes, holds, caps, and how they survive restarts
  * (docs/protocol.md#provider-files). Many signals of one provider cost one fetch; thousands of providers share a few
  * connections.
  */
@@ -40,28 +40,31 @@ const LOADING = 8 // records read from disk at once
 export type ProvidersOptions = {
   send: Send
   blobs: Blobs
-  /** With other processes that read for the same storage. Absent: this one is alone. */
+  /** How processes that share a storage divide the providers. Absent when this process is alone. */
   sharing?: Sharing
   clock: Clock
   /** Time between refreshes of a provider that answers; at most a day (docs/protocol.md#provider-files). */
   refreshMs: number
-  /** Providers fetched at the same time; half of them at most for one upstream, an eighth for one registrable domain. */
+  /**
+   * How many providers are fetched at the same time. One upstream may use at most half, one registrable domain an
+   * eighth.
+   */
   concurrency: number
-  /** What strangers may cost, as of now. */
+  /** The current limits on what files of strangers may cost. */
   limits: () => ProviderLimits
   log: ProviderLog
-  /** The operator's word that a changed pointer is right, which ends its hold. */
+  /** The operator's confirmation that a changed pointer is right, which ends its hold. */
   confirmPointer?: (domain: string, url: string) => boolean
 }
 
 type ProviderLimits = {
-  /** Domains that one upstream may have looked at. */
+  /** How many domains of one upstream are looked at. */
   domainsPerUpstream: number
-  /** Of all files that are held, with what is made from them. */
+  /** Bytes of all files that are held, with the tables made from them. */
   bytes: number
 }
 
-/** Told what was known of a provider and what is known now. */
+/** Receives what was known of a provider before and what is known now. */
 export type ProviderListener = (before: ProviderState, after: ProviderState) => void
 
 export type Providers = ReturnType<typeof createProviders>
@@ -70,27 +73,27 @@ type Held = {
   record: ProviderRecord
   dueAt: number
   busy: Promise<void>
-  /** What an earlier run knew is back. */
+  /** Resolves when the record of an earlier run has been loaded. */
   loaded: Promise<void>
-  /** Another process has looked, or this one is to. */
+  /** Called when another process has looked at it, or when this one becomes responsible. */
   answered(): void
-  /** What others get to see, until something of it changes. */
+  /** The state that other threads and people see, cached until it changes. */
   state?: ProviderState
 }
 
-/** Equal marks, equal verdicts for as long as no window and no cap passes. */
+/** Equal marks mean equal verdicts, as long as no time window opens or closes and no cap passes. */
 function mark({ document, problem, heldPointer }: ProviderState): string {
   const failing = document && problem ? problem.since : ''
   return `${document?.digest ?? problem?.reason} ${document?.url} ${failing} ${heldPointer?.url}`
 }
 
-/** The same object until something changes: whoever posts states to another thread posts news only. */
+/** The same object until something changes, so that only changed states need to be posted to another thread. */
 function seen(entry: Held): ProviderState {
   entry.state ??= stateOf(entry.record, Number.isFinite(entry.dueAt) ? entry.dueAt : undefined)
   return entry.state
 }
 
-/** Of a domain that is named and not looked at. */
+/** The state of a domain that upstreams name but that is not looked at. */
 function unseen(domain: string, reason: 'bad_domain' | 'too_many_domains', since: number): ProviderState {
   return { domain, problem: { reason, message: VERDICT_REASONS[reason], since, passing: false } }
 }
@@ -99,7 +102,7 @@ export function createProviders(options: ProvidersOptions) {
   const { clock, log, blobs } = options
   const refreshMs = Math.min(options.refreshMs, DAY_MS)
   const held = new Map<string, Held>()
-  /** Named and not looked at: each says why. */
+  /** Domains that upstreams name but that are not looked at, each with the reason. */
   let unlooked: ReadonlyMap<string, ProviderState> = new Map()
   let owners: Wanted['owners'] = new Map()
   const { domainOf, wantedOf } = createWanted()
@@ -117,7 +120,7 @@ export function createProviders(options: ProvidersOptions) {
     onEvicted: evict,
   })
   const closing = new AbortController()
-  setMaxListeners(concurrency + 1, closing.signal) // one a request under way: no leak to warn of
+  setMaxListeners(concurrency + 1, closing.signal) // each request under way listens, which is not a leak
   const inspector = createInspector()
   const { examine } = inspector
   const files = { send: options.send, examine, now: clock.now, signal: closing.signal }
@@ -136,7 +139,7 @@ export function createProviders(options: ProvidersOptions) {
     return [...unlooked.values(), ...[...held.values()].map(seen)]
   }
 
-  /** By its domain, or the name that a row gives it. */
+  /** Looks a provider up by its domain, or by the name that a row gives it. */
   function state(name: string): ProviderState | undefined {
     const domain = domainOf(name) ?? name
     const entry = held.get(domain)
@@ -168,7 +171,7 @@ export function createProviders(options: ProvidersOptions) {
     delete entry.state
   }
 
-  /** Good as it is, the document takes more than its share: without it nothing is proved. */
+  /** The document is valid but exceeds its share of memory: it is dropped, and without it nothing is proved. */
   function evict(digest: string, users: readonly string[]): void {
     library.drop(digest)
     for (const domain of users) {
@@ -180,7 +183,7 @@ export function createProviders(options: ProvidersOptions) {
   async function load(entry: Held): Promise<void> {
     const { domain } = entry.record
     const record = await archive.load(domain).catch((error) => {
-      // Without its past the provider is one seen for the first time.
+      // Without its record the provider counts as one seen for the first time.
       log.warn({ domain, err: error }, 'provider record could not be read')
       return undefined
     })
@@ -200,7 +203,7 @@ export function createProviders(options: ProvidersOptions) {
     const { domain } = entry.record
     const turn = shares.turn(domain)
     if (!isWanted(entry)) return
-    if (!turn) return setDue(entry, clock.now()) // for when it comes to this process
+    if (!turn) return setDue(entry, clock.now()) // in case this process becomes responsible
     try {
       const record = await look(entry.record, anew)
       if (!isWanted(entry)) return
@@ -208,27 +211,27 @@ export function createProviders(options: ProvidersOptions) {
       replace(entry, record)
       if (await archive.save(entry.record, turn)) await shares.tell(domain, turn)
     } catch (error) {
-      // A failing disk, or a fault of ours: what is held in memory stays right, and the next visit tries again.
+      // A failing disk, or a bug of ours: what is in memory stays valid, and the next visit tries again.
       log.warn({ domain, err: error }, 'provider could not be looked at or saved')
       setDue(entry, Math.min(entry.dueAt, nextAttempt(entry.record, clock.now(), refreshMs)))
     }
   }
 
-  /** A visit when the provider's turn comes: all share the connections, fairly. */
+  /** Visits the provider when its turn comes: all providers share the connections fairly. */
   function fetchOne(entry: Held, anew: boolean): Promise<void> {
     const { domain } = entry.record
     const turn = { owners: owners.get(domain) ?? [], group: registrableDomain(domain) }
     return fetching.run(turn, () => visit(entry, anew))
   }
 
-  /** Visits of one provider follow one another. */
+  /** Visits of one provider run one after another. */
   function enqueue(entry: Held, anew: boolean): Promise<void> {
     setDue(entry, Number.POSITIVE_INFINITY)
     entry.busy = entry.busy.then(() => fetchOne(entry, anew)).finally(() => wakeBy(entry.dueAt))
     return entry.busy
   }
 
-  /** Another process looked: what it found is in the archive. */
+  /** Another process has looked: its findings are in the archive. */
   async function follow(domain: string): Promise<void> {
     const entry = held.get(domain)
     if (!entry) return
@@ -243,7 +246,7 @@ export function createProviders(options: ProvidersOptions) {
     wakeBy(clock.now())
   })
 
-  /** Takes up a provider: with the document of an earlier run, else with its first fetch. */
+  /** Starts to follow a provider: with the document of an earlier run, else with its first fetch. */
   function open(domain: string): void {
     const nothing = Promise.resolve()
     let answered = () => {}
@@ -279,7 +282,7 @@ export function createProviders(options: ProvidersOptions) {
     wakeBy(next)
   }
 
-  /** One timer for all: each wake looks through every provider, so they are kept apart. */
+  /** One timer for all providers. Each wake looks at every provider, so wakes are spaced apart. */
   function wakeBy(dueAt: number): void {
     const at = Math.max(dueAt, clock.now() + MIN_PAUSE_MS)
     if (at >= wakeAt || closing.signal.aborted) return
@@ -288,7 +291,10 @@ export function createProviders(options: ProvidersOptions) {
     cancelTimer = clock.after(at - clock.now(), wake)
   }
 
-  /** The providers that upstreams' signals name, whole and now: others are let go of. The same map again changes nothing. */
+  /**
+   * Sets the providers that upstreams' signals name, as a complete list: others are dropped. The same map again changes
+   * nothing.
+   */
   function want(named: NamedDomains): void {
     const perUpstream = limits().domainsPerUpstream
     if (named === asked?.named && perUpstream === asked.perUpstream) return
@@ -321,7 +327,7 @@ export function createProviders(options: ProvidersOptions) {
     library.retain(locations())
   }
 
-  /** Something left: files that had no room may have it now. */
+  /** A file was dropped, so files that had no room may fit now. */
   function lookAgainForRoom(): void {
     for (const entry of held.values()) {
       if (entry.record.problem?.reason === 'over_budget' && Number.isFinite(entry.dueAt))
@@ -339,12 +345,12 @@ export function createProviders(options: ProvidersOptions) {
     refusing = count > 0
   }
 
-  /** Resolves when each wanted provider has a document from an earlier run or an answer to its first fetch. */
+  /** Resolves when each wanted provider has a document from an earlier run, or an answer to its first fetch. */
   async function settled(): Promise<void> {
     await Promise.all([...held.values()].map(({ busy }) => busy))
   }
 
-  /** The same, but of those without a document from an earlier run, none is waited for longer than one fetch may take. */
+  /** The same, but it waits for no provider without an earlier document longer than one fetch may take. */
   async function readOnce(): Promise<void> {
     await Promise.all([...held.values()].map(({ loaded }) => loaded))
     await new Promise<void>((resolve) => {
@@ -384,7 +390,7 @@ export function createProviders(options: ProvidersOptions) {
     if (!closing.signal.aborted) cancelSweep = clock.after(DAY_MS, () => void sweep())
   }
 
-  /** Ends what is under way; what was learned is saved. */
+  /** Aborts what is under way; what was learned is saved. */
   async function close(): Promise<void> {
     closing.abort()
     for (const entry of held.values()) entry.answered()

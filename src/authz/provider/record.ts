@@ -1,8 +1,8 @@
 /**
  * Everything remembered about one provider, and how each outcome changes it: the stale and hard caps, the rollback
- * refusal and the pointer hold of docs/protocol.md#provider-files as pure steps in time. What was adopted last is
- * remembered longer than the document itself, so that no detour over a failure lets an older file or another pointer
- * in.
+ * refusal and the pointer hold of docs/protocol.md#provider-files, as pure steps in time. The last adoption is
+ * remembered longer than the document itself. Otherwise a provider could fail for a while and then come back with an
+ * older file or another pointer.
  */
 import { hash } from 'node:crypto'
 import {
@@ -19,21 +19,21 @@ export type ProviderRecord = {
   readonly document?: HeldDocument
   /** Last time the document was fetched or confirmed, ms. */
   readonly confirmedAt?: number
-  /** What was last believed: where it came from (undefined: the well-known url itself) and how new it said it was. */
+  /** The last adopted file: its url (undefined: the well-known url itself) and the date it stated. */
   readonly adopted?: { readonly location?: string; readonly lastUpdated?: number; readonly at: number }
-  /** The well-known file as last answered, when it is a pointer. */
+  /** The last answer of the well-known url, when it is a pointer. */
   readonly front?: KnownFile & { readonly target: string }
   readonly pending?: { readonly url: string; readonly since: number }
   readonly problem?: ProviderState['problem']
   readonly checkedAt?: number
 }
 
-/** What is still remembered of the last adoption: as long as the document could have been in force. */
+/** What is remembered of the last adoption: for as long as its document could have been in force. */
 function memory({ adopted }: ProviderRecord, now: number): ProviderRecord['adopted'] {
   return adopted && now < adopted.at + HARD_CAP_MS ? adopted : undefined
 }
 
-/** Where the provider now says its file is; `follow` tells whether that may be believed yet. */
+/** Where the provider now says its file is; `follow` tells whether the pointer may be followed yet. */
 export function pointed(
   record: ProviderRecord,
   location: string | undefined,
@@ -42,7 +42,8 @@ export function pointed(
 ): { record: ProviderRecord; follow: boolean } {
   const { pending, ...rest } = record
   const adopted = memory(record, now)
-  // A file at the well-known url itself is the domain speaking, and how a delegation is revoked: never held.
+  // A file at the well-known url itself comes from the domain, and is how a delegation is revoked: it is never put on
+  // hold.
   if (location === undefined || !adopted || adopted.location === location)
     return { record: rest, follow: true }
   const watched = pending?.url === location ? pending : { url: location, since: now }
@@ -51,7 +52,7 @@ export function pointed(
 }
 
 /**
- * A document came or was confirmed unchanged. Older than the last one believed, it is refused
+ * A document arrived or was confirmed unchanged. It is refused when it is older than the last adopted one
  * (docs/protocol.md#provider-files).
  */
 export function received(
@@ -72,7 +73,7 @@ export function received(
     ...(pending && pending.url !== location && { pending }),
     document: same ? { ...document, fetchedAt: record.document.fetchedAt } : document,
     confirmedAt: now,
-    // A file dated in the future must not lock out its own correction: it counts as written now.
+    // A file dated in the future counts as written now; otherwise its own correction would be refused as older.
     adopted: { location, lastUpdated: latest(floor, document.lastUpdated, now), at: now },
     checkedAt: now,
   }
@@ -82,7 +83,7 @@ function latest(floor: number | undefined, lastUpdated: number | undefined, now:
   return lastUpdated === undefined ? floor : Math.min(lastUpdated, now)
 }
 
-/** A refresh failed: a fault keeps the document for its stale cap; that there is no file ends it. */
+/** A refresh failed. After a fault the document stays until its stale cap; the answer "there is no file" ends it. */
 export function failing(record: ProviderRecord, failure: Failure, now: number): ProviderRecord {
   const since = failure.passing && record.problem?.passing ? record.problem.since : now
   const problem = { ...failure, since }
@@ -91,28 +92,28 @@ export function failing(record: ProviderRecord, failure: Failure, now: number): 
   return { ...rest, problem, checkedAt: now }
 }
 
-/** The well-known url answered with something that is no pointer: a watched one has not stayed the same. */
+/** The well-known url answered with something other than a pointer: a watched pointer has not stayed the same. */
 export function withdrawn(record: ProviderRecord, failure: Failure): ProviderRecord {
   if (failure.passing) return record
   const { pending, ...rest } = record
   return rest
 }
 
-/** The document is let go of, good as it is: it takes more room than there is for it. */
+/** Drops the document, valid as it is, because there is no memory for it. */
 export function evicted(record: ProviderRecord, now: number): ProviderRecord {
   const message = 'the file takes more room than its share of limits.provider_bytes'
   const { document, confirmedAt, ...rest } = record
   return { ...rest, problem: { reason: 'over_budget', message, since: now, passing: false } }
 }
 
-/** A changed pointer is on hold and its target was not asked for: whatever is held goes on. */
+/** A changed pointer is on hold and its target was not fetched: what is held stays in force. */
 export function holding(record: ProviderRecord, now: number): ProviderRecord {
   if (record.document) return { ...record, checkedAt: now }
   const message = 'a changed pointer is on hold, and no earlier file is held'
   return failing(record, { reason: 'held_pointer', message, passing: false }, now)
 }
 
-/** The record without what time has voided. */
+/** The record without what has expired by now. */
 export function expired(record: ProviderRecord, now: number): ProviderRecord {
   const { document, confirmedAt, adopted, ...rest } = record
   const kept = memory(record, now)
@@ -129,7 +130,7 @@ export function expired(record: ProviderRecord, now: number): ProviderRecord {
   return { ...rest, ...(problem && { problem }), ...(kept && { adopted: kept }) }
 }
 
-/** What other threads and people get to see. */
+/** What other threads and people see of it. */
 export function stateOf(record: ProviderRecord, nextAttemptAt: number | undefined): ProviderState {
   const { domain, document, confirmedAt, pending, problem, checkedAt } = record
   return {
@@ -144,33 +145,33 @@ export function stateOf(record: ProviderRecord, nextAttemptAt: number | undefine
 }
 
 /**
- * When a provider is looked at next: at the refresh time while all is well, sooner while something is wrong, and at
- * the end of a pointer's hold (docs/protocol.md#provider-files).
+ * When a provider is looked at next: at the refresh time while all is well, sooner after a problem, and at the end of a
+ * pointer's hold (docs/protocol.md#provider-files).
  */
 const MIN_RETRY_MS = 1_000
 const MAX_RETRY_MS = 60_000 // docs/configuration.md: a recovered server never waits longer
-const MAX_RECHECK_MS = 600_000 // a provider that publishes or repairs its file sees it read soon
+const MAX_RECHECK_MS = 600_000 // a provider that publishes or repairs its file is read again soon
 
-/** A number in [0, 1) that belongs to the domain: spreads refreshes without chance. */
+/** A number in [0, 1) computed from the domain: spreads refreshes without randomness. */
 function spread(domain: string): number {
   return Number.parseInt(hash('sha256', domain).slice(0, 8), 16) / 2 ** 32
 }
 
-/** When to look at the provider again, ms. A regular look comes a little before `refreshMs` is over. */
+/** When to look at the provider again, ms. A regular look happens a little before `refreshMs` has passed. */
 export function nextAttempt(record: ProviderRecord, now: number, refreshMs: number): number {
   const { domain, problem, pending, adopted } = record
   const regular = now + refreshMs * (1 - spread(domain) / 10)
   if (problem?.passing) {
-    // A server that answers, but not with a file, is asked for megabytes each time. And names that never led to a file may
-    // be anyone's invention: they do not get to crowd out the others.
+    // Two kinds wait longest. A server that answers with something else than a file may send megabytes each time. A
+    // name that never had a file may be invented, and must not take the place of others.
     const isDown = problem.reason === 'unreachable'
     const ceiling = adopted && isDown ? MAX_RETRY_MS : MAX_RECHECK_MS
     return Math.min(regular, now + Math.min(ceiling, Math.max(MIN_RETRY_MS, now - problem.since)))
   }
-  // There will be room when something else leaves: until then another fetch would end the same way.
+  // There is room only after another file is dropped; a fetch before that would end the same way.
   const isBroken = problem && problem.reason !== 'over_budget'
   const recheck = isBroken ? Math.min(regular, now + MAX_RECHECK_MS) : regular
-  // A hold that has run out is followed at the next attempt: past instants add nothing to the regular pace.
+  // A hold that has ended is followed at the next attempt, which comes at the regular pace.
   const adoptAt = pending ? pending.since + POINTER_HOLD_MS : 0
   return adoptAt > now ? Math.min(recheck, adoptAt) : recheck
 }
@@ -180,7 +181,7 @@ export type ProviderLog = {
   warn(fields: object, message: string): void
 }
 
-/** One line in the log for each change of what is held of a provider. */
+/** Writes one log line for each change of what is held of a provider. */
 export function tellChange(log: ProviderLog, before: ProviderState, after: ProviderState): void {
   const { domain, document, problem, heldPointer } = after
   if (heldPointer && heldPointer.url !== before.heldPointer?.url) {

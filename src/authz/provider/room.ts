@@ -1,6 +1,6 @@
 /**
- * How much all documents together take, shared fairly among the upstreams that name their providers and, for each upstream, among
- * registrable domains. A document counts once, however many providers point to it.
+ * Bounds the memory of all documents together. It is shared fairly among the upstreams that name their providers, and
+ * for each upstream among registrable domains. A document counts once, however many providers point to it.
  */
 import { createFairBudget } from '../../net/fair-budget.js'
 import type { HeldDocument, ProviderState } from '../rules/state.js'
@@ -8,15 +8,15 @@ import { tableBytes } from '../rules/tables.js'
 import { registrableDomain } from './domain.js'
 
 type RoomOptions = {
-  /** Bytes for all documents and what is made from them, as of now. */
+  /** The current bound, in bytes, on all documents and the tables made from them. */
   bytes: () => number
   /** The upstreams that name a provider. */
   ownersOf(domain: string): readonly string[]
-  /** There is no room for this document: its users have to let go of it. */
+  /** Called when there is no room for this document: its users have to drop it. */
   onEvicted(digest: string, users: readonly string[]): void
 }
 
-/** What a document takes, with what is made from it, in bytes. */
+/** The bytes of a document and its tables. */
 export function recordBytes({ bytes, tables }: HeldDocument): number {
   return bytes.byteLength + tableBytes(tables)
 }
@@ -56,13 +56,15 @@ export function createRoom({ bytes, ownersOf, onEvicted }: RoomOptions) {
   }
 
   return {
-    /** A provider's document was replaced, came or went. The one that came may be evicted before this returns. */
+    /**
+     * Registers that a provider's document was replaced, came or went. A new one may be evicted before this returns.
+     */
     changed({ domain, document: before }: ProviderState, after: HeldDocument | undefined): void {
       if (before?.digest === after?.digest) return
       if (before) release(domain, before)
       if (after) take(domain, after)
     },
-    /** Upstreams name other providers now. */
+    /** Upstreams now name other providers. */
     reassign: budget.reassign,
     bytes: budget.bytes,
   }

@@ -1,6 +1,6 @@
 /**
- * Which providers this process looks at, of several that share a storage: all domains fall into a few shares, so that there are
- * thousands of providers and a few leases.
+ * Divides the providers among processes that share a storage. All domains fall into a few shares, so that thousands of
+ * providers need only a few leases.
  */
 import type { Sharing, Turn, Turns } from '../../upstreams/rows/sharing.js'
 
@@ -24,7 +24,7 @@ export function createShares(turns: Turns, sharing: Sharing | undefined) {
     /** Undefined when another process looks at it. */
     turn: (domain: string): Turn | undefined => turns.turn(shareOf(domain)),
     onTurns: turns.onTurns,
-    /** That it was looked at, and what was found is saved. */
+    /** Tells the others that it was looked at and the result is saved. */
     tell: async (domain: string, turn: Turn): Promise<void> =>
       void (await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)),
     hear(listener: (domain: string) => void): void {

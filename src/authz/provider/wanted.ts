@@ -1,33 +1,35 @@
 /**
- * Which of the domains that upstreams name are looked at. Rows name their providers freely: an upstream that invents domains uses
- * up its own share of them and nobody else's.
+ * Decides which of the domains that upstreams name are looked at. Rows may name any provider, so an upstream that
+ * invents domains uses up only its own share.
  */
 import { providerDomain, registrableDomain } from './domain.js'
 
 const MAX_PROVIDERS = 50_000 // in all: what one process can keep current
-const MAX_TOLD = 10_000 // domains beyond a share that explain can still name
+const MAX_TOLD = 10_000 // rejected domains that explain can still name
 const MAX_REMEMBERED = 200_000 // spellings read before
 
 /** The domains that each upstream (canonical agent url) names. */
 export type NamedDomains = ReadonlyMap<string, readonly string[]>
 
 export type Wanted = {
-  /** Whoever names the domain. */
+  /** The upstreams that name each domain. */
   readonly owners: ReadonlyMap<string, readonly string[]>
-  /** Names that cannot be a provider's. */
+  /** Names that cannot be a domain. */
   readonly bad: ReadonlySet<string>
-  /** Beyond the share of every upstream that names them; not all of them when they are many. */
+  /** Domains that exceed the share of every upstream that names them; cut when they are many. */
   readonly refused: ReadonlySet<string>
 }
 
 type WantedOptions = {
-  /** Domains that one upstream may have looked at. */
+  /** How many domains of one upstream are looked at. */
   perUpstream: number
-  /** Whether a domain is looked at already: growing does not make an upstream lose what it has. */
+  /** Whether a domain is looked at already: an upstream that names more domains keeps those that it has. */
   isHeld(domain: string): boolean
 }
 
-/** The list in turns of its registrable domains: thousands of subdomains of one leave room for the others. */
+/**
+ * Reorders the list so that registrable domains take turns: thousands of subdomains of one leave room for the others.
+ */
 function inTurns(domains: readonly string[]): string[] {
   const groups = new Map<string, string[]>()
   for (const domain of domains) {
@@ -51,7 +53,7 @@ function shareOf(domains: readonly string[], { perUpstream, isHeld }: WantedOpti
   return [...inTurns(held), ...inTurns(others)].slice(0, perUpstream)
 }
 
-/** Takes from each share in turn until all places are taken: whoever names few has every one of them looked at. */
+/** Takes from each share in turn until all places are taken, so an upstream that names few domains gets all of them. */
 function choose(shares: readonly (readonly string[])[]): Set<string> {
   const chosen = new Set<string>()
   for (let turn = 0; shares.some((share) => turn < share.length); turn += 1) {
@@ -66,7 +68,9 @@ function choose(shares: readonly (readonly string[])[]): Set<string> {
 export function createWanted() {
   const read = new Map<string, string | undefined>()
 
-  /** The domain that a name stands for. Reading a name takes microseconds, and all are read again at every change. */
+  /**
+   * The domain behind a name, cached: converting one takes microseconds, and all names are read again at every change.
+   */
   function domainOf(text: string): string | undefined {
     if (read.has(text)) return read.get(text)
     if (read.size >= MAX_REMEMBERED) read.clear()

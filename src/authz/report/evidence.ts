@@ -1,6 +1,6 @@
 /**
- * Why a verdict is what it is, for people: the document it rests on, the entries that matched or the exact reason
- *. Plain data; times as ISO 8601.
+ * Why a verdict is what it is, for people: the document it rests on, and the entries that matched or the exact reason.
+ * Plain data; times as ISO 8601.
  */
 import type { CompiledProvider } from '../rules/decide.js'
 import type { Grant } from '../rules/rules.js'
@@ -45,7 +45,7 @@ function iso(ms: number): string {
   return new Date(ms).toISOString()
 }
 
-/** Queries may carry keys to a file: they stay out of what people and logs see (docs/protocol.md#provider-files). */
+/** The url without its query, which may hold a credential for the file (docs/protocol.md#provider-files). */
 function shown(url: string): string {
   return url.replace(/\?.*/s, '?…')
 }
@@ -56,7 +56,7 @@ function validatorOf({ catalogEtag, etag, lastModified }: HeldDocument): Documen
   return lastModified ? { kind: 'last_modified', value: lastModified } : undefined
 }
 
-/** What is held of a provider and how it is doing. */
+/** What is held of a provider, and its state. */
 export function providerEvidence(state: ProviderState): ProviderEvidence {
   const { domain, document, confirmedAt = 0, expiresAt = 0, heldPointer, problem } = state
   const validator = document && validatorOf(document)
@@ -86,7 +86,7 @@ export function providerEvidence(state: ProviderState): ProviderEvidence {
   }
 }
 
-/** One entry as it limits a grant. */
+/** One entry, with the limits it puts on a grant. */
 export function grantEvidence({ entry, from, until, countries }: Grant): GrantEvidence {
   return {
     at: `/authorized_agents/${entry}`,

@@ -1,4 +1,4 @@
-/** A provider report as lines for a terminal. Whatever a provider wrote is shown without its control characters. */
+/** A provider report as lines for a terminal. Control characters in the provider's texts are removed. */
 import { VERDICT_REASONS } from '../rules/verdict.js'
 import type { ProviderReport } from './report.js'
 
@@ -27,7 +27,7 @@ function documentLines({ document, heldPointer, problem, unverifiable }: Provide
   return lines
 }
 
-/** The report, top down: the file, its signals, its grants, who may sell how much, and what is wrong with it. */
+/** The whole report: the file, its signals, its grants, how many signals each agent may sell, and what is wrong. */
 export function renderReport(report: ProviderReport): string[] {
   const { provider, signals, grants, coverage, diagnostics, more } = report
   const lines = [provider, ...documentLines(report), '', `Signals: ${signals.length}`]

@@ -1,5 +1,5 @@
 /**
- * A provider's file as Tributary reads it, for the provider and for the operator of an agent (`tributary authz`):
+ * A provider's file as Tributary reads it (`tributary authz`), for the provider and for the operator of an agent:
  * signals, grants, coverage per agent, diagnostics, and the entry that would authorize an agent.
  */
 import { canonicalUrl } from '../../adcp/url.js'
@@ -24,7 +24,7 @@ type ReportedGrant = GrantEvidence & {
 type Coverage = {
   agent: string
   listed: boolean
-  /** Signals that the agent may sell now, of all that are published. */
+  /** How many of the published signals the agent may sell now. */
   authorized: number
   published: number
   hint?: string
@@ -37,11 +37,11 @@ export type ProviderReport = ProviderEvidence & {
   grants: readonly ReportedGrant[]
   coverage: readonly Coverage[]
   diagnostics: readonly Diagnostic[]
-  /** Diagnostics and agents beyond what is listed. */
+  /** Diagnostics and agents that the lists had no room for. */
   more: { diagnostics: number; agents: number }
 }
 
-/** What a provider adds to `authorized_agents[]`. */
+/** The entry to add to `authorized_agents[]`. */
 type AgentEntry = { url: string; authorized_for: string } & (
   | { authorization_type: 'signal_ids'; signal_ids: readonly string[] }
   | { authorization_type: 'signal_tags'; signal_tags: readonly string[] }
@@ -69,7 +69,7 @@ function reportCoverage(compiled: CompiledProvider, rules: Rules, agent: string,
   return { agent, listed, authorized, published: rules.signalCount, ...(hint && { hint }) }
 }
 
-/** Names that no published signal answers to: the grant is void, usually by a slip of the pen. */
+/** Granted names that no published signal has: such a grant is void, usually because of a typing error. */
 function danglingNames(signals: readonly PublishedSignal[], grants: readonly ReportedGrant[]): Diagnostic[] {
   const ids = new Set(signals.map(({ id }) => id))
   const tags = new Set(signals.flatMap((signal) => signal.tags))
@@ -90,7 +90,7 @@ function describeSignals(signals: readonly PublishedSignal[]): ProviderReport['s
   }))
 }
 
-/** The provider as it is read at `nowMs`; `agents` are looked at besides those that the file lists. */
+/** The provider at `nowMs`; `agents` are reported besides those that the file lists. */
 export function reportProvider(
   state: ProviderState,
   compiled: CompiledProvider,

@@ -1,6 +1,6 @@
 /**
  * The verdict about (provider, signal, agent): pure in a provider's state and the time, constant work per signal
- * (docs/protocol.md#provider-files). Nothing here ever answers `authorized` from a document that is past its cap.
+ * (docs/protocol.md#provider-files). A document past its cap never yields `authorized`.
  */
 
 import { nearMiss } from './hint.js'
@@ -10,10 +10,10 @@ import type { Unverifiable, Verdict } from './verdict.js'
 
 export type CompiledProvider = {
   readonly domain: string
-  /** Names the document; equal keys, equal rules. */
+  /** Identifies the document; equal keys mean equal rules. */
   readonly digest?: string
   readonly rules?: Rules
-  /** From this instant on the rules prove nothing, ms. */
+  /** The instant at which the rules stop proving anything, ms. */
   readonly expiresAt: number
   /** The verdict's reason when there are no rules. */
   readonly reason: Unverifiable
@@ -21,7 +21,7 @@ export type CompiledProvider = {
 
 const NOT_FOR_SIGNALS = 'its entries are about properties, which grant nothing for signals'
 
-/** What was found out about a document while verdicts were asked of it is kept as long as the document. */
+/** What verdicts have worked out about a document is kept as long as the document. */
 const opened = new WeakMap<HeldDocument['tables'], Rules>()
 
 function rulesOf(document: HeldDocument): Rules {
@@ -30,10 +30,10 @@ function rulesOf(document: HeldDocument): Rules {
   return known
 }
 
-/** One provider ready for verdicts: the document's tables are, so this costs nothing that grows with it. */
+/** One provider, ready for verdicts. The document's tables exist already, so a large document costs no more. */
 export function compileProvider(state: ProviderState): CompiledProvider {
   const { domain, document, expiresAt = 0 } = state
-  const reason = silence(state, Number.POSITIVE_INFINITY) as Unverifiable // in the end every document is silent
+  const reason = silence(state, Number.POSITIVE_INFINITY) as Unverifiable // the reason once the document has expired
   if (!document) return { domain, expiresAt: 0, reason }
   return { domain, digest: document.digest, rules: rulesOf(document), expiresAt, reason }
 }
@@ -89,7 +89,7 @@ export function decide(
     return { outcome: 'unauthorized', reason: 'agent_not_listed_for_signal', ...(hint && { hint }) }
   }
   const [only] = grants
-  // The usual case: the verdict is ready and nothing is allocated (bench/authz.ts).
+  // The usual case: the verdict exists already and nothing is allocated (bench/authz.ts).
   if (only && grants.length === 1 && open(only, nowMs)) return only.verdict
   const inForce = grants.filter((grant) => open(grant, nowMs))
   if (inForce.length === 0) {
@@ -100,7 +100,9 @@ export function decide(
   return { outcome: 'authorized', entries, ...(countries && { countries }) }
 }
 
-/** The next instant after `nowMs` at which a verdict of this provider may change by itself; undefined when none. */
+/**
+ * The next instant after `nowMs` at which time alone may change a verdict of this provider; undefined when none will.
+ */
 export function nextBoundary(compiled: CompiledProvider, nowMs: number): number | undefined {
   const { rules, expiresAt } = compiled
   if (!rules || nowMs >= expiresAt) return undefined

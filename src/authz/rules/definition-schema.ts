@@ -1,7 +1,7 @@
 /**
- * What each field of a published definition must look like to be passed on (schema core/signal-definition, draft-07
- * conditionals apart: those are in guards.ts). Restrictions take any word: losing one that is newer than this list
- * would widen the use of a signal (docs/decisions.md#trust).
+ * What each field of a published definition must look like to be passed on (schema core/signal-definition; its draft-07
+ * conditionals are in guards.ts). A restriction may be any word: dropping one that is newer than this list would widen
+ * the use of a signal (docs/decisions.md#trust).
  */
 import { type Static, Type } from '@sinclair/typebox'
 
@@ -84,7 +84,10 @@ const DataSubjectRights = Type.Object({
   ccpa_opt_out_url: optional(Https),
 })
 
-/** Whole years, both ends included; whether people of unknown age belong to it is always said (schema core/demographic-age-range). */
+/**
+ * Whole years, both ends included. Whether people of unknown age are included is always stated (schema
+ * core/demographic-age-range).
+ */
 const Age = Type.Object({
   min: optional(Type.Integer({ minimum: 0, maximum: 150 })),
   max: optional(Type.Integer({ minimum: 0, maximum: 150 })),
@@ -148,7 +151,7 @@ export const definitionSchemas = {
 
 type Fields = { [Field in keyof typeof definitionSchemas]?: Static<(typeof definitionSchemas)[Field]> }
 
-/** A provider's words about one signal, in a row's terms. */
+/** What a provider says about one signal, under the field names of a row. */
 export type SignalDefinition = Omit<Fields, 'allowed_values'> & {
   id: string
   tags: readonly string[]

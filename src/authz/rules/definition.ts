@@ -1,6 +1,6 @@
 /**
- * What a provider says a signal is, field by field: a field that does not conform is left out and named, the others
- * stand (docs/protocol.md#provider-files). Nothing is repaired, nothing is added.
+ * What a provider says a signal is, field by field. A field that does not conform is left out and reported; the others
+ * are kept (docs/protocol.md#provider-files). Nothing is repaired or added.
  */
 import { type Check, createChecks } from '../../adcp/validation.js'
 import { definitionSchemas, type SignalDefinition } from './definition-schema.js'
@@ -8,7 +8,7 @@ import type { Diagnostic } from './diagnostic.js'
 import { guard } from './guards.js'
 import type { PublishedSignal, Rules } from './rules.js'
 
-// Copied into a plain object by assignment, these names would reach its prototype instead.
+// Assigning these names to a plain object would change its prototype.
 const HOSTILE = new Set(['__proto__', 'constructor', 'prototype'])
 
 const makeCheck = createChecks()
@@ -31,7 +31,7 @@ function mayStand(field: string, value: unknown, { conforms }: Check<unknown>): 
   return field !== 'range' || !empty(value as { min: number; max: number })
 }
 
-/** The definition, and the fields of the file that are not in it because they do not conform. */
+/** The definition, and the fields of the file that were left out because they do not conform. */
 function read({ id, tags, row }: PublishedSignal): { definition: SignalDefinition; left: string[] } {
   const fields: Record<string, unknown> = {}
   const left: string[] = []
@@ -44,20 +44,20 @@ function read({ id, tags, row }: PublishedSignal): { definition: SignalDefinitio
   return { definition: { ...fields, id, tags }, left }
 }
 
-/** The provider's definition of the signal; undefined when it publishes none by that id. */
+/** The provider's definition of the signal; undefined when it publishes none under that id. */
 export function definitionOf(rules: Rules, signalId: string): SignalDefinition | undefined {
   const signal = rules.signalNumber(signalId)
   return signal < 0 ? undefined : read(rules.signal(signal)).definition
 }
 
-/** What is left out of a definition and what is odd about it (specification's conditional rules). */
+/** Which fields of a definition were left out, and which look wrong (the specification's conditional rules). */
 export function diagnoseDefinition(signal: PublishedSignal): Diagnostic[] {
   const at = (field: string) => `/signals/${signal.index}/${field}`
   const { definition, left } = read(signal)
   const skipped = left.map(
     (field): Diagnostic => ({ at: at(field), effect: 'skipped', message: 'does not conform to the schema' }),
   )
-  // What a field that was left out would have said is not known: only what is there can be odd.
+  // The content of a field that was left out is unknown, so only the others can be checked for what looks wrong.
   const odd = guard(definition, signal.row).filter(({ field }) => !left.includes(field))
   return [
     ...skipped,

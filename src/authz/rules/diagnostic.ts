@@ -1,15 +1,15 @@
-/** What a provider should know about its file: things that were skipped, and things that are odd but were used. */
+/** What a provider should know about its file: parts that were skipped, and parts that look wrong but were used. */
 export type Diagnostic = {
   /** RFC 6901 pointer into the file. */
   readonly at: string
   readonly effect: 'skipped' | 'noted'
-  /** Our words only: nothing from the file is quoted. */
+  /** Our words only, without quotes from the file. */
   readonly message: string
 }
 
-const MAX_KEPT = 200 // a file wrong in every entry needs no more to be understood
+const MAX_KEPT = 200 // a file that is wrong in every entry is understood from fewer
 
-/** Collects up to a bound; `dropped` counts the rest. */
+/** Collects up to the bound; `dropped` counts the rest. */
 export function createDiagnostics() {
   const kept: Diagnostic[] = []
   let dropped = 0

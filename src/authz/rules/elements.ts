@@ -1,6 +1,7 @@
 /**
- * Where the elements of a list begin and end in the bytes of a JSON object. A provider's file may define 50,000 signals: knowing
- * where each stands costs eight bytes, keeping each as an object costs a kilobyte. Expects bytes that `JSON.parse` accepts.
+ * Where the elements of a list begin and end in the bytes of a JSON object. A provider's file may define 50,000
+ * signals: the position of each takes eight bytes, a parsed object takes a kilobyte. Expects bytes that `JSON.parse`
+ * accepts.
  */
 import { endOfString, endOfValue, skipSpace } from '../../adcp/json.js'
 
@@ -13,13 +14,15 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
 
 const decoder = new TextDecoder()
 
-/** Steps over a comma, if there is one, to what comes next. */
+/** Skips a comma, if there is one, and the space after it. */
 function next(bytes: Uint8Array, at: number): number {
   const i = skipSpace(bytes, at)
   return bytes[i] === COMMA ? skipSpace(bytes, i + 1) : i
 }
 
-/** Where the member's value begins; -1 without it. Of duplicate members the last counts, as for `JSON.parse`. */
+/**
+ * Where the member's value begins; -1 when there is none. Of duplicate members the last counts, as for `JSON.parse`.
+ */
 function findMember(bytes: Uint8Array, object: number, name: string): number {
   let found = -1
   let i = skipSpace(bytes, object + 1)
@@ -32,7 +35,7 @@ function findMember(bytes: Uint8Array, object: number, name: string): number {
   return found
 }
 
-/** Begin and end of each element of the list that is the member `name` of the object; empty when there is no such list. */
+/** Begin and end of each element of the list in member `name`; empty when there is no such list. */
 export function elementSpans(bytes: Uint8Array, name: string): [begin: number, end: number][] {
   const marked = BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte)
   const object = skipSpace(bytes, marked ? BYTE_ORDER_MARK.length : 0)

@@ -1,13 +1,13 @@
 /**
- * One element of `authorized_agents[]` as it bears on signals (docs/protocol.md#provider-files; schema adagents.json,
- * the signal_ids and signal_tags variants). Whatever narrows a grant and cannot be understood voids the whole entry:
- * dropping a malformed limit would widen what the provider wrote. `authorized_for` is a label and grants or limits
- * nothing.
+ * One element of `authorized_agents[]`, as far as it concerns signals (docs/protocol.md#provider-files; schema
+ * adagents.json, the signal_ids and signal_tags variants). A limit that cannot be understood voids the whole entry:
+ * ignoring it would grant more than the provider wrote. `authorized_for` is a label and neither grants nor limits
+ * anything.
  */
 import { isRecord } from '../../adcp/json.js'
 import { canonicalUrl } from '../../adcp/url.js'
 
-/** The one way a date-time in a provider's file is read (RFC 3339, as the schemas' `format: date-time` says). */
+/** The only accepted form of a date-time in a provider's file (RFC 3339, the schemas' `format: date-time`). */
 const DATE_TIME = /^(\d{4})-(\d\d)-(\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
 
 /** Milliseconds since the epoch; undefined for anything but a full date-time with an offset on a day that exists. */
@@ -16,7 +16,7 @@ export function instantOf(value: unknown): number | undefined {
   if (!match) return undefined
   const [text, year, month, day] = match
   const daysInMonth = new Date(Date.UTC(Number(year), Number(month), 0)).getUTCDate()
-  if (Number(day) > daysInMonth) return undefined // the platform would roll it over into the next month
+  if (Number(day) > daysInMonth) return undefined // the platform would turn it into a day of the next month
   const instant = Date.parse(text.toUpperCase())
   return Number.isNaN(instant) ? undefined : instant
 }
@@ -34,7 +34,7 @@ export type GrantLimits = {
 }
 
 type Entry =
-  /** The agent is listed, but not for signals: property types grant nothing here. */
+  /** The agent is listed, but not for signals: property types grant no signal. */
   | { kind: 'other'; url: string }
   | { kind: 'ids' | 'tags'; url: string; names: readonly string[]; limits: GrantLimits; labelled: boolean }
   | { kind: 'bad'; message: string }
@@ -44,7 +44,7 @@ function listOf(value: unknown, pattern: RegExp): readonly string[] | undefined 
   return value.every((item) => typeof item === 'string' && pattern.test(item)) ? value : undefined
 }
 
-/** The instant, `otherwise` when the field is absent, undefined when it is there and no date-time. */
+/** The instant; `otherwise` when the field is absent; undefined when it is not a date-time. */
 function bound(value: unknown, otherwise: number): number | undefined {
   return value === undefined ? otherwise : instantOf(value)
 }
@@ -61,7 +61,7 @@ function readLimits(entry: Record<string, unknown>): GrantLimits | string {
   return { from, until, countries: [...new Set(countries)].sort() }
 }
 
-/** The entry in our terms, or why it is skipped. Total: any JSON value is an argument. */
+/** The entry in our terms, or why it is skipped. Accepts any JSON value. */
 export function readEntry(value: unknown): Entry {
   if (!isRecord(value)) return { kind: 'bad', message: 'the entry is not an object' }
   const url =

@@ -1,6 +1,6 @@
 /**
  * The conditional rules of a published definition, as runtime guards (schema core/signal-definition: "SDK generators
- * that drop those keywords need equivalent runtime guards"). They speak, they repair nothing.
+ * that drop those keywords need equivalent runtime guards"). They report and never repair.
  */
 import type { SignalDefinition } from './definition-schema.js'
 
@@ -56,7 +56,7 @@ const guards: readonly Guard[] = [
     value_type === undefined ? { field: 'value_type', message: 'the value_type is missing' } : undefined,
 ]
 
-/** What is odd about a definition as a whole. */
+/** What looks wrong in a definition as a whole. */
 export function guard(definition: SignalDefinition, row: Readonly<Record<string, unknown>>) {
   return guards.flatMap((check) => check(definition, row) ?? [])
 }

@@ -1,7 +1,7 @@
 /**
- * Names the difference between the url that is called and one that the provider lists. Path case and a trailing slash
- * are significant (docs/protocol.md#urls), so the commonest real mistakes are near misses: they get words, never a
- * grant.
+ * Explains the difference between the url that is called and a similar one that the provider lists. Path case and a
+ * trailing slash are significant (docs/protocol.md#urls), so most real mistakes are near misses: they are explained,
+ * and never granted.
  */
 import type { Rules } from './rules.js'
 import { hostOf } from './tables.js'
@@ -20,7 +20,7 @@ function withoutSlash(path: string): string {
   return path.replace(/\/$/, '')
 }
 
-/** What one path has and the other has not, for two paths of one host. */
+/** The parts by which two paths of one host differ. */
 function pathDifference(called: string, listed: string): string {
   if (withoutSlash(called) === withoutSlash(listed)) {
     return listed.endsWith('/') ? 'lists it with a trailing slash' : 'lists it without the trailing slash'
@@ -37,7 +37,7 @@ function pathDifference(called: string, listed: string): string {
   return 'lists another path of the same host'
 }
 
-/** Smaller is nearer; the words go with the rank. */
+/** A rank (smaller is nearer) and the words for that difference. */
 function compare(called: Parts, listed: Parts): { rank: number; words: string } {
   const samePath = called.path === listed.path
   if (called.authority !== listed.authority) return { rank: 4, words: 'lists another port of the same host' }

@@ -9,9 +9,11 @@ import { canonicalUrl } from '../../adcp/url.js'
 import { instantOf } from './entry.js'
 import { makeTables, type RuleTables } from './tables.js'
 
-/** Deeper than any honest file, shallow enough that a recursive reader of a checked file cannot overflow. */
+/** Deeper than any honest file, and shallow enough that a recursive reader cannot overflow its stack. */
 const MAX_DEPTH = 64
-/** Ten times what 50,000 full definitions have; 20 MB of brackets would take seconds and half a gigabyte to parse. */
+/**
+ * Ten times as many as 50,000 full definitions have. Parsing 20 MB of brackets would take seconds and half a gigabyte.
+ */
 const MAX_CONTAINERS = 2_000_000
 const MAX_VALIDATOR = 255 // schema adagents.json, catalog_etag
 
@@ -21,7 +23,7 @@ export type Inspection =
   | { kind: 'bad_pointer'; message: string }
   | { kind: 'invalid'; message: string }
 
-/** What is wrong with how the text is built, found before a parser allocates anything for it. */
+/** What is wrong with the structure of the text, found before a parser allocates anything for it. */
 function buildProblem(bytes: Uint8Array): string | undefined {
   const { depth, containers } = measure(bytes)
   if (depth > MAX_DEPTH) return `the file nests deeper than ${MAX_DEPTH} levels`
@@ -30,18 +32,18 @@ function buildProblem(bytes: Uint8Array): string | undefined {
     : undefined
 }
 
-/** The parsed text, or what is wrong with it. A byte order mark is tolerated, any other encoding is not. */
+/** The parsed text, or what is wrong with it. A byte order mark is accepted, another encoding is not. */
 function parseJson(bytes: Uint8Array): { value: unknown } | { message: string } {
   let text: string
   try {
     text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
-    return { message: 'the file is not UTF-8' } // the decoder's own words name no cause
+    return { message: 'the file is not UTF-8' } // the decoder's message names no cause
   }
   try {
     return { value: JSON.parse(text) }
   } catch {
-    // The parser quotes the file in its message: untrusted text stays out of ours.
+    // The parser's message quotes the file, so it is not used: our messages hold no untrusted text.
     return {
       message: text.trimStart().startsWith('<') ? 'the file is HTML, not JSON' : 'the file is not JSON',
     }
@@ -59,7 +61,7 @@ function validator(value: unknown): string | undefined {
   return typeof value === 'string' && value.length > 0 && value.length <= MAX_VALIDATOR ? value : undefined
 }
 
-/** What the bytes are. Pure, total, linear in their number. */
+/** What the bytes say. Pure; accepts any bytes, in linear time. */
 export function inspect(bytes: Uint8Array): Inspection {
   const problem = buildProblem(bytes)
   if (problem) return { kind: 'invalid', message: problem }
@@ -70,7 +72,7 @@ export function inspect(bytes: Uint8Array): Inspection {
   if (file.authoritative_location != null) {
     return pointerTo(file.authoritative_location, 'authoritative_location')
   }
-  // A superseded file asks not to be used any more: its successor is where the provider speaks now.
+  // A superseded file asks not to be used any more and names its successor, which is used.
   if (file.superseded_by != null) return pointerTo(file.superseded_by, 'superseded_by')
   const { authorized_agents } = file
   if (!Array.isArray(authorized_agents)) {

@@ -1,6 +1,6 @@
 /**
- * Strings and their numbers in shared memory: any thread looks a name up without building anything first. Names come from
- * strangers, so the hash has a seed of its own in each table: nobody can choose names that fall together.
+ * Strings and their numbers in shared memory: any thread can look a name up without building an index first. Strangers
+ * choose the names, so the hash of each table has its own seed: nobody can choose names that collide.
  */
 import { randomInt } from 'node:crypto'
 
@@ -66,7 +66,7 @@ export function nameCount({ starts }: NameTable): number {
   return starts.length - 1
 }
 
-/** Gives names their numbers, in the order in which they come, until the table is made. */
+/** Numbers names in the order in which they are added, then makes the table. */
 export function createNames() {
   const numbers = new Map<string, number>()
 

@@ -1,32 +1,32 @@
 /**
- * What a provider publishes and grants to one agent: how a brief-only agent's signals are found by exact lookup,
- * although it cannot list them itself.
+ * The signals that a provider publishes and grants to one agent. A brief-only agent cannot list its signals, so they
+ * are looked up one by one from this list.
  */
 
 import { compileProvider, decide } from './decide.js'
 import { definitionOf } from './definition.js'
 import type { ProviderState } from './state.js'
 
-/** More than are asked for in one reading, of all providers together. */
+/** More than one reading asks for, of all providers together. */
 export const MOST_REFERENCES = 5_000
-/** Each is a question. */
+/** Each name costs one question. */
 export const MOST_NAMES = 50
 
 export type Granted = {
-  /** Of the first signals that the agent may sell, in the order of the file. */
+  /** The ids of the first signals that the agent may sell, in the order of the file. */
   readonly ids: readonly string[]
-  /** What the provider calls them, each name once: for agents that cannot be asked for references. */
+  /** The provider's names for them, each once: for agents that cannot be asked by reference. */
   readonly names: readonly string[]
 }
 
 export const NOTHING_GRANTED: Granted = { ids: [], names: [] }
 
-/** Whether the provider's file speaks of the agent (canonical url) at all. */
+/** Whether the provider's file lists the agent (canonical url) at all. */
 export function lists(state: ProviderState, agentUrl: string): boolean {
   return (compileProvider(state).rules?.agentNumber(agentUrl) ?? -1) >= 0
 }
 
-/** What `agentUrl` may sell of the provider's signals now. Its work grows with the file. */
+/** The provider's signals that `agentUrl` may sell now. The work grows with the file. */
 export function grantedTo(state: ProviderState, agentUrl: string, nowMs: number): Granted {
   const provider = compileProvider(state)
   const { rules } = provider

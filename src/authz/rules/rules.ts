@@ -1,6 +1,6 @@
 /**
- * A provider's tables as questions and answers. Opening them costs nothing that grows with the document; what a verdict needs
- * more than once is kept.
+ * A provider's tables as questions and answers. Opening them costs the same for any document; what verdicts need more
+ * than once is cached.
  */
 import type { Diagnostic } from './diagnostic.js'
 import type { GrantLimits } from './entry.js'
@@ -10,9 +10,9 @@ import { type Lists, unpackedCountry } from './tables.js'
 import type { Verdict } from './verdict.js'
 
 export type Grant = GrantLimits & {
-  /** Its place in `authorized_agents[]`. */
+  /** Its index in `authorized_agents[]`. */
   readonly entry: number
-  /** The verdict when nothing but this grant applies. */
+  /** The verdict when this is the only grant that applies. */
   readonly verdict: Extract<Verdict, { outcome: 'authorized' }>
 }
 
@@ -26,11 +26,11 @@ type NamedGrants = {
 
 export type PublishedSignal = {
   readonly id: string
-  /** Tags that grants may rest on: those that every definition of this id carries. */
+  /** The tags that grants may use for this id: those on every definition of it. */
   readonly tags: readonly string[]
   /** The first definition of this id, unvalidated. */
   readonly row: Readonly<Record<string, unknown>>
-  /** Its place in `signals[]`. */
+  /** Its index in `signals[]`. */
   readonly index: number
 }
 
@@ -41,7 +41,7 @@ const BY_ID = 0
 const BY_TAG = 1
 const decoder = new TextDecoder()
 
-/** Where `item` stands in the ascending part of `items` from `from` to before `to`; -1 without it. */
+/** The index of `item` in `items`, which is ascending from `from` up to (excluding) `to`; -1 when absent. */
 function place(items: Uint32Array, from: number, to: number, item: number): number {
   let low = from
   let high = to
@@ -59,10 +59,10 @@ function listOf({ starts, items }: Lists, number: number): Uint32Array {
 
 export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'tables'>) {
   const { names, signals, agents, granted, behind, grants, hosts, neighbours, boundaries } = tables
-  /** As many as there are upstreams. */
+  /** One per upstream at most. */
   const askedAgents = new Map<string, number>()
   const hints = new Map<string, string | undefined>()
-  /** Grants as lists of one, as they are asked for: nearly every signal is granted by one entry. */
+  /** Lists of a single grant, cached, because one entry grants nearly every signal. */
   const alone: (readonly [Grant])[] = []
 
   function grantAt(number: number): readonly [Grant] {
@@ -101,12 +101,12 @@ export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'table
   }
 
   return {
-    /** Elements of `authorized_agents[]`. */
+    /** The number of elements in `authorized_agents[]`. */
     entries: tables.entries,
     diagnostics: tables.diagnostics as readonly Diagnostic[],
     moreDiagnostics: tables.moreDiagnostics,
     signalCount: signals.name.length,
-    /** Near misses found so far, by the agent url asked about: as many as there are upstreams. */
+    /** Near misses found so far, by agent url: one per upstream at most. */
     hints,
 
     /** The number of the signal with this id; -1 when the provider publishes none. */
@@ -122,26 +122,26 @@ export function openRules({ bytes, tables }: Pick<HeldDocument, 'bytes' | 'table
       askedAgents.set(url, number)
       return number
     },
-    /** Whether some entry for the agent speaks of signals. */
+    /** Whether some entry for the agent grants signals. */
     speaksOfSignals: (agent: number) => granted.starts[2 * agent] !== granted.starts[2 * agent + 2],
-    /** The agent's grants that name the signal, each once: those by id first. Windows are not looked at. */
+    /** The agent's grants that name the signal, each once, those by id first. Time windows are not considered. */
     grants(agent: number, signal: number): readonly Grant[] {
       let found = granting(agent, BY_ID, signals.name[signal] as number)
       const { starts, items } = signals.tags
       for (let at = starts[signal] as number; at < (starts[signal + 1] as number); at += 1) {
         const byTag = granting(agent, BY_TAG, items[at] as number)
         if (byTag.length === 0) continue
-        // Nearly every signal is granted by one list: only a second one makes a copy.
+        // One list grants nearly every signal: only a second one makes a copy necessary.
         found = found.length === 0 ? byTag : [...new Set([...found, ...byTag])]
       }
       return found
     },
-    /** The grant that is the entry at this place of `authorized_agents[]`. */
+    /** The grant from the entry with this index in `authorized_agents[]`. */
     grantOfEntry(entry: number): Grant | undefined {
       const number = place(grants.entry, 0, grants.entry.length, entry)
       return number < 0 ? undefined : grantAt(number)[0]
     },
-    /** What is published under this number, its definition parsed. */
+    /** The signal published under this number, with its definition parsed. */
     signal(number: number): PublishedSignal {
       const text = decoder.decode(bytes.subarray(signals.begin[number], signals.end[number]))
       return {

@@ -1,7 +1,7 @@
 /**
- * What is held of one provider, as it travels to the thread where merging runs: plain, immutable, its bytes in shared
- * memory. The caps of docs/protocol.md#provider-files are in it as one instant, so that a verdict is a pure function
- * of state and now.
+ * What is held of one provider, in the form that is sent to the thread where merging runs: plain, immutable, its bytes
+ * in shared memory. The caps of docs/protocol.md#provider-files are in it as one instant, so that a verdict is a pure
+ * function of state and time.
  */
 import type { RuleTables } from './tables.js'
 import { isUndecided, type Undecided, type Unverifiable } from './verdict.js'
@@ -18,17 +18,17 @@ export type HeldDocument = {
   readonly lastModified?: string
   readonly catalogEtag?: string
   readonly lastUpdated?: number
-  /** When these bytes came, ms. */
+  /** When these bytes arrived, ms. */
   readonly fetchedAt: number
-  /** SHA-256 of the bytes: equal digests, equal rules. */
+  /** SHA-256 of the bytes: equal digests mean equal rules. */
   readonly digest: string
   /** The JSON as it came, in shared memory. */
   readonly bytes: Uint8Array
-  /** The same, ready for verdicts. */
+  /** The tables made from it, ready for verdicts. */
   readonly tables: RuleTables
 }
 
-/** A changed pointer that is watched and not followed (docs/protocol.md#provider-files). */
+/** A changed pointer that is watched but not followed yet (docs/protocol.md#provider-files). */
 type HeldPointer = { readonly url: string; readonly since: number; readonly adoptAt: number }
 
 type Problem = {
@@ -36,14 +36,17 @@ type Problem = {
   readonly message: string
   /** First time in this unbroken run of failures, ms. */
   readonly since: number
-  /** A fault, which keeps the last good document for a while. False: the provider says that there is none. */
+  /**
+   * True for a fault, which keeps the last good document for a while. False when the provider says that there is no
+   * file.
+   */
   readonly passing: boolean
 }
 
 export type ProviderState = {
   readonly domain: string
   readonly document?: HeldDocument
-  /** With a document: from this instant on it proves nothing. */
+  /** When there is a document: the instant at which it stops proving anything. */
   readonly expiresAt?: number
   /** Last time the document was fetched or confirmed, ms. */
   readonly confirmedAt?: number
@@ -59,7 +62,7 @@ export function expiryOf(confirmedAt: number, problem: Problem | undefined): num
   return problem ? Math.min(hard, problem.since + STALE_CAP_MS) : hard
 }
 
-/** Why the provider's word cannot be had at `now`; undefined while a document is in force. */
+/** Why the provider proves nothing at `now`; undefined while a document is in force. */
 export function silence(
   { document, expiresAt = 0, problem }: ProviderState,
   now: number,
@@ -68,7 +71,7 @@ export function silence(
   return now < expiresAt ? undefined : 'expired'
 }
 
-/** The same where nobody has decided on the provider's signals; undefined where somebody has. */
+/** The same, only for reasons that leave the provider's signals undecided; undefined when somebody has decided. */
 export function undecided(state: ProviderState, now: number): Undecided | undefined {
   const reason = silence(state, now)
   return reason && isUndecided(reason) ? reason : undefined

@@ -1,7 +1,7 @@
 /**
- * A provider's document as tables in shared memory: who is granted what, by signal id and by tag. They are made once for a
- * document, in a worker when it is large, and read as they are by every thread. Entries are read one by one: a bad one is
- * skipped with a diagnostic and voids no other.
+ * A provider's document as tables in shared memory: who is granted what, by signal id and by tag. They are made once
+ * per document, in a worker when it is large, and every thread reads them directly. Entries are read one by one: a bad
+ * one is skipped with a diagnostic and does not affect the others.
  */
 import { isRecord } from '../../adcp/json.js'
 import { createDiagnostics, type Diagnostic, type Diagnostics } from './diagnostic.js'
@@ -11,12 +11,12 @@ import { createNames, type NameTable, sharedNumbers } from './name-table.js'
 
 const SIGNAL_ID = /^[a-zA-Z0-9_-]{1,256}$/
 const TAG = /^[a-z0-9_-]+$/
-// Bounds on what one verdict may have to look at. Exceeding them narrows a grant, never widens one.
+// Bounds on the work of one verdict. A file that exceeds them grants less, never more.
 const MAX_TAGS = 64
 const MAX_GRANTS = 32
 const MAX_NEIGHBOURS = 16
 
-/** A list of lists: those of `n` stand in `items` from `starts[n]` to before `starts[n + 1]`. */
+/** A list of lists: list `n` is in `items` from `starts[n]` up to (excluding) `starts[n + 1]`. */
 export type Lists = { readonly starts: Uint32Array; readonly items: Uint32Array }
 
 export type RuleTables = {
@@ -26,34 +26,34 @@ export type RuleTables = {
   readonly signalOf: Uint32Array
   readonly signals: {
     readonly name: Uint32Array
-    /** Its place in `signals[]`. */
+    /** Its index in `signals[]`. */
     readonly index: Uint32Array
-    /** Where the first definition of this id stands in the document's bytes. */
+    /** The position of the first definition of this id in the document's bytes. */
     readonly begin: Uint32Array
     readonly end: Uint32Array
-    /** The tags, by name, that grants may rest on: those that every definition of this id carries. */
+    /** The tags, as name numbers, that grants may use for this id: those on every definition of it. */
     readonly tags: Lists
   }
   /** Canonical urls of the agents that are listed. */
   readonly agents: NameTable
-  /** For each agent twice: the names that it is granted by id (even) and by tag (odd), ascending. */
+  /** Two lists per agent: the names that it is granted by id (even) and by tag (odd), ascending. */
   readonly granted: Lists
-  /** For each item of `granted`: the grants behind it, by number, in the order of the file. */
+  /** For each item of `granted`: the numbers of the grants behind it, in the order of the file. */
   readonly behind: Lists
-  /** One for each entry that grants signals. Instants in ms, infinite where there is no limit. */
+  /** One element per entry that grants signals. Instants in ms, infinite for no limit. */
   readonly grants: {
     readonly entry: Uint32Array
     readonly from: Float64Array
     readonly until: Float64Array
-    /** Two letters in one number; an empty list stands for every country. */
+    /** Two letters in one number; an empty list means every country. */
     readonly countries: Lists
   }
-  /** Listed agents by scheme-less host, for naming near misses. */
+  /** Listed agents by host without scheme, for explaining near misses. */
   readonly hosts: NameTable
   readonly neighbours: Lists
   /** Every instant at which some window opens or closes, ascending. */
   readonly boundaries: Float64Array
-  /** Elements of `authorized_agents[]`. */
+  /** The number of elements in `authorized_agents[]`. */
   readonly entries: number
   readonly diagnostics: readonly Diagnostic[]
   readonly moreDiagnostics: number
@@ -73,7 +73,7 @@ export function unpackedCountry(packed: number): string {
   return String.fromCharCode(packed >> 8, packed & 255)
 }
 
-/** What the tables take beside the document, in bytes. */
+/** The bytes of the tables, without the document. */
 export function tableBytes(value: unknown): number {
   if (ArrayBuffer.isView(value)) return value.byteLength
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return 0
@@ -147,10 +147,10 @@ function readSignals(
 /** The grants of one agent and kind as pairs of name and grant, in the order of the file. */
 type Pairs = { names: number[]; grants: number[] }
 
-/** Adds the pairs to the lists, by name; gives the grants that are beyond what one verdict may look at. */
+/** Adds the pairs to the lists, by name; returns the grants that exceed what one verdict may look at. */
 function groupByName({ names, grants }: Pairs, granted: number[], behind: number[][]): Set<number> {
   const left = new Set<number>()
-  // One number for both keeps the file's order within a name, and sorts without a comparing function.
+  // One number for both parts keeps the order of the file within a name, and sorts without a comparing function.
   const sorted = Float64Array.from(names, (name, position) => name * names.length + position).sort()
   let list: number[] = []
   let last = -1
@@ -170,7 +170,7 @@ function groupByName({ names, grants }: Pairs, granted: number[], behind: number
   return left
 }
 
-/** The tables of a parsed document; `bytes` are what it was parsed from. */
+/** The tables of a parsed document; `bytes` is the text it was parsed from. */
 export function makeTables(
   file: Record<string, unknown> & { authorized_agents: readonly unknown[] },
   bytes: Uint8Array,

@@ -1,29 +1,29 @@
 /**
- * What a provider's adagents.json says about (provider, signal, agent): the closed words of docs/house.md and
+ * What a provider's adagents.json says about (provider, signal, agent), in the closed vocabulary of docs/house.md and
  * docs/protocol.md#provider-files.
  */
 export type Unverifiable =
   | 'no_file'
   | 'unreachable'
-  | 'bad_redirect' // too many, or out of the provider's registrable domain
+  | 'bad_redirect' // too many, or outside the provider's registrable domain
   | 'invalid_file'
   | 'too_large'
   | 'bad_pointer'
-  | 'held_pointer' // a changed pointer is not yet stable, and no earlier file is left to go by
+  | 'held_pointer' // a changed pointer is not yet stable, and no earlier file is left
   | 'rollback' // the only file offered is older than the one last held
   | 'bad_domain'
   | 'expired' // the last good file passed its hard cap
-  | 'too_many_domains' // the upstreams that name it name more domains than are looked at
-  | 'over_budget' // its file takes more than its share of what all files may take
+  | 'too_many_domains' // the upstreams that name it have exceeded their share of domains
+  | 'over_budget' // its file exceeds its share of the memory for all files
   | 'pending' // not fetched yet
 
 /**
- * Decided all the same: that there is no file is the provider's own word, and a name that is no domain can have none. Where
- * the reason is another, nobody has said anything about the signals.
+ * Reasons that count as a decision: the provider itself says that there is no file, and a malformed domain cannot have
+ * one. With any other reason, nobody has decided about the signals.
  */
 const DECIDED = ['no_file', 'bad_domain'] as const
 
-/** Why nobody has decided on a signal that is withheld. */
+/** Why a withheld signal is still undecided. */
 export type Undecided = Exclude<Unverifiable, (typeof DECIDED)[number]>
 
 export function isUndecided(reason: Unverifiable): reason is Undecided {
@@ -44,7 +44,7 @@ export type Verdict =
 
 export type Policy = 'strict' | 'lenient' | 'observe'
 
-/** Which verdicts let an offer into the feed (docs/decisions.md#trust), with an operator's override per provider. */
+/** Which verdicts let an offer into the feed (docs/decisions.md#trust), with an operator's exception per provider. */
 export type PolicySettings = {
   readonly policy: Policy
   readonly providers: Readonly<Record<string, { readonly policy: Policy }>>
@@ -63,7 +63,7 @@ export function publishable(verdict: Verdict, policy: Policy): boolean {
   return policy === 'observe' || (policy === 'lenient' && verdict.outcome === 'unverifiable')
 }
 
-/** What each reason means and who can do something about it: the words of `authz`, `explain` and docs/authorization.md. */
+/** What each reason means and who can change it: used by `authz`, `explain` and docs/authorization.md. */
 export const VERDICT_REASONS: Readonly<Record<Unauthorized | Unverifiable, string>> = {
   signal_not_published: 'the provider does not publish a signal with this id in signals[]',
   agent_not_listed: 'no entry in authorized_agents[] has the url of this agent',
