@@ -45,10 +45,7 @@ export type ProvidersOptions = {
   clock: Clock
   /** Time between refreshes of a provider that answers; at most a day (docs/protocol.md#provider-files). */
   refreshMs: number
-  /**
-   * How many providers are fetched at the same time. One upstream may use at most half, one registrable domain an
-   * eighth.
-   */
+  /** How many providers are fetched at once. One upstream may use at most half, one registrable domain an eighth. */
   concurrency: number
   /** The current limits on what files of strangers may cost. */
   limits: () => ProviderLimits
@@ -291,10 +288,7 @@ export function createProviders(options: ProvidersOptions) {
     cancelTimer = clock.after(at - clock.now(), wake)
   }
 
-  /**
-   * Sets the providers that upstreams' signals name, as a complete list: others are dropped. The same map again changes
-   * nothing.
-   */
+  /** Sets the providers that upstreams' signals name, as a complete list: others are dropped. */
   function want(named: NamedDomains): void {
     const perUpstream = limits().domainsPerUpstream
     if (named === asked?.named && perUpstream === asked.perUpstream) return
