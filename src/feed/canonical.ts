@@ -1,7 +1,7 @@
 /**
  * One spelling for equivalent requests, so that they get one version (specification, Wholesale conditional-fetch rules
- * 2 and 5): keys sorted, omitted and default values alike, lists as sets. Fields that the protocol may yet grow are
- * sets too, and take part although nothing filters by them.
+ * 2 and 5): keys are sorted, omitted and default values are alike, lists are sets. Fields that the protocol may still
+ * add are treated as sets, too: they are part of the spelling although nothing filters by them.
  */
 
 import { isRecord } from '../adcp/json.js'
@@ -11,20 +11,20 @@ import { digestText } from '../snapshot/keys.js'
 import type { Filters, Selection } from './query.js'
 import { amountsIn, type Rates } from './rates.js'
 
-/** What of a selection chooses rows. Absent: does not restrict. */
+/** The part of a selection that chooses rows. An absent member does not restrict. */
 export type Criteria = {
   readonly types?: readonly string[]
   /** Lower case: names as in `data_provider`, or domains. */
   readonly providers?: readonly string[]
-  /** What a CPM may be at most: by currency (its number), each amount worth the same. */
+  /** The highest CPM allowed, by currency number; the amounts are all worth the same. */
   readonly maxCpm?: readonly (readonly [currency: number, amount: number])[]
   readonly maxPercent?: number
   readonly minCoverage?: number
   readonly destinations?: readonly string[]
   readonly countries?: readonly string[]
-  /** Filters that this version does not apply, by name: unknown ones, and vendors' under `ext`. */
+  /** Filters that this version does not apply, by name: unknown ones, and vendor filters under `ext`. */
   readonly unknown: readonly string[]
-  /** The tuple's canonical spelling: what versions, caches and cursors are bound to. */
+  /** The canonical spelling of the tuple: versions, caches and cursors are bound to it. */
   readonly tuple: string
 }
 
@@ -36,10 +36,10 @@ const KNOWN: ReadonlySet<string> = new Set([
   'min_coverage_percentage',
 ])
 
-/** What `max_cpm` is in when the request does not say. */
+/** The currency of `max_cpm` when the request does not state one. */
 const DEFAULT_CURRENCY = 'USD'
 const CURRENCY = /^[A-Z]{3}$/
-const LONGEST_TUPLE = 512 // a cache keeps tuples as keys: what a caller can send must not decide their size
+const LONGEST_TUPLE = 512 // caches use tuples as keys, so a caller must not decide their size
 
 type Words = readonly string[] | undefined
 
@@ -53,7 +53,7 @@ function number(value: unknown, isDefault: (value: number) => boolean): number |
   return typeof value === 'number' && !isDefault(value) ? value : undefined
 }
 
-/** Canonical JSON of a value nobody here understands; undefined when it says nothing. */
+/** Canonical JSON of a value that we do not interpret; undefined when it is empty. */
 function spelled(value: unknown): string | undefined {
   if (value === null || value === undefined) return undefined
   if (Array.isArray(value)) {
@@ -74,13 +74,13 @@ function everyType(types: Words): Words {
   return types && SIGNAL_TYPES.every((type) => types.includes(type)) ? undefined : types
 }
 
-/** `max_cpm` names no currency in the protocol; `ext.tributary.currency` does. */
+/** The protocol has no currency for `max_cpm`; `ext.tributary.currency` states it. */
 function currencyOf({ ext }: Filters): string | undefined {
   const named = isRecord(ext) && isRecord(ext.tributary) ? ext.tributary.currency : undefined
   return typeof named === 'string' && CURRENCY.test(named) ? named : undefined
 }
 
-/** The currency of `max_cpm`, stated or not. */
+/** The currency of `max_cpm`, stated or default. */
 export function priceCurrency(filters: Filters): string {
   return currencyOf(filters) ?? DEFAULT_CURRENCY
 }
@@ -90,7 +90,7 @@ function maxCpmOf(filters: Filters, rates: Rates | undefined): Criteria['maxCpm'
   return amount === undefined ? undefined : amountsIn(amount, priceCurrency(filters), rates)
 }
 
-/** Whether `ext` says nothing but the currency of `max_cpm`. */
+/** Whether `ext` holds only the currency of `max_cpm`. */
 function isCurrencyOnly(filters: Filters): boolean {
   const { max_cpm, ext } = filters
   if (max_cpm === undefined || currencyOf(filters) === undefined) return false
@@ -114,9 +114,9 @@ function spell({ filters = {}, destinations, countries }: Selection, rates?: Rat
     types: everyType(set(filters.catalog_types)),
     providers: set(filters.data_providers, (name) => name.trim().toLowerCase()),
     maxCpm: maxCpmOf(filters, rates),
-    maxPercent: number(filters.max_percent, (value) => value >= 100), // no option asks for more
+    maxPercent: number(filters.max_percent, (value) => value >= 100), // no option charges more than 100 percent
     minCoverage: number(filters.min_coverage_percentage, (value) => value <= 0),
-    // A malformed agent url is no destination of anyone: it stays in the tuple and matches nothing.
+    // A malformed agent url is nobody's destination: it stays in the tuple and matches nothing.
     destinations: set(
       destinations?.map((asked) => destinationKey(asked) ?? `malformed:${JSON.stringify(asked)}`),
     ),
@@ -130,7 +130,7 @@ function spell({ filters = {}, destinations, countries }: Selection, rates?: Rat
 
 const WHOLE_FEED = spell({})
 
-/** The selection in its canonical spelling. `rates`: by which prices in other currencies are compared, if they are. */
+/** The canonical spelling of a selection. `rates`: how prices in other currencies are compared, if at all. */
 export function criteriaOf(selection: Selection, rates?: Rates): Criteria {
   const { filters, destinations, countries } = selection
   return filters || destinations || countries ? spell(selection, rates) : WHOLE_FEED

@@ -1,15 +1,15 @@
 /**
- * Places in a page walk (docs/decisions.md#snapshots-and-versions): which snapshot, and after which signal. What a
- * cursor is bound to (query, scope, caller) is in its signature.
+ * Positions in a page walk (docs/decisions.md#snapshots-and-versions): the snapshot, and the signal after which the
+ * next page begins. The signature binds a cursor to its query, scope and caller.
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { KEY_BYTES } from '../merge/identity.js'
 
 /**
- * Opaque cursors (specification, "Pagination"). A signed one is bound to what it was given for (the query, the caller),
- * which is not in it but in its signature, so it works nowhere else. A plain one tells only whoever may read the list
- * anyway where the next page begins.
+ * Opaque cursors (specification, "Pagination"). A signed one is bound to the query and the caller it was given to. They
+ * are part of the signature and not of the cursor, so it works nowhere else. A plain one only says where the next page
+ * begins, to a caller who may read the whole list anyway.
  */
 const MAC_BYTES = 16
 
@@ -19,7 +19,7 @@ function bytesOf(text: string): Buffer | undefined {
   return bytes.toString('base64url') === text ? bytes : undefined
 }
 
-/** Whoever has the secret reads the cursors: replicas that share it read one another's. */
+/** Cursors are valid for every process with the secret: replicas that share it accept one another's. */
 export function createSignedCursors(secret: string | Uint8Array) {
   const mac = (body: Uint8Array, binding: string) =>
     createHmac('sha256', secret).update(body).update(binding).digest().subarray(0, MAC_BYTES)
@@ -27,7 +27,7 @@ export function createSignedCursors(secret: string | Uint8Array) {
   return {
     write: (body: Uint8Array, binding: string): string =>
       Buffer.concat([body, mac(body, binding)]).toString('base64url'),
-    /** The body; undefined for anything that was not written with this secret, for this binding. */
+    /** The body; undefined unless it was written with this secret and for this binding. */
     read(text: string, binding: string): Buffer | undefined {
       const bytes = bytesOf(text)
       if (!bytes || bytes.byteLength < MAC_BYTES) return undefined
@@ -37,7 +37,7 @@ export function createSignedCursors(secret: string | Uint8Array) {
   }
 }
 
-/** Cursors of the list `name`; those of another are not read. */
+/** Cursors of the list `name`; cursors of other lists are rejected. */
 export function plainCursors(name: string) {
   const prefix = `${name}.`
   return {
@@ -51,7 +51,7 @@ export function plainCursors(name: string) {
 
 export type Place = {
   readonly snapshot: string
-  /** The key of the last signal given. */
+  /** The key of the last signal on the page. */
   readonly after: Uint32Array
 }
 
@@ -70,7 +70,7 @@ export function createCursors(secret: string | Uint8Array) {
     return signed.write(body, binding)
   }
 
-  /** Undefined for anything that was not written here for the same binding. */
+  /** Undefined unless it was written for the same binding. */
   function read(cursor: string, binding: string): Place | undefined {
     const body = signed.read(cursor, binding)
     if (body?.byteLength !== PLACE_BYTES) return undefined

@@ -1,7 +1,7 @@
 /**
- * The feed as callers read it: views of the current snapshot, versions that say exactly what a caller would receive,
- * page walks that never tear (docs/decisions.md#snapshots-and-versions; specification, Wholesale conditional-fetch
- * rules). Reads are synchronous: a snapshot is swapped between two of them, never during one.
+ * The feed as callers read it: views of the current snapshot, versions that cover exactly what a caller would receive,
+ * and page walks that stay on one snapshot (docs/decisions.md#snapshots-and-versions; specification, Wholesale
+ * conditional-fetch rules). Reads are synchronous: a snapshot is replaced between two of them, never during one.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -41,32 +41,32 @@ import type { Rates } from './rates.js'
 import { firstBeyond, stands, type View } from './view.js'
 
 type FeedOptions = {
-  /** Shared by all replicas, and kept over restarts. */
+  /** The same for all replicas and after restarts. */
   cursorSecret: string | Uint8Array
   retain: SnapshotRetention
-  /** By which prices in different currencies are compared; without them they are not. */
+  /** How prices in different currencies are compared; without rates they are not. */
   rates?: () => Rates | undefined
 }
 
 export type Feed = ReturnType<typeof createFeed>
 
-/** A reader's part of a snapshot. */
+/** The part of a snapshot that a reader sees. */
 export type Seen = {
   snapshot: Snapshot
   /** In key order. */
   entries: Uint32Array
   criteria: Criteria
   versions: Versions
-  /** The keys that it is shown. */
+  /** The activation keys that the reader sees. */
   grants: Grants
   gaps: readonly Gap[]
   warnings: AdcpWarning[]
 }
 
 type SeeOptions = {
-  /** Whose versions. */
+  /** The mode whose versions are given. */
   mode?: 'brief' | 'wholesale'
-  /** As it was then; by default now. */
+  /** The feed at that moment; by default now. */
   at?: Moment | undefined
 }
 
@@ -74,7 +74,7 @@ type SeeOptions = {
 type Begun = { place: Place; scope: CacheScope }
 
 const SCOPES: readonly CacheScope[] = ['public', 'account']
-const REMEMBERED_CURSORS = 2_000 // of the pages that are asked for again and again
+const REMEMBERED_CURSORS = 2_000 // for pages that are requested again and again
 
 const NOT_READY: Refused = {
   kind: 'refused',
@@ -84,10 +84,10 @@ const NOT_READY: Refused = {
   }),
 }
 
-/** A view belongs to one tuple and visibility; what else a token depends on is the key. */
+/** A view belongs to one tuple and visibility; the key holds everything else that a version depends on. */
 const told = new WeakMap<View, Map<string, Versions>>()
 
-/** Tokens over exactly what a caller of this tuple is shown, bound to the scope they are given in. */
+/** Versions over exactly what a caller of this tuple sees, bound to the scope of the answer. */
 function versions(
   mode: string,
   { shown: tuple, scope }: Answering,
@@ -104,7 +104,7 @@ function versions(
   const token = (...content: string[]) =>
     digestText(JSON.stringify([mode, scope, account, reader.visibility, criteria.tuple, ...content]))
   const feedVersion = token('feed', view.structure, secret)
-  // Without prices in sight there is no version of them either: it would tell that they moved.
+  // A reader who sees no prices gets no version of them: it would reveal that they changed.
   const made: Versions =
     reader.visibility === 'full'
       ? { feedVersion, pricingVersion: token('pricing', view.pricing), cacheScope: scope }
@@ -113,13 +113,16 @@ function versions(
   return made
 }
 
-/** Feed first, prices second: both asked must match (specification, Wholesale conditional-fetch rules 1). */
+/**
+ * Feed first, prices second: every version that the request sends must match (specification, Wholesale
+ * conditional-fetch rules 1).
+ */
 function isUnchanged({ ifFeedVersion, ifPricingVersion }: WholesaleQuery, current: Versions): boolean {
   if (ifFeedVersion !== current.feedVersion) return false
   return ifPricingVersion === undefined || ifPricingVersion === current.pricingVersion
 }
 
-/** What a cursor is bound to: the query, the caller, and the scope in which the walk is answered. */
+/** What a cursor is bound to: the query, the caller, and the scope of the walk. */
 function bindingOf(
   { tuple }: Criteria,
   { caller, visibility, account = '' }: Reader,
@@ -138,14 +141,14 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const replaced = createReplaced<Layer>(retain)
   const layers = createLayers(replaced)
 
-  /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
+  /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, beside: Publication = {}): void {
     answers.clear()
     pageBodies.clear()
     layers.publish(snapshot, now, beside)
   }
 
-  /** Where a walk stands and in which scope it began; undefined when this query and caller were given no such cursor. */
+  /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */
   function begun(cursor: string, criteria: Criteria, reader: Reader): Begun | undefined {
     for (const scope of reader.account === undefined ? SCOPES.slice(0, 1) : SCOPES) {
       const place = cursors.read(cursor, bindingOf(criteria, reader, scope))
@@ -154,14 +157,17 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return undefined
   }
 
-  /** The snapshot that a walk is still on, in the scope in which it began: what it is told does not change on its way. */
+  /** The snapshot of a walk, in the scope in which it began: the content does not change during the walk. */
   function pinned({ place: { snapshot: id }, scope }: Begun, { account }: Reader, now: number) {
     const open = layers.find(id, now)
     if (scope === 'public' || account === undefined) return open
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
-  /** The snapshot in which a walk is and that is not held here; undefined when there is nothing to look for. */
+  /**
+   * The snapshot of a walk when this process does not hold it, so that it can be loaded; undefined when there is
+   * nothing to load.
+   */
   function lacking(query: Selection & Pick<WholesaleQuery, 'cursor'>, reader: Reader, now: number) {
     const { cursor } = query
     const walk = cursor === undefined ? undefined : begun(cursor, criteriaOf(query, rates()), reader)
@@ -183,7 +189,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return createPages(snapshot, { criteria, seesPrices, grants, ...(fields && { fields }) })
   }
 
-  /** Entries as a page's body, with what must be said about them. */
+  /** Entries as the body of a page, with its warnings. */
   function body(
     { shown: tuple }: Answering,
     entries: Uint32Array,
@@ -198,7 +204,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
       const pages = pagesFor(tuple, query, criteria, reader)
       return { rows: pages.rows(entries), warnings: pages.partialCoverage(entries) }
     }
-    // Entries in sequence of one view: the first, the last and the view name them all.
+    // Consecutive entries of one view: the first, the last and the view identify them all.
     const place = [snapshot.id, entries.length, entries[0], entries.at(-1)]
     const shown = [reader.visibility, reader.pricedOnly, criteria.tuple, grants.name, fields]
     const made = isSequence ? pageBodies.page(JSON.stringify([...place, ...shown]), make) : make()
@@ -211,7 +217,10 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
   }
 
-  /** The place after `last` in the walk that `binding` names. A cache asks for the same pages all day. */
+  /**
+   * The position after `last` in the walk that `binding` names. Cached, because a polling client asks for the same
+   * pages all day.
+   */
   function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
     replaced.walk(snapshot)
     const name = `${snapshot.id} ${last} ${binding}`
@@ -222,7 +231,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return cursor
   }
 
-  /** Enumerates the feed. `now` in ms. */
+  /** Lists the feed. `now` in ms. */
   function wholesale(
     query: WholesaleQuery,
     reader: Reader,
@@ -239,7 +248,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     if (isUnchanged(query, latestVersions))
       return { kind: 'unchanged', gaps: latest.shown.gaps, ...latestVersions }
 
-    // The walk stays on its snapshot while that is retained; then it goes on in the current one, whose version tells.
+    // A walk stays on its snapshot while that is retained; then it continues in the current one, whose version tells
+    // the client.
     const kept = walk && pinned(walk, reader, now)
     const from = kept
       ? { shown: { ...kept.see(criteria, reader), gaps: kept.gaps }, scope: walk.scope }
@@ -253,7 +263,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const entries = asked.subarray(0, count)
     const last = entries.at(-1)
     const more = last !== undefined && first + entries.length < view.entries.length
-    // Spreads stand last: with properties after them each answer would get a hidden class of its own.
+    // Spreads are last: properties after them would give each answer its own hidden class.
     return {
       total: view.entries.length,
       ...(more && { cursor: cursorAfter(snapshot, last, bindingOf(criteria, reader, from.scope)) }),
@@ -262,7 +272,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
   }
 
-  /** Until when an answer of this moment holds, unless another snapshot is published. */
+  /** Until when an answer given now is valid, unless another snapshot is published. */
   function holding(query: WholesaleQuery, reader: Reader, now: number): (at: number) => boolean {
     const { account } = reader
     const isOwn = () => account !== undefined && layers.isCurrent(account)
@@ -274,7 +284,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return (at) => isOwn() === wasOwn && pinned(walk, reader, at) === held
   }
 
-  /** The same for those who ask again: the same objects get the same answer, as long as it holds. */
+  /** The same for repeated requests: the same objects get the same answer, as long as it is valid. */
   function wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer {
     const answer = wholesale(query, reader, now, at)
     const isPast = at && at.open !== layers.current()
@@ -282,7 +292,10 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return answer
   }
 
-  /** The named signals, in the order asked; what is not there or filtered out is left out, and is no error. */
+  /**
+   * The named signals, in the order of the request. A signal that is missing or filtered out is left out without an
+   * error.
+   */
   function lookup(query: LookupQuery, reader: Reader, at = layers.moment(reader)): Page | Refused {
     const criteria = criteriaOf(query, rates())
     if (!at) return NOT_READY
@@ -297,7 +310,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
   }
 
-  /** What a reader sees of a selection, for whoever does not answer in pages of it; versions are those of `mode`. */
+  /** What a reader sees of a selection, for callers that do not answer in pages; the versions are those of `mode`. */
   function see(
     query: Selection,
     reader: Reader,
@@ -318,8 +331,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   /**
-   * What comes before an answer to a reader who narrows the feed, in portions: every signal is looked at, and rows may
-   * have to be merged again for the countries that are named. Done to its end, the answer at that moment takes no longer
+   * The work before an answer to a reader who narrows the feed, in portions: every signal is looked at, and rows may
+   * have to be merged again for the countries that the reader names. After it, an answer at that moment takes no longer
    * than any other, whatever has been published meanwhile. Undefined when there is nothing to do.
    */
   function preparing(
@@ -350,15 +363,15 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return { at, work: work(at) }
   }
 
-  /** The moment that the reader is answered from, once an answer of it takes no longer than any other. */
+  /** The moment to answer the reader from, after the work that makes its answer as fast as any other. */
   async function prepared(query: Selection, reader: Reader): Promise<Moment | undefined> {
-    const due = preparing(query, reader, 0) // only a cursor is asked for the time
+    const due = preparing(query, reader, 0) // the time matters only for cursors, and there is none
     if (!due) return layers.moment(reader)
     await inTurns(due.work)
     return due.at
   }
 
-  /** Where a handle of ours leads, for whoever activates it; an account's overlay first. */
+  /** The upstream and names behind a handle of ours, for activation; an account's own layer comes first. */
   function resolve(handle: string, account?: string): Resolved | undefined {
     for (const held of [account === undefined ? undefined : layers.current(account), layers.current()]) {
       const resolved = held && resolveHandle(held.snapshot, handle)
@@ -370,11 +383,11 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   return {
     publish,
     lacking,
-    /** Puts a snapshot of another process where its walks find it; the layer of everybody has no name. */
+    /** Adds a snapshot of another process where walks in its layer find it; the public layer has no name. */
     restore: layers.restore,
     wholesale,
     wholesaleAgain,
-    /** What `wholesaleAgain` answered to the same objects, if it still holds. */
+    /** The earlier answer of `wholesaleAgain` to the same objects, if it is still valid. */
     known: answers.find,
     lookup,
     see,
@@ -384,7 +397,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     resolve,
     /** The current snapshot of an account that has one, else the public one; undefined until the first is published. */
     current: (account?: string) => (layers.current(account) ?? layers.current())?.snapshot,
-    /** Replaced snapshots that walks go on in, and the memory that nothing else holds. */
+    /** Replaced snapshots that walks still use, and the memory that only they hold. */
     retained: replaced.state,
   }
 }

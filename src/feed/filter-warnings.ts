@@ -1,4 +1,7 @@
-/** What an answer says of its filters: those that nobody here knows, those that are not applied, and by which rates prices compared. */
+/**
+ * The warnings of an answer about its filters: unknown filters, filters that are not applied, and the rates by which
+ * prices were compared.
+ */
 
 import { LRUCache } from 'lru-cache'
 import type { AdcpWarning } from '../adcp/error.js'
@@ -13,13 +16,13 @@ import type { Filters, Reader, Selection } from './query.js'
 import type { Rates } from './rates.js'
 
 /**
- * What a request may have meant that narrows by providers and platforms that no signal of the feed has, or by codes that no
- * country has: named with what is near to them. Names come from strangers: only plain ones are told.
+ * What a request may have meant whose providers or platforms no signal of the feed has, or whose country codes do not
+ * exist: each is named with similar known names. Names come from strangers, so only plain ones are repeated.
  */
 const NONE: readonly AdcpWarning[] = []
 const MOST_ASKED = 3
-const MOST_COMPARED = 600 // for all names of a request together: comparing takes five microseconds a word
-/** Upstreams may invent any number of names: whether one is among more than so many is not looked up for a hint. */
+const MOST_COMPARED = 600 // names compared for one request: each comparison takes five microseconds
+/** Upstreams may invent any number of names. Beyond this many, a hint is not worth the search. */
 const MOST_NAMES = 20_000
 const PLATFORM = 'platform:'
 const PLAIN = /^[\p{L}\p{N}][\p{L}\p{N} ._&'-]{0,39}$/u
@@ -40,7 +43,7 @@ function* both(one: readonly string[], other: readonly string[]): Iterable<strin
   yield* other
 }
 
-/** Near names among the first that may be told, one of so many that are looked for. */
+/** Similar names among the first ones that may be repeated, for one of so many names in the request. */
 function nearWords(asked: string, names: Iterable<string>, ofMany: number): string[] {
   const plain = new Set<string>()
   const most = Math.floor(MOST_COMPARED / ofMany)
@@ -108,10 +111,13 @@ function missesOf(
   return found
 }
 
-/** Requests repeat, and finding what is near takes milliseconds. By digests: a request may be a megabyte. */
+/**
+ * Requests repeat, and a search for similar names takes milliseconds. The keys are digests, because a request may have
+ * a megabyte.
+ */
 const known = new WeakMap<Snapshot, LRUCache<string, readonly AdcpWarning[]>>()
 
-/** For any answer to a selection; nothing is looked up for one that names neither providers, platforms nor countries. */
+/** For any answer to a selection. Without providers, platforms and countries in it nothing is searched. */
 export function nearMisses(snapshot: Snapshot, selection: Selection): readonly AdcpWarning[] {
   const { filters, destinations, countries } = selection
   if (!filters?.data_providers && !destinations && !countries) return NONE
@@ -127,23 +133,23 @@ export function nearMisses(snapshot: Snapshot, selection: Selection): readonly A
 }
 
 const PRICE_FILTERS = ['max_cpm', 'max_percent'] as const
-const MOST_WARNINGS = 20 // of one kind: an answer must not grow with what a caller makes up
+const MOST_WARNINGS = 20 // of one kind: a caller's inventions must not make the answer large
 const PLAIN_NAME = /^[A-Za-z0-9_]{1,64}$/
 
 const UNKNOWN = 'This agent does not know this filter: the answer is not restricted by it.'
 const VENDORS = 'This agent applies no vendor filters: the answer is not restricted by them.'
 
-/** `ext` is a field of the request's schema, but what stands in it is a vendor's: it restricts nothing here either. */
+/** `ext` is a field of the request's schema, but its content is a vendor's: it is not applied here either. */
 function unknownFilterWarnings({ unknown }: Criteria): AdcpWarning[] {
   return unknown.slice(0, MOST_WARNINGS).map((name) => ({
     code: 'UNKNOWN_FILTER',
     severity: 'warning',
     message: name === 'ext' ? VENDORS : UNKNOWN,
-    field: PLAIN_NAME.test(name) ? `filters.${name}` : 'filters', // never echo what could be anything
+    field: PLAIN_NAME.test(name) ? `filters.${name}` : 'filters', // never repeat an arbitrary text
   }))
 }
 
-/** A filter by prices that the reader may not see would tell them: it is named and not applied. */
+/** A price filter of a reader who may not see prices would reveal them: it is reported and not applied. */
 function priceFilterWarnings({ filters = {} }: Selection, reader: Reader): AdcpWarning[] {
   if (reader.visibility === 'full') return []
   return PRICE_FILTERS.filter((name) => filters[name] !== undefined).map((name) => ({
@@ -154,7 +160,7 @@ function priceFilterWarnings({ filters = {} }: Selection, reader: Reader): AdcpW
   }))
 }
 
-/** Says by which rates prices were compared that are in other currencies than the filter. */
+/** Names the rates by which prices in other currencies were compared with the filter. */
 function conversionWarnings(
   { filters = {} }: Selection,
   { maxCpm = [] }: Criteria,

@@ -1,6 +1,6 @@
 /**
- * Activation keys for those who may see them (docs/decisions.md#callers; specification, Rules for destinations 3).
- * Keys are read from the private slices, row by row, for the reader who is answered; shared rows never hold one.
+ * Activation keys for readers who may see them (docs/decisions.md#callers; specification, Rules for destinations 3).
+ * The keys are read from the private slices, row by row, for one reader; shared rows never hold a key.
  */
 import type { ActivationKey } from '../adcp/signal.js'
 import { destinationKey, destinationMatcher } from '../merge/deployments.js'
@@ -14,22 +14,22 @@ import type { Reader } from './query.js'
 import { destinationTest, shownDeployments } from './view.js'
 
 export type Grants = {
-  /** Equal for equal grants; empty when there are none. */
+  /** Equal for equal grants; empty for none. */
   readonly name: string
-  /** Whether the whole row of this signal has a key that the reader may see. */
+  /** Whether the unnarrowed row of this signal has a key that the reader may see. */
   holds(entry: number): boolean
-  /** Keys of these deployments that the reader may see, in their order. */
+  /** The keys of these deployments that the reader may see, in their order. */
   keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[]
   /**
-   * What the keys that are shown of these signals hash to: part of what this reader is answered, so of its version.
-   * Absent where there are no grants.
+   * A hash of the keys that are shown of these signals: part of this reader's answer, and so of its version. Absent
+   * without grants.
    */
   digest?(entries: Uint32Array): InPortions<string>
 }
 
 const NONE: Grants = { name: '', holds: () => false, keysOf: () => [] }
 
-/** The name of what a reader is granted; empty when that is nothing. Equal names, equal grants. */
+/** The name of a reader's grants; empty for none. Equal names mean equal grants. */
 export function grantsName(reader: Reader): string {
   if (reader.grants.length === 0 || reader.visibility === 'metadata') return ''
   return grantedKeys(reader).join(' ')
@@ -42,7 +42,7 @@ function grantedKeys({ grants }: Reader): string[] {
     .sort()
 }
 
-/** `criteria` choose which deployments and offers of a signal are shown at all. */
+/** `criteria` choose which deployments and offers of a signal are shown. */
 export function createGrants(
   snapshot: Snapshot,
   reader: Reader,
@@ -71,7 +71,7 @@ export function createGrants(
     return deployments.map((one) => (isGranted(one.key) ? one.activationKey : undefined))
   }
 
-  /** Two words for each deployment that is shown; zeros where no key is. */
+  /** Two words per deployment that is shown; zeros for no key. */
   function wordsOf(entry: number): number[] {
     const narrowed = narrowing.factsOf(entry)
     if (narrowed) {

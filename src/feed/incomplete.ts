@@ -1,7 +1,7 @@
 /**
  * What an answer lacks for another reason than a decision (specification, "IncompleteEntry"): upstreams that are not
- * fresh, rows on which no provider was heard, an account that has not been read, registries that vouch for nobody. The
- * reasons are our closed words. The upstream's own error text stays out: it is not ours to vouch for.
+ * fresh, rows whose provider could not be asked, an account that has not been read, registries that do not answer. The
+ * reasons are a closed list of ours. Error texts of upstreams are left out, because we cannot vouch for them.
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
 import type { Undecided } from '../authz/rules/verdict.js'
@@ -15,18 +15,18 @@ export type IncompleteEntry = {
   estimated_wait?: Duration
 }
 
-/** A registry whose word of who there is cannot be had now. */
+/** A registry whose listing cannot be read now. */
 type SilentRegistry = {
   url: string
-  /** Undefined while it has never answered: nobody knows whom it lists. */
+  /** Undefined while it has never answered: the agents that it lists are unknown. */
   reason?: UpstreamFailure
-  /** Ids of the upstreams that are read on its last word alone. */
+  /** Ids of the upstreams that are read only because of its last listing. */
   upstreams: readonly string[]
 }
 
-/** How upstreams are doing at this moment. */
+/** The state of the upstreams at this moment. */
 export type Health = {
-  /** Of the public scopes, one an upstream. */
+  /** Of the public scopes, one per upstream. */
   statuses(): readonly UpstreamStatus[]
   /** Of an account's scopes. */
   statusesOf(account: string): readonly UpstreamStatus[]
@@ -34,19 +34,19 @@ export type Health = {
 }
 
 type Lack = {
-  /** Of the snapshot that the answer comes from. */
+  /** Gaps of the snapshot that the answer comes from. */
   gaps: readonly Gap[]
   health: Health
-  /** The reader's. */
+  /** The reader's account. */
   account?: string | undefined
-  /** What the answer would be of, were it whole. */
+  /** The scope that the answer would have if it were complete. */
   scope: IncompleteEntry['scope']
   now: number
 }
 
 const MOST_NAMED = 20
 
-/** Each failure in words that may be shown to anybody. */
+/** Each failure in words that anybody may see. */
 export const FAILURE_WORDS: Record<UpstreamFailure, string> = {
   refused: 'our egress policy does not let us reach it',
   unresolvable: 'its host name does not resolve',
@@ -72,7 +72,7 @@ export const FAILURE_WORDS: Record<UpstreamFailure, string> = {
   not_enumerable: 'its signals can only be found by questions that nobody has given us',
 }
 
-/** Of providers' files: why nobody can tell yet who may sell their signals. */
+/** For provider files: why it is not known yet who may sell the provider's signals. */
 const FILE_WORDS: Record<Undecided, string> = {
   pending: 'are being read',
   unreachable: 'cannot be fetched',
@@ -129,22 +129,22 @@ function lostParts(gaps: readonly Gap[]): LostParts {
 }
 
 /**
- * The protocol has a scope for prices and none for coverage, which is told under the scope of the answer. `lost`: what the
- * rows of the answer lack, whatever the upstream gives by now.
+ * The protocol has an incomplete scope for prices and none for coverage, so missing coverage is reported under the
+ * scope of the answer. `lost`: the parts that the rows of the answer lack, whatever the upstream gives now.
  */
 function outageTexts(
   status: UpstreamStatus,
   parts: LostParts,
 ): [IncompleteEntry['scope'] | undefined, string][] {
   const lost = parts.get(status.agentUrl)
-  if (!status.outages && !lost) return [] // asked of every upstream for every answer
+  if (!status.outages && !lost) return [] // checked first, because every answer asks this of every upstream
   return PARTS.flatMap((part) => {
     const text = outageText(status, part, lost?.has(part) === true)
     return text ? [[part === 'pricing' ? part : undefined, text]] : []
   })
 }
 
-/** An account's own rows are in the place of what the upstream offers to everybody. */
+/** An account's own rows replace what the upstream offers to everybody. */
 function withRows(
   everybody: readonly UpstreamStatus[],
   accounts: readonly UpstreamStatus[],
@@ -155,7 +155,7 @@ function withRows(
     : new Map([...everybody, ...own].map((status) => [status.agentUrl, status])).values()
 }
 
-/** In the words of the schema: neither which rows the account is offered nor its prices are known. */
+/** In the schema's scopes: neither the rows that are offered to the account nor its prices are known. */
 function accountTexts(status: UpstreamStatus): [IncompleteEntry['scope'] | undefined, string][] {
   const { id } = status
   const why = whyOf(status)
@@ -182,7 +182,7 @@ function registryText({ url, reason, upstreams }: SilentRegistry): string {
   return `The registry ${host} ${says}.${kept}`
 }
 
-/** One entry for each part that is missing or old; undefined when there is none. */
+/** One entry per part that is missing or old; undefined when nothing is. */
 export function incompleteOf({ gaps, health, account, scope, now }: Lack): IncompleteEntry[] | undefined {
   let entries: IncompleteEntry[] | undefined
   function add(of: IncompleteEntry['scope'], description: string, nextAttemptAt = now): void {

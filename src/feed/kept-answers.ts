@@ -1,7 +1,7 @@
 /**
- * Answers that are given again and again: to whoever polls the feed or walks it with the same question. The question and
- * its reader are known by their objects, so whoever asks again gives the same ones. An answer of a page holds rows in the
- * memory of a snapshot; all of them go when another snapshot is published.
+ * A cache of answers for callers that poll or walk the feed with the same question. A question and its reader are
+ * recognised by object identity, so repeated requests must pass the same objects. The answer of a page holds rows in a
+ * snapshot's memory; publishing another snapshot drops all answers.
  */
 import { LRUCache } from 'lru-cache'
 import type { AdcpWarning } from '../adcp/error.js'
@@ -9,11 +9,11 @@ import type { Reader, WholesaleAnswer, WholesaleQuery } from './query.js'
 import type { View } from './view.js'
 
 /**
- * The views that were asked of a layer's snapshots. One budget for all of them: a view of a large feed has megabytes, and
- * what a caller can invent filters for must not grow with the number of snapshots that walks still need.
+ * The views that were made of a layer's snapshots. They share one budget: a view of a large feed takes megabytes,
+ * callers can invent any number of filters, and the total must not grow with the number of retained snapshots.
  */
-const VIEW_BYTES = 256 * 1024 * 1024 // three hundred filtered walks through 200,000 signals, or 64 through a million
-const SMALLEST = 1_024 // what a view costs beside its entries
+const VIEW_BYTES = 256 * 1024 * 1024 // 300 filtered walks through 200,000 signals, or 64 through a million
+const SMALLEST = 1_024 // the size of a view without its entries
 
 export type ViewCache = {
   get(snapshot: string, key: string): View | undefined
@@ -34,12 +34,12 @@ export function createViewCache(): ViewCache {
 
 const ANSWER_BYTES = 64 * 1024 * 1024
 const PAGE_BYTES = 64 * 1024 * 1024
-const OWN_BYTES = 6_144 // what an answer takes beside rows of its own, with the words that are made of it
+const OWN_BYTES = 6_144 // the size of an answer without rows of its own, with its texts
 
 type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
 type Kept = { answer: Given; holds(now: number): boolean }
 
-/** A number for each object, for as long as it lives. */
+/** A number per object, as long as the object lives. */
 function createNumbers() {
   const numbers = new WeakMap<object, number>()
   let last = 0
@@ -52,7 +52,7 @@ function createNumbers() {
   }
 }
 
-/** Bytes of rows that are not those of a snapshot. */
+/** Bytes of rows that do not belong to a snapshot. */
 function ownBytes(answer: Given): number {
   if (answer.kind !== 'page') return 0
   let bytes = 0
@@ -69,7 +69,7 @@ export function createKeptAnswers() {
   const nameOf = (query: WholesaleQuery, reader: Reader) => `${numberOf(query)} ${numberOf(reader)}`
 
   return {
-    /** What was answered before, if it still holds. */
+    /** The earlier answer, if it is still valid. */
     find(query: WholesaleQuery, reader: Reader, now: number): Given | undefined {
       const found = kept.get(nameOf(query, reader))
       return found?.holds(now) ? found.answer : undefined
@@ -81,9 +81,9 @@ export function createKeptAnswers() {
   }
 }
 
-const MOST_PIECES = 4 // of a page that is left where its rows stand
+const MOST_PIECES = 4 // a page of at most this many pieces is sent from where its rows are
 
-/** What is shown of a page: its rows, as pieces to be written in order, and what must be said of them. */
+/** The shown part of a page: its rows, as pieces to be written in order, and its warnings. */
 type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
 
 function joined(pieces: readonly Uint8Array[]): Uint8Array {
@@ -97,8 +97,8 @@ function joined(pieces: readonly Uint8Array[]): Uint8Array {
 }
 
 /**
- * Rows of pages that had to be put together from many places or taken apart, shared by all readers who are shown the same.
- * They are one piece, since a socket takes one large piece sooner than a hundred small ones.
+ * Pages whose rows had to be collected from many places or rewritten, shared by all readers who see the same. Each is
+ * one piece, because a socket writes one large piece faster than a hundred small ones.
  */
 export function createKeptPages() {
   const kept = new LRUCache<string, PageBody & { rows: readonly [Uint8Array] }>({
@@ -106,7 +106,7 @@ export function createKeptPages() {
     sizeCalculation: ({ rows: [whole] }, name) => whole.byteLength + name.length + 512,
   })
 
-  /** The page of this name, which says everything that decides what is shown. */
+  /** The page with this name. The name must hold everything that decides what is shown. */
   function page(name: string, make: () => PageBody): PageBody {
     const found = kept.get(name)
     if (found) return found

@@ -1,6 +1,6 @@
 /**
- * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one and, replaced,
- * those whose page walks are still under way (docs/decisions.md#snapshots-and-versions).
+ * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one, and replaced ones
+ * that page walks still use (docs/decisions.md#snapshots-and-versions).
  */
 import { LRUCache } from 'lru-cache'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -13,25 +13,26 @@ import type { Gap, Reader } from './query.js'
 import { type View, viewOf } from './view.js'
 
 /**
- * Snapshots that were replaced while page walks were under way in them. Time decides: a walk finishes on the snapshot that
- * it began with, however often the feed changes meanwhile. Memory bounds it: the oldest go first, and their walks start
- * again (specification, "mid-pagination"). Snapshots share what did not change, so each costs what changed.
+ * How long replaced snapshots are kept for the page walks in them. A walk should finish on the snapshot on which it
+ * began, however often the feed changes, so time decides. Memory limits it: the oldest snapshots are dropped first, and
+ * their walks begin again (specification, "mid-pagination"). Snapshots share what did not change, so each costs only
+ * its changes.
  */
 export type SnapshotRetention = {
-  /** How long after it was replaced, ms. */
+  /** How long after its replacement, ms. */
   ms: number
-  /** Of memory that nothing but replaced snapshots holds. */
+  /** Bytes that only replaced snapshots hold. */
   bytes: number
 }
 
-/** What is kept of a layer: a snapshot. The views that were asked of it have a budget of their own. */
+/** What is kept of a layer: a snapshot. Its views have a budget of their own. */
 type Kept = { readonly snapshot: Snapshot }
 
 type Entry<T> = { layer: string; held: T; at: number; bytes: number }
 
 export type ReplacedSnapshots<T extends Kept> = ReturnType<typeof createReplaced<T>>
 
-/** Bytes of rows that only `before` holds: its slices, where `after` has others. */
+/** Bytes of rows that only `before` holds: its slices that `after` no longer has. */
 function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
   const others = new Set(after?.slices.flatMap(({ slice }) => slabBuffers(slice.rows)))
   const own = new Set(before.slices.flatMap(({ slice }) => slabBuffers(slice.rows)))
@@ -43,7 +44,7 @@ function slicesBeyond(before: Snapshot, after: Snapshot | undefined): number {
 export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRetention) {
   /** Oldest first. */
   let entries: Entry<T>[] = []
-  /** Only those in which somebody walks are worth keeping. */
+  /** Only snapshots with a walk in them are worth keeping. */
   const walked = new WeakSet<Snapshot>()
 
   const bytes = () => entries.reduce((sum, one) => sum + one.bytes, 0)
@@ -54,31 +55,31 @@ export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRete
   }
 
   /**
-   * Takes what `after` has replaced in a layer; nothing is `after` where the layer ends. `held` costs what it alone holds:
-   * of a layer that is built on its own past what `after` let go of, else what it added itself.
+   * Keeps the snapshot that `after` has replaced in a layer; `after` is undefined when the layer ends. `held` costs the
+   * memory that it alone holds: in a layer built on its own past, what `after` dropped; in another, what it added.
    */
   function put(layer: string, held: T, after: Snapshot | undefined, isBuiltOn: boolean, now: number): void {
     const { snapshot } = held
-    // An account without rows of its own has the public snapshot, which is kept once.
+    // An account without rows of its own uses the public snapshot, which is kept once.
     const isKept = entries.some((one) => one.held.snapshot === snapshot)
     if (walked.has(snapshot) && !isKept) {
       const columns = isBuiltOn && after ? after.memory.released : snapshot.memory.added
       entries.push({ layer, held, at: now, bytes: columns + slicesBeyond(snapshot, after) })
     }
-    // A feed that is again what it was goes on for those who walk in it.
+    // A feed may return to an earlier state: walks in that snapshot then continue.
     const isBack = (one: Entry<T>) => one.layer === layer && one.held.snapshot.id === after?.id
     if (after && entries.some(isBack)) walked.add(after)
     entries = entries.filter((one) => !isBack(one))
     evict(now)
   }
 
-  /** The snapshot of that id in a layer; undefined when it is gone. */
+  /** The snapshot with that id in a layer; undefined when it is gone. */
   function find(layer: string, id: string, now: number): T | undefined {
     return entries.find((one) => one.layer === layer && one.held.snapshot.id === id && now - one.at < ms)
       ?.held
   }
 
-  /** Takes one that somebody walks in and that this process did not have, or let go of. `current` is the layer's. */
+  /** Adds a snapshot that a walk needs and that this process never had or has dropped. `current` is the layer's. */
   function restore(layer: string, held: T, current: Snapshot | undefined, now: number): void {
     const { snapshot } = held
     const bytes = snapshot.rows.chunks.reduce((sum, { byteLength }) => sum + byteLength, 0)
@@ -91,40 +92,40 @@ export function createReplaced<T extends Kept>({ ms, bytes: most }: SnapshotRete
     put,
     find,
     restore,
-    /** Somebody was given a cursor into it. */
+    /** A cursor into it was given out. */
     walk: (snapshot: Snapshot) => void walked.add(snapshot),
-    /** What is kept now: how many snapshots, and the memory that they alone hold. */
+    /** How many snapshots are kept, and the memory that only they hold. */
     state: () => ({ snapshots: entries.length, bytes: bytes() }),
   }
 }
 
-/** A snapshot with the views that were asked of it. */
+/** A snapshot with the views that were made of it. */
 export type Layer = {
   readonly snapshot: Snapshot
   readonly gaps: readonly Gap[]
   see(criteria: Criteria, reader: Reader): TupleView
-  /** Whether `see` has nothing to work out. */
+  /** Whether `see` can answer without work. */
   knows(criteria: Criteria, reader: Reader): boolean
-  /** The same in portions: seen to the end, `see` has it at once. */
+  /** The same work in portions: once it is done, `see` answers at once. */
   seeing(criteria: Criteria, reader: Reader): InPortions<TupleView>
 }
 
-/** What a reader is shown of a tuple. */
+/** What a reader sees of a tuple. */
 export type TupleView = {
   readonly snapshot: Snapshot
   /** What the snapshot lacks. */
   readonly gaps: readonly Gap[]
   readonly view: View
   readonly grants: Grants
-  /** The digest of the keys it is given; empty without any. */
+  /** The digest of the keys that the reader sees; empty for none. */
   readonly secret: string
 }
 
 const MOST_VIEWS = 2_000
 
-/** A snapshot to be seen. */
+/** Wraps a snapshot so that it can be viewed. */
 export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
-  const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // these share the snapshot's own column
+  const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // views of everything share the snapshot's own column
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 
   const viewKey = ({ tuple }: Criteria, { visibility, pricedOnly }: Reader) =>
@@ -138,7 +139,7 @@ export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCac
     else filtered.set(snapshot.id, key, view)
   }
 
-  /** What was seen before. */
+  /** The view that was made earlier. */
   function seen(criteria: Criteria, reader: Reader): TupleView | undefined {
     const key = viewKey(criteria, reader)
     const view = viewAt(key)
@@ -153,7 +154,7 @@ export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCac
     if (known) return known
     const key = viewKey(criteria, reader)
     const made = viewAt(key) ?? (yield* viewOf(snapshot, criteria, reader))
-    const view = viewAt(key) ?? made // another request for the same may have been first
+    const view = viewAt(key) ?? made // another request may have made it meanwhile
     keep(key, view)
     const grants = createGrants(snapshot, reader, criteria)
     const secret = grants.digest ? yield* grants.digest(view.entries) : ''
@@ -162,9 +163,9 @@ export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCac
   }
 
   const see = (criteria: Criteria, reader: Reader) =>
-    seen(criteria, reader) ?? drained(seeing(criteria, reader)) // what was seen needs no generator
+    seen(criteria, reader) ?? drained(seeing(criteria, reader)) // an existing view needs no generator
 
-  /** Without working out the grants themselves: this is asked before every answer. */
+  /** Asked before every answer, so it does not compute the grants. */
   function knows(criteria: Criteria, reader: Reader): boolean {
     const key = viewKey(criteria, reader)
     if (!viewAt(key)) return false
@@ -179,7 +180,7 @@ type LayerOptions = {
   name: string
   replaced: ReplacedSnapshots<Layer>
   filtered: ViewCache
-  /** Each snapshot is built on the one before; those of an account are built on the public ones. */
+  /** Public snapshots are built on one another; those of an account are built on the public ones. */
   isBuiltOn: boolean
 }
 
@@ -192,12 +193,12 @@ export function createLayer({ name, replaced, filtered, isBuiltOn }: LayerOption
   }
 
   return {
-    /** Replaces the current snapshot at once. */
+    /** Replaces the current snapshot. */
     publish: (snapshot: Snapshot, gaps: readonly Gap[], now: number) =>
       replace(hold(snapshot, gaps, filtered), now),
-    /** There is no current snapshot any more; walks on retained ones go on. */
+    /** Ends the layer; walks in its retained snapshots continue. */
     withdraw: (now: number) => replace(undefined, now),
-    /** The current or retained snapshot of that id; undefined when it is gone. */
+    /** The current or retained snapshot with that id; undefined when it is gone. */
     find: (id: string, now: number): Layer | undefined =>
       current?.snapshot.id === id ? current : replaced.find(name, id, now),
     current: () => current,

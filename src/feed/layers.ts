@@ -1,6 +1,6 @@
 /**
- * The layers of the feed: what everybody is answered from, and what the accounts are that pay prices of their own. They are
- * published together, and a reader is answered from both as they were at one moment.
+ * The layers of the feed: the public one, and one for each account that gets prices of its own. They are published
+ * together, and a reader is answered from both as they were at one moment.
  */
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
@@ -8,35 +8,37 @@ import { createViewCache } from './kept-answers.js'
 import { createLayer, hold, type Layer, type ReplacedSnapshots, type TupleView } from './layer.js'
 import { type CacheScope, type Gap, isUnconfirmed, type Reader } from './query.js'
 
-/** What is published with a public snapshot. */
+/** What is published together with a public snapshot. */
 export type Publication = {
   /** What the public snapshot lacks. */
   gaps?: readonly Gap[]
-  /** By name: those that are not simply answered from the public snapshot. */
+  /** By account name: accounts whose answers differ from the public snapshot. */
   accounts?: ReadonlyMap<string, { snapshot: Snapshot; gaps: readonly Gap[] }>
-  /** Whether an account is still the one that this was put together for. */
+  /** Whether the account behind a name is still the one for which this generation was made. */
   isCurrent?(account: string): boolean
 }
 
 /**
- * What one reader is answered from, as it was published at one moment. An answer that takes long stays with it, whatever is
- * published meanwhile: begun again on each new state of the feed, it might never be given.
+ * The state that one reader is answered from, as it was published at one moment. A long answer stays with it whatever
+ * is published meanwhile: if it began again for each new state, it might never end.
  */
 export type Moment = {
   readonly open: Layer
-  /** What its account is answered from, where that is not simply the public snapshot. */
+  /** The account's layer, when it differs from the public one. */
   readonly own: Layer | undefined
-  /** By now another account goes by the name of the reader's. */
+  /** The reader's account name now stands for another account. */
   isOther(): boolean
 }
 
-/** What is answered from, and in which scope. */
+/** The layer that answers, and its scope. */
 export type Answering = { shown: TupleView; scope: CacheScope }
 
 export const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
 const PUBLIC = ''
 
-/** The overlay only where its answer for this tuple differs from the public one (docs/decisions.md#callers). */
+/**
+ * The account's layer, but only when its answer for this tuple differs from the public one (docs/decisions.md#callers).
+ */
 export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, reader: Reader): Answering {
   const everybodys = open.see(criteria, reader)
   const overlay = own?.see(criteria, reader)
@@ -63,7 +65,7 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
   const overlayOf = (account: string | undefined) =>
     account === undefined ? undefined : overlays.get(account)
 
-  /** Makes one generation the current one, at once: the public snapshot and every account's that has one. `now` in ms. */
+  /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
   function publish(snapshot: Snapshot, now: number, beside: Publication): void {
     const { gaps = [], accounts = new Map() } = beside
     for (const { open, own } of inUse) {
@@ -85,10 +87,10 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
     }
   }
 
-  /** What the reader is answered from now; undefined until the first generation is published. */
+  /** The state that the reader is answered from now; undefined until the first generation is published. */
   function moment({ account }: Reader): Moment | undefined {
     const open = publicLayer.current()
-    const isStill = isCurrent // as it was put together for this generation
+    const isStill = isCurrent // the check that belongs to this generation
     return (
       open && {
         open,
@@ -101,21 +103,21 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
   return {
     publish,
     moment,
-    /** Whether an account is still the one that the current generation was put together for. */
+    /** Whether the account is still the one for which the current generation was made. */
     isCurrent: (account: string) => isCurrent(account),
-    /** The current layer of an account that has one; of everybody without a name. */
+    /** The current layer of an account, if it has one; without a name, the public layer. */
     current: (account?: string) =>
       account === undefined ? publicLayer.current() : overlayOf(account)?.current(),
-    /** The current or retained snapshot of that id. */
+    /** The current or retained snapshot with that id. */
     find: (id: string, now: number) => publicLayer.find(id, now),
     findOwn: (account: string, id: string, now: number) =>
       overlayOf(account)?.find(id, now) ?? replaced.find(account, id, now),
-    /** Puts a snapshot of another process where walks of a layer find it; the public one has no name. */
+    /** Adds a snapshot of another process where walks in its layer find it; the public layer has no name. */
     restore(name: string, snapshot: Snapshot, now: number): void {
       const current = name === PUBLIC ? publicLayer.current() : overlayOf(name)?.current()
       replaced.restore(name, hold(snapshot, [], filtered), current?.snapshot, now)
     },
-    /** While an answer is worked out, its walk has to find the snapshot again, should that be replaced. */
+    /** Retains the snapshots of an answer in progress, so that its walk can continue in them after a replacement. */
     use(moment: Moment): () => void {
       inUse.add(moment)
       return () => void inUse.delete(moment)

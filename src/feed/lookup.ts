@@ -1,7 +1,7 @@
 /**
- * From a name to the signal: references, and the handles that we issue (docs/decisions.md#identity, #handles;
- * specification, "exact lookup"). What a handle routes to is read from the private slices: upstream segment and
- * option ids never stand in shared rows.
+ * Finds the signal behind a name: a reference, or a handle of ours (docs/decisions.md#identity, #handles;
+ * specification, "exact lookup"). The upstream behind a handle is read from the private slices: shared rows never hold
+ * an upstream's segment and option ids.
  */
 import { LRUCache } from 'lru-cache'
 import type { SignalRef } from '../adcp/reference.js'
@@ -22,7 +22,7 @@ import { mergePricing } from '../merge/pricing.js'
 import { findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { handleAt, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 
-/** One way to activate a signal: at which upstream, under which names. */
+/** One way to activate a signal: the upstream, and the names that it uses. */
 export type ResolvedOffer = {
   upstream: string
   agentUrl: string
@@ -31,19 +31,19 @@ export type ResolvedOffer = {
   handle: string
   /** The upstream's own `signal_agent_segment_id`. */
   segmentId: string
-  /** As published, each with the upstream's own id. */
+  /** The options as published, each with the upstream's own id. */
   options: { option: PricingOption; upstreamId: string }[]
   /** Destination keys (merge/deployments.ts). */
   deployments: string[]
-  /** Those of them where it is live. */
+  /** The destination keys at which it is live. */
   live: string[]
-  /** It lists no deployment: what it serves is learnt by asking. */
+  /** Whether it lists no deployment: only a request tells which destinations it serves. */
   anywhere: boolean
 }
 
 export type Resolved = { handle: string; ref: SignalRef; name: string; offers: ResolvedOffer[] }
 
-/** The entry of a signal's handle; -1 when the feed does not show it. */
+/** The entry of a signal's handle; -1 when the feed does not show the signal. */
 function entryOfHandle(snapshot: Snapshot, handle: string): number {
   const bytes = handleKey(handle)
   if (!bytes) return -1
@@ -57,7 +57,9 @@ function entryOf(snapshot: Snapshot, identity: Identity): number {
   return entryOfHandle(snapshot, signalHandle(identityKey(identity)))
 }
 
-/** The entry a reference names; -1 when the feed does not show it. Product scope means nothing outside a product. */
+/**
+ * The entry that a reference names; -1 when the feed does not show it. Product scope has no meaning outside a product.
+ */
 export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
   if (ref.scope === 'product') return -1
   if (ref.scope === 'data_provider') {
@@ -67,7 +69,7 @@ export function entryOfRef(snapshot: Snapshot, ref: SignalRef): number {
   if (agentUrl === undefined) return -1
   const entry = entryOf(snapshot, { kind: 'source', agentUrl, id: ref.signal_id })
   if (entry >= 0) return entry
-  const native = entryOfHandle(snapshot, ref.signal_id) // a row without any id of its own goes by our handle
+  const native = entryOfHandle(snapshot, ref.signal_id) // a row without an id of its own is referred to by our handle
   if (native < 0) return -1
   const own = rowAt(snapshot, native).signal_ref as SignalRef
   return own.scope === 'signal_source' && own.signal_source_url === agentUrl ? native : -1
@@ -111,12 +113,13 @@ function resolved(snapshot: Snapshot, handle: string): Resolved | undefined {
   return { handle: signal, ref, name, offers: pinned }
 }
 
-const MOST_KEPT = 1_000 // of a snapshot: what is activated often is activated many times over
+const MOST_KEPT = 1_000 // per snapshot: popular signals are activated many times
 const kept = new WeakMap<Snapshot, LRUCache<string, Resolved>>()
 
 /**
- * Where a handle of ours leads: all offers of a signal, or the one that an offer handle or an option id pins. Undefined
- * when the feed shows no such signal or offer. Merging a signal's offers takes longer than all else of an activation's way here.
+ * What a handle of ours leads to: all offers of a signal, or the one offer that an offer handle or option id names.
+ * Undefined when the feed shows no such signal or offer. Cached, because merging the offers is the slowest step of an
+ * activation on our side.
  */
 export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | undefined {
   const handles = kept.get(snapshot) ?? new LRUCache<string, Resolved>({ max: MOST_KEPT })

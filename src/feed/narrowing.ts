@@ -1,7 +1,7 @@
 /**
  * The signals of a snapshot whose row differs for a reader who names countries: those with an offer that may be used in
- * none of them (`offers.countries`). Their rows are merged again from the offers that are left; all others are shown as
- * they stand, at no cost.
+ * none of them (`offers.countries`). Their rows are merged again from the remaining offers. All others are shown
+ * unchanged, at no cost.
  */
 import { LRUCache } from 'lru-cache'
 import { narrowRow, type PublishedRow } from '../merge/narrow.js'
@@ -12,15 +12,15 @@ import { type IndexedSlice, rowAt, type Snapshot, standingListings } from '../sn
 import { type Meter, PORTION } from '../threads/portions.js'
 
 /**
- * Which words of a snapshot's list pass, worked out when a word is met. Upstreams may invent a word for every signal:
- * whoever asked must not wait for all of them, nor must anybody else.
+ * Which words of a snapshot's list pass a filter, computed for each word when it is first met. An upstream may invent a
+ * word per signal, so computing all of them at once would make this caller, and all others, wait.
  */
-const MOST_KNOWN = 256 // questions whose words are remembered, by list
+const MOST_KNOWN = 256 // questions whose results are remembered, per list
 const KNOWN_BYTES = 8 * 1024 * 1024
-const WORD_UNITS = 4 // what a word costs that is met first, in signals looked at
+const WORD_UNITS = 4 // the cost of a word that is met first, in signals looked at
 const CHARACTERS_A_UNIT = 4
 
-/** Whether the word of this number passes. What that costs is put down to `meter`, where work is done in portions. */
+/** Whether the word with this number passes. Work in portions passes a `meter`, which counts the cost. */
 export type WordTest = (number: number, meter?: Meter) => boolean
 
 const [PASSES, FAILS] = [1, 2]
@@ -40,7 +40,9 @@ function createTest(words: readonly string[], passes: (word: string) => boolean)
 
 const tests = new WeakMap<readonly string[], LRUCache<string, { test: WordTest; bytes: number }>>()
 
-/** What is `asked` of a list names its test, and `make` gives what a word must pass. Each page asks the same again. */
+/**
+ * The cached test of a list: `asked` identifies it, and `make` gives the condition. Each page of a walk asks the same.
+ */
 export function wordTest(
   words: readonly string[],
   asked: readonly string[],
@@ -55,11 +57,11 @@ export function wordTest(
   const known = ofList.get(key)
   if (known) return known.test
   const test = createTest(words, make())
-  ofList.set(key, { test, bytes: words.length + text.length }) // what a word must pass keeps what was asked
+  ofList.set(key, { test, bytes: words.length + text.length }) // the condition holds on to what was asked
   return test
 }
 
-/** Of a narrowed row what columns keep of the others: all that filters and versions ask. */
+/** The facts of a narrowed row that columns hold for the others: everything that filters and versions read. */
 export type NarrowedFacts = Pick<
   Row,
   'coverage' | 'lowestCpm' | 'lowestPercent' | 'cpmCurrency' | 'anywhere'
@@ -70,24 +72,24 @@ export type NarrowedFacts = Pick<
 }
 
 export type Narrowing = {
-  /** Whether the signal is shown otherwise than it stands. */
+  /** Whether the signal's row differs for this reader. */
   narrows(entry: number): boolean
-  /** The row of such a signal; undefined for what is shown as it stands. */
+  /** The narrowed row; undefined when the row is shown unchanged. */
   rowOf(entry: number): Row | undefined
   factsOf(entry: number): NarrowedFacts | undefined
 }
 
-/** What merging a row again costs, in signals looked at: some 100 microseconds, and a millisecond for 20 KB. */
+/** The cost of merging a row again, in signals looked at: about 100 microseconds, and a millisecond for 20 KB. */
 const MERGED_UNITS = PORTION / 32
 const MERGED_BYTES_A_UNIT = 20_000 / PORTION
 
 const KEPT_BYTES = 64 * 1024 ** 2
-const FACTS_BYTES = 500 // and for each deployment its key and ten numbers
+const FACTS_BYTES = 500 // and a key and ten numbers per deployment
 const DEPLOYMENT_BYTES = 250
 
 /**
- * By what a narrowed row is made from: merging it takes twenty times as long as finding it, many sets of countries leave
- * the same offers, and from one snapshot to the next few change.
+ * A cache of narrowed rows, by what they are made from. Merging one takes twenty times as long as finding it, many sets
+ * of countries leave the same offers, and few rows change between snapshots.
  */
 const known = new LRUCache<string, NarrowedFacts>({
   maxSize: KEPT_BYTES,
@@ -111,7 +113,7 @@ function factsIn(row: Row): NarrowedFacts {
   return { coverage, lowestCpm, lowestPercent, cpmCurrency, anywhere, core, pricing, deployments }
 }
 
-/** Whether a set of countries allows one of the asked. No set: no bound. */
+/** Whether a set of countries contains one that was asked for. No set means every country. */
 export function countryTest({ facts }: Snapshot, asked: readonly string[]): WordTest {
   return wordTest(facts.countrySets, asked, () => {
     const wanted = new Set(asked)
@@ -119,7 +121,7 @@ export function countryTest({ facts }: Snapshot, asked: readonly string[]): Word
   })
 }
 
-/** `meter`: told what is done, where it is done in portions. */
+/** `meter`: counts the work, when it is done in portions. */
 export function createNarrowing(
   snapshot: Snapshot,
   countries: readonly string[] | undefined,
@@ -146,7 +148,7 @@ export function createNarrowing(
     return narrowRow(row, standingListings(snapshot, entry), countries as readonly string[])
   }
 
-  /** Equal for equal published rows of which the same offers are left, with equal listings. */
+  /** Equal for equal published rows with equal listings of which the same offers remain. */
   function originOf(entry: number): string {
     let origin = digests.structure.subarray(entry * WORDS, (entry + 1) * WORDS).join()
     for (let offer = at[entry] as number; offer < (at[entry + 1] as number); offer += 1) {

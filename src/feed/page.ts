@@ -1,7 +1,7 @@
 /**
- * A page out of bytes. A row that is shown as it stands is never parsed: rows in sequence go out as one piece. A row is
- * taken apart only where this reader's answer differs from the shared bytes: destinations left out, fields not asked
- * for, offers that cannot serve the countries, keys that it may see.
+ * A page made of bytes. A row that is shown unchanged is never parsed, and consecutive rows are sent as one piece. A
+ * row is rewritten only when this reader's answer differs from the shared bytes: destinations left out, fields not
+ * asked for, offers that cannot serve the countries, keys that the reader may see.
  */
 import type { AdcpWarning } from '../adcp/error.js'
 import type { ActivationKey, Destination } from '../adcp/signal.js'
@@ -33,12 +33,12 @@ const encoder = new TextEncoder()
 const COMMA = encoder.encode(',')
 const END_OF_HEAD = encoder.encode('}')
 const END_OF_HEAD_AND_NEXT = encoder.encode('},')
-/** Rows of one page: a row may be as large as a stranger's limit allows. */
+/** Bytes of rows on one page: a single row may be as large as an upstream is allowed to send. */
 export const PAGE_BYTES = 2 * 1024 * 1024
-const TAKEN_APART = 8 // times what a byte costs that goes out as it stands: parsed, merged where countries narrow it, written
+const TAKEN_APART = 8 // the cost of a byte in a rewritten row (parsed, merged, written), compared with an unchanged one
 const PROJECTED = new Set(Object.keys(published))
 
-/** `fields` chooses among the optional descriptive fields; what identifies, activates and prices stays. */
+/** `fields` chooses among the optional descriptive fields; identifiers, activation and prices are always included. */
 function withoutUnasked(row: PublishedRow, fields: readonly string[]): void {
   for (const name of Object.keys(row)) {
     if (PROJECTED.has(name) && !fields.includes(name)) delete row[name]
@@ -51,7 +51,7 @@ function onlyDestinations(row: PublishedRow, asked: readonly string[]): void {
   for (const offer of row.ext.tributary.offers) offer.deployments = offer.deployments.filter(isAsked)
 }
 
-/** Whether rows are so small that they make one page whatever is done with them. */
+/** Whether rows are so small that they fit one page in any case. */
 export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array): boolean {
   return entries.reduce((bytes, entry) => bytes + (length[entry] as number), 0) * TAKEN_APART <= PAGE_BYTES
 }
@@ -76,7 +76,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   const isAsItStands = (entry: number) =>
     !fields && !grants.holds(entry) && !narrowing.narrows(entry) && !deploysElsewhere(entry)
 
-  /** The keys that the reader may see, put into a row that is not shared. */
+  /** Inserts the keys that the reader may see into a copy of the row. */
   function unlocked(row: PublishedRow, entry: number, narrowed: Row | undefined): void {
     if (!narrowed && !grants.holds(entry)) return
     const { deployments } = narrowed ?? mergeDeployments(standingListings(snapshot, entry))
@@ -98,7 +98,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     return encoder.encode(JSON.stringify(row))
   }
 
-  /** How many of these rows make a page: at least one, else no more than are worth `PAGE_BYTES`. */
+  /** How many of these rows make a page: as many as `PAGE_BYTES` allows, and at least one. */
   function pageful(entries: Uint32Array): number {
     let bytes = 0
     const end = entries.findIndex((entry) => {
@@ -148,12 +148,15 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     return [...destination.subarray(at[entry], at[entry + 1])].map((id) => names[id] as string)
   }
 
-  /** PARTIAL_COVERAGE when a signal of the page lacks some asked destination, or does not list it (specification, Rules for destinations 2). */
+  /**
+   * PARTIAL_COVERAGE when a signal of the page lacks a requested destination, or does not list it (specification, Rules
+   * for destinations 2).
+   */
   function partialCoverage(entries: Uint32Array): AdcpWarning[] {
     const asked = criteria.destinations
     if (!asked) return []
     const lacking = [...entries].filter(
-      (entry) => !asked.every(destinationMatcher(targetsOf(entry))), // a match is one either way round
+      (entry) => !asked.every(destinationMatcher(targetsOf(entry))), // matching is symmetric
     )
     const untold = lacking.filter(
       (entry) => narrowing.factsOf(entry)?.anywhere ?? facts.anywhere[entry] === 1,

@@ -7,7 +7,7 @@ import type { Part } from '../upstreams/rows/slice.js'
 
 export type CacheScope = 'public' | 'account'
 
-/** Whose eyes the feed is seen with (docs/decisions.md#callers). */
+/** Who reads the feed, and what of it that reader may see (docs/decisions.md#callers). */
 export type Reader = {
   /** Binds cursors; never published. */
   caller: string
@@ -15,15 +15,15 @@ export type Reader = {
   visibility: 'full' | 'metadata'
   /** Destinations whose activation keys the reader may see. */
   grants: readonly Destination[]
-  /** The account overlay asked for, once it is known to be the reader's. */
+  /** The account whose layer is asked for, once it is known to be the reader's. */
   account?: string
-  /** Speaks a release in which a signal without a price is none: it is not shown any. */
+  /** Whether the reader uses a release in which every signal has a price: signals without one are hidden from it. */
   pricedOnly?: boolean
 }
 
 export type Filters = Readonly<Record<string, unknown>>
 
-/** What shapes an answer whether rows are enumerated or looked up. Values have passed the request schema. */
+/** What shapes an answer, whether rows are listed or looked up. The values conform to the request schema. */
 export type Selection = {
   filters?: Filters
   destinations?: readonly Destination[]
@@ -50,7 +50,7 @@ export type Page = Versions & {
   count: number
   total: number
   cursor?: string
-  /** What the snapshot that it comes from lacks. */
+  /** What the snapshot behind the answer lacks. */
   gaps: readonly Gap[]
   warnings: readonly AdcpWarning[]
 }
@@ -58,23 +58,25 @@ export type Page = Versions & {
 export type WholesaleAnswer = ({ kind: 'unchanged'; gaps: readonly Gap[] } & Versions) | Page | Refused
 
 /**
- * What a generation of the feed lacks for another reason than a decision, as it was known when it was built. Each answer
- * names the gaps of the snapshot that it comes from (specification, "IncompleteEntry"). Upstreams are known by their canonical
- * urls: they may go by another id when the answer is given.
+ * What a generation of the feed lacks for another reason than a decision, as it was known when the generation was
+ * built. Each answer reports the gaps of its own snapshot (specification, "IncompleteEntry"). Upstreams are named by
+ * canonical url, because their id may change before the answer is given.
  */
 export type Gap =
-  /** Rows of these upstreams are in the snapshot, and of no other, whoever has come since. */
+  /** The snapshot holds rows of these upstreams only, whatever other upstreams have come since. */
   | { kind: 'others'; carried: ReadonlySet<string> }
-  /** Rows of this upstream are withheld, and nobody has decided so: these providers' files could not be read. */
+  /** Rows of this upstream are withheld without a decision: these providers' files could not be read. */
   | { kind: 'provider'; agentUrl: string; upstream: string; reason: Undecided; domains: readonly string[] }
-  /** Rows of this upstream are without this part, which it gave too long ago. */
+  /** Rows of this upstream lack this part, because the upstream last gave it too long ago. */
   | { kind: 'part'; agentUrl: string; part: Part }
-  /** What this upstream offers to the reader's account has not been read: what it offers to everybody stands in its place. */
+  /** What this upstream offers to the reader's account has not been read: its public offers are shown instead. */
   | { kind: 'account'; agentUrl: string }
-  /** The reader's account is not the one any more that the snapshot was put together for. */
+  /** The snapshot was made for another account than the one that the reader's name now stands for. */
   | { kind: 'other_account' }
 
-/** An account's answers cannot pass for the rate card while one of its upstreams has not said what it offers to it. */
+/**
+ * Whether an upstream of the account has not been read yet: the answers must then not be presented as the rate card.
+ */
 export function isUnconfirmed(gaps: readonly Gap[]): boolean {
   return gaps.some(({ kind }) => kind === 'account')
 }

@@ -1,17 +1,17 @@
 /**
- * What currencies are worth, by the table of the configuration: the only thing by which prices of different currencies are
- * ever compared. No price is shown converted.
+ * Exchange rates from the table in the configuration: the only way in which prices in different currencies are
+ * compared. No price is ever shown converted.
  */
 import { currencyNumber } from '../merge/pricing.js'
 
 export type Rates = {
-  /** The day that the table is of. */
+  /** The date of the table. */
   asOf: string
-  /** Of one unit of each currency, all in the same measure. */
+  /** The value of one unit of each currency, in a common measure. */
   worth: ReadonlyMap<string, number>
 }
 
-/** An amount in another currency; undefined when the table does not have both. */
+/** An amount in another currency; undefined when the table lacks one of the two. */
 export function converted(
   amount: number,
   from: string,
@@ -23,7 +23,7 @@ export function converted(
   return own === undefined || other === undefined ? undefined : (amount * own) / other
 }
 
-/** What an amount comes to in its own currency and in each that it can be converted to, by the currency's number. */
+/** An amount in its own currency and in each that it can be converted to, by currency number. */
 export function amountsIn(amount: number, currency: string, rates: Rates | undefined): [number, number][] {
   const others = rates?.worth.has(currency) ? rates.worth.keys() : [currency]
   return [...new Set([currency, ...others])]

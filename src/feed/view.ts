@@ -1,7 +1,7 @@
 /**
- * Which signals a tuple asks for, and what the parts of them that it shows hash to. Filters read columns; rows are read
- * only for signals whose offers differ in their countries, and only when countries are named (feed/narrowing.ts).
- * Prices that a reader may not see never decide which signals it gets, as the choice would tell them.
+ * Which signals a tuple selects, and the hashes of the parts that it shows. Filters read columns. Rows are read only
+ * for signals whose offers differ in their countries, and only when the request names countries (feed/narrowing.ts).
+ * Prices that a reader may not see never decide which signals it gets, because the selection would reveal them.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { destinationMatcher } from '../merge/deployments.js'
@@ -24,24 +24,24 @@ import type { Reader } from './query.js'
 export type View = {
   /** Entries, in key order. */
   readonly entries: Uint32Array
-  /** Digests of what is shown of these rows. */
+  /** Digests of the shown parts of these rows. */
   readonly structure: string
   readonly pricing: string
 }
 
 type Test = (entry: number) => boolean
 
-/** What depends on who sells the signal: asked of the columns, or of the row that countries have narrowed. */
+/** A condition on who sells the signal: tested on the columns, or on the row that countries have narrowed. */
 type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
-const DEPLOYMENTS_A_UNIT = 8 // as many are looked at in the time of a signal
+const DEPLOYMENTS_A_UNIT = 8 // this many deployments take as long as one signal
 
-/** Whether a destination of the snapshot is one of the asked. */
+/** Whether a destination of the snapshot was asked for. */
 export function destinationTest({ deployments }: Snapshot, asked: readonly string[]): WordTest {
   return wordTest(deployments.destinations, asked, () => destinationMatcher(asked))
 }
 
-/** The deployments of a narrowed row that are shown to whoever asked for destinations. */
+/** The deployments of a narrowed row that are shown to a reader who asked for destinations. */
 export function shownDeployments({ deployments }: NarrowedFacts, asked: readonly string[] | undefined) {
   if (!asked) return deployments
   const isAsked = destinationMatcher(asked)
@@ -49,8 +49,8 @@ export function shownDeployments({ deployments }: NarrowedFacts, asked: readonly
 }
 
 /**
- * What is deployed on one of the destinations (keys, merge/deployments.ts), or sold by an agent that says of none whether
- * it serves it; whatever countries are asked for.
+ * Signals deployed on one of the destinations (keys, merge/deployments.ts), or sold by an agent that does not say where
+ * it deploys; whatever countries are asked for.
  */
 export function anyDeployment(snapshot: Snapshot, asked: readonly string[], meter?: Meter): Test {
   const { at, destination } = snapshot.deployments
@@ -102,9 +102,9 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean,
       ofEntry: (entry) => passes(column[entry] as number),
       ofNarrowed: (narrowed) => passes(of(narrowed)),
     })
-  // Excludes only what has such options and all of them above: NaN, no option, is not above anything.
+  // Excludes a signal only when it has such options and every one is above. NaN means that it has none, so it passes.
   if (maxCpm && seesPrices) {
-    // What is priced in a currency that does not compare, or in several, is not hidden.
+    // A price in several currencies, or in one that cannot be compared, does not exclude the signal.
     const most = new Map(maxCpm)
     const isAbove = (cpm: number, currency: number) => cpm > (most.get(currency) ?? Number.POSITIVE_INFINITY)
     found.push({
@@ -119,7 +119,8 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean,
       (percent) => !(percent > maxPercent),
     )
   }
-  // The scalar decides (specification, Filters); a signal that does not state it cannot be shown to reach a minimum.
+  // The scalar decides (specification, Filters). A signal without one is excluded, because it cannot be shown to reach
+  // the minimum.
   if (minCoverage !== undefined) {
     put(
       facts.coverage,
@@ -136,7 +137,7 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean,
   return found
 }
 
-/** What words of columns hash to, one behind the other; of so many signals, as a guess. */
+/** Hashes of values from columns, concatenated; `signals` is a guess of how many there are. */
 function createWordDigest(signals: number) {
   const gathered = new Uint32Array(Math.min(signals, PORTION) * WORDS)
   const digest = createDigest()
@@ -169,7 +170,7 @@ function* digestOf(column: Uint32Array, entries: Uint32Array, meter: Meter): InP
   return digest.text()
 }
 
-/** Digests of rows of which a tuple shows a part: deployments elsewhere and offers for elsewhere take no part. */
+/** Digests of rows of which a tuple shows a part: deployments and offers that are not shown are left out. */
 function* partDigests(
   snapshot: Snapshot,
   entries: Uint32Array,
@@ -202,7 +203,7 @@ function* partDigests(
   return { structure: structure.text(), pricing: pricing.text() }
 }
 
-/** What of a reader decides which signals it is shown. */
+/** The part of a reader that decides which signals it sees. */
 type ViewReader = Pick<Reader, 'visibility' | 'pricedOnly'>
 
 function hasPrice({ digests }: Snapshot): OfferTest {
@@ -214,7 +215,7 @@ function hasPrice({ digests }: Snapshot): OfferTest {
   }
 }
 
-/** The signals that pass every criterion. Without a criterion: the snapshot itself, at no cost. */
+/** The signals that pass every criterion. Without criteria it is the snapshot's own column, at no cost. */
 export function* viewOf(
   snapshot: Snapshot,
   criteria: Criteria,
@@ -249,7 +250,7 @@ export function* viewOf(
   }
 }
 
-/** Place among sorted `entries` of the first that is not below `entry`. */
+/** The index of the first of sorted `entries` that is not below `entry`. */
 function lowerBound(entries: Uint32Array, entry: number): number {
   let low = 0
   let high = entries.length
@@ -261,12 +262,12 @@ function lowerBound(entries: Uint32Array, entry: number): number {
   return low
 }
 
-/** Whether the entry is one of them. */
+/** Whether `entries` contains the entry. */
 export function stands(entries: Uint32Array, entry: number): boolean {
   return entries[lowerBound(entries, entry)] === entry
 }
 
-/** Place in `entries` of the first signal whose key is beyond `key`, which itself need not be there any more. */
+/** The index in `entries` of the first signal with a key greater than `key`, which itself may no longer exist. */
 export function firstBeyond({ keys, count }: Snapshot, entries: Uint32Array, key: Uint32Array): number {
   const below = countBelow(keys, count, key)
   const isThere = below < count && compareKeys(keys, below, key, 0) === 0
