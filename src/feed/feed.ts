@@ -164,10 +164,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
-  /**
-   * The snapshot of a walk when this process does not hold it, so that it can be loaded; undefined when there is
-   * nothing to load.
-   */
+  /** The snapshot of a walk that this process has to load first; undefined when there is none. */
   function lacking(query: Selection & Pick<WholesaleQuery, 'cursor'>, reader: Reader, now: number) {
     const { cursor } = query
     const walk = cursor === undefined ? undefined : begun(cursor, criteriaOf(query, rates()), reader)
@@ -217,10 +214,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
   }
 
-  /**
-   * The position after `last` in the walk that `binding` names. Cached, because a polling client asks for the same
-   * pages all day.
-   */
+  /** The position after `last` in the walk that `binding` names; cached, because pages are polled all day. */
   function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
     replaced.walk(snapshot)
     const name = `${snapshot.id} ${last} ${binding}`
