@@ -74,6 +74,8 @@ type FederationOptions = {
   log: Logger
   /** Told of each step of an activation: a crash test kills the whole process there. */
   reached?: ActivationOptions['reached']
+  /** Stands before what goes to places that callers name: a test on a busy machine has more patience with them. */
+  sendToCallers?: (send: Send) => Send
   /** How long the first feed waits for whoever does not answer, ms. */
   openAfterMs?: number
 }
@@ -225,6 +227,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   )
   const { send } = egress
   const toCallers = stack.add(createEgress({ policy: webhookPolicy(current.egress) }))
+  const sendToCallers = options.sendToCallers?.(toCallers.send) ?? toCallers.send
   const store = stack.add(
     await openStore({
       ...current.storage,
@@ -262,7 +265,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   let agentUrl = ''
   const declaredAccounts = declaredAccountsOf(store)
   const feedEvents = createFeedEvents({
-    ...{ config, store, feed, declaredAccounts, send: toCallers.send, clock, random, log },
+    ...{ config, store, feed, declaredAccounts, send: sendToCallers, clock, random, log },
     agentUrl: () => agentUrl,
     onOutcome: operations.eventSent,
   })
@@ -280,7 +283,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     operations,
     feed,
     store,
-    sendToCallers: toCallers.send,
+    sendToCallers,
     feedEvents,
     replica,
     secret,

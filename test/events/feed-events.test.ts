@@ -1,7 +1,7 @@
-import { generateKeyPairSync, type JsonWebKey, randomUUID } from 'node:crypto'
+import { generateKeyPairSync, hash, type JsonWebKey, randomUUID } from 'node:crypto'
 import { type Test, test } from 'tap'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
-import { type Said, startOver } from '../support/federation-over.js'
+import { OPERATOR, type Said, startOver } from '../support/federation-over.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row, until } from '../support/upstream-world.js'
@@ -38,11 +38,12 @@ async function start(t: Test, more: object = {}) {
     return one
   }
 
-  async function sync(notification_configs: object[], entry: object = ACME): Promise<Said> {
-    const answer = await over.call('sync_accounts', {
+  async function sync(notification_configs: object[], entry: object = ACME, token?: string): Promise<Said> {
+    const input = {
       idempotency_key: `key-${randomUUID()}`,
       accounts: [{ ...entry, notification_configs }],
-    })
+    }
+    const answer = await over.call('sync_accounts', input, token)
     if (!SCHEMAS_ABSENT) {
       const validate = adcpSchema('account/sync-accounts-response.json')
       t.ok(validate(answer), JSON.stringify(validate.errors))
@@ -131,7 +132,9 @@ test('a subscriber proves its url, is told what changes, and holds the feed by t
   t.same(ids, [...ids].sort(), 'ids rise')
   t.equal(new Set(one.events.map(({ body }) => body.idempotency_key)).size, 4)
   t.same(one.faults, [])
-  t.match(await (await over.get('/metrics')).text(), /tributary_feed_events_total\{outcome="delivered"\} 4/)
+  const delivered = async () =>
+    /tributary_feed_events_total\{outcome="delivered"\} 4/.test(await (await over.get('/metrics')).text())
+  while (!(await delivered())); // counted once the answer is there
 })
 
 test('many changes are told as one, and a change that the subscriber did not ask for shows by the versions', async (t) => {
@@ -268,4 +271,33 @@ test('a network that is open to upstreams is not open to webhooks', async (t) =>
   const one = await subscriber()
   t.match(await sync([configFor(one.url)]), { errors: [{ field: 'notification_configs[0].url' }] })
   t.equal(one.challenges.length, 0)
+})
+
+test('who is no caller any more, or whose account is no more, is told nothing more', async (t) => {
+  const digest = (token: string) => hash('sha256', token, 'hex')
+  const stays = [
+    { id: 'buyer', token_sha256: digest('a-buyer-key') },
+    { id: 'operator', token_sha256: digest(OPERATOR), role: 'operator' },
+  ]
+  const left = { id: 'left', token_sha256: digest('left') }
+  const accounts = { gold: { north: { account_id: 'n1' } } }
+  const keys = [...stays, { id: 'gone', token_sha256: digest('gone') }, { ...left, accounts }]
+  const { over, subscriber, sync, publish } = await start(t, { callers: { keys } })
+  const [there, gone, without] = [await subscriber(), await subscriber(), await subscriber()]
+  t.match(await sync([configFor(there.url)]), { action: 'created' })
+  t.match(await sync([configFor(gone.url)], ACME, 'gone'), { action: 'created' })
+  const gold = { account: { account_id: 'gold' } }
+  t.match(await sync([configFor(without.url)], gold, 'left'), { action: 'updated' })
+  await publish([row(1, { name: 'Now' })])
+  await until('all are told', () => [there, gone, without].every(({ events }) => events.length > 0))
+  over.reload({ callers: { keys: [...stays, left] } })
+  for (const id of [2, 3]) {
+    const { length } = there.events
+    await publish([row(id, { name: 'Later' })])
+    await until('who is still there is told', () => there.events.length > length)
+  }
+  const heard = [...gone.events, ...without.events].map(({ raw }) => raw).join()
+  t.notMatch(heard, 'Later')
+  t.match(await over.call('list_accounts', {}, 'left'), { accounts: [] })
+  t.match(await over.wholesale({ ...gold }, 'left'), { adcp_error: { code: 'ACCOUNT_NOT_FOUND' } })
 })

@@ -33,12 +33,14 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
     storage: { url: `file:${folder}`, key: 'a storage key of the tests, long enough' },
     ...more,
   }
+  const parsed = (other: object = {}) => parseConfig('test', JSON.stringify({ ...config, ...other }), {})
   const start = async () => {
     const federation = await startFederation({
-      config: parseConfig('test', JSON.stringify(config), {}),
+      config: parsed(),
       version: '0.0.0',
       clock: systemClock,
       random: Math.random,
+      sendToCallers: (send) => (request) => send({ ...request, timeoutMs: 120_000 }), // it is not a receiver that hangs
       openAfterMs: 60_000, // a busy machine opens with all that there is, too
       log: pino({ level: 'silent' }),
     })
@@ -67,6 +69,8 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
     get federation() {
       return federation
     },
+    /** Follows a configuration that differs from the first one in so much. */
+    reload: (other: object) => federation.apply(parsed(other)),
     async restart() {
       await federation.close()
       federation = await start()
