@@ -1,6 +1,6 @@
 /**
- * Numbers that stand for a span: ages ("25-34", "A18-49", "over 50"), money ("$100k+") and times ("last 12 months").
- * A signal about 25-34 answers a question for 25-54 partly, so spans match by how much they overlap.
+ * Number phrases as spans: ages ("25-34", "A18-49", "over 50"), money ("$100k+") and times ("last 12 months"). A signal
+ * about 25-34 partly answers a question for 25-54, so spans match by their overlap.
  */
 export const KINDS = { number: '#', money: '$', days: '~' } as const
 type Kind = (typeof KINDS)[keyof typeof KINDS]
@@ -10,14 +10,14 @@ type Interval = { kind: Kind; from: number; to: number }
 
 const DAYS: Readonly<Record<string, number>> = { h: 1 / 24, d: 1, w: 7, m: 30, y: 360 } // 12 months are one year
 const TIMES: Readonly<Record<string, number>> = { k: 1e3, thousand: 1e3, m: 1e6, mm: 1e6, million: 1e6 }
-/** What stands in for "no upper end" when spans are compared. */
+/** Replaces a missing upper end when spans are compared. */
 const OLDEST = 100
 const OPEN_TIMES = 4
 
 const AMOUNT = String.raw`\d+(?:,\d{3})*(?:\.\d+)?`
 const UNIT = String.raw`(?:hour|hr|day|week|month|mo|year|yr)s?(?![\p{L}\d])`
 const SCALE = '(?:k|mm?|thousand|million)'
-/** One number phrase; the groups are read by `intervalOf`. */
+/** One number phrase; `intervalOf` reads the groups. */
 export const NUMBER_PATTERN = new RegExp(
   [
     String.raw`(?:\b(?:(?<more>over|above|at least|more than|older than)|(?<less>under|below|up to|less than|younger than))\s+)?`,
@@ -34,7 +34,7 @@ function amount(digits: string, scale: string | undefined): number {
   return Number(digits.replaceAll(',', '')) * (TIMES[scale ?? ''] ?? 1)
 }
 
-/** The span that a match of `NUMBER_PATTERN` means. */
+/** The span behind a match of `NUMBER_PATTERN`. */
 export function intervalOf(groups: Readonly<Record<string, string | undefined>>): Interval {
   const unit = groups.old ? undefined : groups.unit
   const kind = groups.money ? KINDS.money : unit ? KINDS.days : KINDS.number
@@ -54,14 +54,14 @@ export function intervalTerm({ kind, from, to }: Interval): string {
   return `${kind}${from}..${to === Number.POSITIVE_INFINITY ? '' : to}`
 }
 
-/** The span of a term that `intervalTerm` made. */
+/** The span of a term made by `intervalTerm`. */
 export function parseIntervalTerm(term: string): Interval | undefined {
   const [, kind, from, to] = /^([#$~])([\d.]+?)\.\.([\d.]*)$/.exec(term) ?? []
   if (!kind || !from) return undefined
   return { kind: kind as Kind, from: Number(from), to: to ? Number(to) : Number.POSITIVE_INFINITY }
 }
 
-/** Shared part of two spans of one kind over their union, 0 to 1. Single numbers agree only when equal. */
+/** The overlap of two spans of one kind divided by their union, 0 to 1. Single numbers match only when equal. */
 export function overlap(one: Interval, other: Interval): number {
   if (one.kind !== other.kind) return 0
   if (one.from === other.from && one.to === other.to) return 1

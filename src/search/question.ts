@@ -1,6 +1,6 @@
 /**
- * Reads a buyer's words as concepts to look up: synonyms, spans, phrases, slips of the pen, what is not wanted.
- * A question of nothing but filler ("show all available signals") asks for everything.
+ * Reads a buyer's words as concepts to look up: synonyms, spans, phrases, typing errors, and what is not wanted. A
+ * question of filler words alone ("show all available signals") asks for everything.
  */
 import { KINDS, overlap, parseIntervalTerm } from './interval.js'
 import { MAX_CHARACTERS, misspeltPlace } from './reading.js'
@@ -10,56 +10,56 @@ import { findTerm, lowerBound, type TermTable, termRows, termText } from './term
 import { corrections } from './typo.js'
 import { fold, isStop, isStopWord, termOf, tokens } from './words.js'
 
-/** What of a question is read; the rest of a longer one is left out and told. */
+/** Characters of a question that are read; the answer says when more was left out. */
 const MAX_CONCEPTS = 32
-/** Words that must or must not be there: each costs a pass over the rows that have it. */
+/** Required and excluded words: each costs a pass over the rows that have it. */
 const MAX_REQUIRED = 16
 const MAX_EXCLUDED = 32
 const MAX_SPANS = 16
-/** Spans are compared with every span of the index. */
+/** Spans in a question: each is compared with every span of the index. */
 const MAX_SPAN_CONCEPTS = 8
-/** Longer words are nobody's slip of the pen. */
+/** Longer unknown words are not treated as typing errors. */
 const LONGEST_MISSPELT = 40
 const MIN_OVERLAP = 0.1
-/** Where, when and how people stand to a thing orders an answer; what the thing is decides it. */
+/** The weight of words about place, time or people's attitude: they order an answer, the subject decides it. */
 const QUALIFIER = 0.5
-/** A concept this much lighter than the heaviest is in nearly every row: it decides nothing and costs the most. */
+/** A concept this much lighter than the heaviest occurs in nearly every row: it decides nothing and costs the most. */
 const NEGLIGIBLE = 0.08
 const WEIGHT = { group: 0.9, narrower: 0.6, part: 0.6, joined: 0.9, neighbours: 0.2 }
 
 export type Posting = { table: TermTable; term: number; weight: number }
 
 export type Concept = {
-  /** The words of the question that it stands for. */
+  /** The words of the question behind this concept. */
   label: string
   /** Heaviest first. A row scores the best of them. */
   alternatives: readonly Posting[]
-  /** How telling the concept is: rare ones count more (BM25's idf). */
+  /** How much the concept distinguishes rows: rare ones count more (BM25's idf). */
   idf: number
-  /** An extra for neighbouring words: no concept of its own. */
+  /** A bonus for neighbouring words, which is not a concept of its own. */
   bonus: boolean
-  /** It says what the thing is; not where, when, or how people stand to it. */
+  /** Whether it names the subject, and not place, time or people's attitude. */
   subject: boolean
 }
 
 export type Question = {
-  /** Those that some row has. */
+  /** Concepts that occur in some row. */
   concepts: readonly Concept[]
-  /** What people see of the concepts: those of `concepts` that are no bonus, then those that no row has. */
+  /** The concepts as people see them: those of `concepts` without bonuses, then those that occur in no row. */
   labels: readonly string[]
-  /** Concepts asked for, found or not, and what all of them weigh. */
+  /** How many concepts were asked for, found or not, and their total weight. */
   asked: number
   full: number
-  /** Words in quotes: a row must have every one of them. Term -1: no row can. */
+  /** Words in quotes: a row must have every one of them. Term -1 means that no row can. */
   required: readonly Posting[]
-  /** What follows "excluding", "except", "but not": a row must have none. */
+  /** Words after "excluding", "except", "but not": a row must have none of them. */
   excluded: readonly Posting[]
   everything: boolean
-  /** The countries that are asked for, as groups of rows: those of other places come after. */
+  /** The requested countries, as groups of rows: rows of other places rank behind them. */
   places: readonly Posting[]
-  /** The durations that are asked for, those of other windows come after. */
+  /** The requested durations: rows with other windows rank behind them. */
   windows: readonly Posting[]
-  /** Some of the text was too much to be read. */
+  /** Whether part of the text was left out because it is too long. */
   isCut: boolean
 }
 
@@ -93,7 +93,7 @@ function conceptOf(
   }
 }
 
-/** Spans in the index that share something with one that is asked for. */
+/** Spans in the index that overlap a requested one. */
 function spans({ words }: SearchIndex, term: string): Posting[] {
   const asked = parseIntervalTerm(term)
   if (!asked) return []
@@ -108,7 +108,7 @@ function spans({ words }: SearchIndex, term: string): Posting[] {
   return found.sort((one, other) => other.weight - one.weight || one.term - other.term).slice(0, MAX_SPANS)
 }
 
-/** A word no row has: what it may have meant, as one word or as two. */
+/** The words that were probably meant by a word that no row has, as one word or as two. */
 function unknownWord({ words, pairs }: SearchIndex, token: string, stem: string): Posting[] {
   if (token.length > LONGEST_MISSPELT) return []
   for (let cut = 3; cut <= token.length - 3; cut += 1) {
@@ -118,7 +118,7 @@ function unknownWord({ words, pairs }: SearchIndex, token: string, stem: string)
   return corrections(words, stem).map(({ term, weight }) => ({ table: words, term, weight }))
 }
 
-/** Rows that say the same in other words, or name a kind of it. */
+/** Rows with synonyms of the word, or with a more specific word. */
 function equals({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
   return found.flatMap(({ group, narrower }) =>
     narrower
@@ -134,7 +134,10 @@ function isSpan(term: string): boolean {
   return Object.values(KINDS).some((kind) => term.startsWith(kind))
 }
 
-/** Shorter phrases inside a longer one: decision makers in "IT decision makers". Not the car in "electric car". */
+/**
+ * Shorter phrases inside a longer one, such as "decision makers" in "IT decision makers"; but not "car" in "electric
+ * car".
+ */
 function parts({ index, synonyms }: Reading, terms: readonly string[], whole: readonly Sense[]): Posting[] {
   return terms.slice(1).flatMap((_, offset) =>
     phrasesAt(synonyms, terms, offset + 1).flatMap(({ senses }) => {
@@ -151,7 +154,10 @@ function inCountries({ words }: SearchIndex, countries: readonly string[], weigh
   )
 }
 
-/** Rows that have the word itself, or written together with the next one; else what was meant by it, a place perhaps. */
+/**
+ * Rows that have the word itself, or the word joined with the next one; otherwise rows with what was meant by it, such
+ * as a place.
+ */
 function literals(
   { index, synonyms }: Reading,
   read: readonly string[],
@@ -170,7 +176,7 @@ function literals(
   return { found: unknownWord(index, read[at] as string, term), isPlace: false }
 }
 
-/** Neighbours that also stand together in names: an extra on top of both words. */
+/** Words that also stand together in names: a bonus on top of both words. */
 function neighbours(
   index: SearchIndex,
   terms: readonly string[],
@@ -199,7 +205,10 @@ function labelOf(read: readonly string[]): string {
 
 type ReadConcepts = { concepts: Concept[]; windows: Posting[]; isCut: boolean }
 
-/** Concepts with nothing in the index are left in: they tell a question about nothing here from a broad one. */
+/**
+ * Concepts that occur in no row stay in the list: with them, a question about something unknown differs from a broad
+ * one.
+ */
 function conceptsOf(reading: Reading, text: string, most = MAX_CONCEPTS): ReadConcepts {
   const { index, synonyms } = reading
   const read = tokens(text)
@@ -248,7 +257,7 @@ function phraseWords({ words }: SearchIndex, phrase: string): Posting[] {
     .map((term) => ({ table: words, term: findTerm(words, term), weight: 1 }))
 }
 
-/** Each term once, and no more than `most` of them. */
+/** Each term once, at most `most` of them. */
 function bounded({ words }: SearchIndex, found: readonly Posting[], most: number) {
   const once = new Map(
     found.map((posting) => [posting.table === words ? posting.term : `pair ${posting.term}`, posting]),
@@ -256,7 +265,7 @@ function bounded({ words }: SearchIndex, found: readonly Posting[], most: number
   return { kept: [...once.values()].slice(0, most), isCut: once.size > most }
 }
 
-/** What rows must not have. Clauses are read until there are enough terms. */
+/** The terms that rows must not have. Clauses are read until there are enough terms. */
 function unwantedTerms(reading: Reading, folded: string): { kept: Posting[]; isCut: boolean } {
   const found: Posting[] = []
   const seen = new Set<string>()
@@ -271,8 +280,8 @@ function unwantedTerms(reading: Reading, folded: string): { kept: Posting[]; isC
 }
 
 /**
- * What a text asks of an index. Never throws: any text is a question. `countries`: where the rows should be of, as the
- * text was read.
+ * The concepts that a text asks for. Never throws: every text is a question. `countries`: the places that were read
+ * from the text.
  */
 export function readQuestion(
   index: SearchIndex,

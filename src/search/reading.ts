@@ -1,14 +1,14 @@
 /**
- * What a question says beside what it is about: places, how far back, what it may cost, where it is to be activated. Read
- * from the words, told to whoever asked, and used to order an answer; what must hold for every row belongs in the
- * request's own filters (docs/discovery.md).
+ * What a question says besides its subject: places, time windows, prices, where it should be activated. These wishes
+ * are read from the words, shown to the caller, and used to order the answer. What must hold for every row belongs in
+ * the request's own filters (docs/discovery.md).
  */
 import { KINDS, parseIntervalTerm } from './interval.js'
 import { phrasesAt, type Synonyms } from './synonyms.js'
 import { editDistance } from './typo.js'
 import { fold, isStop, termOf, tokens } from './words.js'
 
-/** Text beyond this is not read: a brief is a paragraph, and a question must not cost more than a walk. */
+/** Characters that are read: a brief is a paragraph, and a question must not cost more than a page walk. */
 export const MAX_CHARACTERS = 2_000
 const SHORTEST_MISSPELT = 6
 
@@ -22,9 +22,9 @@ export type ReadAs = {
   maxCpm?: ReadPrice
   /** Ids of platforms. */
   platforms: readonly string[]
-  /** What of the text is searched for: without what was read as price or platform. */
+  /** The text to search for: without the parts that were read as price or platform. */
   rest: string
-  /** How many characters were too many to be read. */
+  /** How many characters were left out at the end. */
   unread: number
 }
 
@@ -39,7 +39,7 @@ const names = Object.keys(CURRENCY).sort((one, other) => other.length - one.leng
 const MONEY = String.raw`(?:(?:${names.map((name) => name.replace('$', '\\$')).join('|')})\s?)`
 const AMOUNT = String.raw`(${MONEY})?(\d{1,6}(?:[.,]\d{1,2})?)(\s?${MONEY})?(?![\p{L}\d])`
 const BOUND = String.raw`(?:under|below|less than|cheaper than|up to|at most|no more than|not over|max(?:imum)?(?: of)?|<=?)\s*`
-/** A price is one only beside the word CPM: "incomes under $50" is none. */
+/** An amount is a price only next to the word CPM: "incomes under $50" is not one. */
 const PRICES = [
   new RegExp(String.raw`\bcpms?\s*(?:is|of|:)?\s*${BOUND}${AMOUNT}`, 'u'),
   new RegExp(String.raw`(?:\bat\s+|\bfor\s+)?(?<![\p{L}\d])${BOUND}${AMOUNT}\s*cpms?\b`, 'u'),
@@ -49,7 +49,10 @@ const PRICES = [
   ),
 ]
 
-/** Words before a platform of one common word: "on amazon" says where people shop, "activate on amazon" does not. */
+/**
+ * Words that must precede a platform named by a common word: "on amazon" says where people shop, "activate on amazon"
+ * names the platform.
+ */
 const ACTIVATES = /^(?:activat|run|deploy|live|deliv|push|bui|buy|target|campaign)/
 const BEFORE_PLATFORM = new Set(['on', 'in', 'via', 'through', 'for', 'to', 'with', 'the'])
 
@@ -65,7 +68,7 @@ function priceIn(folded: string): { price?: ReadPrice; rest: string } {
   return { rest: folded }
 }
 
-/** Countries of a phrase at this place; a long word one slip away from a name is that name. */
+/** The countries that a phrase at this place names; a long word with one typing error counts as the name. */
 function countriesAt(synonyms: Synonyms, terms: readonly string[], at: number) {
   const named = phrasesAt(synonyms, terms, at).find(({ countries }) => countries)
   if (named) return { countries: named.countries ?? [], length: named.stems.length }
@@ -80,7 +83,7 @@ function countriesAt(synonyms: Synonyms, terms: readonly string[], at: number) {
     : undefined
 }
 
-/** The place that a word nobody's rows have may be a misspelt name of. */
+/** The place of which a word that no row has may be a misspelt name. */
 export function misspeltPlace(synonyms: Synonyms, term: string): readonly string[] | undefined {
   return countriesAt(synonyms, [term], 0)?.countries
 }
@@ -102,7 +105,7 @@ function daysIn(terms: readonly string[]): number[] {
   })
 }
 
-/** Where a platform is named as one that shall be used: the words before it, and its own. */
+/** Finds a platform that is named as the one to use: its name with the words before it. */
 function platformAt(
   read: readonly string[],
   terms: readonly string[],
@@ -120,10 +123,10 @@ function platformAt(
 type PlatformPhrase = { id: string; phrase: readonly string[] }
 type PlatformPhrases = ReadonlyMap<string, readonly PlatformPhrase[]>
 
-/** By list of platforms: each is read once for all questions. */
+/** By list of platforms, so that each list is prepared once for all questions. */
 const readLists = new WeakMap<Synonyms, WeakMap<readonly string[], PlatformPhrases>>()
 
-/** What the platforms are called, the longest first, by the first word of each. */
+/** The names of the platforms, by their first word, the longest first. */
 function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrases {
   const lists = readLists.get(synonyms) ?? new WeakMap<readonly string[], PlatformPhrases>()
   readLists.set(synonyms, lists)
@@ -146,7 +149,7 @@ function phrasesOf(synonyms: Synonyms, known: readonly string[]): PlatformPhrase
   return made
 }
 
-/** Platforms that are named, and the text without them. `known`: ids of those that there are. */
+/** The platforms that a text names, and the text without them. `known`: ids of the existing platforms. */
 function platformsIn(synonyms: Synonyms, text: string, known: readonly string[]) {
   const read = tokens(text)
   const terms = read.map(termOf)
@@ -169,7 +172,7 @@ function platformsIn(synonyms: Synonyms, text: string, known: readonly string[])
   return { platforms: [...found].sort(), rest }
 }
 
-/** What a brief is read as. `platforms`: ids of those where something can be activated. */
+/** Everything that is read from a brief. `platforms`: ids of those where something can be activated. */
 export function readBrief(synonyms: Synonyms, text: string, platforms: readonly string[]): ReadAs {
   const { price, rest: unpriced } = priceIn(fold(text.slice(0, MAX_CHARACTERS)))
   const { platforms: named, rest } = platformsIn(synonyms, unpriced, platforms)

@@ -1,7 +1,7 @@
 /**
- * What a buyer wants changed about signals that it names (specification, "Refinement: start from the referenced signals
- * and adjust per the spec"). Wishes are read from the text by a short list of words (docs/discovery.md); the rest of
- * the text, and the words of the signals themselves, say what to look for.
+ * What a buyer wants to be different about signals that it names (specification, "Refinement: start from the referenced
+ * signals and adjust per the spec"). Wishes are found in the text by a short list of words (docs/discovery.md). The
+ * rest of the text, and the words of the named signals, say what to search for.
  */
 
 import type { SignalRef } from '../adcp/reference.js'
@@ -10,7 +10,7 @@ import { fold } from './words.js'
 
 type Wish = 'cheaper' | 'broader' | 'narrower' | 'other_providers' | 'live'
 
-/** What of a row wishes are measured on. */
+/** The fields of a row that wishes are compared with. */
 export type RefinableRow = {
   name: string
   signal_ref?: SignalRef
@@ -38,11 +38,11 @@ const WISHES: Readonly<Record<Wish, RegExp>> = {
     /\b(?:(?:from )?(?:an)?other (?:data )?(?:provider|source|vendor)s?|different (?:data )?(?:provider|source|vendor)s?|alternatives?)\b/g,
   live: /\b(?:(?:already |currently )?live|ready to use|already (?:active|activated)|no activation)\b/g,
 }
-/** Words around a wish that name nothing to look for. */
+/** Words around a wish that are not searched for. */
 const AROUND =
   /\b(?:similar|like (?:this|these|that|those)|same (?:but|as)|but|keep|instead|something|than|ones?|options?)\b/g
 
-/** Reads the wishes out of a refinement's text. */
+/** Finds the wishes in the text of a refinement. */
 export function readWishes(spec: string): Refinement {
   let rest = fold(spec)
   const wishes: Wish[] = []
@@ -54,7 +54,7 @@ export function readWishes(spec: string): Refinement {
   return { wishes, rest: rest.replace(AROUND, ' ').replace(/\s+/g, ' ').trim() }
 }
 
-/** Amounts that compare: of one model, in one currency, counted alike. */
+/** Amounts that can be compared: of one model, in one currency, in one unit. */
 function prices({ pricing_options: options = [] }: RefinableRow): Map<string, number> {
   const lowest = new Map<string, number>()
   const offer = (kind: string, amount: number) =>
@@ -68,14 +68,14 @@ function prices({ pricing_options: options = [] }: RefinableRow): Map<string, nu
   return lowest
 }
 
-/** In every way in which the two are priced alike, of which there is at least one. */
+/** Whether it holds in every way in which both are priced; they must share at least one. */
 function isCheaper(row: RefinableRow, anchor: RefinableRow): boolean {
   const asked = prices(anchor)
   const alike = [...prices(row)].filter(([kind]) => asked.has(kind))
   return alike.length > 0 && alike.every(([kind, amount]) => amount < (asked.get(kind) ?? 0))
 }
 
-/** Percent of the denominator: the scalar, else what the forecast says. */
+/** Percent of the denominator: the scalar, or what the forecast says. */
 function coverageOf({ coverage_percentage: scalar, coverage_forecast: forecast }: RefinableRow) {
   return scalar ?? (forecast && forecastPercentage(forecast))
 }
@@ -94,7 +94,7 @@ const FULFILS: Readonly<Record<Wish, (row: RefinableRow, anchors: readonly Refin
   live: (row) => row.deployments.some((deployment) => deployment.is_live),
 }
 
-/** Whether a row is what the wishes ask for beside the named signals. Unknown prices and coverages fulfil nothing. */
+/** Whether a row fulfils the wishes compared with the named signals. Unknown prices and coverages fulfil nothing. */
 export function fulfils(
   wishes: readonly Wish[],
   row: RefinableRow,
@@ -103,7 +103,7 @@ export function fulfils(
   return wishes.every((wish) => FULFILS[wish](row, anchors))
 }
 
-/** What to search for: what the text still says, and what the named signals are called. */
+/** What to search for: the rest of the text, and the names of the named signals. */
 export function refinedQuestion({ rest }: Refinement, anchors: readonly RefinableRow[]): string {
   return [rest, ...anchors.map(({ name }) => name)].join(' . ')
 }

@@ -1,4 +1,4 @@
-/** Keeps a thread that indexes snapshots, and what is searched now. Serving goes on meanwhile on the index before. */
+/** Runs a thread that indexes snapshots, and holds the index in use. Searches use the previous index meanwhile. */
 import type { Worker } from 'node:worker_threads'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { startThread } from '../threads/pool.js'
@@ -6,10 +6,10 @@ import { createSearcher, type Searcher } from './search.js'
 import type { SearchBuild, SearchBuilt } from './search-worker.js'
 import { compileSynonyms, type SynonymFile } from './synonyms.js'
 
-/** An index, the snapshot whose entries its rows are, and the platforms that a question may name. */
+/** An index, the snapshot whose entries are its rows, and the platforms that a question may name. */
 export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: readonly string[] }
 
-const HEAP_MB = 4_096 // words of a million signals while they are gathered
+const HEAP_MB = 4_096 // for the words of a million signals while they are collected
 
 export function createSearchHost(file: SynonymFile) {
   const synonyms = compileSynonyms(file)
@@ -21,7 +21,7 @@ export function createSearchHost(file: SynonymFile) {
   let indexed = 0
   const waiting: (() => void)[] = []
 
-  /** One that dies, at work or idle, is replaced by the next build. */
+  /** A thread that ends by itself, busy or idle, is replaced for the next build. */
   function start(): Worker {
     const thread = startThread(new URL('./search-worker.js', import.meta.url), {
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
@@ -52,7 +52,7 @@ export function createSearchHost(file: SynonymFile) {
 
   let closed = false
 
-  /** Indexes what waits, and what comes to wait meanwhile, whatever becomes of the one before. */
+  /** Indexes waiting snapshots, also those that arrive meanwhile, whether earlier builds succeed or not. */
   async function follow(): Promise<void> {
     let failure: unknown
     while (next) {
@@ -70,12 +70,12 @@ export function createSearchHost(file: SynonymFile) {
       }
       for (const proceed of waiting.splice(0)) proceed()
     }
-    work = undefined // in the same step as the last look: nothing comes to wait between the two
+    work = undefined // in the same step as the last check, so that nothing starts to wait in between
     if (failure && !closed) throw failure
   }
 
   return {
-    /** Indexes a snapshot soon; only the newest that waits is. Rejects when the index could not be built. */
+    /** Queues a snapshot for indexing; of those that wait only the newest is built. Rejects when the build fails. */
     publish(snapshot: Snapshot): Promise<void> {
       published += 1
       next = { snapshot, number: published }
@@ -84,17 +84,17 @@ export function createSearchHost(file: SynonymFile) {
     },
     /** The number of the newest snapshot that was published; 0 before the first. */
     newest: () => published,
-    /** Whether that snapshot, or a newer one, is what is searched. */
+    /** Whether the index covers that snapshot or a newer one. */
     covers: (number: number) => number > 0 && indexed >= number,
-    /** When a snapshot was indexed, or could not be. */
+    /** Resolves after a snapshot was indexed, or its build failed. */
     change: () =>
       new Promise<void>((resolve) => {
         waiting.push(resolve)
       }),
-    /** What is searched now; undefined until the first index stands. */
+    /** The index in use; undefined until the first one is built. */
     current: () => current,
     async close(): Promise<void> {
-      closed = true // a build under way ends with its thread, and nobody waits for it any more
+      closed = true // the thread ends with its build, whose result nobody needs
       next = undefined
       await worker?.terminate()
     },

@@ -1,12 +1,12 @@
 /**
- * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays.
- * Runs where the snapshot is built, off the serving thread; the searcher reads the result as it is posted.
+ * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays. It runs off the
+ * serving thread; the searcher reads the result directly.
  */
 import { ANY_PLACE, countryGroup, phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './words.js'
 
-/** What of a published row is searched. Shapes inside are the upstreams': only strings are read. */
+/** The fields of a published row that are searched. Upstreams choose the inner shapes, so only strings are read. */
 export type SearchableRow = {
   name: string
   description: string
@@ -27,19 +27,19 @@ export type SearchIndex = {
   readonly words: TermTable
   /** Neighbouring words of names and keywords, `first second`. */
   readonly pairs: TermTable
-  /** What decides between equals: live somewhere, then broader coverage. 0 to 255 a row. */
+  /** The order of rows with equal scores: live ones first, then broader coverage. 0 to 255 per row. */
   readonly prior: Uint8Array
 }
 
 const WEIGHT = { name: 3, keyword: 2, provider: 1.5, prose: 1 }
 const SATURATION = 1.2 // BM25's k1
-const LENGTH_EFFECT = 0.4 // BM25's b: descriptions differ in style more than in substance
+const LENGTH_EFFECT = 0.4 // BM25's b: descriptions differ in style more than in content
 const LIVE = 128
-const PAIR = 2 ** 26 // more words than an index ever has; two of them fit a double
+const PAIR = 2 ** 26 // more words than an index ever has; two numbers fit in a double
 const LONGEST_PHRASE = 8
 const MOST_COUNTRIES = 10
 
-/** `pairs`: its words stand together on purpose, as in a name; in prose their neighbourhood says little. */
+/** `pairs`: neighbouring words belong together, as in a name. In prose they often do not. */
 type Field = { text: string; weight: number; pairs: boolean }
 
 function strings(value: unknown): string[] {
@@ -67,7 +67,7 @@ function priorOf(row: SearchableRow): number {
   return live + Math.round(Math.min(row.coverage_percentage ?? 0, 100))
 }
 
-/** What is known of a token after its first sight, so that stemming costs once a word and not once an occurrence. */
+/** What is known of a token after its first occurrence, so that each word is stemmed once. */
 type Token = { term: string; number: number; stop: boolean; startsPhrase: boolean }
 
 /** Collects rows in the order of their numbers. */
@@ -129,7 +129,7 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     return found.length * weight
   }
 
-  /** Where a row may be used says where its people are, unless it may be used nearly everywhere. */
+  /** The countries where a row may be used say where its people are, unless they are nearly all. */
   function addCountries(row: number, countries: readonly string[]): void {
     if (countries.length === 0 || countries.length > MOST_COUNTRIES) return
     for (const group of [ANY_PLACE, ...countries.map(countryGroup)]) {

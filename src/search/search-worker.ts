@@ -1,5 +1,5 @@
 /**
- * Builds the search index in a thread of its own: shared memory in, shared memory out
+ * Builds the search index in its own thread; input and output are in shared memory
  * (docs/decisions.md#memory-and-threads).
  */
 import { parentPort } from 'node:worker_threads'
@@ -8,12 +8,12 @@ import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from '
 import { compileSynonyms, type SynonymFile } from './synonyms.js'
 
 /**
- * The platforms where most of a feed can be activated: those that a question may name. Upstreams name platforms as they
- * like, and a question must not be held against all of them.
+ * The platforms where most of a feed can be activated: the ones that questions may name. Upstreams may invent
+ * platforms, and comparing a question with all of them would cost too much.
  */
 const MOST_PLATFORMS = 1_000
 
-/** Counts the rows that name a platform. */
+/** Counts the rows with a platform. */
 function createPlatformTally() {
   const uses = new Map<string, number>()
   return {
@@ -46,7 +46,7 @@ function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): Searcha
   return JSON.parse(decoder.decode(chunk.subarray(from, from + (length[entry] as number)))) as SearchableRow
 }
 
-/** Row `i` of the index is entry `i` of the snapshot; what the feed withholds has no words. */
+/** Row `i` of the index is entry `i` of the snapshot; withheld entries have no words. */
 function indexSnapshot({ synonyms, snapshot }: SearchBuild): SearchBuilt {
   const builder = createSearchIndexBuilder(compileSynonyms(synonyms))
   const platforms = createPlatformTally()

@@ -1,6 +1,6 @@
 /**
- * Answers a question from the index: the best rows in order, BM25 over concepts, within a millisecond for 100,000 rows.
- * Deterministic: equals are ordered by their prior (live first, broader first), then by row.
+ * Answers a question from the index: the best rows in order, by BM25 over concepts, in under a millisecond for 100,000
+ * rows. Deterministic: rows with equal scores are ordered by their prior (live first, broader first), then by number.
  */
 
 import { type Concept, type Posting, type Question, readQuestion } from './question.js'
@@ -9,28 +9,31 @@ import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
 import { findTerm } from './term-table.js'
 import { completed } from './typo.js'
 
-/** Rows below this share of the best score are about something else: one common word met by chance. */
+/** Rows below this share of the best score are left out: they share only a common word with the question. */
 const CUT = 0.15
 const FULL = 65_535
 const UNWANTED = 255
 const NO_ROWS = new Uint32Array(0)
-/** The prior decides between equals and must not lift a row over a better one. */
+/** The prior orders rows with equal scores and must not lift a row over a better one. */
 const PRIOR_SHARE = 1e-6
-/** Rows of another place than the one asked for come after those of it that are about the same. */
+/**
+ * The factor for rows of another place than the requested one: they rank behind rows about the same subject in that
+ * place.
+ */
 const ELSEWHERE = 0.45
-/** Rows that name no place may well be good there. */
+/** The factor for rows that name no place, which may well apply there. */
 const ANYWHERE = 0.7
-/** The share of what the best row is about that a row must have for its place to count. */
+/** The place of a row counts only when the row has this share of the best row's subject. */
 export const SAME_SUBJECT = 0.6
 const MOST_LABELS = 31 // one bit each
 
 type SearchOptions = {
   limit: number
-  /** Countries that the question was read to ask for. */
+  /** The countries that were read from the question. */
   countries?: readonly string[]
-  /** How well a row serves wishes that its words do not show; 1 when it does. Default: all alike. */
+  /** How well a row fulfils wishes about other things than its words; 1 when it does. Default: 1 for all. */
   weigh?: (row: number) => number
-  /** Rows the asker may see and wants: filters, destinations, countries. Default: all. */
+  /** Rows that the caller may see and that pass filters, destinations and countries. Default: all. */
   accept?: (row: number) => boolean
 }
 
@@ -38,23 +41,23 @@ export type SearchHits = {
   /** Best first. */
   rows: Uint32Array
   scores: Float32Array
-  /** What a row would score that says everything asked for, with all its weight: scores of two indexes compare by it. */
+  /** The score of a perfect row: it makes scores of two indexes comparable. */
   full: number
-  /** How many rows qualified before the limit. */
+  /** The number of rows before the limit. */
   total: number
-  /** The question named nothing to look for: every row is an answer. */
+  /** Whether the question named nothing to search for: every row then matches. */
   everything: boolean
-  /** What was looked for, by the words of the question; and for each row, one bit for each of these that it has. */
+  /** The concepts searched for, by the words of the question; per row, one bit for each that it has. */
   labels: readonly string[]
   matches: Uint32Array
   /**
-   * For each row, 1 where it is about the same as the best and has the place and the window that the question names, as far
-   * as it does.
+   * Per row, 1 when its subject matches as well as the best row's, and its place and window match as far as the
+   * question names them.
    */
   fulfils: Uint8Array
-  /** How much of what the question is about the best row has: searches of two indexes compare by it. */
+  /** How much of the question's subject the best row has: it makes searches of two indexes comparable. */
   subject: number
-  /** Some of the question was too much to be read. */
+  /** Whether part of the question was left out because it is too long. */
   isCut: boolean
 }
 
@@ -62,7 +65,7 @@ function rowsOf({ table, term }: Posting): Uint32Array {
   return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
 }
 
-/** One flag a row: whether it names any place. */
+/** One flag per row: whether it names any place. */
 function placedRows({ words, rows }: SearchIndex): Uint8Array {
   const flags = new Uint8Array(rows)
   const term = findTerm(words, senseTerm({ group: ANY_PLACE, narrower: false }))
@@ -105,17 +108,17 @@ function createTop(limit: number, worse: (one: number, other: number) => boolean
   return { offer, rows: () => heap.sort((one, other) => (worse(one, other) ? 1 : -1)) }
 }
 
-/** Searches one index. The scratch arrays are the searcher's own: one search at a time. */
+/** Searches one index. The searcher reuses its arrays, so it runs one search at a time. */
 export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   const score = new Float32Array(index.rows)
-  const best = new Float32Array(index.rows) // the row's best alternative of the concept at hand
-  const stamp = new Uint32Array(index.rows) // which concept `best` speaks of
-  const matched = new Float32Array(index.rows) // concepts that the row has, each by how exactly
+  const best = new Float32Array(index.rows) // the row's best alternative of the current concept
+  const stamp = new Uint32Array(index.rows) // the concept that `best` refers to
+  const matched = new Float32Array(index.rows) // concepts that the row has, weighted by how exactly it matches
   const touched = new Uint32Array(index.rows)
-  const about = new Float32Array(index.rows) // the same, of concepts that say what the thing is
-  const isMeant = new Uint8Array(index.rows) // of rows that were touched: what `fulfils` tells
+  const about = new Float32Array(index.rows) // the same for concepts that name the subject
+  const isMeant = new Uint8Array(index.rows) // for rows that matched anything: the result of `fulfils`
   const inWindow = new Uint8Array(index.rows)
-  const tally = new Uint8Array(index.rows) // words that a row has of those it must; 255: one that it must not
+  const tally = new Uint8Array(index.rows) // how many required words a row has; 255 when it has an excluded one
   const placed = placedRows(index)
   let marks = 0
 
@@ -128,7 +131,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return marks
   }
 
-  /** One alternative only: no row is met twice, so nothing has to be compared. */
+  /** With a single alternative no row occurs twice, so nothing has to be compared. */
   function addSingle({ alternatives, idf, bonus, subject }: Concept, count: number): number {
     const [{ table, term, weight }] = alternatives as [Posting]
     const scale = (idf * weight) / FULL
@@ -189,7 +192,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return (row: number) => tally[row] === required.length && (accept?.(row) ?? true)
   }
 
-  /** How much of its score a row keeps by where it is, when the question says where. */
+  /** The factor for a row's place, when the question names one. */
   function whereabouts({ places }: Question): ((row: number) => number) | undefined {
     if (places.length === 0) return undefined
     const mark = nextMark()
@@ -197,7 +200,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return (row) => (stamp[row] === mark ? 1 : placed[row] ? ELSEWHERE : ANYWHERE)
   }
 
-  /** For rows in this order, the bits of the concepts that they have. */
+  /** For rows in this order, the bits of their concepts. */
   function matchesOf(concepts: readonly Concept[], rows: Uint32Array): Uint32Array {
     const places = new Map(Array.from(rows, (row, at) => [row, at]))
     const bits = new Uint32Array(rows.length)
@@ -215,7 +218,10 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return bits
   }
 
-  /** Of the first `count` candidates, those that are open and not far below the best. Equals in the order of rows. */
+  /**
+   * Of the first `count` candidates, those that may be shown and are not far below the best. Rows with equal scores
+   * keep their order.
+   */
   function pick(count: number, candidate: (at: number) => number, highest: number, limit: number) {
     const worse = (one: number, other: number) => {
       const difference = (score[one] as number) - (score[other] as number)

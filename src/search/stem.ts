@@ -1,10 +1,10 @@
 /**
- * Reduces an English word to its stem by Porter's published rules (An algorithm for suffix stripping, 1980) and one of
- * our own for people named by what they do, so that "shoppers", "shopping" and "shop" are one term.
+ * Reduces an English word to its stem by Porter's published rules (An algorithm for suffix stripping, 1980) and one
+ * rule of ours for people named by what they do, so that "shoppers", "shopping" and "shop" become one term.
  */
 const VOWEL = '(?:[aeiou]|(?<=[^aeiou])y)'
 const CONSONANT = '(?:[^aeiouy]|(?<![^aeiou])y)'
-/** A stem's measure is how often vowels are followed by consonants in it. */
+/** The measure of a stem: how often a consonant follows a vowel in it. */
 const MEASURE_OVER_0 = new RegExp(`^${CONSONANT}*${VOWEL}+${CONSONANT}`)
 const MEASURE_OVER_1 = new RegExp(`^${CONSONANT}*${VOWEL}+${CONSONANT}+${VOWEL}+${CONSONANT}`)
 const MEASURE_IS_1 = new RegExp(`^${CONSONANT}*${VOWEL}+${CONSONANT}+${VOWEL}*$`)
@@ -49,7 +49,7 @@ const STEP_3: Rules = [
 const STEP_4 =
   /^(.*?)(?:ement|ment|ent|al|ance|ence|er|ic|able|ible|ant|(?<=[st])ion|ou|ism|ate|iti|ous|ive|ize)$/
 
-/** Words that the rules would drop onto another word of this trade, and plurals that they do not know. */
+/** Words whose stem would collide with another word of advertising, and irregular plurals. */
 const EXCEPTIONS: ReadonlyMap<string, string> = new Map([
   ['news', 'news'],
   ['business', 'business'],
@@ -112,14 +112,14 @@ function tidied(word: string): string {
   return tidy.endsWith('ll') && MEASURE_OVER_1.test(tidy) ? tidy.slice(0, -1) : tidy
 }
 
-/** A viewer is who views: "viewer" -> "view", "planner" -> "plan". Porter leaves such short stems alone. */
+/** "viewer" -> "view", "planner" -> "plan": Porter does not shorten words with such short stems. */
 function withoutAgent(word: string): string {
   const [, stem] = /^(\w{3,}[^aeiou])er$/.exec(word) ?? []
   if (stem === undefined || !HAS_VOWEL.test(stem)) return word
   return DOUBLE_END.test(stem) ? stem.slice(0, -1) : stem
 }
 
-/** The stem of one word. Words that are not folded to a-z come back as they are. */
+/** The stem of one word. A word with other letters than a-z is returned unchanged. */
 export function stem(word: string): string {
   if (word.length < 3 || !/^[a-z]+$/.test(word)) return word
   const exception = EXCEPTIONS.get(word)

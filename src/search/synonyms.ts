@@ -1,6 +1,6 @@
 /**
- * The trade's words for one thing (`config/synonyms.yaml`), compiled to phrases of stems.
- * Applied where rows are indexed and where questions are read: a phrase of a group stands for the group's own term.
+ * Synonyms of advertising (`config/synonyms.yaml`), compiled to phrases of stems. They apply both to rows and to
+ * questions: a phrase of a group gives the group's own term.
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { termOf, tokens } from './words.js'
@@ -12,15 +12,15 @@ const MARKETS =
 
 const LANGUAGES = 'en de fr es it pt nl pl cs sk sv da nb fi hu ro hr el tr ru uk ja ko zh'.split(' ')
 
-/** Names of one language that mean something else in English: in French, "chili" is a country. */
+/** Names in one language that mean something else in English: in French, "chili" is a country. */
 const OTHER_WORDS: ReadonlySet<string> = new Set(['indie', 'chili', 'columbia', 'norma'])
 
 /** Countries that a phrase names. */
 type PlaceName = { phrase: string; countries: readonly string[] }
 
 /**
- * What buyers call the markets in their own languages, so that "in Germany", "Deutschland" and "Allemagne" are one place:
- * the runtime's locale data (Unicode CLDR). What people call them besides is in `config/synonyms.yaml`.
+ * Country names in the languages of their buyers, so that "in Germany", "Deutschland" and "Allemagne" are one place.
+ * They come from the runtime's locale data (Unicode CLDR); other common names are in `config/synonyms.yaml`.
  */
 function namesOfMarkets(): PlaceName[] {
   const names = LANGUAGES.map((language) => new Intl.DisplayNames([language], { type: 'region' }))
@@ -34,32 +34,32 @@ function namesOfMarkets(): PlaceName[] {
 
 const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
 
-/** The file as people edit it. */
+/** The file in the form in which people edit it. */
 export const SynonymFile = Type.Object(
   {
-    /** Words of the request, not of the market: a question of nothing else asks for everything. */
+    /** Filler words: a question made of them alone asks for everything. */
     filler: Words,
-    /** Words that say how people stand to a thing, not what the thing is. */
+    /** Words about people's attitude to a subject, which do not name the subject. */
     qualifiers: Words,
     /** Words that mean the same. */
     same: Type.Array(Words),
-    /** A general word and the special ones that a question for it should also find. */
+    /** A general word, and specific words that a question for it should also find. */
     kinds: Type.Record(Type.String({ minLength: 1 }), Words),
-    /** Country codes parted by spaces, and what they are called besides their names. */
+    /** Country codes separated by spaces, and names besides the official ones. */
     places: Type.Record(Type.String({ pattern: '^[A-Z]{2}( [A-Z]{2})*$' }), Words),
-    /** Ids of platforms, and what they are called besides. */
+    /** Ids of platforms, and their other names. */
     destinations: Type.Record(Type.String({ minLength: 1 }), Words),
   },
   { additionalProperties: false },
 )
 export type SynonymFile = Static<typeof SynonymFile>
 
-/** What a phrase stands for. `narrower`: it is one kind of the group's word. */
+/** The meaning of a phrase. `narrower`: it is one kind of the group's word. */
 export type Sense = { group: string; narrower: boolean }
 type Phrase = {
   stems: readonly string[]
   senses: Sense[]
-  /** The countries that it names. */
+  /** The countries that the phrase names. */
   countries?: readonly string[]
 }
 
@@ -69,21 +69,21 @@ export type Synonyms = {
   filler: ReadonlySet<string>
   /** Stems, and names of groups. */
   qualifiers: ReadonlySet<string>
-  /** Names of places of one word, for slips of the pen. */
+  /** One-word names of places, for recognising typing errors. */
   placeWords: readonly Phrase[]
   /** Platform id -> phrases of stems that mean it. */
   destinations: ReadonlyMap<string, readonly (readonly string[])[]>
 }
 
-/** The group of a country: rows and questions that name it in any language have it. */
+/** The group of a country: rows and questions that name it in any language get this term. */
 export function countryGroup(code: string): string {
   return `@${code}`
 }
 
-/** Rows that name any place have this group. */
+/** The group of all rows that name any place. */
 export const ANY_PLACE = '@'
 
-/** Group terms begin with a sign that no token has; a narrower kind has its own, weaker term. */
+/** Group terms begin with a character that no token has. A narrower kind has its own term with less weight. */
 export function senseTerm({ group, narrower }: Sense): string {
   return `${narrower ? '<' : '='}${group}`
 }
@@ -102,10 +102,10 @@ export function phrasesAt(synonyms: Synonyms, stems: readonly string[], at: numb
   return known.filter((phrase) => phrase.stems.every((stem, offset) => stems[at + offset] === stem))
 }
 
-/** Compiles the file. A phrase may stand in several groups; a kind brings all its equals with it. */
+/** Compiles the file. A phrase may be in several groups; a specific word brings its synonyms with it. */
 export function compileSynonyms(file: SynonymFile): Synonyms {
   const known = new Map<string, Phrase>()
-  const members = new Map<string, Phrase[]>() // group -> the phrases that mean just it
+  const members = new Map<string, Phrase[]>() // group -> the phrases that mean exactly it
   const learn = (text: string, group: string) => {
     const stems = stemsOf(text)
     const key = stems.join(' ')

@@ -1,6 +1,6 @@
 /**
- * Terms with their postings in shared typed arrays: built once, posted to another thread without a copy, searched
- * without being unpacked. A Map of strings would cost 195 bytes a term (docs/decisions.md#memory-and-threads).
+ * Terms with their postings in shared typed arrays: built once, posted to another thread without a copy, and searched
+ * directly. A Map of strings would take 195 bytes per term (docs/decisions.md#memory-and-threads).
  */
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
@@ -15,7 +15,7 @@ export type TermTable = {
   /** Postings of term i are `postingAt[i]` to `postingAt[i + 1]`. */
   readonly postingAt: Uint32Array
   readonly rows: Uint32Array
-  /** How much the row is about the term, 0 to 65535. */
+  /** The weight of the term in the row, 0 to 65535. */
   readonly impact: Uint16Array
 }
 
@@ -26,7 +26,7 @@ export function termText(table: TermTable, term: number): string {
   return decoder.decode(table.text.slice(table.textAt[term], table.textAt[term + 1]))
 }
 
-/** In how many rows the term stands. */
+/** How many rows have the term. */
 export function termRows(table: TermTable, term: number): number {
   return (table.postingAt[term + 1] as number) - (table.postingAt[term] as number)
 }
@@ -41,7 +41,7 @@ function compare(table: TermTable, term: number, sought: Uint8Array): number {
   return length - sought.length
 }
 
-/** The first term that is not before `text`. */
+/** The first term that does not sort before `text`. */
 export function lowerBound(table: TermTable, text: string): number {
   const sought = encoder.encode(text)
   let [low, high] = [0, table.count]
@@ -65,7 +65,7 @@ function doubled<T extends Uint32Array | Float32Array>(array: T, make: (length: 
   return next
 }
 
-/** A term met while building: what it is called, and its number in the order of first sight. */
+/** A term during the build: its text, and its number in the order of first occurrence. */
 type NamedTerm = { text: string; number: number }
 
 /** Collects postings row by row; `finish` sorts the terms and turns weights into impacts. */
@@ -76,7 +76,7 @@ export function createTermTableBuilder() {
   let count = 0
   let lastPosting = new Uint32Array(FIRST) // term -> 1 + its last posting
 
-  /** Rows must come in ascending order, term numbers without gaps; a term met again in a row adds to its weight. */
+  /** Rows must come in ascending order, and term numbers without gaps. Repeated terms of a row add up their weight. */
   function add(row: number, term: number, weight: number): void {
     if (term >= lastPosting.length) lastPosting = doubled(lastPosting, (length) => new Uint32Array(length))
     const last = (lastPosting[term] as number) - 1

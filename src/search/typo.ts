@@ -1,9 +1,9 @@
-/** Finds what a misspelt word of a question may have meant among the words of the index. */
+/** Finds words of the index that a misspelt word of a question may have meant. */
 import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
 import { fold, termOf } from './words.js'
 
-const MIN_LENGTH = 4 // shorter words are too close to each other
-const LONG = 8 // from here on two slips are forgiven
+const MIN_LENGTH = 4 // shorter words resemble too many others
+const LONG = 8 // from this length on, two errors are allowed
 const MOST = 3
 
 type Correction = { term: number; weight: number }
@@ -56,11 +56,11 @@ export function corrections(words: TermTable, stem: string): Correction[] {
     .map(({ term, edits }) => ({ term, weight: edits === 1 ? 0.7 : 0.5 }))
 }
 
-/** The word that somebody is still typing: for who searches with every key that is pressed. */
+/** Completes a word that somebody is still typing, for searches after every key press. */
 const SHORTEST = 2
-const MOST_LOOKED_AT = 500 // terms that begin alike; the first of very many are as good as any
+const MOST_LOOKED_AT = 500 // terms with this beginning to look at; with more, the first ones are good enough
 
-/** The term that begins with `start` and stands in the most rows, as long as it finds itself when it is asked for. */
+/** The term that begins with `start` and occurs in most rows; it must be a term that finds itself when asked for. */
 function frequentTerm(words: TermTable, start: string): string | undefined {
   let best: { text: string; rows: number } | undefined
   const first = lowerBound(words, start)
@@ -74,7 +74,7 @@ function frequentTerm(words: TermTable, start: string): string | undefined {
   return best?.text
 }
 
-/** The text with its last word completed when no row has that word as it stands. */
+/** The text with its last word completed, when no row has that word as typed. */
 export function completed(words: TermTable, text: string): string {
   const [last = ''] = /[\p{L}]+$/u.exec(text) ?? []
   const start = fold(last)

@@ -1,11 +1,11 @@
 /**
- * Turns text into terms: folded, split, stemmed; number phrases become spans. Used alike for rows and for questions,
- * so that both meet in the same terms.
+ * Turns text into terms: folded, split, stemmed, with number phrases as spans. Rows and questions use the same steps,
+ * so that their terms match.
  */
 import { intervalOf, intervalTerm, NUMBER_PATTERN } from './interval.js'
 import { stem } from './stem.js'
 
-/** Trade shorthand for a demographic: A18-49 are adults, W25-54 women. */
+/** Common shorthand for a demographic: A18-49 are adults, W25-54 women. */
 const DEMOGRAPHIC: Readonly<Record<string, string>> = {
   a: 'adults',
   p: 'adults',
@@ -16,7 +16,7 @@ const DEMOGRAPHIC: Readonly<Record<string, string>> = {
 
 const ASCII = /^[\0-\x7f]*$/
 const DIGIT = /\d/
-const COUNTRY = /\bU\.?S\.?A?\b(?!\p{L})/gu // before the case is lost: "us" is another word
+const COUNTRY = /\bU\.?S\.?A?\b(?!\p{L})/gu // before lower-casing: "us" is another word
 const APOSTROPHE = /['’](?:s(?!\p{L}))?/gu
 /** Times in words: "the last six months", "past quarter". */
 const WORDED = new Map(
@@ -31,7 +31,7 @@ const WORDED_TIME = new RegExp(
 const QUARTER = /\b(last|past|previous) quarter\b/g
 const TOKEN = /[#$~][\d.]+?\.\.[\d.]*|[\p{L}\p{N}]+/gu
 
-/** Words that say nothing about what is sought. They are neither indexed nor asked for. */
+/** Words without meaning for a search: neither indexed nor searched for. */
 const STOP_WORDS =
   `a about after all also am an and any are as at available be been but by can could do does each for from get give had has
   have having her his how i if in into is it its like list ll looking me more most my of off on only or other our out over
@@ -52,7 +52,7 @@ export function isStop(term: string): boolean {
   return STOP.has(term)
 }
 
-/** True for the words themselves: "use" is one of them, and "used" is a word for second hand. */
+/** True for the words themselves only: "use" is skipped, but "used" means second hand. */
 export function isStopWord(token: string): boolean {
   return STOP_FORMS.has(token)
 }
@@ -69,7 +69,7 @@ function withSpans(folded: string): string {
   })
 }
 
-/** Times that are written in words, in figures: "six months" is "6 months", "last month" "last 1 month". */
+/** Times in words, rewritten in figures: "six months" to "6 months", "last month" to "last 1 month". */
 function timesInFigures(folded: string): string {
   return folded
     .replace(QUARTER, '$1 3 months')
@@ -78,7 +78,7 @@ function timesInFigures(folded: string): string {
     )
 }
 
-/** The tokens of a text in their order: folded words, and spans as `intervalTerm` writes them. */
+/** The tokens of a text in order: folded words, and spans as `intervalTerm` writes them. */
 export function tokens(text: string): string[] {
   const folded = timesInFigures(fold(text))
   return (DIGIT.test(folded) ? withSpans(folded) : folded).match(TOKEN) ?? []
