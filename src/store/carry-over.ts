@@ -1,6 +1,6 @@
 /**
- * What the first release left open goes on as jobs: its calls, the tasks that upstreams work on, and the questions that
- * it kept as blobs. Once; a database that holds none of it costs a look.
+ * Turns what the first release left open into jobs: its calls, the tasks that upstreams work on, and the questions that
+ * it stored as blobs. This happens once; a database without such data costs one query.
  */
 import { type Kysely, sql } from 'kysely'
 import type { Blobs } from '../upstreams/rows/blobs.js'
@@ -8,7 +8,7 @@ import type { Db } from './database/schema.js'
 import { callJob, type NewCall } from './jobs/calls.js'
 import type { Repositories } from './repositories.js'
 
-/** The table of the first release, as far as it is read. */
+/** The table of the first release: the columns that are read. */
 type OldCall = {
   id: string
   caller: string
@@ -41,13 +41,13 @@ const LOST = {
 type Old = Kysely<{ calls: OldCall }>
 type Work = (repositories: Repositories, tx: Db) => Promise<boolean>
 
-/** The oldest calls of the first release, as jobs; false when none is left. */
+/** Turns the oldest calls of the first release into jobs; false when none is left. */
 async function carryCalls({ jobs, ledger }: Repositories, tx: Db, shared: boolean): Promise<boolean> {
   const old = tx as unknown as Old
   const calls = await old
     .selectFrom('calls')
     .selectAll()
-    // A neighbour of the first release may still be at it.
+    // A process of the first release may still work on it.
     .$if(shared, (query) =>
       query.where((eb) => eb.or([eb('state', '!=', 'open'), eb('lease_until', '<=', Date.now())])),
     )
@@ -67,7 +67,7 @@ async function carryCalls({ jobs, ledger }: Repositories, tx: Db, shared: boolea
       ...(target !== '' && { segment: target }),
       ...(entry?.account !== undefined && { account: entry.account }),
     })
-    // An open one may have been made: it counts as an attempt.
+    // An open call may already have been sent, so it counts as an attempt.
     const added = await jobs.add({ ...job, createdAt: call.created_at }, { owner: 'first release', ms: 0 })
     if (!added.isHeld) continue
     if (isOpen) await jobs.release(added.job, 0)
@@ -78,7 +78,10 @@ async function carryCalls({ jobs, ledger }: Repositories, tx: Db, shared: boolea
   return ids.length > 0
 }
 
-/** Tasks that are open and that no job works on: an upstream's are asked about, a question without its record has failed. */
+/**
+ * Open tasks without a job: an upstream's task gets a job that asks about it; a question whose record is gone has
+ * failed.
+ */
 async function carryTasks({ jobs, ledger, tasks }: Repositories, tx: Db): Promise<boolean> {
   const open = await tx
     .selectFrom('tasks')
@@ -100,7 +103,7 @@ async function carryTasks({ jobs, ledger, tasks }: Repositories, tx: Db): Promis
   return open.length > 0
 }
 
-/** Questions were kept as blobs, apart from the rest of the state. */
+/** The first release stored questions as blobs, apart from the rest of the state. */
 async function carryQuestion(blobs: Blobs, name: string, { jobs, tasks }: Repositories): Promise<void> {
   const parts = await blobs.read(name)
   const record = parts && (JSON.parse(Buffer.concat(parts).toString()) as OldQuestion)
@@ -117,9 +120,9 @@ type Storage = {
   shared: boolean
 }
 
-/** Takes over what the first release left; a start that is cut off goes on with the next one. */
+/** Takes over everything that the first release left. When it is interrupted, the next start continues. */
 export async function carryOver({ write, blobs, shared }: Storage): Promise<void> {
-  /** One process at a time, one transaction a step. */
+  /** One process at a time, one transaction per step. */
   const inTurn = (work: Work) =>
     write(async (repositories, tx) => {
       if (shared) await sql`select pg_advisory_xact_lock(7236270)`.execute(tx)

@@ -34,7 +34,7 @@ async function isEmpty(db: Kysely<Tables>, table: StateTable): Promise<boolean> 
   return (await db.selectFrom(table).select(sql.lit(1).as('row')).limit(1).execute()).length === 0
 }
 
-/** Stop the server first: what it writes meanwhile is not moved. Throws when the target already holds state. */
+/** Stop the server first: what it writes during the move is lost. Throws when the target already holds state. */
 export async function moveStore(from: Store, to: Store): Promise<Moved> {
   for (const table of tables) {
     if (!(await isEmpty(to.db, table))) {
@@ -44,13 +44,13 @@ export async function moveStore(from: Store, to: Store): Promise<Moved> {
   const moved = { ...Object.fromEntries(tables.map((table) => [table, 0])), blobs: 0 } as Moved
   await to.db.transaction().execute(async (tx) => {
     for (const table of tables) moved[table] = await copyTable(from.db, tx, table)
-    // PostgreSQL numbers on from its own counter, not from what it was given.
+    // PostgreSQL's counter does not notice inserted numbers, so it is moved past them.
     if (to.shared)
       await sql`select setval(pg_get_serial_sequence('jobs', 'seq'), max(seq)) from jobs`.execute(tx)
   })
   for (const name of await from.blobs.list('')) {
     const parts = await from.blobs.read(name)
-    if (!parts) continue // damaged: it was reported, and what blobs hold is fetched again
+    if (!parts) continue // damaged, and reported: the content of blobs can be fetched again
     await to.blobs.write(name, parts)
     moved.blobs += 1
   }

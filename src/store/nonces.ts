@@ -1,13 +1,13 @@
 /**
- * Nonces of signatures that were used, for processes that serve one address together: whichever of them a signature reaches
- * first remembers it for all. PostgreSQL only; a process alone remembers its own (signing/replay.ts).
+ * Used nonces of signatures, for processes that serve one address together: the process that receives a signature first
+ * stores its nonce for all. PostgreSQL only; a process that is alone keeps them in memory (signing/replay.ts).
  */
 import type { Db } from './database/schema.js'
 
 const FORGET_EVERY_MS = 60_000
 
 export type Nonces = {
-  /** Remembers a nonce of a key until then, seconds since the epoch; false when it was used before. */
+  /** Stores a nonce of a key until `until`, in seconds since the epoch; false when it was used before. */
   take(key: string, nonce: string, until: number): Promise<boolean>
 }
 

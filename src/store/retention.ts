@@ -1,6 +1,6 @@
 /**
- * Forgets what is past its time, a little at a time: each step is one short statement, with a turn for everybody else
- * after it, however much there is to forget.
+ * Deletes what has expired, a little at a time: each step is one short statement, and others get a turn after it,
+ * however much there is to delete.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { REPLAY_TTL_MS } from './records/idempotency.js'
@@ -8,19 +8,19 @@ import type { LedgerPosition } from './records/ledger.js'
 import type { Store } from './store.js'
 
 const A_STEP = 200
-const MOST_STEPS = 500 // of one round: what is left is for the next
+const MOST_STEPS = 500 // of one round; the next round does the rest
 
 const DAY_MS = 24 * 60 * 60 * 1_000
 
 /** How long things are kept after their end, ms. */
 export type Retention = {
-  /** Answers for repetitions of a request, from its first time. */
+  /** Answers for repeated requests, counted from the first request. */
   answersMs: number
-  /** Calls, questions and notices: at least as long as answers, as a key is bound to the calls made under it. */
+  /** Calls, questions and notices: at least as long as answers, because a key is bound to the calls made under it. */
   callsMs: number
   /** Tasks, with their results. */
   tasksMs: number
-  /** Entries that nothing can come of any more; absent: for ever. */
+  /** Ledger entries that nothing can change any more; absent: they are kept for ever. */
   ledgerMs?: number
 }
 
@@ -32,9 +32,9 @@ export const DEFAULT_RETENTION: Retention = {
 
 type Forgetful = Pick<Store, 'idempotency' | 'jobs' | 'tasks' | 'ledger'>
 
-/** Each call is one round: it resolves when nothing past its time is left, or the round has done its share. */
+/** Each call is one round: it resolves when nothing expired is left, or the round has done its number of steps. */
 export function createForgetting(store: Forgetful, { callsMs, tasksMs, ledgerMs }: Retention) {
-  let lookedAt: LedgerPosition | undefined // what may not be forgotten is passed over, not looked at for ever
+  let lookedAt: LedgerPosition | undefined // entries that must be kept are passed, so that no round looks at them again
 
   async function ofLedger(before: number): Promise<number> {
     lookedAt = await store.ledger.forget(before, A_STEP, lookedAt)

@@ -1,7 +1,7 @@
 /**
- * The two steps of work that is promised: what is undertaken is written down before anything is done, and how it ended
- * before anybody is told. Each is a value, kept whole or not at all; many that come together are written by the same few
- * statements and in one commit, as a commit is a wait for the disk, and a statement a journey to the database.
+ * The two steps of promised work. What will be done is stored before it begins, and its outcome is stored before
+ * anybody hears of it. Each step is stored completely or not at all. Steps that arrive together share statements and
+ * one commit, because a commit waits for the disk and a statement is a round trip to the database.
  */
 import pLimit from 'p-limit'
 import { isHeldUp, isUnavailable } from './database/unavailable.js'
@@ -11,31 +11,34 @@ import type { NewEntry, Settlement } from './records/ledger.js'
 import type { NewTask } from './records/tasks.js'
 import type { Repositories } from './repositories.js'
 
-/** An entry of the ledger whose number in the sequence is that of the job with its id. */
+/** A ledger entry; the job with its id gives it its number in the sequence. */
 export type EntryOfJob = Omit<NewEntry, 'seq'>
 
 type Undertaking = {
-  /** Bound to its key with the jobs, or nothing is written. */
+  /** The request that is bound to its key together with the jobs; if the key is taken, nothing is written. */
   request: KeyedRequest
   jobs: readonly NewJob[]
   hold: Hold
   entries: readonly EntryOfJob[]
 }
 
-/** Fresh: the key was free, and the jobs are written down. */
+/** `fresh`: the key was free, and the jobs are stored. */
 type Undertaken = { kind: 'fresh'; jobs: Added[] } | Exclude<Binding, { kind: 'fresh' }>
 
 export type Ending = JobEnd & {
-  /** What came of the ledger's entry of the job. */
+  /** The new state of the job's ledger entry. */
   settlement?: Settlement
-  /** What repetitions of its request are answered with. */
+  /** The answer for repetitions of its request. */
   kept?: unknown
-  /** Nothing was done under the key of its request: it may be used again. */
+  /** Nothing was done under the key of its request, so the key becomes free again. */
   frees?: boolean
-  /** What goes on. */
+  /** Tasks that continue after the call. */
   tasks?: readonly NewTask[]
   jobs?: readonly NewJob[]
-  /** What else is to be done, worked out where the ending is written, beside which nobody begins anything with the job's target. */
+  /**
+   * Further jobs, computed in the transaction that stores the ending: until it commits, nobody can store another job
+   * for the same target.
+   */
   decide?: (repositories: Repositories) => Promise<Decided>
 }
 
@@ -43,19 +46,19 @@ export type Decided = { jobs: readonly NewJob[]; entries: readonly EntryOfJob[] 
 
 export type Steps = {
   undertake(undertaking: Undertaking): Promise<Undertaken>
-  /** False when the job had ended, or somebody else holds it: then nothing is written. */
+  /** False when the job had ended, or another process holds it: then nothing was written. */
   conclude(ending: Ending): Promise<boolean>
 }
 
-const MOST_TOGETHER = 128 // bounds how long one waits for the others, and how long their statements take to write
-const MOST_ALONE = 4 // each has a connection of its own
+const MOST_TOGETHER = 128 // bounds how long one step waits for the others, and how long their statements get
+const MOST_ALONE = 4 // each needs its own connection
 
 function numbered(entries: readonly EntryOfJob[], added: readonly Added[]): NewEntry[] {
   const seqs = new Map(added.map(({ job }) => [job.id, job.seq]))
   return entries.map((entry) => ({ ...entry, seq: seqs.get(entry.id) ?? 0 }))
 }
 
-/** Writes down what else is to be done. */
+/** Stores the further jobs. */
 export async function addDecided(
   { jobs, ledger }: Repositories,
   { jobs: more, entries }: Decided,
@@ -81,7 +84,7 @@ async function endAll(repositories: Repositories, endings: readonly Ending[]): P
   for (const { held, frees } of first) if (frees) await idempotency.release(held.caller, held.key)
   for (const task of first.flatMap((one) => one.tasks ?? [])) await tasks.create(task)
   await jobs.addAll(first.flatMap((one) => (one.jobs ?? []).map((job) => ({ job }))))
-  // One after the other: each sees what those before it have decided.
+  // One after the other, so that each sees the decisions of those before it.
   for (const { decide } of first) if (decide) await addDecided(repositories, await decide(repositories))
   return ended
 }
@@ -108,8 +111,8 @@ async function undertakeAll(
 type Waiting<W, R> = { what: W; resolve(result: R): void; reject(error: unknown): void }
 
 /**
- * Does what comes together, together: what came while one lot was written is the next. One that cannot be written takes
- * none with it; one that waits for what another process holds keeps none waiting beyond the lot it came in.
+ * Combines steps: those that arrive while one batch is written form the next batch. A step that cannot be written does
+ * not fail the others of its batch, and one that waits for another process delays only its own batch.
  */
 function createLots<W, R>(write: (lot: readonly W[]) => Promise<R[]>): (what: W) => Promise<R> {
   const waiting: Waiting<W, R>[] = []
@@ -140,13 +143,13 @@ function createLots<W, R>(write: (lot: readonly W[]) => Promise<R[]>): (what: W)
     })
 }
 
-/** `transact`: all of what it is given to do, or nothing of it. */
+/** `transact`: runs all of the work it is given, or nothing of it. */
 export function createSteps(
   transact: <T>(work: (repositories: Repositories) => Promise<T>) => Promise<T>,
 ): Steps {
   return {
     undertake: createLots((lot) => transact((repositories) => undertakeAll(repositories, lot))),
-    // Apart: what ends waits for other locks than what begins.
+    // Two batches, because endings wait for other locks than beginnings.
     conclude: createLots((lot) => transact((repositories) => endAll(repositories, lot))),
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The durable state of one Tributary, behind one door: an embedded SQLite with blobs as files under a folder, or a
- * PostgreSQL that replicas share (docs/decisions.md#dependencies, docs/configuration.md `storage`). Repositories are
- * the same on both.
+ * The durable state of one Tributary behind one interface: an embedded SQLite with blobs as files in a folder, or a
+ * PostgreSQL that replicas share (docs/decisions.md#dependencies, docs/configuration.md `storage`). The repositories
+ * are the same on both.
  */
 
 import { join, resolve } from 'node:path'
@@ -37,43 +37,45 @@ export type StoreOptions = {
   /** `file:` and a folder, relative to the working folder or absolute; or `postgres://...`. */
   url: string
   now: () => number
-  /** Secrets are sealed with the first and opened with any (`storage.key`). Default: none, they stay in memory. */
+  /**
+   * The first key encrypts secrets, every key decrypts them (`storage.key`). Default: none, and secrets stay in memory.
+   */
   keys?: readonly string[]
-  /** How long answers are kept for repetitions, ms. Default: 24 hours. */
+  /** How long answers for repeated requests are kept, ms. Default: 24 hours. */
   answersMs?: number
-  /** Opened to read, beside the process that works on it. Default: no. */
+  /** Opens it for reading only, while another process works on it. Default: no. */
   beside?: boolean
   /** How long PostgreSQL may take for one statement, ms. Default: 30 s. */
   statementMs?: number
-  /** How long a statement may wait there for what another process holds, ms. Default: 5 s. */
+  /** How long a PostgreSQL statement may wait for a lock of another process, ms. Default: 5 s. */
   lockMs?: number
-  /** Told of what an operator should know: a damaged blob, a connection that was lost. */
+  /** Receives what an operator should know: a damaged blob, a lost connection. */
   onProblem: (problem: string) => void
 }
 
 /** Every method of every repository rejects with `StorageUnavailable` when the storage cannot serve. */
 export type Store = Repositories &
   Steps & {
-    /** True when other processes work on the same state: their leases are respected. */
+    /** Whether other processes work on the same state, so that their leases must be respected. */
     shared: boolean
-    /** Of signatures that were used; only where the state is shared. */
+    /** Used nonces of signatures; only when the state is shared. */
     nonces?: Nonces
-    /** For processes that work on one state; absent: this one is alone. */
+    /** How processes on one state divide their work; absent when this one is alone. */
     replicas?: Replicas
     blobs: AddedBlobs
-    /** All of `work` or nothing of it. */
+    /** Runs all of `work` or nothing of it. */
     write<T>(work: (repositories: Repositories, tx: Db) => Promise<T>): Promise<T>
-    /** Why the storage could not serve when it was last used; undefined when it did. */
+    /** Why the storage failed when it was last used; undefined when it worked. */
     problem(): string | undefined
-    /** For moving the state to another storage; repositories are the way for everything else. */
+    /** For moving the state to another storage only; everything else uses the repositories. */
     db: Kysely<Tables>
     close(): Promise<void>
   }
 
 const STATEMENT_MS = 30_000
-const LOCK_MS = 5_000 // what waits longer waits for a process that has stopped
+const LOCK_MS = 5_000 // a statement that waits longer probably waits for a process that has stopped
 const STATE_CONNECTIONS = 10
-const BLOB_CONNECTIONS = 3 // saving large slices must not keep an activation waiting for a connection
+const BLOB_CONNECTIONS = 3 // saving large slices must leave connections free for activations
 const MIGRATING = 2
 const FOLDER_MODE = 0o700 // the state holds callers' webhook credentials
 
@@ -131,7 +133,7 @@ async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration
 async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
   const { now, keys = [], answersMs, beside = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
-  await makeFolder(join(folder, 'blobs')) // first: it says best why a folder cannot be used
+  await makeFolder(join(folder, 'blobs')) // first: its error says best why a folder cannot be used
   const unlock = beside ? () => {} : await lockFolder(folder)
   try {
     const blobs = await openBlobFiles({
@@ -146,7 +148,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
     const store = storeOn(db, storageMethods(blobs), false, means)
     if (!beside) {
       await carryOver(store)
-      await store.jobs.endLeases() // nobody else works on this folder: whoever held them is gone
+      await store.jobs.endLeases() // no other process works on this folder: the holders of these leases have ended
     }
     let isClosed = false
     return {
@@ -172,7 +174,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
     url,
     onProblem: (problem: string) => onProblem(`a database connection was lost: ${problem}`),
   }
-  const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table takes its time
+  const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table may take long
   await migrated(patient, SHARED_MIGRATIONS)
   await patient.destroy()
   const db = openPostgres({ ...told, connections: STATE_CONNECTIONS, statementMs, lockMs })

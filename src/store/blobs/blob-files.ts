@@ -1,6 +1,6 @@
 /**
- * Blobs as files: one a name, written beside and renamed, so that a crash leaves the old one or the new one; each
- * part is checksummed, so that a damaged file is ignored and named instead of believed.
+ * Blobs as files, one per name. A file is written under another name and then renamed, so that a crash leaves the old
+ * file or the new one. Each part has a checksum, so that a damaged file is ignored and reported.
  */
 import { hash } from 'node:crypto'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
@@ -13,19 +13,19 @@ import { makeFolder } from '../database/folder.js'
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
 const UNFINISHED = '.tmp'
-const READ_BYTES = 512 * 1024 * 1024 // one read call stops near 2 GiB (docs/decisions.md#memory-and-threads)
+const READ_BYTES = 512 * 1024 * 1024 // a single read fails near 2 GiB (docs/decisions.md#memory-and-threads)
 
 const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
-const CUT = '+' // stands in no escaped name
+const CUT = '+' // does not occur in an escaped name
 
-/** `name`: where the file's own name does not tell it. */
+/** `name`: present when the file's own name does not contain it. */
 type Header = { parts: { length: number; crc32: number }[]; name?: string }
 
 type BlobFilesOptions = {
   folder: string
-  /** Removes what writes that a crash cut off have left. Default: no, another process may be writing. */
+  /** Removes files that interrupted writes have left. Default: no, because another process may be writing. */
   sweep?: boolean
-  /** Told of each file that is there but cannot be believed. */
+  /** Receives each file that exists but is damaged. */
   onDamage: (name: string, reason: string) => void
 }
 
@@ -43,7 +43,7 @@ async function fill(file: File, into: Uint8Array, position: number): Promise<boo
 
 const isLong = (name: string) => encodeURIComponent(name).length > LONGEST_NAME
 
-/** Of a long name its beginning, for people, and its hash. */
+/** A long name becomes its beginning, for people, and its hash. */
 function fileName(name: string): string {
   const escaped = encodeURIComponent(name)
   return isLong(name)
@@ -51,7 +51,7 @@ function fileName(name: string): string {
     : `${escaped}${SUFFIX}`
 }
 
-/** One part at a time: checksums of a large blob must not hold the event loop. */
+/** Checks one part at a time: checksums of a large blob must not block the event loop. */
 async function encodeHeader(parts: readonly Uint8Array[], name: string): Promise<Buffer> {
   const header: Header = { parts: [], ...(isLong(name) && { name }) }
   for (const part of parts) {
@@ -78,8 +78,8 @@ async function readHeader(file: File): Promise<{ header: Header; end: number } |
 }
 
 /**
- * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. While one is
- * checked the others are read.
+ * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. The next part
+ * is read while one is being checked.
  */
 async function readParts(file: File): Promise<Uint8Array[] | string> {
   const opening = await readHeader(file)
@@ -116,7 +116,7 @@ async function removeUnfinished(folder: string): Promise<void> {
   for (const file of files) await rm(join(folder, file), { force: true })
 }
 
-/** Blobs under `folder`, which is made when it is absent. Throws when the folder cannot be made. */
+/** Blobs under `folder`, which is created if it is missing. Throws when it cannot be created. */
 export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOptions): Promise<AddedBlobs> {
   await makeFolder(folder)
   if (sweep) await removeUnfinished(folder)
@@ -141,7 +141,7 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     }
   }
 
-  /** Written beside, then put in its place by `place`. */
+  /** Writes a temporary file; `place` then moves it to its final name. */
   async function written(
     name: string,
     parts: readonly Uint8Array[],
@@ -166,7 +166,7 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     await syncFolder(folder)
   }
 
-  /** A link is made only where there is no file, which is one step for the system. */
+  /** The system makes a link only if the name is free, in one atomic step. */
   async function placeNew(beside: string, path: string): Promise<void> {
     await link(beside, path).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
@@ -174,7 +174,7 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     await rm(beside)
   }
 
-  /** Undefined for a damaged file whose own name does not tell. */
+  /** Undefined for a damaged file whose own name does not contain the blob's name. */
   async function nameOf(file: string): Promise<string | undefined> {
     if (!file.includes(CUT)) return decodeURIComponent(file.slice(0, -SUFFIX.length))
     const opened = await open(join(folder, file), 'r')

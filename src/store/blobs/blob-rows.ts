@@ -1,7 +1,7 @@
 /**
- * Blobs as rows, for replicas that share a PostgreSQL: the same contract as the files. A blob is one row that names the
- * pieces it is made of (pieces.ts). Earlier releases kept each blob's bytes for itself: those are read where there is
- * nothing newer.
+ * Blobs as rows, for replicas that share a PostgreSQL: the same contract as for files. A blob is one row that lists its
+ * pieces (pieces.ts). Earlier releases stored each blob's bytes in one row; such a row is read when there is no newer
+ * form.
  */
 import type { Kysely } from 'kysely'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
@@ -10,15 +10,15 @@ import { type Lease, leaseStands } from '../replicas/leases.js'
 import { createPieces, type PartNames } from './pieces.js'
 
 type BlobRows = AddedBlobs & {
-  /** The same as `write` while the lease stands; false when it does not. */
+  /** Like `write`, but only while this process holds the lease; false when it does not. */
   writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
-  /** Removes bytes that no blob is made of any more. */
+  /** Removes pieces that no blob uses any more. */
   sweep(): Promise<void>
 }
 
 type BlobRowsOptions = {
   db: Kysely<Tables>
-  /** Told of each blob that is there but cannot be believed. */
+  /** Receives each blob that exists but is damaged. */
   onDamage: (name: string, reason: string) => void
 }
 
@@ -40,7 +40,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     return parts
   }
 
-  /** As an earlier release wrote it. */
+  /** The form of earlier releases. */
   async function readOlder(name: string): Promise<Uint8Array[] | undefined> {
     const blob = await db.selectFrom('blobs').select('parts').where('name', '=', name).executeTakeFirst()
     if (!blob) return undefined
@@ -69,7 +69,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     for (;;) {
       const parts = await partsOf(manifest)
       if (parts) return parts
-      // Replaced while it was read, its old pieces may be gone: then there is another manifest.
+      // If the blob was replaced during the read, its old pieces may be gone: read the new list of pieces.
       const now = await manifestOf(name)
       if (now === undefined) return undefined
       if (now === manifest) {
@@ -107,7 +107,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
     const older = await db.selectFrom('blobs').select('name').where('name', '=', name).executeTakeFirst()
     if (older) return
     const manifest = JSON.stringify(await pieces.write(parts))
-    // Waits for another transaction that inserts the same name, and does nothing when that one is kept.
+    // Waits for another transaction that inserts the same name, and does nothing when that one commits.
     await db
       .insertInto('manifests')
       .values({ name, parts: manifest })

@@ -1,32 +1,32 @@
 /**
- * Bytes under the names of their content, for replicas that share a PostgreSQL: what is there is not written again, and what
- * this process holds is not read again. Pieces are never changed, so that whoever writes a blob writes its pieces first,
- * without holding anybody up, and what makes them the blob is one row.
+ * Bytes stored under the hash of their content, for replicas that share a PostgreSQL: pieces that exist are not written
+ * again, and pieces that this process holds are not read again. A piece never changes, so a blob's pieces are written
+ * first, without any lock; one row then makes them the blob.
  */
 import { webcrypto } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import { POSTGRES } from '../database/dialect.js'
 import type { Tables } from '../database/schema.js'
 
-const PIECE_BYTES = 1024 * 1024 // hashed and sent one at a time: none holds the event loop for more than milliseconds
-/** Written, and not yet of a blob: nobody takes longer between the two. */
+const PIECE_BYTES = 1024 * 1024 // hashed and sent one at a time, so that none blocks the event loop for more than milliseconds
+/** How long a piece may exist before a blob uses it: no writer takes longer between the two steps. */
 const UNUSED_MS = 60 * 60 * 1_000
 
-/** A part of a blob: how long it is, and the names of its pieces, which are of one size but for the last. */
+/** A part of a blob: its length, and the names of its pieces, all of one size except the last. */
 export type PartNames = [bytes: number, pieces: string[]]
 
-/** Where a piece lies in memory. Only memory that threads share is looked at: it holds what is never changed. */
+/** Where a piece is in memory. Only shared memory is used for this, because its content never changes. */
 type Home = { memory: WeakRef<SharedArrayBuffer>; offset: number }
 
 const lengthAt = (bytes: number, at: number) => Math.min(PIECE_BYTES, bytes - at * PIECE_BYTES)
 
-/** Hashed off this thread, over a copy: shared memory is not taken. */
+/** Hashed in another thread, over a copy, because the hash function does not accept shared memory. */
 async function nameOf(piece: Uint8Array): Promise<string> {
   return Buffer.from(await webcrypto.subtle.digest('SHA-256', new Uint8Array(piece))).toString('base64url')
 }
 
 export function createPieces(db: Kysely<Tables>) {
-  const named = new WeakMap<SharedArrayBuffer, string[]>() // of memory that is one part
+  const named = new WeakMap<SharedArrayBuffer, string[]>() // for memory that holds exactly one part
   const wholes = new Map<string, WeakRef<SharedArrayBuffer>>() // by the names of all their pieces
   const homes = new Map<string, Home>()
   const forgotten = new FinalizationRegistry<string[]>((names) => {
@@ -34,7 +34,7 @@ export function createPieces(db: Kysely<Tables>) {
     if (!wholes.get(names.join())?.deref()) wholes.delete(names.join())
   })
 
-  /** From now on its pieces are found in this memory. */
+  /** Remembers that this memory holds the part, so that its pieces are found there. */
   function settle(memory: SharedArrayBuffer, names: string[]): void {
     named.set(memory, names)
     const ref = new WeakRef(memory)
@@ -51,13 +51,13 @@ export function createPieces(db: Kysely<Tables>) {
     return home && memory && new Uint8Array(memory, home.offset, length)
   }
 
-  /** A part that is held whole. */
+  /** The whole part from memory, if it is held. */
   function heldPart([, names]: PartNames): Uint8Array | undefined {
     const memory = wholes.get(names.join())?.deref()
     return memory && new Uint8Array(memory)
   }
 
-  /** Says of those that are there that they are used again; gives the others. */
+  /** Marks existing pieces as used again; returns the missing ones. */
   async function missingOf(names: readonly string[]): Promise<Set<string>> {
     const { rows } = await sql<{ name: string }>`update pieces set used_at = ${POSTGRES.now()}
       where name in (select name from pieces where name = any(${names}::text[]) order by name for update)
@@ -87,7 +87,7 @@ export function createPieces(db: Kysely<Tables>) {
   }
 
   return {
-    /** Writes what is not there yet. */
+    /** Writes the pieces that are missing. */
     async write(parts: readonly Uint8Array[]): Promise<PartNames[]> {
       const made: PartNames[] = []
       for (const part of parts) made.push([part.byteLength, await namesOf(part)])
@@ -101,7 +101,10 @@ export function createPieces(db: Kysely<Tables>) {
       }
       return made
     },
-    /** In shared memory, the same for the same content; undefined when a piece is gone or is not what its name says. */
+    /**
+     * The part in shared memory, the same for equal content; undefined when a piece is missing or does not match its
+     * name.
+     */
     async read(of: PartNames): Promise<Uint8Array | undefined> {
       const held = heldPart(of)
       if (held) return held
@@ -122,7 +125,7 @@ export function createPieces(db: Kysely<Tables>) {
       settle(memory, names)
       return part
     },
-    /** Removes those that no blob is made of. */
+    /** Removes pieces that no blob uses. */
     async sweep(): Promise<void> {
       await sql`delete from pieces where used_at < ${POSTGRES.now()} - ${UNUSED_MS} and not exists (
         select 1 from (select distinct jsonb_array_elements_text(part->1) as name

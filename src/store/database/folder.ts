@@ -1,24 +1,27 @@
-/** The folder of an embedded storage: made with the true reason when it cannot be, for one process, and marked when it ends in order. */
+/**
+ * The folder of an embedded storage: creates it and reports the real cause of a failure, locks it for one process, and
+ * marks an orderly end.
+ */
 import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Database from 'libsql'
 
-const WAIT_MS = 1_000 // a predecessor that is just ending
+const WAIT_MS = 1_000 // time for the previous process to end
 
-/** Makes the folder and those above it; one that is there is left as it is. Rejects with what the system says. */
+/** Creates the folder and its parents; an existing one is left unchanged. Rejects with the system's error. */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
   const options = mode === undefined ? {} : { mode }
   try {
     await mkdir(path, { ...options, recursive: true })
   } catch {
-    await mkdir(path, options) // asked for the whole way, Node says ENOENT of a read-only file system
+    await mkdir(path, options) // with `recursive`, Node reports ENOENT for a read-only file system
   }
 }
 
 /**
- * Takes the folder for this process; gives how to let go of it. Throws an Error that says that another has it. The lock is the
- * system's own, held through an open database file, so that it ends with the process however that ends: nothing is left
- * behind that a person would have to remove.
+ * Locks the folder for this process; returns a function that unlocks it. Throws an Error when another process has the
+ * lock. The lock belongs to an open database file, so the system releases it however the process ends, and nobody has
+ * to remove it by hand.
  */
 export async function lockFolder(folder: string): Promise<() => void> {
   const lock = new Database(join(folder, 'lock'), { timeout: WAIT_MS })
@@ -33,28 +36,28 @@ export async function lockFolder(folder: string): Promise<() => void> {
   }
   let isHeld = true
   return () => {
-    if (isHeld) lock.close() // which ends its transaction
+    if (isHeld) lock.close() // closing ends its transaction
     isHeld = false
   }
 }
 
 const markOf = (file: string) => `${file}.closed`
 
-/** Size and time of the last change; empty where there is no file. */
+/** The file's size and modification time; empty when there is no file. */
 async function stateOf(file: string): Promise<string> {
   const found = await stat(file).catch(() => undefined)
   return found ? `${found.size} ${found.mtimeMs}` : ''
 }
 
 /**
- * To be called when nothing will be written any more: then the file is as sound as it was when it was opened, and the next
- * start need not look at it. A disk that does not take the mark costs a check.
+ * Call it after the last write: the file is then as sound as it was when it was opened, and the next start need not
+ * check it. If the disk cannot store the mark, the next start checks the file.
  */
 export async function markClosed(file: string): Promise<void> {
   await writeFile(markOf(file), await stateOf(file)).catch(() => {})
 }
 
-/** Whether nothing has touched the file since it was closed; the mark is used up. */
+/** Whether the file is unchanged since it was closed; removes the mark. */
 export async function wasClosed(file: string): Promise<boolean> {
   const marked = await readFile(markOf(file), 'utf8').catch(() => '')
   await rm(markOf(file), { force: true }).catch(() => {})

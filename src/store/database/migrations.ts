@@ -1,6 +1,6 @@
 /**
- * The tables' history: forward only, all steps in one transaction, under the database's lock. The name of a step says
- * whether it only adds what an older release can ignore (`012_expand_...`) or takes something away that the older one
+ * The tables' history: forward only, all steps in one transaction, under a database lock. A database with steps that
+ * this program does not know belongs to a newer release and is refused.
  * uses (`013_contract_...`): two neighbouring releases work side by side on the first, not on the second.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'

@@ -1,42 +1,42 @@
 /**
- * The shared database: PostgreSQL, bounded pools a process; several replicas work on the same tables. A connection on
- * which a statement got no answer is destroyed and never used again: its transaction may still be open on the server,
- * and what the next user wrote on it would be acknowledged and then lost.
+ * The shared database: PostgreSQL, with bounded pools per process; several replicas work on the same tables. A
+ * connection on which a statement got no answer is destroyed and never used again: its transaction may still be open on
+ * the server, and writes in it would be acknowledged and then lost.
  */
 import { Kysely, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
 import { bound } from './dialect.js'
 import type { Tables } from './schema.js'
 
-const CONNECT_MS = 10_000 // waiting for a free connection included: a burst queues, a database that is gone is told in time
-const SILENCES = 3 // in a statement's time: statements of a transaction follow each other at once
-const BIGINT = 20 // pg_type oid: instants fit a double, so they come as numbers as they do from SQLite
+const CONNECT_MS = 10_000 // includes waiting for a free connection: long enough for a burst, short enough to report a lost database
+const SILENCES = 3 // statements of a transaction follow each other at once, so this many statement limits without one mean a dead client
+const BIGINT = 20 // pg_type oid: instants fit in a double, so they are read as numbers, like from SQLite
 
 type PostgresOptions = {
   url: string
   connections: number
-  /** How long one statement may take, ms; without it as long as it needs. */
+  /** How long one statement may take, ms; absent for no limit. */
   statementMs?: number
   /**
-   * How long a statement may wait for another transaction's locks, ms; without it as long as a statement may take. A process
-   * that stopped in the middle of a transaction holds its locks until the server ends that transaction.
+   * How long a statement may wait for another transaction's locks, ms; absent for the statement's own limit. A process
+   * that stopped in the middle of a transaction holds its locks until the server ends the transaction.
    */
   lockMs?: number
-  /** Told of idle connections that the server closed; the pool opens new ones by itself. */
+  /** Receives errors of idle connections that the server closed; the pool opens new ones by itself. */
   onProblem: (problem: string) => void
 }
 
-/** The server itself said so: the connection is in step with it and its transaction can be rolled back. */
+/** The server itself reported the error: the connection still works, and its transaction can be rolled back. */
 function isFromServer(error: unknown): boolean {
   return error instanceof pg.DatabaseError && error.severity !== 'FATAL'
 }
 
-/** A connection that is destroyed when it is given back after a statement without an answer. */
+/** A connection that is destroyed on release after a statement without an answer. */
 function guarded(client: pg.PoolClient): PostgresPoolClient {
   let lost: Error | undefined
 
   async function query(sql: string, parameters: readonly unknown[] = []): Promise<unknown> {
-    // Nothing may follow: closing the connection is what rolls its transaction back.
+    // No statement may follow: closing the connection is what rolls its transaction back.
     if (lost) throw lost
     try {
       return await client.query(sql, parameters.map(bound))
@@ -57,7 +57,8 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
     max: connections,
     connectionTimeoutMillis: CONNECT_MS,
     keepAlive: true,
-    // The server gives up first, so that a slow statement is told by it; our own limit is for a server that says nothing.
+    // The server's limit ends first, so that it reports a slow statement; our own limit is for a server that does not
+    // answer at all.
     ...(statementMs !== undefined && {
       statement_timeout: statementMs,
       idle_in_transaction_session_timeout: statementMs / SILENCES,
@@ -70,8 +71,8 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
     },
   })
   pool.on('error', (error) => onProblem(error.message))
-  // The pool listens to idle connections only: one that is lost between two queries of a transaction would end the
-  // process. Its next query fails, which is how the work it belongs to learns of it.
+  // The pool listens for errors of idle connections only. Without this listener, a connection lost between two queries
+  // of a transaction would end the process. The work that it belongs to fails at its next query.
   pool.on('connect', (client) => client.on('error', () => {}))
   const clients = { connect: async () => guarded(await pool.connect()), end: () => pool.end() }
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: clients as never }) })
@@ -80,8 +81,8 @@ export function openPostgres(options: PostgresOptions): Kysely<Tables> {
 const LISTEN_AGAIN_MS = 1_000
 
 /**
- * Calls back at each notification on the channel, and after each time that the server could not be heard. Gives how to stop.
- * Listening needs a connection of its own: one of a pool is somebody else's the next moment.
+ * Calls back at each notification on the channel, and after each interruption of listening. Returns a function that
+ * stops it. It uses its own connection, because a pool may give one to somebody else at any time.
  */
 export function listenPostgres(url: string, channel: string, onNotice: () => void): () => Promise<void> {
   let client: pg.Client | undefined

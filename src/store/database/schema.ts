@@ -1,6 +1,6 @@
 /**
- * The tables, as kysely sees them. The same on SQLite and PostgreSQL: JSON is text, instants are milliseconds since the
- * epoch, and every row that belongs to a caller carries the caller (specification, "Authentication" 2).
+ * The tables, as kysely types. The same on SQLite and PostgreSQL: JSON is text, instants are milliseconds since the
+ * epoch, and every row that belongs to a caller names the caller (specification, "Authentication" 2).
  */
 import type { ColumnType, Generated, Kysely, Transaction } from 'kysely'
 
@@ -18,24 +18,26 @@ type IdempotencyTable = {
 }
 
 export type JobTable = {
-  /** The database's own sequence: what was asked later has the higher one, whatever clocks say. */
+  /** From the database's sequence: a later request has a higher number, whatever the clocks say. */
   seq: Generated<number>
   id: Fixed<string>
   kind: Fixed<string>
-  /** Jobs of one lane take turns with those of others: an upstream, a caller, a receiver. */
+  /** Lanes take turns: a lane is an upstream, a caller or a receiver. */
   lane: Fixed<string>
-  /** What it changes: jobs of one target that go opposite ways are held one after the other. */
+  /** What it changes: jobs of one target with opposite directions run one after the other. */
   target: Fixed<string | null>
-  /** Which way: jobs that change a target the same way need not wait for each other. */
+  /** The direction: jobs that change a target in the same direction need not wait for each other. */
   side: Fixed<string | null>
   caller: Fixed<string>
-  /** The caller's idempotency key; empty when it has none. */
+  /** The caller's idempotency key; empty when there is none. */
   key: Fixed<string>
-  /** Who works on it, and which time in a row somebody does: a write under another epoch changes nothing. */
+  /** Who holds it, and how many times it has been claimed: a write under another epoch changes nothing. */
   owner: string | null
   epoch: number
   attempts: number
-  /** From then on it may be claimed, by the database's clock; while it is held, the end of its lease. Null: it has ended. */
+  /**
+   * When it may be claimed, by the database's clock; while it is held, the end of its lease. Null when it has ended.
+   */
   due: number | null
   state: string
   data: string
@@ -63,9 +65,9 @@ export type ActivationTable = {
   deployments: string | null
   error: string | null
   task_id: string | null
-  /** As whom the upstream sees its caller: with a credential of its own, or with the one that callers share. */
+  /** How the upstream sees the caller: by a credential of its own, or by the one that callers share. */
   seen_as: Fixed<string>
-  /** Of the job that carries it out; 0 for entries of the first release. */
+  /** The number of the job that carries it out; 0 for entries of the first release. */
   seq: Fixed<number>
   created_at: Fixed<number>
   updated_at: number
@@ -81,7 +83,7 @@ export type TaskTable = {
   upstream_task_id: Fixed<string | null>
   call_id: Fixed<string | null>
   request: Fixed<string>
-  /** 1: its caller wants to be notified. */
+  /** 1 when its caller wants to be notified. */
   webhook: Fixed<number>
   result: string | null
   error: string | null
@@ -105,11 +107,11 @@ export type SubscriptionTable = {
   caller: Fixed<string>
   account_id: Fixed<string>
   subscriber_id: Fixed<string>
-  /** The job that tells it what changes. */
+  /** The job that sends it the changes. */
   job: Fixed<string>
-  /** What the caller proved to control: where, how signed, and what is told. */
+  /** What the caller proved to control: the url, the signature, and the events. */
   config: Fixed<string>
-  /** Why nothing is told any more, and since when. */
+  /** Why it is suspended, and since when. */
   suspended: string | null
   created_at: Fixed<number>
 }
@@ -153,21 +155,21 @@ export type Tables = {
   accounts: AccountTable
   subscriptions: SubscriptionTable
   found: FoundTable
-  /** PostgreSQL only: an embedded store keeps blobs as files. */
+  /** PostgreSQL only: an embedded store has blobs as files. */
   pieces: PieceTable
   manifests: ManifestTable
-  /** Blobs as earlier releases wrote them. */
+  /** Blobs in the form of earlier releases. */
   blobs: BlobTable
   blob_chunks: BlobChunkTable
-  /** PostgreSQL only: a process alone remembers them itself. */
+  /** PostgreSQL only: a process that is alone keeps them in memory. */
   nonces: NonceTable
-  /** PostgreSQL only: a process alone has every right. */
+  /** PostgreSQL only: a process that is alone needs no leases. */
   leases: LeaseTable
-  /** PostgreSQL only: a process alone has nobody to tell. */
+  /** PostgreSQL only: a process that is alone has nobody to tell. */
   notes: NoteTable
 }
 
-/** The tables that go along to another storage, and by which columns their rows are told apart. */
+/** The tables that move to another storage, with the columns of their keys. */
 export const STATE_TABLES = {
   idempotency: ['caller', 'key'],
   jobs: ['seq'],
@@ -179,5 +181,5 @@ export const STATE_TABLES = {
   audit: ['id'],
 } as const
 
-/** A connection or a transaction: repositories do not care which. */
+/** A connection or a transaction: repositories work with either. */
 export type Db = Kysely<Tables> | Transaction<Tables>

@@ -1,12 +1,12 @@
 /**
- * Secrets in stored JSON: activation keys and what webhooks are signed with. With `storage.key` they are encrypted
- * (AES-256-GCM, a fresh nonce each); without it they stay in this process's memory and the storage holds a name for
- * them, so that a restart, or another replica, reads the rest without them.
+ * Secrets in stored JSON: activation keys and webhook credentials. With `storage.key` they are encrypted (AES-256-GCM,
+ * a fresh nonce each). Without it they stay in this process's memory and the storage holds a reference, so that after a
+ * restart, or on another replica, the rest can be read without them.
  */
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 
-/** Members that hold a secret, wherever they stand. */
+/** Members that hold a secret, at any depth. */
 const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token', 'sealed'])
 const MARK = '$sealed'
 const NONCE_BYTES = 12
@@ -19,11 +19,14 @@ type Key = { id: string; bytes: Uint8Array }
 export type Seal = {
   /** JSON without secrets in clear text. */
   write(value: unknown): string
-  /** What was written; a secret that cannot be opened is left out. What stands there in clear text is read as it is. */
+  /**
+   * The JSON with its secrets; a secret that cannot be decrypted is left out. A secret stored in clear text is returned
+   * as it is.
+   */
   read(text: string): unknown
 }
 
-/** Any text of enough entropy is a key: it is stretched to the cipher's length, and named by a hash. */
+/** Any text of enough entropy can be a key: it is stretched to the cipher's length, and a hash names it. */
 function derived(text: string): Key {
   const bytes = new Uint8Array(hkdfSync('sha256', text, '', 'tributary storage', 32))
   return { id: hash('sha256', bytes).slice(0, ID_LENGTH), bytes }
@@ -46,7 +49,7 @@ function decrypted(keys: readonly Key[], sealed: string): string | undefined {
     const content = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES))
     return Buffer.concat([content, decipher.final()]).toString()
   } catch {
-    return undefined // changed on disk: nothing is believed of it
+    return undefined // changed on disk, so nothing in it can be trusted
   }
 }
 
@@ -56,7 +59,7 @@ function markOf(value: unknown): string | undefined {
   return typeof mark === 'string' ? mark : undefined
 }
 
-/** `keys`: the first seals, all of them open, so that a key is replaced by putting the new one first. */
+/** `keys`: the first encrypts and all decrypt, so a key is replaced by putting the new one first. */
 export function createSeal(keys: readonly string[]): Seal {
   const derivedKeys = keys.map(derived)
   const [first] = derivedKeys
@@ -64,7 +67,7 @@ export function createSeal(keys: readonly string[]): Seal {
 
   function hide(clear: string): string {
     if (first) return encrypted(first, clear)
-    const name = randomBytes(NONCE_BYTES).toString('base64url') // a hash would let one guess what it hides
+    const name = randomBytes(NONCE_BYTES).toString('base64url') // random, because a hash would let somebody guess the secret
     remembered.set(name, clear)
     return name
   }

@@ -1,14 +1,14 @@
 /**
- * Looks for damage in the embedded database after a process that did not end in order. SQLite's own log undoes what a crash
- * left half written; a disk that lies can still have lost a page, and what it loses are pages that were written last. So what
- * was written last is read, with its place in each index, and all that is open, which takes as long however long the
- * ledger is. A small table is looked at whole. A backup reads the rest.
+ * Looks for damage in the embedded database after a process that did not end in order. SQLite's log undoes what a crash
+ * left half written, but a faulty disk may have lost pages, most likely those written last. So the newest rows and all
+ * open ones are read, with their index entries, which takes the same time for a ledger of any length. A small table is
+ * checked whole. A backup reads the rest.
  */
 import type Database from 'libsql'
 import { prepareQuery } from './sqlite-rows.js'
 
-const NEWEST_ROWS = 2_000 // of each table
-const SMALL_TABLE = 5_000 // rows: looked at whole in some 20 ms
+const NEWEST_ROWS = 2_000 // per table
+const SMALL_TABLE = 5_000 // rows: checked whole in about 20 ms
 
 type Index = { name: string; table: string; columns: string[]; condition: string }
 
@@ -33,7 +33,7 @@ function indexesOf(db: Database.Database, table: string): Index[] {
   }))
 }
 
-/** How many of the newest rows the index does not lead to. */
+/** How many of the newest rows are missing from the index. */
 function missing(db: Database.Database, { name, table, columns, condition }: Index): number {
   const same = columns.map((column) => `other.${quoted(column)} is newest.${quoted(column)}`)
   const found = `select 1 from ${quoted(table)} as other indexed by ${quoted(name)}

@@ -1,6 +1,6 @@
 /**
- * How rows are read out of the embedded database: each as one JSON text in bytes that are looked at before they are decoded,
- * because libsql ends the whole process over a text that is not UTF-8 (a disk that flipped a bit).
+ * How rows are read from the embedded database: each as one JSON text, as bytes that are checked before they are
+ * decoded. libsql ends the whole process on a text that is not UTF-8 (a disk that flipped a bit).
  */
 import { isUtf8 } from 'node:buffer'
 import type Database from 'libsql'
@@ -8,7 +8,7 @@ import type Database from 'libsql'
 /** Rows of a statement, as the JSON of an array of their values in the order of `columns`. */
 export type SqliteRows = { columns: readonly string[]; json: string }
 
-/** What libsql gives for a row of one column. */
+/** What libsql returns for a row of one column. */
 type Row = readonly [ArrayBuffer]
 
 export class DamagedText extends Error {
@@ -23,12 +23,12 @@ function decoded([bytes]: Row): string {
   return text.toString()
 }
 
-/** Whether a statement reads only; one that writes and gives rows back gives what it was given: ids and numbers. */
+/** Whether a statement only reads. One that writes and returns rows returns ids and numbers that it was given. */
 export function isQuery(sql: string): boolean {
   return /^\s*select\b/i.test(sql)
 }
 
-/** A query, prepared. Reading throws `DamagedText` where a row makes no text. */
+/** A prepared query. Reading throws `DamagedText` for a row that is not text. */
 export function prepareQuery(db: Database.Database, sql: string) {
   const columns = db
     .prepare(sql)

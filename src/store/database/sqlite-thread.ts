@@ -1,6 +1,6 @@
 /**
- * The thread in which the embedded database works: libsql is synchronous, and a commit waits for the disk. It is sent one
- * statement a message and answers each with one message, in their order.
+ * The thread of the embedded database: libsql is synchronous, and a commit waits for the disk. It receives one
+ * statement per message and answers each with one message, in order.
  */
 import { accessSync, constants, statSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -13,12 +13,12 @@ import { DamagedText, isQuery, prepareQuery, type SqliteRows } from './sqlite-ro
 
 export type Opening = {
   file: string
-  /** Looks for damage first. */
+  /** Checks for damage first. */
   check: boolean
 }
 
 export type Statement = {
-  /** A transaction begins with it. */
+  /** The statement begins a transaction. */
   begins: boolean
   sql: string
   parameters: readonly unknown[]
@@ -29,13 +29,13 @@ export type ThreadReply =
   | { kind: 'failed'; message: string; code?: string }
   | { kind: 'damaged'; found: string }
 
-// Another process that reads beside this one holds the lock for milliseconds.
+// A process that reads at the same time holds the lock for milliseconds.
 const BUSY_MS = 1_000
-const CACHE_KIB = 64 * 1_024 // the inner pages of the indexes of a million finished calls
-const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are written to the database once in a while
+const CACHE_KIB = 64 * 1_024 // holds the inner index pages of a million finished calls
+const CHECKPOINT_PAGES = 8_192 // 32 MB of log: pages that change often are then written to the database less often
 const PREPARED = 256
 
-/** A folder that nobody can write to, and in it a database that was closed: all it holds is in its one file. */
+/** A folder that nobody can write to, with a closed database: all its content is in its one file. */
 function isAtRest(file: string): boolean {
   try {
     accessSync(dirname(file), constants.W_OK)
@@ -45,7 +45,7 @@ function isAtRest(file: string): boolean {
   }
 }
 
-/** A database at rest is opened as such: SQLite would want to write its log beside it before it reads. */
+/** Opens a closed database as immutable: otherwise SQLite wants to write a log file before it reads. */
 function connected(file: string): Database.Database {
   const name = isAtRest(file) ? `${pathToFileURL(file).href}?immutable=1` : file
   const db = new Database(name, { timeout: BUSY_MS })
@@ -60,7 +60,7 @@ function failed(error: unknown): ThreadReply {
   return { kind: 'failed', message, ...(code !== undefined && { code }) }
 }
 
-/** Gives what a statement did, with its parameters. */
+/** Runs a statement with its parameters and returns its result. */
 type Prepared = (parameters: readonly unknown[]) => Extract<ThreadReply, { kind: 'done' }>
 
 function prepare(db: Database.Database, sql: string): Prepared {
@@ -85,13 +85,14 @@ function executor(db: Database.Database) {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.
     if (sql === 'rollback' && !db.inTransaction) return { kind: 'done' }
     try {
-      // The write lock at once: a plain `begin` fails without waiting when another process wrote before the first write.
+      // Takes the write lock at once: a plain `begin` fails without waiting when another process writes before our
+      // first write.
       if (begins) db.exec('begin immediate')
       const known = prepared.get(sql) ?? prepare(db, sql)
       prepared.set(sql, known)
       return known(parameters)
     } catch (error) {
-      prepared.delete(sql) // what it was in the middle of is nobody's
+      prepared.delete(sql) // a statement that failed half-way is not used again
       return failed(error)
     }
   }
@@ -99,9 +100,9 @@ function executor(db: Database.Database) {
 
 function close(db: Database.Database): void {
   try {
-    db.exec('PRAGMA wal_checkpoint(TRUNCATE)') // libsql leaves it to us: one file is easier to back up than two
+    db.exec('PRAGMA wal_checkpoint(TRUNCATE)') // libsql does not do it: one file is easier to back up than two
   } catch {
-    // A full disk: the log keeps what was committed, and the next start reads it.
+    // On a full disk the log keeps what was committed, and the next start reads it.
   }
   db.close()
 }

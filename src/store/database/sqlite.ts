@@ -1,7 +1,8 @@
 /**
- * The embedded database: SQLite (libsql) in one file, write-ahead log, synced at every commit, so that what was
- * answered survives a power cut. It has a thread of its own, so that nothing which is served waits for the disk; one
- * connection a process, on which statements and transactions take turns. Other processes (`tributary ledger`) may read beside it.
+ * The embedded database: SQLite (libsql) in one file, with a write-ahead log that is synced at every commit, so that
+ * what was answered survives a power cut. It has its own thread, so that serving never waits for the disk, and one
+ * connection per process, on which statements and transactions take turns. Other processes (`tributary ledger`) may
+ * read at the same time.
  */
 import { once } from 'node:events'
 import {
@@ -23,19 +24,19 @@ import { StorageUnavailable } from './unavailable.js'
 const THREAD = new URL('./sqlite-thread.js', import.meta.url)
 
 type SqliteOptions = {
-  /** Looks for damage first. Default: only what opening a file shows. */
+  /** Checks for damage first. Default: no more than opening the file shows. */
   check: boolean
-  /** Told of what an operator should know. */
+  /** Receives what an operator should know. */
   onProblem: (problem: string) => void
 }
 
 type Done = Extract<ThreadReply, { kind: 'done' }>
 type Waiting = { resolve(reply: Done): void; reject(error: Error): void }
 
-/** The thread, as somebody to whom statements are sent. Rejects when the database cannot be opened. */
+/** The thread, with a function to send it statements. Rejects when the database cannot be opened. */
 async function startDatabase(opening: Opening) {
   const thread = startThread(THREAD, { workerData: opening })
-  const waiting: Waiting[] = [] // for a reply, in the order of what was sent
+  const waiting: Waiting[] = [] // for replies, in the order of the statements
   let gone: Error | undefined
   let isClosing = false
 
@@ -47,7 +48,7 @@ async function startDatabase(opening: Opening) {
   const replied = () =>
     new Promise<Done>((resolve, reject) => {
       if (gone) return reject(gone)
-      if (waiting.length === 0) thread.ref() // a process does not end over a statement
+      if (waiting.length === 0) thread.ref() // keeps the process alive until the statement is done
       waiting.push({ resolve, reject })
     })
 
@@ -89,7 +90,7 @@ async function startDatabase(opening: Opening) {
   }
   return {
     async execute(statement: Statement): Promise<Done> {
-      thread.postMessage(statement) // first: for what cannot be sent no reply comes
+      thread.postMessage(statement) // first: a statement that cannot be posted gets no reply
       return await replied()
     },
     isGone: () => gone !== undefined,
@@ -98,11 +99,11 @@ async function startDatabase(opening: Opening) {
 }
 type SqliteThread = Awaited<ReturnType<typeof startDatabase>>
 
-/** The database behind its thread; one that ended by itself (out of memory) makes room for another. */
+/** The database behind its thread; a thread that ended by itself (out of memory) is replaced. */
 async function keepDatabase({ file, check, onProblem }: SqliteOptions & { file: string }) {
   let thread: SqliteThread = await startDatabase({ file, check })
   return {
-    /** The thread that works now. Rejects when there is none, and none can be had. */
+    /** The current thread. Rejects when none can be started. */
     async thread(): Promise<SqliteThread> {
       if (!thread.isGone()) return thread
       thread = await startDatabase({ file, check: false }).catch((error: Error) => {
@@ -117,7 +118,7 @@ async function keepDatabase({ file, check, onProblem }: SqliteOptions & { file: 
   }
 }
 
-/** One at a time, in the order of asking. */
+/** One at a time, in the order of the requests. */
 function createTurns() {
   const waiting: (() => void)[] = []
   let isTaken = false
@@ -136,8 +137,8 @@ function createTurns() {
 
 function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
   const turns = createTurns()
-  let thread: SqliteThread // of whoever has the turn: no transaction goes on in another one
-  let begins = false // the transaction that the next statement begins, which spares a message
+  let thread: SqliteThread // the thread of the current turn: a transaction cannot continue in another thread
+  let begins = false // whether the next statement begins the transaction, which saves a message
 
   async function execute(sql: string, parameters: readonly unknown[] = []) {
     const statement = { begins, sql, parameters: parameters.map(bound) }
@@ -185,7 +186,7 @@ function driverOn(database: Awaited<ReturnType<typeof keepDatabase>>): Driver {
   }
 }
 
-/** kysely does not count on it, but SQLite undoes tables too: a kill in the middle of a migration leaves nothing of it. */
+/** kysely does not rely on it, but SQLite rolls back table changes, too: a kill during a migration leaves no trace. */
 class Adapter extends SqliteAdapter {
   override get supportsTransactionalDdl() {
     return true
@@ -193,8 +194,8 @@ class Adapter extends SqliteAdapter {
 }
 
 /**
- * Rejects when the file is not a sound database: the ledger cannot be fetched again, so nothing is guessed. After an
- * orderly end the file is as it was checked when it was opened then, so only what follows a crash is looked at.
+ * Rejects when the file is not a sound database: the ledger cannot be fetched again, so nothing may be guessed. After
+ * an orderly end the file was already checked when that process opened it, so only a start after a crash checks it.
  */
 export async function openSqlite(file: string, options: SqliteOptions): Promise<Kysely<Tables>> {
   const database = await keepDatabase({ file, ...options })

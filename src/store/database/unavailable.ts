@@ -1,9 +1,12 @@
 /**
- * Telling a storage that cannot serve just now (disk full, read-only, database gone) from a bug. The first is told to
- * callers as SERVICE_UNAVAILABLE with `retry_after`; the second stays an exception.
+ * Distinguishes a storage that cannot serve now (disk full, read-only, database gone) from a bug. Callers get the first
+ * as SERVICE_UNAVAILABLE with `retry_after`; the second stays an exception.
  */
 
-/** The storage could not serve. Of a unit of work all was kept or nothing; where the answer was lost, nobody knows which. */
+/**
+ * The storage could not serve. A unit of work was stored completely or not at all; when the answer was lost, it is
+ * unknown which.
+ */
 export class StorageUnavailable extends Error {
   override readonly name = 'StorageUnavailable'
 }
@@ -22,14 +25,14 @@ const LOCK_NOT_AVAILABLE = '55P03'
 
 const SOCKET_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT)/
 
-/** Of the folder: full, read-only, not ours, out of files, broken. */
+/** Errors of the folder: full, read-only, not ours, out of files, broken. */
 const FILE_CODES = /^(ENOSPC|EDQUOT|EROFS|EACCES|EPERM|EMFILE|ENFILE|EIO)$/
 
-/** pg gives these without a code. */
+/** pg gives these errors without a code. */
 const POSTGRES_MESSAGES =
   /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error|Query read timeout)/
 
-/** Whether the storage itself failed, and would for any other work. */
+/** Whether the storage itself failed, so that any other work would fail, too. */
 export function isUnavailable(error: unknown): error is Error {
   if (!(error instanceof Error)) return false
   if (error instanceof StorageUnavailable) return true
@@ -40,12 +43,12 @@ export function isUnavailable(error: unknown): error is Error {
   return POSTGRES_MESSAGES.test(error.message)
 }
 
-/** Whether work failed because it waited too long for what another transaction holds: other work need not. */
+/** Whether the work waited too long for another transaction's lock: other work is not affected. */
 export function isHeldUp(error: unknown): boolean {
   return error instanceof Error && (error as { code?: unknown }).code === LOCK_NOT_AVAILABLE
 }
 
-/** Runs `work`; a failure of the storage itself comes out as `StorageUnavailable`. */
+/** Runs `work`; a failure of the storage itself is thrown as `StorageUnavailable`. */
 export async function storageWork<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -66,12 +69,12 @@ function methodsThrough<T extends Methods>(run: Work, methods: T): T {
   return Object.fromEntries(wrapped) as T
 }
 
-/** The same methods, each as one unit of storage work. */
+/** The same methods, each run as one unit of storage work. */
 export function storageMethods<T extends Methods>(methods: T): T {
   return methodsThrough(storageWork, methods)
 }
 
-/** Storage work of which one knows how the last of it went. */
+/** Storage work that remembers how its last run ended. */
 export function watchedStorage() {
   let problem: string | undefined
 
@@ -89,7 +92,7 @@ export function watchedStorage() {
   return {
     work,
     methods: <T extends Methods>(methods: T): T => methodsThrough(work, methods),
-    /** Why the storage could not serve; undefined once it has served again. */
+    /** Why the storage could not serve; undefined after it has served again. */
     problem: () => problem,
   }
 }

@@ -1,17 +1,17 @@
 /**
- * Calls that change something at an upstream, as jobs: written down with their derived key before they are made, and
- * with their answer after, so that each happens once.
+ * Calls that change something at an upstream, as jobs: stored with their derived key before they are sent, and with
+ * their answer after, so that each happens once.
  */
 import { hash } from 'node:crypto'
 import type { Destination } from '../../adcp/signal.js'
 import type { Held, Job, NewJob } from './jobs.js'
 
 type CallState =
-  | 'open' // made or about to be made; what came of it is not known
+  | 'open' // sent or about to be sent; its outcome is not known
   | 'answered'
-  | 'refused' // the upstream, or our way to it, said no for good
-  | 'superseded' // a later, opposite request took its place before it was answered
-  | 'abandoned' // whether it acted is not known, and asking again could make it act twice
+  | 'refused' // the upstream refused it for good, or it can never be sent
+  | 'superseded' // a later, opposite request replaced it before it was answered
+  | 'abandoned' // its effect is unknown, and sending it again could cause it twice
 
 export type NewCall = {
   id: string
@@ -21,20 +21,20 @@ export type NewCall = {
   task: 'activate_signal' | 'report_usage'
   /** Canonical url. */
   agentUrl: string
-  /** The idempotency key the upstream sees. */
+  /** The idempotency key that the upstream sees. */
   upstreamKey: string
-  /** The upstream's segment that the call acts on; absent when calls do not bear on each other. */
+  /** The upstream's segment that the call changes; absent when calls do not affect each other. */
   segment?: string
-  /** As whom the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
+  /** How the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
   seenAs: 'own' | 'shared'
   /** The caller's account reference, canonical JSON. */
   account?: string
   args: Record<string, unknown>
   /** Which rows of the caller's request the call carries (report_usage). */
   rows: readonly number[]
-  /** What the segment is called, for finding it where only questions are answered. */
+  /** The name of the segment, for finding it at agents that only answer questions. */
   name?: string
-  /** Destinations that are left on, because others have them on too. */
+  /** Destinations that stay on, because other callers have them on. */
   kept?: readonly Destination[]
 }
 
@@ -51,18 +51,18 @@ const DATA = [
   'kept',
 ] as const
 
-/** What of a call only the job's data holds. */
+/** The members of a call that only the job's data holds. */
 type CallData = Pick<NewCall, (typeof DATA)[number]>
 
 export type Call = NewCall &
   Pick<Job, 'seq' | 'attempts' | 'createdAt'> & {
     state: CallState
     answer?: unknown
-    /** Absent for one that is only read. */
+    /** Absent for a call that is only read. */
     held?: Held
   }
 
-/** What calls on one segment have in common where the upstream cannot tell their callers apart. */
+/** The shared target of calls on one segment, when the upstream cannot tell their callers apart. */
 export function callTarget({ agentUrl, segment, seenAs, caller }: NewCall): string | undefined {
   if (segment === undefined) return undefined
   const seen = seenAs === 'own' ? caller : ''

@@ -1,31 +1,32 @@
 /**
- * Work that outlives a request, whatever it is: one table, one claim, one lease, one order. Whoever works on a job holds
- * it for a while on the database's clock and says so again while it lasts; whoever claims it next raises its epoch, and
- * from then on a write of the earlier holder changes nothing. Jobs that change one thing in opposite ways are held one at a time.
+ * Work that outlives a request, of any kind: one table, one claim, one lease, one order. A worker holds a job for a
+ * time on the database's clock and renews that while it works. The next claim raises the job's epoch, and from then on
+ * writes of the earlier holder change nothing. Jobs that change one thing in opposite directions are held one at a
+ * time.
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
 import type { SqlDialect } from '../database/dialect.js'
 import type { Db, JobTable, Tables } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 
-/** Who claims, and for how long, ms, unless it says so again. */
+/** Who claims, and for how long unless renewed, ms. */
 export type Hold = { owner: string; ms: number }
 
 export type NewJob = {
   id: string
   kind: string
-  /** Fairness: jobs of one lane never keep those of others waiting. */
+  /** For fairness: jobs of one lane never delay those of others. */
   lane: string
-  /** What it changes at the other side; absent when jobs do not bear on each other. */
+  /** What it changes at the other side; absent when jobs do not affect each other. */
   target?: string
-  /** Which way it changes that; jobs that go the same way need not wait for each other. */
+  /** The direction of the change; jobs with the same direction need not wait for each other. */
   side?: string
   caller: string
   /** The caller's idempotency key, when it has one. */
   key?: string
-  /** JSON; secrets in it are sealed. */
+  /** JSON; secrets in it are encrypted or kept in memory (store/database/seal.ts). */
   data: unknown
-  /** When it may be claimed first, ms from now. Default: at once. */
+  /** The earliest time of a claim, ms from now. Default: 0. */
   afterMs?: number
   /** Default: now. */
   createdAt?: number
@@ -51,50 +52,52 @@ export type Job = {
 /** A job and the right to write to it. */
 export type Held = Job & { owner: string }
 
-/** A job that was written down; one that is not held waits for its turn. */
+/** A stored job; unless it is held, it waits for a worker. */
 export type Added = { isHeld: true; job: Held } | { isHeld: false; job: Job }
 
 /** How a job ends. */
 export type JobEnd = { held: Held; state: string; answer?: unknown }
 
 export type Jobs = {
-  /** With `hold`, it is held at once, unless a job that goes the other way is held: then it waits its turn. */
+  /** With `hold`, this process holds it at once, unless a job with the opposite direction is held: then it waits. */
   add(job: NewJob, hold?: Hold): Promise<Added>
   /** The same for many, in their order. */
   addAll(jobs: readonly { job: NewJob; hold?: Hold }[]): Promise<Added[]>
   get(id: string): Promise<Job | undefined>
-  /** The jobs of one request, in their order; `since` is when its key was bound to it. */
+  /** The jobs of one request, in their order; `since` is when the request's key was bound. */
   ofKey(caller: string, key: string, since: number): Promise<Job[]>
   /**
-   * Takes an open job that nobody holds and that is due. `early`: also one that is not due yet. `ownToo`: also one that
-   * the same owner holds. Undefined when it is not to be had.
+   * Claims an open job that is due and that nobody holds. `early`: also one that is not due yet. `ownToo`: also one
+   * that the same owner holds. Undefined when it cannot be claimed.
    */
   claim(id: string, hold: Hold, which?: { early?: boolean; ownToo?: boolean }): Promise<Held | undefined>
-  /** Open jobs that are due, the longest due first, without those of the lanes that are `full`. */
+  /** Open jobs that are due, the longest due first, without those of the lanes in `full`. */
   due(
     kinds: readonly string[],
     full: readonly string[],
     limit: number,
   ): Promise<{ id: string; lane: string }[]>
-  /** Goes on holding; gives the ids that are still held. */
+  /** Renews the leases; returns the ids that are still held. */
   extend(held: readonly Pick<Held, 'id' | 'epoch'>[], hold: Hold): Promise<string[]>
-  /** Replaces what is known of it. False when somebody else holds it by now. */
+  /** Replaces the job's data. False when another process holds it now. */
   note(held: Held, data: unknown): Promise<boolean>
-  /** Leaves it to whoever claims it `afterMs` from now; `data` replaces what is known of it. */
+  /** Gives the job up: it can be claimed `afterMs` from now; `data` replaces the job's data. */
   release(held: Held, afterMs: number, data?: unknown): Promise<boolean>
-  /** Makes due what of these waits for its time. */
+  /** Makes those of the jobs due that wait for their time. */
   hasten(ids: readonly string[]): Promise<void>
-  /** False when it had ended, or somebody else holds it: then nothing of the unit of work may be kept. */
+  /** False when it had ended, or another process holds it: the whole unit of work must then be rolled back. */
   end(held: Held, state: string, answer?: unknown): Promise<boolean>
-  /** The same for many: for each of them whether it ended by it. */
+  /** The same for many: for each, whether this call ended it. */
   endAll(ends: readonly JobEnd[]): Promise<boolean[]>
-  /** Until the unit of work ends, nobody else decides which jobs of these targets are held, or adds one that is. */
+  /**
+   * Until the unit of work ends, no other transaction decides which jobs of these targets are held, or adds a held one.
+   */
   inTurn(targets: readonly string[]): Promise<void>
-  /** The jobs of the same kind on the same target that were asked for after this one, open or not. */
+  /** The jobs of the same kind and target that were created after this one, open or not. */
   later(job: Pick<Job, 'kind' | 'target' | 'seq'>): Promise<Job[]>
-  /** Frees what an earlier process held: for a storage that only one process uses, at its start. */
+  /** Frees the jobs that an earlier process held: at the start of a storage that only one process uses. */
   endLeases(): Promise<void>
-  /** Forgets up to so many jobs that ended before. Gives how many. */
+  /** Deletes up to so many jobs that ended before `before`. Returns how many. */
   forgetEnded(before: number, limit: number): Promise<number>
   /** How many are open, by kind and lane. */
   backlog(): Promise<{ kind: string; lane: string; open: number }[]>
@@ -102,7 +105,7 @@ export type Jobs = {
 
 const OPEN = 'open'
 
-/** Names one holding of a job. */
+/** Names one claim of a job. */
 const claimOf = ({ id, epoch }: Pick<Held, 'id' | 'epoch'>) => `${epoch} ${id}`
 
 export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal: Seal): Jobs {
@@ -118,7 +121,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
 
   const from = (ms: number) => sql<number>`${dialect.now()} + ${ms}`
 
-  /** A job that goes the other way with the target is held. */
+  /** Whether a job with the opposite direction on the same target is held. */
   function isTaken(target: string, side: string) {
     return sql<boolean>`exists (select 1 from jobs as other where other.target = ${target} and other.side <> ${side}
       and other.due > ${dialect.now()} and other.owner is not null)`
@@ -128,7 +131,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     if (targets.length > 0) await dialect.inTurn?.(db, targets)
   }
 
-  /** Which way jobs that are held go with each of the targets. */
+  /** The directions of held jobs on each of the targets. */
   async function sidesOf(targets: readonly string[]): Promise<Map<string, string[]>> {
     const sides = new Map<string, string[]>()
     if (targets.length === 0) return sides
@@ -153,7 +156,10 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
     const sides = await sidesOf([...new Set(targets)])
     const at = now()
 
-    /** Its owner, unless one that goes the other way is held, by now or by an earlier one of these. */
+    /**
+     * The owner of a new job; none when a job with the opposite direction is held, already or by an earlier one of
+     * these.
+     */
     function ownerOf({ target, side = '' }: NewJob, hold: Hold | undefined): string | undefined {
       if (!hold || target === undefined) return hold?.owner
       const taken = sides.get(target) ?? []
@@ -238,7 +244,7 @@ export function createJobs(db: Db, now: () => number, dialect: SqlDialect, seal:
       .returning('seq')
       .executeTakeFirst()
     if (!taken) return undefined
-    // Apart: what a statement that writes gives back is not looked at for damage (sqlite-thread).
+    // A separate read: what a writing statement returns is not checked for damage (sqlite-thread).
     const row = await on.selectFrom('jobs').selectAll().where('seq', '=', taken.seq).executeTakeFirstOrThrow()
     return { ...fromRow(row), owner: hold.owner }
   }

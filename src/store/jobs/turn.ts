@@ -1,6 +1,6 @@
 /**
- * Work that one process at a time does for all that share a storage: whoever has the turn keeps it by saying so, and when it
- * dies another takes it within a lease.
+ * Work that one process at a time does for all that share a storage. The process that has the turn renews it; when it
+ * ends, another takes over within a lease.
  */
 import type { Clock } from '../../net/clock.js'
 import { StorageUnavailable } from '../database/unavailable.js'
@@ -10,13 +10,13 @@ const LEASE_MS = 15_000
 const BEAT_MS = 5_000
 
 type TurnOptions = {
-  /** Of the work. */
+  /** The name of the work. */
   name: string
   jobs: Pick<Jobs, 'get' | 'add' | 'claim' | 'extend' | 'release'>
   clock: Clock
   /** Names this process. */
   owner: string
-  /** The turn is ours from now on; what it gives is told when it is no more. */
+  /** The turn is ours now; the returned function is called when it no longer is. */
   take(): () => Promise<void>
   onProblem(problem: string): void
 }
@@ -67,16 +67,16 @@ export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOp
 
   return {
     start: go,
-    /** Resolves when it is known whose turn it is. */
+    /** Resolves when it is known which process has the turn. */
     settled: async () => await beating,
-    /** Lets another process have it at once. */
+    /** Gives the turn up, so that another process can take it at once. */
     async close(): Promise<void> {
       closed = true
       cancel()
       await beating
       const last = held
       await lose()
-      if (last) await jobs.release(last, 0).catch(() => false) // its lease ends by itself
+      if (last) await jobs.release(last, 0).catch(() => false) // otherwise its lease ends by itself
     },
   }
 }

@@ -1,12 +1,13 @@
 /**
- * Works on jobs that nobody waits for, and keeps hold of those that somebody does. Lanes take turns: one upstream whose
- * calls hang has its few places and no more. What a job could not do now it does later, each time after a longer pause.
+ * Works on jobs that nobody waits for, and renews the leases of those that somebody waits for. Lanes take turns: an
+ * upstream whose calls hang uses up only its own few places. A job that cannot be done now is tried later, after
+ * growing pauses.
  */
 import type { Clock } from '../../net/clock.js'
 import { StorageUnavailable } from '../database/unavailable.js'
 import type { Held, Hold, Jobs } from './jobs.js'
 
-/** Another process takes up what a dead one held after this, ms. */
+/** How long after a process ends another one takes over its jobs, ms. */
 const LEASE_MS = 15_000
 const HEARTBEAT_MS = 5_000
 const LOOK_EVERY_MS = 1_000
@@ -14,7 +15,7 @@ const LOOKED_AT = 256
 const FIRST_PAUSE_MS = 500
 
 type JobKind = {
-  /** Ends the job or releases it; what it leaves held is released after a pause. */
+  /** Ends the job or releases it; a job that it leaves held is released after a pause. */
   run(held: Held): Promise<void>
   /** The longest pause between two attempts, ms. Default: a minute. */
   longestPauseMs?: number
@@ -26,13 +27,13 @@ type WorkerOptions = {
   /** Names this process. */
   owner: string
   kinds: Readonly<Record<string, JobKind>>
-  /** Jobs worked on at once, in all and of one lane. */
+  /** Jobs worked on at once, in all and per lane. */
   places?: { inAll: number; aLane: number }
-  /** Told of what an operator should know. */
+  /** Receives what an operator should know. */
   onProblem: (problem: string) => void
 }
 
-/** How long a job rests after so many attempts, ms. */
+/** How long a job pauses after so many attempts, ms. */
 export function pauseAfter(attempts: number, longestMs = 60_000): number {
   return Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(attempts - 1, 30))
 }
@@ -43,8 +44,8 @@ export function createWorker(options: WorkerOptions) {
   const { jobs, clock, owner, kinds, places: limits = PLACES, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
   const inHand = new Map<string, { held: Held; done: Promise<void> }>()
-  const claimed = new Set<string>() // or about to be, and not in hand yet
-  const lanes = new Map<string, string>() // of jobs that nobody waits for, by id, from before they are claimed
+  const claimed = new Set<string>() // claimed, or about to be, and not yet worked on
+  const lanes = new Map<string, string>() // of jobs that nobody waits for, by id, from just before they are claimed
   let closed = false
   let looking: Promise<void> | undefined
   let again = false
@@ -77,7 +78,10 @@ export function createWorker(options: WorkerOptions) {
     })
   }
 
-  /** Keeps hold of a job while `work` goes on. What it throws is thrown; the job is free again when its lease ends. */
+  /**
+   * Renews the lease of a job while `work` runs. Errors of `work` are thrown; the job is free again when its lease
+   * ends.
+   */
   async function during<T>(held: Held, work: () => Promise<T>): Promise<T> {
     let finish = () => {}
     const done = new Promise<void>((resolve) => {
@@ -95,8 +99,8 @@ export function createWorker(options: WorkerOptions) {
   }
 
   /**
-   * Keeps this process from claiming jobs that it is about to write down and hold; gives how to end that. From when they are
-   * written until they are worked on `during` what follows they would look like some that it had let go of.
+   * Keeps this process from claiming jobs that it is about to store and hold; returns a function that ends this.
+   * Between the write and the beginning of `during` they look like jobs that this process has given up.
    */
   function reserve(ids: readonly string[]): () => void {
     for (const id of ids) claimed.add(id)
@@ -105,7 +109,10 @@ export function createWorker(options: WorkerOptions) {
     }
   }
 
-  /** An open job to be worked on `during` what follows; one of its own that this process had let go of is no obstacle. */
+  /**
+   * Claims an open job and works on it `during` what follows; one that this process itself had given up can be claimed,
+   * too.
+   */
   async function claim(id: string, early = false): Promise<Held | undefined> {
     if (inHand.has(id) || claimed.has(id)) return undefined
     claimed.add(id)
@@ -132,7 +139,7 @@ export function createWorker(options: WorkerOptions) {
     })
   }
 
-  /** Those that somebody waits for take none: they have the places of their requests. */
+  /** Jobs that somebody waits for take no place: their requests are bounded elsewhere. */
   function takenPlaces(): Map<string, number> {
     const taken = new Map<string, number>()
     for (const lane of lanes.values()) taken.set(lane, (taken.get(lane) ?? 0) + 1)
@@ -148,11 +155,11 @@ export function createWorker(options: WorkerOptions) {
       )
       .then((wasRun) => {
         lanes.delete(id)
-        if (wasRun) wake() // another look at once would find the one that could not be taken up
+        if (wasRun) wake() // after a failed claim, another look at once would find the same job
       })
   }
 
-  /** Starts what is due and has a place; true when there may be more. */
+  /** Starts jobs that are due and have a place; true when there may be more. */
   async function startDue(started: Promise<void>[]): Promise<boolean> {
     const taken = takenPlaces()
     const full = [...taken].filter(([, count]) => count >= limits.aLane).map(([lane]) => lane)
@@ -178,7 +185,7 @@ export function createWorker(options: WorkerOptions) {
     return started
   }
 
-  /** Looks for work now, or once more when it is just looking. */
+  /** Looks for work now; if it is just looking, it looks once more afterwards. */
   function wake(): void {
     if (closed || !isStarted) return
     if (looking) {
@@ -204,16 +211,16 @@ export function createWorker(options: WorkerOptions) {
     claim,
     wake,
     has: (id: string) => inHand.has(id),
-    /** Works on what is due now, and resolves when that is done. */
+    /** Works on all jobs that are due now, and resolves when they are done. */
     async round(): Promise<void> {
       await Promise.all(await look())
     },
-    /** Takes up what is due from now on, until `close`. */
+    /** From now on works on jobs when they are due, until `close`. */
     start(): void {
       isStarted = true
       wake()
     },
-    /** Takes up nothing more; resolves when what is in hand has ended. */
+    /** Starts no more jobs; resolves when the running ones have ended. */
     async close(): Promise<void> {
       closed = true
       cancelLook()

@@ -1,6 +1,6 @@
 /**
- * What callers told us about their accounts: those they declared (brand and operator) and the settings of those the
- * operator configured (schemas account/sync-accounts, account/list-accounts). Keyed by caller.
+ * What callers told us about their accounts: the ones that they declared (brand and operator), and settings of those
+ * that the operator configured (schemas account/sync-accounts, account/list-accounts). Keyed by caller.
  */
 import type { Selectable } from 'kysely'
 import type { AccountTable, Db } from '../database/schema.js'
@@ -25,14 +25,14 @@ export type StoredAccount = {
   /** Fields of the account as declared: brand, operator, billing and so on. */
   settings: Readonly<Record<string, unknown>>
   status: AccountStatus
-  /** As sent, credentials included: they are for delivery and are never shown. */
+  /** As sent, with credentials: they are used for delivery and never shown. */
   notificationConfigs: readonly Readonly<Record<string, unknown>>[]
 }
 
 export type Accounts = {
   get(caller: string, accountId: string): Promise<StoredAccount | undefined>
   byNaturalKey(caller: string, naturalKey: string): Promise<StoredAccount | undefined>
-  /** All of the caller's, oldest first. */
+  /** All accounts of the caller, oldest first. */
   list(caller: string): Promise<StoredAccount[]>
   put(account: StoredAccount): Promise<void>
 }

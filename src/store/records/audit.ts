@@ -1,4 +1,4 @@
-/** What operators did, with who and when. Bounded: the oldest make room. */
+/** What operators did, who did it and when. Bounded: the oldest entries are deleted. */
 import { randomUUID } from 'node:crypto'
 import type { Db } from '../database/schema.js'
 
@@ -7,15 +7,15 @@ const MOST_ROWS = 10_000
 export type AuditEntry = {
   who: string
   action: string
-  /** What it was done to. */
+  /** The upstream or caller that it concerns. */
   subject: string
-  /** `done`, or why it was not. */
+  /** `done`, or why it failed. */
   outcome: string
 }
 
 export type Audit = {
   note(entry: AuditEntry): Promise<void>
-  /** The last ones, newest first; `at` in ms since the epoch. */
+  /** The newest entries, newest first; `at` in ms since the epoch. */
   last(limit: number): Promise<(AuditEntry & { at: number })[]>
 }
 

@@ -1,7 +1,7 @@
 /**
- * Rows that upstreams gave to questions and that the feed does not have: what a handle of ours leads to after a
- * restart and on another replica (docs/decisions.md#handles). Bounded: the oldest make room, since whoever asks again
- * finds them again.
+ * Rows that upstreams gave in answers to questions and that the feed does not have. With them, our handles for such
+ * rows still work after a restart and on another replica (docs/decisions.md#handles). Bounded: the oldest rows are
+ * deleted, because asking again finds them again.
  */
 import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
@@ -10,7 +10,7 @@ const MOST_ROWS = 50_000
 const BATCH_ROWS = 100 // seven columns each: well under the bound-parameter limits of both databases
 
 export type FoundRow = {
-  /** Of the signal, as we publish it. */
+  /** The handle of the signal, as we publish it. */
   handle: string
   upstream: string
   agentUrl: string
@@ -23,7 +23,7 @@ export type FoundRow = {
 }
 
 export type FoundRows = {
-  /** Rows of one name are replaced. No two of `rows` have one name. */
+  /** A row replaces the one with the same name. No two of `rows` may have one name. */
   put(rows: readonly FoundRow[]): Promise<void>
   /** The rows of these signals, in every scope. */
   read(handles: readonly string[]): Promise<FoundRow[]>
@@ -33,7 +33,7 @@ const nameOf = ({ handle, upstream, scope, segment }: FoundRow) =>
   JSON.stringify([handle, upstream, scope, segment])
 
 export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
-  /** Most rows hold no secret: they stay as they are. */
+  /** Most rows hold no secret: they are stored unchanged. */
   const sealed = (listing: string) =>
     listing.includes('"activation_key"') ? seal.write(JSON.parse(listing)) : listing
 
@@ -41,7 +41,7 @@ export function createFound(db: Db, now: () => number, seal: Seal): FoundRows {
     listing.includes('"activation_key"') ? JSON.stringify(seal.read(listing)) : listing
 
   async function put(rows: readonly FoundRow[]): Promise<void> {
-    // In one order everywhere: replicas that write the same rows wait for each other instead of blocking each other.
+    // Writes in one order everywhere: replicas that write the same rows wait for each other and do not deadlock.
     const ordered = [...rows].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
     for (let at = 0; at < ordered.length; at += BATCH_ROWS) {
       const batch = ordered.slice(at, at + BATCH_ROWS).map(({ agentUrl, listing, ...row }) => ({

@@ -1,20 +1,20 @@
 /**
- * What a caller's idempotency key stands for: one request and, once there is one, its answer
- * (specification, "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
+ * What a caller's idempotency key is bound to: one request and, once there is one, its answer (specification,
+ * "Authentication" 6; schema signals/activate-signal-request, `idempotency_key`).
  */
 import { sql } from 'kysely'
 import { type SqlDialect, storableJson } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 import type { Seal } from '../database/seal.js'
 
-/** Keys are remembered this long after their first use unless an operator sets another time; capabilities tell it. */
+/** How long keys are remembered after their first use unless configured otherwise; capabilities state it. */
 export const REPLAY_TTL_MS = 24 * 60 * 60 * 1_000
 
 export type KeyedRequest = {
   caller: string
   key: string
   task: string
-  /** Hash of the canonical request; the account is part of it. */
+  /** Hash of the canonical request, account included. */
   fingerprint: string
 }
 
@@ -22,23 +22,23 @@ export type KeyedAnswer = Pick<KeyedRequest, 'caller' | 'key'> & { answer: unkno
 
 export type Binding =
   | { kind: 'fresh' } // this call bound the key
-  | { kind: 'open'; since: number } // bound to this very request, which has no final answer yet
+  | { kind: 'open'; since: number } // bound to this same request, which has no final answer yet
   | { kind: 'answered'; answer: unknown }
   | { kind: 'conflict' } // bound to another request
 
 export type Idempotency = {
-  /** What the key is bound to; undefined when it is free. Binds nothing. */
+  /** What the key is bound to; undefined when it is free. Does not bind it. */
   find(request: KeyedRequest): Promise<Exclude<Binding, { kind: 'fresh' }> | undefined>
-  /** Binds the key to the request, or tells what it is bound to. One of two racing callers gets `fresh`. */
+  /** Binds the key to the request, or returns what it is bound to. Of two racing callers one gets `fresh`. */
   bind(request: KeyedRequest): Promise<Binding>
   /** The same for many, in their order. */
   bindAll(requests: readonly KeyedRequest[]): Promise<Binding[]>
-  /** Keeps the final answer for replays. */
+  /** Stores the final answer for replays. */
   answer(caller: string, key: string, answer: unknown): Promise<void>
   answerAll(answers: readonly KeyedAnswer[]): Promise<void>
   /** Frees a key whose request was refused before anything was done. */
   release(caller: string, key: string): Promise<void>
-  /** Forgets up to so many keys that are past their time; a request with an open job keeps its key. Gives how many. */
+  /** Deletes up to so many expired keys; a request with an open job keeps its key. Returns how many. */
   forgetExpired(limit: number): Promise<number>
 }
 
@@ -64,10 +64,10 @@ export function createIdempotency(
     return { kind: 'answered', answer: seal.read(held.answer) } as const
   }
 
-  /** Which keys were free: each is bound to the first request with it. */
+  /** The keys that were free: each is bound to the first request that has it. */
   async function bindFree(requests: readonly KeyedRequest[]): Promise<Set<string>> {
     const at = now()
-    // In one order everywhere: replicas that bind the same keys wait for each other instead of blocking each other.
+    // Writes in one order everywhere: replicas that bind the same keys wait for each other and do not deadlock.
     const ordered = [...requests].sort((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1))
     const rows = ordered.map(({ caller, key, task, fingerprint }) => ({ caller, key, task, fingerprint }))
     const { rows: bound } = await sql<Pick<KeyedRequest, 'caller' | 'key'>>`insert into idempotency
@@ -79,7 +79,7 @@ export function createIdempotency(
     return new Set(bound.map(nameOf))
   }
 
-  /** A key that is not free: what it is bound to, or, when that is past its time, the request. */
+  /** A key that is not free: what it is bound to, or the new request when the old binding has expired. */
   async function rebind(request: KeyedRequest): Promise<Binding> {
     const { caller, key } = request
     await db
@@ -89,7 +89,7 @@ export function createIdempotency(
       .where('expires_at', '<=', now())
       .where('answer', 'is not', null)
       .execute()
-    // Released meanwhile by the request that held it: nothing was done under it.
+    // The request that held the key has released it: nothing was done under it.
     return (await find(request)) ?? (await bind(request))
   }
 
@@ -98,7 +98,7 @@ export function createIdempotency(
     const free = await bindFree(requests)
     const bindings: Binding[] = []
     for (const request of requests) {
-      const isFirst = free.delete(nameOf(request)) // of those with this key; the others find it bound
+      const isFirst = free.delete(nameOf(request)) // of the requests with this key; the others find it bound
       bindings.push(isFirst ? { kind: 'fresh' } : await rebind(request))
     }
     return bindings

@@ -1,6 +1,7 @@
 /**
- * What was activated and deactivated, by whom, where, at which price, and what came of it. What is on is never removed, the
- * rest only where an operator says after how long: a handle that was activated stays resolvable (docs/decisions.md#handles).
+ * What was activated and deactivated, by whom, where, at which price, and with which outcome. An active entry is never
+ * deleted, the others only after a time that the operator sets: a handle that was activated must stay resolvable
+ * (docs/decisions.md#handles).
  */
 import { type Selectable, sql } from 'kysely'
 import { signalPart } from '../../merge/identity.js'
@@ -10,12 +11,12 @@ import type { ActivationTable, Db } from '../database/schema.js'
 export type Action = 'activate' | 'deactivate'
 
 type Outcome =
-  | 'pending' // intended; the upstream's answer is not known yet
+  | 'pending' // requested; the upstream's answer is not known yet
   | 'submitted' // the upstream works on it
   | 'completed'
   | 'failed'
-  | 'superseded' // a later, opposite request took its place before the upstream answered
-  | 'unknown' // the upstream did not answer as long as repeating was safe
+  | 'superseded' // a later, opposite request replaced it before the upstream answered
+  | 'unknown' // the upstream did not answer while repeating was safe
 
 export type NewEntry = {
   /** The id of the call that carries it out. */
@@ -28,7 +29,7 @@ export type NewEntry = {
   handle: string
   signalHandle: string
   offerHandle: string
-  /** Ours, as published, and the upstream's own. */
+  /** Our handles, as published, and the upstream's own. */
   pricingOptionId?: string
   upstreamOptionId?: string
   upstream: string
@@ -37,9 +38,9 @@ export type NewEntry = {
   segmentId: string
   upstreamAccount?: unknown
   destinations: readonly unknown[]
-  /** As whom the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
+  /** How the upstream sees the caller: by a credential of the caller's own, or by the one that callers share. */
   seenAs: 'own' | 'shared'
-  /** Of the job that carries it out: what was asked for later has the higher one. */
+  /** The number of the job that carries it out: a later request has a higher one. */
   seq: number
 }
 
@@ -72,27 +73,27 @@ export type LedgerFilter = {
   until?: number
 }
 
-/** Where a page of the ledger ended: the next one starts after it. */
+/** Where a page of the ledger ended: the next page starts after it. */
 export type LedgerPosition = Pick<Entry, 'createdAt' | 'id'>
 
 export type Ledger = {
   record(entry: NewEntry): Promise<void>
   recordAll(entries: readonly NewEntry[]): Promise<void>
-  /** What came of an entry. */
+  /** The outcome of an entry. */
   settle(id: string, settlement: Settlement): Promise<void>
   settleAll(settlements: ReadonlyMap<string, Settlement>): Promise<void>
   get(id: string): Promise<Entry | undefined>
   /** Newest first; at most `limit`, itself at most 1,000. */
   query(filter: LedgerFilter, limit: number, after?: LedgerPosition): Promise<Entry[]>
-  /** The caller's entries for a signal's or an offer's handle, the one asked for last first. */
+  /** The caller's entries for a signal's or an offer's handle, the latest request first. */
   history(caller: string, handle: string, limit: number): Promise<Entry[]>
-  /** All callers' entries for one segment of an agent, the one asked for last first. */
+  /** All callers' entries for one segment of an agent, the latest request first. */
   ofSegment(agentUrl: string, segmentId: string, limit: number): Promise<Entry[]>
-  /** Whether a deactivation of a segment of an agent ever left it on somewhere. */
+  /** Whether a deactivation ever left a segment of an agent on somewhere. */
   wasLeftOn(agentUrl: string, segmentId: string): Promise<boolean>
   /**
-   * Looks at so many entries that were made before, oldest first and from `after` on, and forgets those that were not
-   * touched since either and that nothing can come of any more. Gives where it ended; undefined when none is left to look at.
+   * Looks at so many entries made before a time, oldest first and from `after` on, and deletes those that have not
+   * changed since and can never change again. Returns the position where it ended; undefined when none is left.
    */
   forget(before: number, limit: number, after?: LedgerPosition): Promise<LedgerPosition | undefined>
 }
@@ -177,7 +178,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     if (since !== undefined) select = select.where('created_at', '>=', since)
     if (until !== undefined) select = select.where('created_at', '<', until)
     if (handle !== undefined) {
-      const signal = signalPart(handle) // what is indexed; an offer's handle begins with its signal's
+      const signal = signalPart(handle) // indexed; an offer's handle begins with its signal's
       select = select.where('signal_handle', '=', signal)
       if (handle !== signal) select = select.where('offer_handle', '=', handle)
     }
@@ -192,7 +193,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     return (await select.execute()).map(fromRow)
   }
 
-  /** Entries of the first release have no number in the sequence: they are older than all that have. */
+  /** Entries of the first release have no number: they are older than all that have one. */
   const inOrder = (select: ReturnType<typeof newest>, limit: number) =>
     select.orderBy('seq', 'desc').orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute()
   const newest = () => db.selectFrom('activations').selectAll()
@@ -237,7 +238,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       )
       .where('old.updated_at', '<=', before)
       .where('old.outcome', 'not in', ['pending', 'submitted'])
-      // What is on stays: switching it off must be possible however old it is.
+      // Active entries are kept: switching off must stay possible however old they are.
       .where((eb) =>
         eb.or([
           eb('old.action', '=', 'deactivate'),

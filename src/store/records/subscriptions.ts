@@ -1,6 +1,6 @@
 /**
- * Who is told of changes of the feed: each subscription that its caller has proved to control, with the job that tells it
- * (schema core/notification-config). Paused ones stand with their account alone.
+ * Who is told of changes of the feed: each subscription that its caller has proved to control, with the job that
+ * delivers to it (schema core/notification-config). Paused subscriptions are stored only with their account.
  */
 import type { Selectable } from 'kysely'
 import type { Db, SubscriptionTable } from '../database/schema.js'
@@ -14,16 +14,16 @@ export type StoredSubscription = {
   accountId: string
   subscriberId: string
   job: string
-  /** As proved; credentials are left out where they could not be stored. */
+  /** As proved; credentials are left out when they could not be stored. */
   config: Readonly<Record<string, unknown>>
   suspended?: Suspension
 }
 
 export type Subscriptions = {
-  /** In the order in which they were made. */
+  /** In the order of their creation. */
   ofCaller(caller: string): Promise<StoredSubscription[]>
   byJob(job: string): Promise<StoredSubscription | undefined>
-  /** The jobs of all that are not suspended. */
+  /** The jobs of all subscriptions that are not suspended. */
   jobs(): Promise<string[]>
   add(subscription: Omit<StoredSubscription, 'suspended'>): Promise<void>
   remove(job: string): Promise<void>

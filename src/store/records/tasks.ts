@@ -1,6 +1,6 @@
 /**
- * Requests that are answered later, ours to poll (specification, "get_task_status"; schemas protocol/get-task-status
- * and protocol/list-tasks). A task belongs to one caller; no query goes across callers.
+ * Requests that are answered later and that callers poll (specification, "get_task_status"; schemas
+ * protocol/get-task-status and protocol/list-tasks). A task belongs to one caller; no query crosses callers.
  */
 import { type ExpressionBuilder, type Selectable, sql } from 'kysely'
 import type { Db, Tables, TaskTable } from '../database/schema.js'
@@ -25,13 +25,13 @@ export type NewTask = {
   account?: string
   type: 'activate_signal' | 'get_signals'
   status: TaskStatus
-  /** Where the work is done, when it is an upstream that does it. */
+  /** The upstream's task, when an upstream does the work. */
   upstream?: string
   upstreamTaskId?: string
-  /** The call that made it, when one did. */
+  /** The call that created it, if one did. */
   callId?: string
   request: unknown
-  /** Its caller is notified of its end. Default: false. */
+  /** Whether its caller is notified of its end. Default: false. */
   webhook?: boolean
 }
 
@@ -52,7 +52,7 @@ export type TaskFilter = {
   createdBefore?: number
   updatedAfter?: number
   updatedBefore?: number
-  /** Text that the request holds. */
+  /** A text that the request contains. */
   contains?: string
   webhook?: boolean
 }
@@ -65,11 +65,11 @@ export type Tasks = {
   create(task: NewTask): Promise<void>
   get(caller: string, id: string): Promise<StoredTask | undefined>
   list(caller: string, filter: TaskFilter, order: TaskOrder, limit: number, offset: number): Promise<TaskPage>
-  /** False when the task had ended before: the first end stands. */
+  /** False when the task had already ended: the first ending stays. */
   progress(id: string, progress: TaskProgress): Promise<boolean>
-  /** Forgets a task of the caller's that has ended; whether the id is anybody's to use now. */
+  /** Deletes a task of the caller's that has ended; returns whether the id is free now. */
   free(caller: string, id: string): Promise<boolean>
-  /** Forgets up to so many tasks that ended before. Gives how many. */
+  /** Deletes up to so many tasks that ended before a time. Returns how many. */
   forgetFinished(before: number, limit: number): Promise<number>
 }
 
@@ -91,7 +91,7 @@ function matching(caller: string, filter: TaskFilter) {
     if (filter.updatedBefore !== undefined) conditions.push(eb('updated_at', '<', filter.updatedBefore))
     if (filter.webhook !== undefined) conditions.push(eb('webhook', '=', filter.webhook ? 1 : 0))
     if (filter.contains) {
-      // To the letter on both databases, which differ in what LIKE takes for equal.
+      // Compares exactly: LIKE differs between the two databases.
       conditions.push(sql<boolean>`replace(request, ${filter.contains}, '') <> request` as never)
     }
     return eb.and(conditions)
