@@ -142,6 +142,9 @@ test('a crowd of greedy strangers and callers takes nothing from anybody, in a h
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
   })()
+  t.teardown(() => {
+    isOver = true
+  })
   const asked = await Promise.all(asking(among).map((ask) => ask().then(({ status }) => status)))
   t.notOk(
     asked.some((status) => status >= 500),

@@ -100,7 +100,7 @@ export async function startAmong(
     const response = await fetch(`${address}${path}`, {
       ...init,
       headers,
-      signal: AbortSignal.timeout(30_000),
+      signal: AbortSignal.timeout(90_000),
     })
     return { status: response.status, text: await response.text() }
   }
