@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command } from 'commander'
-import { destination, jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
+import { destination, duration, jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
 import { CommandFailure, EXIT } from './commands/terminal.js'
 import { loadConfig } from './config/load.js'
 import { ConfigError } from './config/problem.js'
@@ -27,6 +27,16 @@ type Activating = {
   key?: string
   deactivate: boolean
   destination: { type: string }
+}
+type Mirroring = {
+  url: string
+  out: string
+  token?: string
+  format: 'ndjson' | 'sqlite'
+  filters?: Record<string, unknown>
+  account?: string
+  every: number
+  once: boolean
 }
 type Asking = Common & { url?: string; token?: string; filters?: Record<string, unknown>; json: boolean }
 
@@ -197,6 +207,27 @@ command('activate', 'Activate a signal of a running agent on a destination.')
     const address = await addressOf({ config: options.config, url, token }, 'buyer')
     const { activate } = await import('./commands/buyer.js')
     await activate({ ...address, handle, destination: where, option, account, key, deactivate, json, out })
+  })
+
+program
+  .command('mirror')
+  .description('Keep a copy of a wholesale feed, of this or any other agent, in a folder or a database.')
+  .requiredOption('-u, --url <url>', "the agent's address; /mcp is added where it has no path")
+  .requiredOption('-o, --out <place>', 'a folder, or postgres://...')
+  .option('-t, --token <token>', 'a bearer key', process.env.TRIBUTARY_TOKEN)
+  .option(
+    '--format <format>',
+    'what is kept in the folder: ndjson or sqlite',
+    oneOf(['ndjson', 'sqlite']),
+    'ndjson',
+  )
+  .option('-f, --filters <json>', 'filters of get_signals as a JSON object', jsonObject)
+  .option('--account <id>', 'the account that it is read for')
+  .option('--every <time>', 'how often it is asked whether it changed (30s, 5m)', duration, 60_000)
+  .option('--once', 'read once and end', false)
+  .action(async ({ every: everyMs, ...options }: Mirroring) => {
+    const { mirrorFeed } = await import('./commands/mirror.js')
+    await mirrorFeed({ ...options, everyMs, stdout: out, stderr: err })
   })
 
 program

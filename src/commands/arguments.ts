@@ -38,6 +38,13 @@ export function oneOf<W extends string>(words: readonly W[]) {
   }
 }
 
+/** A time such as `30s` or `5m` in ms, a second at least. */
+export function duration(text: string): number {
+  const ms = /^\d+(ms|s|m|h|d)$/.test(text) ? parseDuration(text) : 0
+  if (ms >= 1_000) return ms
+  throw new InvalidArgumentError('expected a time of at least a second, such as 30s or 5m')
+}
+
 /** A moment as ms since the epoch: a date, or how long ago (`90m`, `24h`, `7d`). */
 export function moment(now: () => number) {
   return (text: string): number => {

@@ -14,6 +14,7 @@ const ORDER = [
   'feed',
   'search',
   'store',
+  'mirror',
   'config',
   'activation',
   'events',

@@ -1,0 +1,46 @@
+/** `tributary mirror`: a copy of a feed in a folder or a database, kept current until it is told to end. */
+import { type FeedMirrorOptions, openFeedMirror } from '../mirror/mirror.js'
+import type { FeedReading } from '../mirror/reading.js'
+import { CommandFailure } from './terminal.js'
+
+export type MirrorCommand = Pick<
+  FeedMirrorOptions,
+  'url' | 'token' | 'filters' | 'account' | 'out' | 'format' | 'everyMs'
+> & {
+  /** One reading, and the end. */
+  once: boolean
+  out: string
+  stdout: NodeJS.WriteStream
+  stderr: NodeJS.WriteStream
+}
+
+const KEEP_ALIVE_MS = 2 ** 30
+
+function lineOf(reading: Exclude<FeedReading, { kind: 'failed' }>): string {
+  const { rows, version, incomplete } = reading.state
+  const gaps = incomplete.length > 0 ? `, ${incomplete.length} parts missing or old` : ''
+  return `${reading.kind}: ${rows} signals, version ${version ?? 'unknown'}${gaps}\n`
+}
+
+/** Throws `CommandFailure` when the copy cannot be opened, and with `once` when it could not be made current. */
+export async function mirrorFeed({ once, stdout, stderr, ...options }: MirrorCommand): Promise<void> {
+  const fail = ({ message }: Error) => Promise.reject(new CommandFailure(message))
+  const onReading = (reading: FeedReading) => {
+    if (reading.kind !== 'failed') stdout.write(lineOf(reading))
+    else stderr.write(`tributary: ${options.url}: ${reading.reason}: ${reading.message}\n`)
+  }
+  const onProblem = (problem: string) => stderr.write(`tributary: ${problem}\n`)
+  const mirror = await openFeedMirror({ ...options, onReading, onProblem }).catch(fail)
+  const alive = setInterval(() => {}, KEEP_ALIVE_MS) // a wait for the next reading is no reason to end
+  const end = () => void mirror.close().catch(() => {}) // told below, where it is closed again
+  process.once('SIGINT', end).once('SIGTERM', end)
+  try {
+    if (!once) return await mirror.follow()
+    const reading = await mirror.read().catch(fail)
+    if (reading.kind === 'failed') throw new CommandFailure(`${options.url}: ${reading.message}`)
+    onReading(reading)
+  } finally {
+    clearInterval(alive)
+    await mirror.close()
+  }
+}

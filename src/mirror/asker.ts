@@ -1,0 +1,107 @@
+/**
+ * `get_signals` asked of an agent as any client asks it: over MCP, through the official client. A session that broke is
+ * opened again with the next question.
+ */
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
+import { isRecord } from '../adcp/json.js'
+
+const TIMEOUT_MS = 60_000
+const GOES_AWAY = [404, 408, 409, 425, 429] // the session ended, or too much is asked at once
+
+export type FeedReply =
+  | { kind: 'answer'; answer: Readonly<Record<string, unknown>> }
+  /** The agent says no, and will say so again. `field`: what it blames. */
+  | { kind: 'refused'; message: string; field?: string }
+  /** No answer, or one that asks to come back later. */
+  | { kind: 'trouble'; message: string; retryAfterMs?: number }
+
+export type FeedAsker = {
+  ask(question: Readonly<Record<string, unknown>>): Promise<FeedReply>
+  /** A question that waits for its answer has trouble. */
+  close(): Promise<void>
+}
+
+type AskerOptions = {
+  /** Of the agent's MCP endpoint. */
+  url: string
+  token: string | undefined
+}
+
+/** What the client threw: a status of HTTP, an error of JSON-RPC, or the network's. */
+function failureOf(error: unknown): FeedReply {
+  const { message, code, cause } = error as Error & { code?: unknown }
+  const why = cause instanceof Error && cause.message ? `${message}: ${cause.message}` : message
+  if (error instanceof McpError) {
+    const passes = [ErrorCode.RequestTimeout, ErrorCode.ConnectionClosed, ErrorCode.InternalError].includes(
+      error.code,
+    )
+    return { kind: passes ? 'trouble' : 'refused', message: why }
+  }
+  if (code === 401) return { kind: 'refused', message: 'it asks for a key (401)' }
+  if (code === 403) return { kind: 'refused', message: 'it does not accept this key (403)' }
+  const isFinal = typeof code === 'number' && code >= 400 && code < 500 && !GOES_AWAY.includes(code)
+  return { kind: isFinal ? 'refused' : 'trouble', message: why }
+}
+
+/** An error of the protocol: `recovery` says whether to ask again (specification, "Errors"). */
+function refusalOf(error: Readonly<Record<string, unknown>>): FeedReply {
+  const message = `${error.code}: ${error.message}`
+  if (error.recovery === 'transient') {
+    const seconds = error.retry_after
+    return { kind: 'trouble', message, ...(typeof seconds === 'number' && { retryAfterMs: seconds * 1_000 }) }
+  }
+  return { kind: 'refused', message, ...(typeof error.field === 'string' && { field: error.field }) }
+}
+
+/** The structured content, or else the JSON of the text, as agents of older revisions answer. */
+function contentOf({ structuredContent, content }: Readonly<Record<string, unknown>>): unknown {
+  if (structuredContent !== undefined) return structuredContent
+  const [first] = Array.isArray(content) ? content : []
+  try {
+    return isRecord(first) && typeof first.text === 'string' ? JSON.parse(first.text) : undefined
+  } catch {
+    return undefined // words for people: no answer that could be read
+  }
+}
+
+function replyOf(result: Readonly<Record<string, unknown>>): FeedReply {
+  const answer = contentOf(result)
+  if (!isRecord(answer)) return { kind: 'trouble', message: 'its answer holds no JSON object' }
+  return isRecord(answer.adcp_error) ? refusalOf(answer.adcp_error) : { kind: 'answer', answer }
+}
+
+export function createFeedAsker({ url, token }: AskerOptions): FeedAsker {
+  const requestInit = { headers: { ...(token && { authorization: `Bearer ${token}` }) } }
+  let client: Client | undefined
+
+  async function connected(): Promise<Client> {
+    if (client) return client
+    const opened = new Client({ name: 'tributary-mirror', version: '1' })
+    client = opened // from now on, so that it can be closed while it connects
+    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit })
+    await opened.connect(transport, { timeout: TIMEOUT_MS })
+    return opened
+  }
+
+  async function close(): Promise<void> {
+    const closing = client
+    client = undefined
+    await closing?.close().catch(() => {}) // an agent that is gone need not be told
+  }
+
+  return {
+    async ask(question) {
+      try {
+        const speaking = await connected()
+        const call = { name: 'get_signals', arguments: { discovery_mode: 'wholesale', ...question } }
+        return replyOf(await speaking.callTool(call, undefined, { timeout: TIMEOUT_MS }))
+      } catch (error) {
+        await close()
+        return failureOf(error)
+      }
+    },
+    close,
+  }
+}

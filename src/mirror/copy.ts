@@ -1,0 +1,42 @@
+/**
+ * The contract of a copy of a feed: where rows are kept, beside what they are a copy of. A copy is replaced whole or not at
+ * all, so whoever reads it sees one version of the feed, and a process that ends anywhere leaves the copy that was there.
+ */
+
+/** What a copy is a copy of. The tokens are the agent's: they have no order and no parts. */
+export type CopyState = {
+  /** Which agent was asked what: a copy of another question is never taken for this one. */
+  source: string
+  /** `wholesale_feed_version`; absent where the agent tells none, and then each reading is a whole walk. */
+  version?: string
+  /** `pricing_version`. */
+  pricing?: string
+  /** `cache_scope`: with an account, whether the copy is the account's own or the public one. */
+  scope?: string
+  rows: number
+  /** When the walk that it comes from ended, ms since the epoch. */
+  walkedAt: number
+  /** `incomplete[]` of the walk: what the agent says is missing from the feed, or old. */
+  incomplete: readonly unknown[]
+}
+
+/** A row of the feed as it was told, under its `signal_agent_segment_id`. */
+export type CopyRow = { id: string; row: Readonly<Record<string, unknown>> }
+
+/** What will take the copy's place; nobody who reads the copy sees it before `commit`. */
+export type Replacement = {
+  /** Each id comes once. */
+  add(rows: readonly CopyRow[]): Promise<void>
+  /** Rows and state take the place of those before, in one step. */
+  commit(state: CopyState): Promise<void>
+  /** Nothing of it stays. */
+  abandon(): Promise<void>
+}
+
+/** Methods reject when the disk or the database cannot serve; the copy is then what it was. */
+export type Copy = {
+  /** Undefined where nothing is held, or where what is there is not what was written: then a whole walk repairs it. */
+  state(): Promise<CopyState | undefined>
+  replace(): Promise<Replacement>
+  close(): Promise<void>
+}

@@ -1,0 +1,129 @@
+/**
+ * A copy as a table, in SQLite or PostgreSQL: `tributary_mirror_signals`, one row a signal, and in `tributary_mirror_state`
+ * what it is a copy of. Both change in one transaction. The rows of a walk wait in a table of their own meanwhile, so a feed
+ * of any size fits, and rows that did not change are not written again.
+ */
+import { randomUUID } from 'node:crypto'
+import { join, resolve } from 'node:path'
+import { type Kysely, sql } from 'kysely'
+import { isRecord } from '../adcp/json.js'
+import { embedded, POSTGRES, type SqlDialect } from '../store/database/dialect.js'
+import { lockFolder, makeFolder } from '../store/database/folder.js'
+import { openPostgres } from '../store/database/postgres.js'
+import type { Tables } from '../store/database/schema.js'
+import { openSqlite } from '../store/database/sqlite.js'
+import type { Copy, CopyRow, CopyState } from './copy.js'
+
+const CONNECTIONS = 2
+
+type TableOptions = {
+  db: Kysely<Tables>
+  dialect: SqlDialect
+  /** The type of a column that holds a signal. */
+  json: 'text' | 'jsonb'
+  /** Ends what keeps other processes away. */
+  release?: () => void
+}
+
+/** The row as JSON that PostgreSQL takes: U+FFFD stands for U+0000 and for halves of surrogate pairs. */
+function storableText(row: CopyRow['row']): string {
+  return JSON.stringify(row).replace(/(?<!\\)((?:\\\\)*)\\u(?:0000|d[89a-f]..)/gi, '$1\\ufffd')
+}
+
+/** What the text says, when it is a state. */
+function readState(text: string): CopyState | undefined {
+  const state: unknown = JSON.parse(text)
+  return isRecord(state) && typeof state.source === 'string' ? (state as CopyState) : undefined
+}
+
+async function openTable({ db, dialect, json, release }: TableOptions): Promise<Copy> {
+  const type = sql.raw(json)
+
+  async function prepare(): Promise<void> {
+    await sql`create table if not exists tributary_mirror_signals
+      (id text primary key, signal ${type} not null)`.execute(db)
+    await sql`create table if not exists tributary_mirror_state
+      (one integer primary key, state text not null)`.execute(db)
+    await sql`create table if not exists tributary_mirror_walk
+      (walk text not null, id text not null, signal ${type} not null, primary key (walk, id))`.execute(db)
+  }
+
+  async function close(): Promise<void> {
+    await db.destroy()
+    release?.()
+  }
+
+  try {
+    await prepare()
+  } catch (error) {
+    await close()
+    throw error
+  }
+
+  async function count(table: string): Promise<number> {
+    const { rows } = await sql<{ count: number }>`select count(*) as count from ${sql.table(table)}`.execute(
+      db,
+    )
+    return Number(rows[0]?.count)
+  }
+
+  return {
+    async state() {
+      const { rows } = await sql<{ state: string }>`select state from tributary_mirror_state`.execute(db)
+      const state = rows[0] && readState(rows[0].state)
+      return state && (await count('tributary_mirror_signals')) === state.rows ? state : undefined
+    },
+
+    async replace() {
+      // Of a walk that was cut off: a copy has one mirror, so nobody works on those any more.
+      await sql`delete from tributary_mirror_walk`.execute(db)
+      const walk = randomUUID()
+      const abandon = async () => {
+        await sql`delete from tributary_mirror_walk where walk = ${walk}`.execute(db)
+      }
+      return {
+        async add(rows) {
+          const given = dialect.given(rows.map(({ id, row }) => ({ id, signal: storableText(row) })))
+          await sql`insert into tributary_mirror_walk (walk, id, signal)
+            select ${walk}, value->>'id', cast(value->>'signal' as ${type}) from ${given}`.execute(db)
+        },
+        async commit(state) {
+          await db.transaction().execute(async (tx) => {
+            await sql`delete from tributary_mirror_signals where not exists (select 1 from tributary_mirror_walk
+              where walk = ${walk} and tributary_mirror_walk.id = tributary_mirror_signals.id)`.execute(tx)
+            await sql`insert into tributary_mirror_signals (id, signal)
+              select id, signal from tributary_mirror_walk where walk = ${walk}
+              on conflict (id) do update set signal = excluded.signal
+              where tributary_mirror_signals.signal <> excluded.signal`.execute(tx)
+            await sql`insert into tributary_mirror_state (one, state) values (1, ${JSON.stringify(state)})
+              on conflict (one) do update set state = excluded.state`.execute(tx)
+            await sql`delete from tributary_mirror_walk where walk = ${walk}`.execute(tx)
+          })
+        },
+        abandon,
+      }
+    },
+
+    close,
+  }
+}
+
+/** `feed.sqlite` in a folder, which is made where it is not there. Rejects when another process has it, or it cannot be written. */
+export async function openSqliteCopy(path: string, onProblem: (problem: string) => void): Promise<Copy> {
+  const folder = resolve(path)
+  await makeFolder(folder)
+  const release = await lockFolder(folder)
+  try {
+    const db = await openSqlite(join(folder, 'feed.sqlite'), { check: false, onProblem })
+    return await openTable({ db, dialect: embedded(Date.now), json: 'text', release })
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+/** Tables in the first schema of the database's search path. Rejects when it cannot be reached or written. */
+export async function openPostgresCopy(url: string, onProblem: (problem: string) => void): Promise<Copy> {
+  const db = openPostgres({ url, connections: CONNECTIONS, onProblem })
+  return await openTable({ db, dialect: POSTGRES, json: 'jsonb' })
+}

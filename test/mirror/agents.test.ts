@@ -1,0 +1,154 @@
+/** What a mirror makes of agents that are not as the protocol wants them, on the official SDK's server. */
+import { type Test, test } from 'tap'
+import { type FeedMirrorOptions, openFeedMirror } from '../../src/mirror/mirror.js'
+import { systemClock } from '../../src/net/clock.js'
+import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
+import { wholesaleAgent } from '../support/upstream-feed.js'
+import { linesPlace, onEveryCopy, type Place } from './support/copies.js'
+
+const HOUR_MS = 3_600_000
+
+const rowsOf = (count: number, name = 'plain') =>
+  Array.from({ length: count }, (_, n) => ({
+    signal_agent_segment_id: `seg_${String(n).padStart(4, '0')}`,
+    name: `${name} ${n}`,
+  }))
+
+/** An agent whose answers pass through `bend`, and a clock on which nobody waits and which the test moves. */
+async function start(t: Test, place: Place, bend: (answer: Row, asked: Row) => Row = (answer) => answer) {
+  const feed = wholesaleAgent(rowsOf(230), 'v1')
+  const asked: Row[] = []
+  const handler: TaskHandler = (task, args) => {
+    const answer = feed.handle(task, args)
+    if (task === 'get_signals') asked.push(args)
+    return answer && bend(answer, args)
+  }
+  const agent = await startMcpAgent(handler, { sessions: true, json: false })
+  t.teardown(agent.close)
+  const time = { past: 0 }
+  const clock = {
+    now: () => systemClock.now() + time.past,
+    after: (_ms: number, task: () => void) => systemClock.after(0, task),
+  }
+  const mirrorAt = async (more: Partial<FeedMirrorOptions> = {}) => {
+    const { out, format } = place
+    const mirror = await openFeedMirror({ url: agent.url, out, format, clock, ...more })
+    t.teardown(mirror.close)
+    return mirror
+  }
+  return { feed, agent, asked, time, mirrorAt }
+}
+
+type Row = Record<string, unknown>
+
+test('any agent of the protocol is mirrored, over sessions that get lost and event streams', async (t) => {
+  const place = await linesPlace(t)
+  const { feed, agent, mirrorAt } = await start(t, place)
+  const mirror = await mirrorAt()
+  t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v1', rows: 230 } })
+  t.same(await place.rows(), rowsOf(230))
+  agent.forget()
+  feed.publish(rowsOf(120, 'new'), 'v2')
+  t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2', rows: 120 } })
+  t.same(await place.rows(), rowsOf(120, 'new'))
+})
+
+test('"unchanged" under a version that is not ours is not believed', async (t) => {
+  const place = await linesPlace(t)
+  const { feed, mirrorAt } = await start(t, place, (answer, asked) =>
+    asked.if_wholesale_feed_version ? { ...answer, unchanged: true, signals: undefined } : answer,
+  )
+  const mirror = await mirrorAt()
+  await mirror.read()
+  t.match(await mirror.read(), { kind: 'unchanged' })
+  feed.publish(rowsOf(10, 'new'), 'v2')
+  t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2' } })
+  t.same(await place.rows(), rowsOf(10, 'new'))
+})
+
+test('an agent that takes no tokens is read no further than its first page while its version stays', async (t) => {
+  const place = await linesPlace(t)
+  const { asked, feed, mirrorAt } = await start(t, place, (answer, { pagination }) =>
+    answer.unchanged ? (feed.handle('get_signals', { pagination }) as Row) : answer,
+  )
+  const mirror = await mirrorAt()
+  await mirror.read()
+  const before = asked.length
+  t.match(await mirror.read(), { kind: 'unchanged' })
+  t.equal(asked.length, before + 1)
+})
+
+test('rows that change under one version are found within a day', async (t) => {
+  const place = await linesPlace(t)
+  const { feed, time, mirrorAt } = await start(t, place)
+  const mirror = await mirrorAt()
+  await mirror.read()
+  feed.publish(rowsOf(230, 'other'), 'v1')
+  t.match(await mirror.read(), { kind: 'unchanged' }, 'the version is all that it can ask for')
+  time.past += 25 * HOUR_MS
+  t.match(await mirror.read(), { kind: 'replaced' })
+  t.same(await place.rows(), rowsOf(230, 'other'))
+  t.match(await mirror.read(), { kind: 'unchanged' })
+})
+
+test('a feed without versions is walked whole each time', async (t) => {
+  const place = await linesPlace(t)
+  const { feed, mirrorAt } = await start(t, place, ({ wholesale_feed_version: _, ...answer }) => answer)
+  const mirror = await mirrorAt()
+  t.match(await mirror.read(), { kind: 'replaced' })
+  feed.publish(rowsOf(99), 'v1')
+  t.match(await mirror.read(), { kind: 'replaced', state: { rows: 99 } })
+  t.same(await place.rows(), rowsOf(99))
+})
+
+const UNSOUND: [string, (answer: Row, asked: Row) => Row][] = [
+  [
+    'fewer rows than it announced',
+    (answer) => ({ ...answer, pagination: { ...(answer.pagination as Row), total_count: 500 } }),
+  ],
+  ['pages without end', (answer) => ({ ...answer, pagination: { has_more: true, cursor: '100' } })],
+  ['more to come and no way to it', (answer) => ({ ...answer, pagination: { has_more: true } })],
+  ['a row without an id', (answer) => ({ ...answer, signals: [{ name: 'nobody' }] })],
+  ['no rows at all', ({ signals: _, ...answer }) => answer],
+]
+
+for (const [what, bend] of UNSOUND) {
+  test(`${what}: the copy stays`, async (t) => {
+    const place = await linesPlace(t)
+    let isBent = false
+    const { feed, mirrorAt } = await start(t, place, (answer, asked) =>
+      isBent ? bend(answer, asked) : answer,
+    )
+    const mirror = await mirrorAt()
+    await mirror.read()
+    isBent = true
+    feed.publish(rowsOf(150, 'new'), 'v2')
+    t.match(await mirror.read(), { kind: 'failed', reason: 'unsound' })
+    t.same(await place.rows(), rowsOf(230))
+    isBent = false
+    t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2' } })
+    t.same(await place.rows(), rowsOf(150, 'new'))
+  })
+}
+
+onEveryCopy('rows of any text are kept, and one that comes twice is kept once', async (t, place) => {
+  const odd = {
+    signal_agent_segment_id: 'seg_odd',
+    name: '\\u0000 "quoted" \\ ünï ☃ 👩‍👩‍👧',
+    ext: { deep: [1, 1.5, null, { '': true }] },
+  }
+  const unstorable = {
+    signal_agent_segment_id: 'seg_unstorable',
+    name: 'nul \0 and half \ud83d.',
+    ext: { 'na\0me': 1 },
+  }
+  const { feed, mirrorAt } = await start(t, place)
+  feed.publish([odd, unstorable, { ...odd, name: 'again' }], 'v3')
+  const mirror = await mirrorAt()
+  t.match(await mirror.read(), { kind: 'replaced', state: { rows: 2 } })
+  const told = (await place.rows()) as (typeof odd)[]
+  t.same(told[0], odd)
+  const kept = { ...unstorable, name: 'nul \ufffd and half \ufffd.', ext: { 'na\ufffdme': 1 } }
+  t.same(told[1], place.format === 'ndjson' && !place.out.startsWith('postgres') ? unstorable : kept)
+  t.match(await mirror.read(), { kind: 'unchanged' })
+})

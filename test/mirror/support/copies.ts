@@ -1,0 +1,104 @@
+/** The places where a mirror keeps its copy, and the rows that anybody else finds there. */
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import Database from 'libsql'
+import pg from 'pg'
+import { type Test, test } from 'tap'
+import { NO_POSTGRES, shared } from '../../store/support/storages.js'
+
+type Row = Record<string, unknown>
+
+export type Place = {
+  out: string
+  format: 'ndjson' | 'sqlite'
+  /** By segment id, as a reader beside the mirror finds them; empty where there is no copy. */
+  rows(): Promise<Row[]>
+  /** Takes one row out, behind the mirror's back. */
+  spoil(): Promise<void>
+}
+
+const byId = (rows: Row[]) =>
+  rows.sort((a, b) => (String(a.signal_agent_segment_id) < String(b.signal_agent_segment_id) ? -1 : 1))
+
+async function folderOf(t: Test): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-mirror-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
+
+export async function linesPlace(t: Test): Promise<Place> {
+  const out = await folderOf(t)
+  const file = join(out, 'feed.ndjson')
+  const lines = async () => (await readFile(file, 'utf8').catch(() => '')).split('\n').filter(Boolean)
+  return {
+    out,
+    format: 'ndjson',
+    rows: async () => byId((await lines()).map((line) => JSON.parse(line) as Row)),
+    async spoil() {
+      const [, ...rest] = await lines()
+      await writeFile(file, `${rest.join('\n')}\n`)
+    },
+  }
+}
+
+async function sqlitePlace(t: Test): Promise<Place> {
+  const out = await folderOf(t)
+  function using<T>(work: (db: Database.Database) => T): T {
+    const db = new Database(join(out, 'feed.sqlite'), { timeout: 60_000 })
+    try {
+      return work(db)
+    } finally {
+      db.close()
+    }
+  }
+  const all = 'select signal from tributary_mirror_signals'
+  return {
+    out,
+    format: 'sqlite',
+    rows: async () =>
+      byId(
+        using((db) => db.prepare(all).all() as { signal: string }[]).map(
+          ({ signal }) => JSON.parse(signal) as Row,
+        ),
+      ),
+    spoil: async () =>
+      void using((db) =>
+        db.exec(
+          'delete from tributary_mirror_signals where id in (select id from tributary_mirror_signals limit 1)',
+        ),
+      ),
+  }
+}
+
+function postgresPlace(url: string): Place {
+  async function ask(sql: string): Promise<Row[]> {
+    const client = new pg.Client({ connectionString: url })
+    await client.connect()
+    try {
+      return (await client.query(sql)).rows as Row[]
+    } finally {
+      await client.end()
+    }
+  }
+  return {
+    out: url,
+    format: 'ndjson',
+    rows: async () =>
+      byId((await ask('select signal from tributary_mirror_signals')).map(({ signal }) => signal as Row)),
+    spoil: async () =>
+      void (await ask(
+        'delete from tributary_mirror_signals where id in (select id from tributary_mirror_signals limit 1)',
+      )),
+  }
+}
+
+/** Proves one rule on every kind of copy. */
+export function onEveryCopy(rule: string, prove: (t: Test, place: Place) => Promise<void>): void {
+  test(`${rule} (NDJSON)`, async (t) => prove(t, await linesPlace(t)))
+  test(`${rule} (SQLite)`, async (t) => prove(t, await sqlitePlace(t)))
+  test(`${rule} (PostgreSQL)`, { skip: NO_POSTGRES }, async (t) => {
+    const storage = await shared(t)
+    if (storage) await prove(t, postgresPlace(storage.url))
+  })
+}
