@@ -34,6 +34,20 @@ test('without a key secrets stay in memory', (t) => {
   t.end()
 })
 
+test('without a key long texts take a bounded part of the memory, and not that of other secrets', (t) => {
+  const seal = createSeal([])
+  const small = seal.write(answer)
+  const long = { pending: [{ sealed: 'x'.repeat(1_000_000) }] }
+  const first = seal.write(long)
+  t.same(seal.read(first), long)
+  let last = first
+  for (let more = 0; more < 70; more += 1) last = seal.write(long)
+  t.same(seal.read(last), long)
+  t.same(seal.read(first), { pending: [{}] }, 'the oldest gave way')
+  t.same(seal.read(small), answer)
+  t.end()
+})
+
 onEveryStorage('no table holds a secret in clear text', async (t, storage) => {
   const store = await storage.open({ keys: [OLD] })
   const caller = 'acme'
@@ -52,12 +66,15 @@ onEveryStorage('no table holds a secret in clear text', async (t, storage) => {
   const listing = JSON.stringify(answer)
   const found = { handle: 'sig', upstream: 'u', agentUrl: 'https://u.example', scope: 'public', segment: 's' }
   await store.found.put([{ ...found, listing }])
-  for (const table of ['idempotency', 'jobs', 'tasks', 'accounts', 'found']) {
+  const config = { url: 'https://a.example', authentication: { credentials: SECRET } }
+  await store.subscriptions.add({ caller, accountId: 'acc', subscriberId: 's', job: 'sub', config })
+  for (const table of ['idempotency', 'jobs', 'tasks', 'accounts', 'found', 'subscriptions']) {
     const { rows } = await sql`select * from ${sql.table(table)}`.execute(store.db)
     t.equal(rows.length, 1)
     t.notMatch(JSON.stringify(rows), new RegExp(SECRET), table)
   }
   t.match(await store.jobs.get('a'), { data: { push }, answer })
+  t.match(await store.subscriptions.byJob('sub'), { config })
   t.match(await store.tasks.get(caller, 't'), { result: answer })
   t.same(
     (await store.found.read(['sig'])).map((row) => row.listing),

@@ -6,13 +6,16 @@
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 
+/** A whole text that holds secrets. It may be long, and what is lost of such texts can be told again. */
+const TEXT = 'sealed'
 /** Members that hold a secret, at any depth. */
-const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token', 'sealed'])
+const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token', TEXT])
 const MARK = '$sealed'
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
 const ID_LENGTH = 8
 const MOST_REMEMBERED = 200_000
+const MOST_TEXT = 64 * 1_024 * 1_024 // characters
 
 type Key = { id: string; bytes: Uint8Array }
 
@@ -64,11 +67,12 @@ export function createSeal(keys: readonly string[]): Seal {
   const derivedKeys = keys.map(derived)
   const [first] = derivedKeys
   const remembered = new LRUCache<string, string>({ max: MOST_REMEMBERED })
+  const texts = new LRUCache<string, string>({ maxSize: MOST_TEXT, sizeCalculation: ({ length }) => length })
 
-  function hide(clear: string): string {
+  function hide(clear: string, among: LRUCache<string, string>): string {
     if (first) return encrypted(first, clear)
     const name = randomBytes(NONCE_BYTES).toString('base64url') // random, because a hash would let somebody guess the secret
-    remembered.set(name, clear)
+    among.set(name, clear)
     return name
   }
 
@@ -76,14 +80,15 @@ export function createSeal(keys: readonly string[]): Seal {
     write: (value) =>
       JSON.stringify(value, (name, member: unknown) =>
         SECRETS.has(name) && member !== undefined && markOf(member) === undefined
-          ? { [MARK]: hide(JSON.stringify(member)) }
+          ? { [MARK]: hide(JSON.stringify(member), name === TEXT ? texts : remembered) }
           : member,
       ),
     read: (text) =>
       JSON.parse(text, (name, member: unknown) => {
         const mark = SECRETS.has(name) ? markOf(member) : undefined
         if (mark === undefined) return member
-        const clear = first ? decrypted(derivedKeys, mark) : remembered.get(mark)
+        const known = name === TEXT ? texts : remembered
+        const clear = first ? decrypted(derivedKeys, mark) : known.get(mark)
         return clear === undefined ? undefined : (JSON.parse(clear) as unknown)
       }) as unknown,
   }
