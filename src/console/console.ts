@@ -57,7 +57,7 @@ export function createConsole(options: ConsoleOptions) {
     addTo(app: FastifyInstance, { door, publicUrl }: { door: Door; publicUrl: string }): void {
       const isSecure = publicUrl.startsWith('https:')
       const sessions = createSessions({ secret, callers: admission, isSecure, now })
-      const entrance = createEntrance({ door, sessions, limiter: admission, now })
+      const entrance = createEntrance({ door, sessions, admission, now })
       addAssets(app, assets)
       addOpenApi(app, version, publicUrl)
       addSignIn(app, {

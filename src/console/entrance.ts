@@ -4,9 +4,9 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
-import type { TurnedAway } from '../server/door/admission.js'
+import type { Admission, TurnedAway } from '../server/door/admission.js'
 import { type Door, limited, refusePlainly } from '../server/door/door.js'
-import type { RateLimiter } from '../server/door/rate-limit.js'
+import { SIGNATURE_REQUIRED } from '../server/door/signature-gate.js'
 import type { Session, Sessions } from './session.js'
 
 const CSRF_HEADER = 'x-tributary-csrf'
@@ -14,12 +14,12 @@ const CSRF_HEADER = 'x-tributary-csrf'
 type EntranceOptions = {
   door: Door
   sessions: Sessions
-  limiter: RateLimiter
+  admission: Pick<Admission, 'take' | 'signatures'>
   now: () => number
 }
 
-/** A caller with a key. `session`: it came with a cookie. */
-export type Visitor = { kind: 'visitor'; caller: Caller; session?: Session }
+/** A caller with a key. `session`: it came with a cookie. `mustSign`: it may look, and has not signed what would change something. */
+export type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: Session }
 
 type Answer = unknown
 type Handler = (visitor: Visitor, request: FastifyRequest, reply: FastifyReply) => Answer | Promise<Answer>
@@ -30,38 +30,45 @@ const refusal = (status: number, message: string): TurnedAway => ({
 
 const NEEDS_KEY = refusal(401, 'This needs the key of a caller')
 const NEEDS_OPERATOR = refusal(403, 'This needs a key with role: operator')
+const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
 const NOT_OURS = refusal(403, `A request with a session must repeat its ${CSRF_HEADER}`)
 
-export function createEntrance({ door, sessions, limiter, now }: EntranceOptions) {
+export function createEntrance({ door, sessions, admission, now }: EntranceOptions) {
   /** The caller of a request, whatever it may ask. */
   async function identify(request: FastifyRequest): Promise<Visitor | TurnedAway> {
     const who = await door.enter(request)
     if (who.kind === 'denied') return refusal(403, 'These credentials do not give access here')
     if (who.kind === 'turned_away' && who.status !== 401) return who
     if (who.kind === 'caller' && who.caller.role !== 'anonymous')
-      return { kind: 'visitor', caller: who.caller }
+      return { kind: 'visitor', caller: who.caller, mustSign: who.signature === 'required' }
     if (request.headers.authorization !== undefined) return who.kind === 'turned_away' ? who : NEEDS_KEY
     const session = sessions.read(request.headers.cookie)
-    return session ? { kind: 'visitor', caller: session.caller, session } : NEEDS_KEY
+    if (!session) return NEEDS_KEY
+    const { caller } = session
+    return {
+      kind: 'visitor',
+      caller,
+      mustSign: admission.signatures()?.mustSign(caller.id) ?? false,
+      session,
+    }
   }
 
   async function admitted(request: FastifyRequest): Promise<Visitor | TurnedAway> {
     const visitor = await identify(request)
     if (visitor.kind === 'turned_away') return visitor
     const { caller, session } = visitor
-    const isSafe = request.method === 'GET' || request.method === 'HEAD'
-    if (session && !isSafe && !sessions.isOwn(session, request.headers[CSRF_HEADER])) return NOT_OURS
-    const wait = limiter.take(caller.id, now())
+    if (session && !isSafe(request) && !sessions.isOwn(session, request.headers[CSRF_HEADER])) return NOT_OURS
+    const wait = admission.take(caller.id, now())
     return wait > 0 ? limited(wait) : visitor
   }
 
   const guarded =
-    (handler: Handler, refuses: (visitor: Visitor) => TurnedAway | undefined) =>
+    (handler: Handler, refuses: (visitor: Visitor, request: FastifyRequest) => TurnedAway | undefined) =>
     async (request: FastifyRequest, reply: FastifyReply) => {
-      reply.header('cache-control', 'no-store')
+      reply.headers({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' })
       const visitor = await admitted(request)
       if (visitor.kind === 'turned_away') return refusePlainly(reply, visitor)
-      const refused = refuses(visitor)
+      const refused = refuses(visitor, request)
       return refused ? refusePlainly(reply, refused) : handler(visitor, request, reply)
     }
 
@@ -69,9 +76,12 @@ export function createEntrance({ door, sessions, limiter, now }: EntranceOptions
     identify,
     /** A route for every caller with a key. */
     forCallers: (handler: Handler) => guarded(handler, () => undefined),
-    /** A route for operators. */
+    /** A route for operators. What changes something must be signed by those whose calls must. */
     forOperators: (handler: Handler) =>
-      guarded(handler, ({ caller }) => (caller.role === 'operator' ? undefined : NEEDS_OPERATOR)),
+      guarded(handler, ({ caller, mustSign }, request) => {
+        if (caller.role !== 'operator') return NEEDS_OPERATOR
+        return mustSign && !isSafe(request) ? SIGNATURE_REQUIRED : undefined
+      }),
   }
 }
 

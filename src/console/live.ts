@@ -3,14 +3,16 @@
  * no data of the feed, only names of states, so that it can tell nobody more than the page may ask for.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Caller } from '../adcp/caller.js'
 import type { Clock } from '../net/clock.js'
 import { busy, refusePlainly } from '../server/door/door.js'
-import type { Entrance, Visitor } from './entrance.js'
+import type { Entrance } from './entrance.js'
 
 const LOOK_EVERY_MS = 1_000
 const BEAT_EVERY = 10 // looks: a page that hears nothing for longer has lost us
 const MOST = 500
 const MOST_A_CALLER = 20
+const MOST_UNREAD = 64 * 1024 // bytes: who does not read what it is sent is not there any more
 
 /** Names of what a page may show: equal names, nothing to ask again. `undefined`: nothing yet. */
 type Pulse = { feed?: string | undefined; operations?: string | undefined }
@@ -26,7 +28,7 @@ type LiveOptions = {
 
 type Listener = {
   request: FastifyRequest
-  visitor: Visitor
+  caller: Caller
   write(text: string): void
   end(): void
   told: string
@@ -37,38 +39,49 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
   let looks = 0
   let stop: (() => void) | undefined
 
-  function pulseOf({ visitor: { caller } }: Listener): Pulse {
-    return { feed: feed(), ...(caller.role === 'operator' && { operations: operations() }) }
+  /** The parts are looked at once, however many pages are open. */
+  function createPulse(): (caller: Caller) => string {
+    let seen: string | undefined
+    const ofOperations = () => {
+      seen ??= operations()
+      return seen
+    }
+    return ({ role }) => {
+      const pulse: Pulse = { feed: feed(), ...(role === 'operator' && { operations: ofOperations() }) }
+      return JSON.stringify(pulse)
+    }
   }
 
-  /** Somebody whose key is gone is told nothing more. */
-  async function tell(listener: Listener): Promise<void> {
-    const text = JSON.stringify(pulseOf(listener))
-    if (text === listener.told && looks % BEAT_EVERY !== 0) return
+  /** Somebody whose key is gone is told nothing more; while that cannot be said, nothing new. */
+  async function tell(listener: Listener, pulseOf: (caller: Caller) => string): Promise<void> {
+    if (pulseOf(listener.caller) === listener.told && looks % BEAT_EVERY !== 0) return
     const still = await entrance.identify(listener.request)
-    if (still.kind === 'turned_away' && still.status !== 503) listener.end()
-    else if (text !== listener.told) listener.write(`event: changed\ndata: ${text}\n\n`)
-    else listener.write('event: beat\ndata: {}\n\n')
+    if (still.kind === 'turned_away' && still.status !== 503) return listener.end()
+    if (still.kind === 'visitor') listener.caller = still.caller
+    const text = still.kind === 'visitor' ? pulseOf(still.caller) : listener.told
+    listener.write(text === listener.told ? 'event: beat\ndata: {}\n\n' : `event: changed\ndata: ${text}\n\n`)
     listener.told = text
   }
 
   function look(): void {
     looks += 1
-    for (const listener of listeners) void tell(listener)
+    const pulseOf = createPulse()
+    for (const listener of listeners) tell(listener, pulseOf).catch(listener.end) // the page asks again by itself
     stop = listeners.size > 0 ? clock.after(LOOK_EVERY_MS, look) : undefined
   }
 
   app.get(
     '/console/api/live',
-    entrance.forCallers((visitor, request, reply) => {
-      const own = [...listeners].filter((one) => one.visitor.caller.id === visitor.caller.id)
+    entrance.forCallers(({ caller }, request, reply) => {
+      const own = [...listeners].filter((one) => one.caller.id === caller.id)
       if (listeners.size >= MOST || own.length >= MOST_A_CALLER) {
         return refusePlainly(reply, busy('Too many pages are open.'))
       }
       const response = reply.hijack().raw
       const listener: Listener = {
-        ...{ request, visitor, told: '' },
-        write: (text) => void response.write(text),
+        ...{ request, caller, told: '' },
+        write: (text) =>
+          void (response.writableLength > MOST_UNREAD ? response.destroy() : response.write(text)),
         end: () => void response.end(),
       }
       response.writeHead(200, {
@@ -79,7 +92,7 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
       response.write('retry: 2000\n\n')
       response.on('close', () => listeners.delete(listener))
       listeners.add(listener)
-      void tell(listener)
+      tell(listener, createPulse()).catch(listener.end)
       stop ??= clock.after(LOOK_EVERY_MS, look)
       return reply
     }),

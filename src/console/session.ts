@@ -3,7 +3,7 @@
  * both and the digest of the caller's key. Nothing of the key stands in it, nothing is kept here, every replica and every
  * restart knows it, and it ends when the configuration no longer has that key.
  */
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../adcp/caller.js'
 
 const LASTS_MS = 12 * 3_600_000
@@ -53,10 +53,13 @@ export function createSessions({ secret, callers, isSecure, now }: SessionOption
     `Path=/console; HttpOnly; SameSite=Strict; Max-Age=${maxAge}${isSecure ? '; Secure' : ''}`
 
   return {
-    /** The Set-Cookie header of a new session; undefined for a caller without a key: a token of a JWT issuer ends on its own. */
-    open({ id }: Caller): string | undefined {
+    /**
+     * The Set-Cookie header of a new session; undefined when `token` is not the caller's key: a token of a JWT issuer ends
+     * on its own, and a session would outlive it.
+     */
+    open({ id }: Caller, token: string): string | undefined {
       const digest = callers.keyDigest(id)
-      if (digest === undefined) return undefined
+      if (digest === undefined || !isEqual(digest, hash('sha256', token, 'hex'))) return undefined
       const until = now() + LASTS_MS
       const value = `${Buffer.from(id).toString('base64url')}.${until}.${seal(id, until, digest)}`
       return `${NAME}=${value}; ${attributes(LASTS_MS / 1_000)}`

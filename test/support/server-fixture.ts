@@ -31,7 +31,7 @@ export type Reply = { status: number; headers: Headers; text: string; json: Pars
 
 export type FixtureFeed = SignalsFeed & Pick<Feed, 'moment' | 'see'>
 export type FixtureOptions = Partial<
-  Omit<ServerOptions, 'admission' | 'feed'> & AdmissionOptions & { feed: FixtureFeed }
+  Omit<ServerOptions, 'feed'> & AdmissionOptions & { feed: FixtureFeed }
 >
 
 export async function startServer(t: Test, options: FixtureOptions = {}) {

@@ -98,6 +98,9 @@ function refused(code: string): TurnedAway {
   }
 }
 
+/** For what changes something and is asked by a caller that must sign. */
+export const SIGNATURE_REQUIRED = refused(REQUIRED)
+
 export function createSignatureGate({ byId, identified, publicUrl, isMutating }: SignatureGateOptions) {
   const base = publicUrl.replace(/\/$/, '')
 
@@ -117,16 +120,16 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
     const verified = await verify(message, known?.caller.id)
     if (verified.kind === 'rejected') return refused(verified.code)
     const caller = verified.kind === 'verified' ? byId(verified.owner) : undefined
-    return caller ? { kind: 'caller', caller, bucket: caller.id } : refused(REQUIRED)
+    return caller ? { kind: 'caller', caller, bucket: caller.id } : SIGNATURE_REQUIRED
   }
 
   function unsigned(visit: Visit, { mustSign }: Signatures, who: Entered | TurnedAway): Entered | TurnedAway {
     const body = bodyOf(visit)
     const isKnown = who.kind === 'caller' && who.caller.role !== 'anonymous'
     const must = mustSign(isKnown ? who.caller.id : undefined)
-    if (must && [...calledTasks(body)].some(isMutating)) return refused(REQUIRED)
+    if (must && [...calledTasks(body)].some(isMutating)) return SIGNATURE_REQUIRED
     if (who.kind !== 'caller') return who
-    if (bodyRegistersSecret(body)) return refused(REQUIRED)
+    if (bodyRegistersSecret(body)) return SIGNATURE_REQUIRED
     return { ...who, signature: must ? 'required' : 'missing' }
   }
 

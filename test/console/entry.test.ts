@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto'
+import { type Test, test } from 'tap'
+import { addActionRoutes } from '../../src/console/action-routes.js'
+import { createEntrance } from '../../src/console/entrance.js'
+import { addLive } from '../../src/console/live.js'
+import { createSessions } from '../../src/console/session.js'
+import { addSignIn } from '../../src/console/sign-in.js'
+import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
+import { OPERATOR_TOKEN, sha256, startServer } from '../support/server-fixture.js'
+
+type Key = AdmissionOptions['callers']['keys'][number]
+
+const operator: Key = { id: 'op', role: 'operator', tokenSha256: sha256(OPERATOR_TOKEN) }
+const settings = (...keys: Key[]) => ({ callers: { anonymous: 'deny' as const, keys } })
+
+/** What stands at the console's entrance, with a clock that the test moves and parts that the test names. */
+async function start(t: Test, options: AdmissionOptions) {
+  const admission = createAdmission(options)
+  const shown = { feed: 'one', operations: 'one' }
+  const due: (() => void)[] = []
+  const did: string[] = []
+  const { url } = await startServer(t, {
+    admission,
+    refresh: async (id) => did.push(id) > 0,
+    routes(app, { door }) {
+      const { now } = Date
+      const sessions = createSessions({ secret: randomBytes(32), callers: admission, isSecure: false, now })
+      const entrance = createEntrance({ door, sessions, admission, now })
+      addSignIn(app, { entrance, sessions, identify: admission.identify, version: '0', now })
+      addActionRoutes(app, {
+        ...{ entrance, actions: ['refresh-upstream'] },
+        async act(_action, subject) {
+          did.push(subject)
+          return { kind: 'done' }
+        },
+        audit: { last: async () => [] },
+      })
+      const after = (_ms: number, task: () => void) => {
+        due.push(task)
+        return () => {}
+      }
+      addLive(app, {
+        ...{ entrance, clock: { now, after } },
+        feed: () => shown.feed,
+        operations: () => shown.operations,
+      })
+    },
+  })
+  const ask = (path: string, headers: Record<string, string>, body?: object) =>
+    fetch(url + path, {
+      ...(body && { method: 'POST', body: JSON.stringify(body) }),
+      headers: { 'content-type': 'application/json', ...headers },
+    })
+  const signIn = (key: string) => ask('/console/api/session', {}, { key })
+  /** As if the time until the next look had passed. */
+  const look = () => {
+    for (const task of due.splice(0)) task()
+  }
+  return { admission, shown, did, ask, signIn, look }
+}
+
+const bearer = { authorization: `Bearer ${OPERATOR_TOKEN}` }
+const ACTION = { action: 'refresh-upstream', subject: 'one' }
+
+test('a token that ends in minutes opens no session of hours, though its caller has a key too', async (t) => {
+  const jwt = { verify: async () => ({ kind: 'valid' as const, subject: 'op' }) }
+  const callers = { anonymous: 'deny' as const, keys: [operator], jwt }
+  const { ask, signIn } = await start(t, { callers })
+  const token = 'header.claims.signature'
+  const own = await ask('/console/api/session', { authorization: `Bearer ${token}` })
+  t.match(await own.json(), { caller: { id: 'op' } }, 'it is the caller')
+  const { status, headers } = await signIn(token)
+  t.equal(status, 401)
+  t.equal(headers.get('set-cookie'), null)
+  t.equal((await signIn(OPERATOR_TOKEN)).status, 200)
+})
+
+test('an operator that must sign does nothing by a key or a session alone', async (t) => {
+  const signing = { source: { keys: [] }, required: true, revoked: [] }
+  const send = async () => ({ kind: 'failed' as const, reason: 'unreachable' as const, message: '' })
+  const { ask, signIn, did } = await start(t, { ...settings({ ...operator, signing }), send })
+  const signedIn = await signIn(OPERATOR_TOKEN)
+  const cookie = signedIn.headers.get('set-cookie')?.split(';')[0] ?? ''
+  const { csrf } = (await (await ask('/console/api/session', { cookie })).json()) as { csrf: string }
+  for (const who of [bearer, { cookie, 'x-tributary-csrf': csrf }]) {
+    const refused = await ask('/console/api/actions', who, ACTION)
+    t.equal(refused.status, 401)
+    t.match(refused.headers.get('www-authenticate'), 'request_signature_required')
+    t.equal((await ask('/console/api/audit', who)).status, 200, 'it may look')
+  }
+  t.equal((await ask('/refresh?upstream=one', bearer, {})).status, 401)
+  t.same(did, [])
+})
+
+test('an open page is told what its caller may know now, not when it was opened', async (t) => {
+  const { admission, shown, ask, look } = await start(t, settings(operator))
+  const stream = (await ask('/console/api/live', bearer)).body?.pipeThrough(new TextDecoderStream())
+  const reader = stream?.getReader()
+  let heard = ''
+  /** What is said next; undefined when nothing ever will be. */
+  async function next(event: string): Promise<string | undefined> {
+    for (;;) {
+      const [whole, said] = new RegExp(`event: ${event}\ndata: (.*)\n\n`).exec(heard) ?? []
+      if (whole) {
+        heard = heard.slice(heard.indexOf(whole) + whole.length)
+        return said
+      }
+      const { done, value = '' } = (await reader?.read()) ?? { done: true }
+      if (done) return undefined
+      heard += value
+    }
+  }
+  t.same(JSON.parse((await next('changed')) ?? ''), { feed: 'one', operations: 'one' })
+  admission.reconfigure(settings({ ...operator, role: 'buyer' }))
+  Object.assign(shown, { feed: 'two', operations: 'two' })
+  look()
+  t.same(JSON.parse((await next('changed')) ?? ''), { feed: 'two' })
+  admission.reconfigure(settings())
+  shown.feed = 'three'
+  look()
+  t.equal(await next('changed'), undefined)
+})
