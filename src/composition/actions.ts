@@ -64,6 +64,7 @@ type ActionsOptions = {
   log: Logger
 }
 
+const MOST_SUBJECT = 2_048 // longer than any url
 const DONE: Acted = { kind: 'done' }
 const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
 const UNKNOWN: Acted = { kind: 'unknown' }
@@ -118,11 +119,12 @@ export function createActions(options: ActionsOptions) {
 
   return {
     /** Throws `StorageUnavailable` when it was done and cannot be written down. */
-    async run(action: OperatorAction, subject: string, who: string): Promise<Acted> {
-      const acted = act(action, subject, who)
+    async run(action: OperatorAction, given: string, who: string): Promise<Acted> {
+      const acted = act(action, given, who)
+      const subject = given.slice(0, MOST_SUBJECT)
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
       log.info({ audit: true, who, action, subject, outcome }, 'an operator acted')
-      await audit.note({ who, action, subject: subject.slice(0, 2_048), outcome })
+      await audit.note({ who, action, subject, outcome })
       return acted
     },
     current: () => current,

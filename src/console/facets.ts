@@ -25,14 +25,26 @@ const UNITS_A_DEPLOYMENT = 0.25
 /** Upper bounds of CPM, in the price's own currency. */
 const PRICE_STEPS = [1, 2, 5, 10, 20] as const
 
-/** The most frequent, and those that were chosen whatever their number. */
+const isBefore = (one: Counted, other: Counted) =>
+  one.count > other.count || (one.count === other.count && one.value < other.value)
+
+/** The most frequent, in order. Of hundreds of thousands of values only as many are ordered as are told. */
 function most(words: ArrayLike<string>, counts: Uint32Array): Counted[] {
   const found: Counted[] = []
   for (let at = 0; at < counts.length; at += 1) {
-    const [value, count] = [words[at], counts[at] as number]
-    if (value !== undefined && value !== '' && count > 0) found.push({ value, count })
+    const one = { value: words[at] ?? '', count: counts[at] as number }
+    const last = found[MOST_VALUES - 1]
+    if (one.value === '' || one.count === 0 || (last && !isBefore(one, last))) continue
+    let [low, high] = [0, found.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (isBefore(one, found[middle] as Counted)) high = middle
+      else low = middle + 1
+    }
+    found.splice(low, 0, one)
+    if (found.length > MOST_VALUES) found.pop()
   }
-  return found.sort((a, b) => b.count - a.count || (a.value < b.value ? -1 : 1)).slice(0, MOST_VALUES)
+  return found
 }
 
 type Tally = { count(entry: number): void; told(): Counted[] }

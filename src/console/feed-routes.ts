@@ -70,7 +70,7 @@ async function pageOf(
   rates: Rates | undefined,
 ): Promise<PageOfHits> {
   const { after, limit } = question
-  const value = orderValue(snapshot, orderOf(question), rates)
+  const value = await inTurns(orderValue(snapshot, orderOf(question), rates))
   if (!value) {
     const from = Math.max(0, Number.parseInt(after ?? '0', 10) || 0)
     const next = from + limit < entries.length ? String(from + limit) : undefined

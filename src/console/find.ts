@@ -10,6 +10,7 @@ import type { Feed, Seen } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
 import type { Searchable } from '../search/search-host.js'
 import { createColumn, u32 } from '../snapshot/columns.js'
+import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import type { FeedQuestion } from './question.js'
@@ -100,7 +101,7 @@ export function createFind({ feed, searchable }: FindOptions) {
     const index = text === '' ? '' : searchable()?.snapshot.id
     if (index === undefined) return undefined
     const what = [snapshot.id, criteria.tuple, reader.visibility, index, text, upstreams, valueTypes]
-    const name = JSON.stringify(what)
+    const name = digestText(JSON.stringify(what)) // a question may be longer than what is found
     const found = kept.get(name) ?? (await looked(question, seen))
     kept.set(name, found)
     return { seen, ...found }

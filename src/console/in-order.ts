@@ -16,14 +16,39 @@ const LAST = Number.MAX_VALUE // of whom a value is not known
 
 const ranks = new WeakMap<readonly string[], Uint32Array>()
 
+const RUN = 2_048 // words that are sorted at once: a millisecond or two
+
+/** Numbers of words in alphabetical order: sorted in runs, which are then joined by pairs. */
+function* alphabetical(words: readonly string[]): InPortions<Uint32Array> {
+  const meter = createMeter()
+  let order = Uint32Array.from(words.keys())
+  for (let from = 0; from < order.length; from += RUN) {
+    order.subarray(from, from + RUN).sort((a, b) => ((words[a] as string) < (words[b] as string) ? -1 : 1))
+    yield
+  }
+  for (let width = RUN; width < order.length; width *= 2) {
+    const joined = new Uint32Array(order.length)
+    for (let from = 0; from < order.length; from += 2 * width) {
+      const [middle, end] = [Math.min(from + width, order.length), Math.min(from + 2 * width, order.length)]
+      for (let [one, other, to] = [from, middle, from]; to < end; to += 1) {
+        meter.did(1)
+        if (meter.isDue()) yield
+        const [a, b] = [words[order[one] as number] as string, words[order[other] as number] as string]
+        const isFirst = other >= end || (one < middle && a < b)
+        joined[to] = order[isFirst ? one++ : other++] as number
+      }
+    }
+    order = joined
+  }
+  return order
+}
+
 /** For each word its place in the alphabet. */
-function rankOf(words: readonly string[]): Uint32Array {
+function* rankOf(words: readonly string[]): InPortions<Uint32Array> {
   const known = ranks.get(words)
   if (known) return known
+  const order = yield* alphabetical(words)
   const made = new Uint32Array(words.length)
-  const order = words
-    .map((_, at) => at)
-    .sort((a, b) => ((words[a] as string) < (words[b] as string) ? -1 : 1))
   order.forEach((word, place) => {
     made[word] = place
   })
@@ -49,11 +74,11 @@ function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
 }
 
 /** What an order goes by; undefined for the order of the feed. */
-export function orderValue(
+export function* orderValue(
   snapshot: Snapshot,
   sort: Sort | undefined,
   rates: Rates | undefined,
-): ValueOf | undefined {
+): InPortions<ValueOf | undefined> {
   const { facts, offers } = snapshot
   if (sort === 'price') return priceOf(snapshot, rates)
   if (sort === 'price_desc') {
@@ -65,7 +90,7 @@ export function orderValue(
       Number.isNaN(facts.coverage[entry] as number) ? LAST : -(facts.coverage[entry] as number)
   }
   if (sort === 'provider') {
-    const rank = rankOf(facts.domains)
+    const rank = yield* rankOf(facts.domains)
     return (entry) =>
       (rank[facts.domain[entry] as number] as number) * SIGNAL_TYPES.length + (facts.type[entry] as number)
   }

@@ -2,6 +2,7 @@
  * One signal for people. A caller is shown its row, as get_signals gives it. An operator is shown besides why it is, or is
  * not, in the feed, what each seller and the provider say of it in their own words, and who sees it.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { ProviderState } from '../authz/rules/state.js'
@@ -117,11 +118,11 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
     const ref = isRecord(row) ? row.signal_ref : undefined
     const domain = isRecord(ref) ? ref.data_provider_domain : undefined
     const state = typeof domain === 'string' ? providerState(domain) : undefined
-    const views = await Promise.all(
-      callerIds()
-        .slice(0, MOST_CALLERS)
-        .map((caller) => viewOf(id, caller)),
-    )
+    const views: (object | undefined)[] = []
+    for (const caller of callerIds().slice(0, MOST_CALLERS)) {
+      await nextTurn() // each explains the signal anew
+      views.push(await viewOf(id, caller))
+    }
     return {
       explanation,
       ...(found && saidOf(found.snapshot, found.entry, judge(), ref)),

@@ -5,6 +5,7 @@
 
 import { tryParseJson } from '../adcp/json.js'
 import { type Clock, pause } from '../net/clock.js'
+import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 
 const BLOB = 'console-history'
@@ -75,25 +76,49 @@ function unpack(bytes: Uint8Array): Series {
   return series
 }
 
+type Kept = Record<Span, Series>
+
+/** The blob's parts: the names, and behind them what is kept of each. */
+function* packed(all: readonly (readonly [string, Kept])[]): InPortions<Uint8Array[]> {
+  const meter = createMeter()
+  const parts: Uint8Array[] = [Buffer.from(JSON.stringify(all.map(([id]) => id)))]
+  for (const [, { hours, days }] of all) {
+    parts.push(pack(hours), pack(days))
+    meter.did(hours.length + days.length)
+    if (meter.isDue()) yield
+  }
+  return parts
+}
+
+function* unpacked([names, ...parts]: readonly Uint8Array[]): InPortions<[string, Kept][]> {
+  const meter = createMeter()
+  const ids = names && tryParseJson(names)
+  const found: [string, Kept][] = []
+  if (!Array.isArray(ids) || parts.length !== ids.length * 2) return found
+  for (const [at, id] of ids.entries()) {
+    const [hours, days] = [parts[at * 2], parts[at * 2 + 1]]
+    if (typeof id !== 'string' || !hours || !days) continue
+    found.push([id, { hours: unpack(hours), days: unpack(days) }])
+    meter.did((hours.length + days.length) / (WIDTH * 8))
+    if (meter.isDue()) yield
+  }
+  return found
+}
+
 export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptions) {
-  const known = new Map<string, Record<Span, Series>>()
+  const known = new Map<string, Kept>()
   let closed = false
+  let isLoaded = false // until then, what is stored is more than what is known
   let savedAt = clock.now()
 
   async function load(): Promise<void> {
-    const [names, ...parts] = (await blobs.read(BLOB)) ?? []
-    const ids = names && tryParseJson(names)
-    if (!Array.isArray(ids) || parts.length !== ids.length * 2) return
-    ids.forEach((id, at) => {
-      const [hours, days] = [parts[at * 2], parts[at * 2 + 1]]
-      if (typeof id === 'string' && hours && days) known.set(id, { hours: unpack(hours), days: unpack(days) })
-    })
+    for (const [id, kept] of await inTurns(unpacked((await blobs.read(BLOB)) ?? []))) known.set(id, kept)
+    isLoaded = true
   }
 
   async function save(): Promise<void> {
     savedAt = clock.now()
-    const parts = [...known.values()].flatMap(({ hours, days }) => [pack(hours), pack(days)])
-    await blobs.write(BLOB, [Buffer.from(JSON.stringify([...known.keys()])), ...parts])
+    if (isLoaded) await blobs.write(BLOB, await inTurns(packed([...known])))
   }
 
   async function look(): Promise<void> {

@@ -1,0 +1,86 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Test, test } from 'tap'
+import type { Clock } from '../../src/net/clock.js'
+import { createHistory, type Sample } from '../../src/operations/history.js'
+import { type Blobs, createPassingBlobs } from '../../src/upstreams/rows/blobs.js'
+
+const HOUR_MS = 3_600_000
+const BLOB = 'console-history'
+
+/** A clock that stands until it is moved; who waits is woken by hand. */
+function standingClock(): Clock & { at: number; wake(): Promise<void> } {
+  const due: (() => void)[] = []
+  return {
+    at: Date.UTC(2026, 0, 1),
+    now() {
+      return this.at
+    },
+    after(_ms, task) {
+      due.push(task)
+      return () => {}
+    },
+    async wake() {
+      while (due.length === 0) await nextTurn()
+      for (const task of due.splice(0)) task()
+    },
+  }
+}
+
+const sampleOf = (upstream: string): Sample => ({ upstream, rows: 1, published: 1, ms: 1, failing: false })
+
+function start(t: Test, blobs: Blobs, upstreams: readonly string[]) {
+  const clock = standingClock()
+  const onTrouble = (message: string) => t.match(message, /not kept/)
+  return {
+    clock,
+    history: createHistory({ blobs, clock, samples: async () => upstreams.map(sampleOf), onTrouble }),
+  }
+}
+
+test('what is kept outlives a start that is given up, and one at which it cannot be read', async (t) => {
+  const blobs = createPassingBlobs()
+  const first = start(t, blobs, ['one'])
+  first.history.start()
+  await first.clock.wake()
+  await first.history.close()
+  const before = await blobs.read(BLOB)
+  await start(t, blobs, []).history.close()
+  t.same(await blobs.read(BLOB), before)
+  const unreadable = start(t, { ...blobs, read: async () => Promise.reject(new Error('no storage')) }, [
+    'two',
+  ])
+  unreadable.history.start()
+  await unreadable.clock.wake()
+  await unreadable.history.close()
+  t.same(await blobs.read(BLOB), before)
+})
+
+/** As much as is ever kept of an upstream. */
+function monthOf(): Uint8Array[] {
+  const series = (points: number) => {
+    const numbers = Array.from({ length: points }, (_, at) => [at * HOUR_MS, at, 1, 1, 0])
+    return Buffer.from(Float64Array.from(numbers.flat()).buffer)
+  }
+  return [series(360), series(720)]
+}
+
+test('a month of many upstreams is read and written in portions, others are served in between', async (t) => {
+  const ids = Array.from({ length: 100 }, (_, at) => `upstream-${at}`)
+  const blobs = createPassingBlobs()
+  await blobs.write(BLOB, [Buffer.from(JSON.stringify(ids)), ...ids.flatMap(monthOf)])
+  const before = await blobs.read(BLOB)
+  const { clock, history } = start(t, blobs, [])
+  history.start()
+  await clock.wake()
+  t.equal(history.of('upstream-7', 'days')?.at.length, 720)
+  let turns = 0
+  let isOver = false
+  const counting = (async () => {
+    for (; !isOver; turns += 1) await nextTurn()
+  })()
+  await history.close()
+  isOver = true
+  await counting
+  t.ok(turns >= 10, `${turns} turns`)
+  t.ok(Buffer.concat((await blobs.read(BLOB)) ?? []).equals(Buffer.concat(before ?? [])))
+})
