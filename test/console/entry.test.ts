@@ -23,10 +23,11 @@ async function start(t: Test, options: AdmissionOptions) {
     admission,
     refresh: async (id) => did.push(id) > 0,
     routes(app, { door }) {
+      const { addressOf } = door
       const { now } = Date
       const sessions = createSessions({ secret: randomBytes(32), callers: admission, isSecure: false, now })
       const entrance = createEntrance({ door, sessions, admission, now })
-      addSignIn(app, { entrance, sessions, identify: admission.identify, version: '0', now })
+      addSignIn(app, { entrance, sessions, addressOf, identify: admission.identify, version: '0', now })
       addActionRoutes(app, {
         ...{ entrance, actions: ['refresh-upstream'] },
         async act(_action, subject) {

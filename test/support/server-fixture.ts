@@ -30,9 +30,7 @@ type Parsed = ReturnType<typeof JSON.parse>
 export type Reply = { status: number; headers: Headers; text: string; json: Parsed }
 
 export type FixtureFeed = SignalsFeed & Pick<Feed, 'moment' | 'see'>
-export type FixtureOptions = Partial<
-  Omit<ServerOptions, 'feed'> & AdmissionOptions & { feed: FixtureFeed }
->
+export type FixtureOptions = Partial<Omit<ServerOptions, 'feed'> & AdmissionOptions & { feed: FixtureFeed }>
 
 export async function startServer(t: Test, options: FixtureOptions = {}) {
   const { callers = CALLERS, jwt, rateLimit, send: sendOut, feed = plainFeed(120), ...rest } = options
