@@ -5,6 +5,8 @@ import uPlot from './lib/uplot.js'
 
 const HEIGHT = 150
 const SHORTEST_S = 1_800 // what little is known is not stretched over years
+// Of a single point uPlot would show the years behind it.
+const withStart = ([first, ...more], start) => (more.length > 0 ? [first, ...more] : [start, first])
 const FEW = 40 // so few points are drawn as points too
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim()
@@ -46,7 +48,8 @@ export function Plot({ title, at, lines, format }) {
         })),
       ],
     }
-    const plot = new uPlot(options, [at, ...lines.map(([, values]) => values)], element)
+    const columns = lines.map(([, values]) => withStart(values, null))
+    const plot = new uPlot(options, [withStart(at, at[0] - SHORTEST_S), ...columns], element)
     const watch = new ResizeObserver(() =>
       plot.setSize({ width: Math.max(200, element.clientWidth), height: HEIGHT }),
     )

@@ -37,12 +37,12 @@ function Row({ upstream }) {
   return html`<tr>
     <td class="signal"><a href=${href({ page: 'upstreams', id })}>${id}</a><span class="under">${upstream.name}</span></td>
     <td><${State} kind=${STATES[state]}>${state}<//></td>
-    <td class="right">${read}</td>
-    <td class="right">${count(published)}</td>
-    <td class="right">${milliseconds(last?.ms)}</td>
-    <td class="tight" title=${moment(confirmed)}>${ago(confirmed)}</td>
-    <td class="tight" title=${moment(next)}>${ago(next)}</td>
-    <td class="words"><${Reasons} upstream=${upstream} /></td>
+    <td class="right" data-label="Read">${read}</td>
+    <td class="right" data-label="Published">${count(published)}</td>
+    <td class="right" data-label="Last answer">${milliseconds(last?.ms)}</td>
+    <td class="tight" data-label="Confirmed" title=${moment(confirmed)}>${ago(confirmed)}</td>
+    <td class="tight" data-label="Next" title=${moment(next)}>${ago(next)}</td>
+    <td class="words" data-label="Why not more"><${Reasons} upstream=${upstream} /></td>
   </tr>`
 }
 
@@ -160,7 +160,7 @@ export function Upstreams({ params, pulse }) {
     (a, b) => worst[a.state] - worst[b.state] || host(a.id).localeCompare(host(b.id)),
   )
   return html`<h1 class="hidden">Upstreams</h1>
-    <${Table} label="Upstreams" head=${HEAD}>${ordered.map((one) => html`<${Row} key=${one.id} upstream=${one} />`)}<//>
+    <div class="cards"><${Table} label="Upstreams" head=${HEAD}>${ordered.map((one) => html`<${Row} key=${one.id} upstream=${one} />`)}<//></div>
     <${Excluded} excluded=${value.excluded} />
     <${Registries} registries=${value.registries} />`
 }

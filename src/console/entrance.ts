@@ -19,7 +19,7 @@ type EntranceOptions = {
 }
 
 /** A caller with a key. `session`: it came with a cookie. `mustSign`: it may look, and has not signed what would change something. */
-export type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: Session }
+type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: Session }
 
 type Answer = unknown
 type Handler = (visitor: Visitor, request: FastifyRequest, reply: FastifyReply) => Answer | Promise<Answer>
