@@ -5,30 +5,19 @@
  */
 import { createHash, createHmac } from 'node:crypto'
 import type { Feed } from '../feed/feed.js'
-import type { Publication } from '../feed/layers.js'
+import { PUBLIC, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import {
-  following,
-  snapshotFrom,
-  snapshotParts,
-  wholeParts,
-  wholeSnapshot,
-} from '../snapshot/snapshot-parts.js'
+import { following, snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Sharing } from '../upstreams/rows/sharing.js'
 import type { Account, AccountMap } from './accounts.js'
+import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './snapshot-store.js'
 
 const BUILDER = 'builder'
 const NOTE = 'generation'
-const PREFIX = 'snapshot/'
 const SWEEP_EVERY_MS = 60_000
-/** Longer than walks go on in a snapshot that was replaced, and than anybody takes to take one up. */
-const KEPT_MS = 20 * 60_000
-/** A walk that asks for a snapshot of another process: that one told of it before it gave a cursor into it. */
-const RECALL_MS = 5_000
-const RECALL_AGAIN_MS = 50
 const TAKE_AGAIN_MS = 1_000
 
 /** All snapshots of one revision of the world. */
@@ -39,12 +28,10 @@ type Generation = {
   definitions: ReadonlyMap<string, string>
 }
 
-type ToldGap = Exclude<Gap, { kind: 'others' }> | { kind: 'others'; carried: string[] }
 type ToldLayer = { id: string; gaps: ToldGap[] }
 type Told = { open: ToldLayer; accounts: [name: string, layer: ToldLayer & { definition: string }][] }
 
-const toldGap = (gap: Gap): ToldGap => (gap.kind === 'others' ? { ...gap, carried: [...gap.carried] } : gap)
-const gapOf = (gap: ToldGap): Gap => (gap.kind === 'others' ? { ...gap, carried: new Set(gap.carried) } : gap)
+type Lacking = NonNullable<ReturnType<Feed['lacking']>>
 
 type GenerationsOptions = {
   sharing: Sharing
@@ -64,7 +51,8 @@ export type Generations = ReturnType<typeof createGenerations>
 
 export function createGenerations(options: GenerationsOptions) {
   const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
-  const unused = new Map<string, number>() // since when
+  const snapshots = createSnapshotStore({ blobs, clock, write: sharing.write })
+  const recalling = new Map<string, Promise<void>>()
   let current: Told | undefined
   let wanted: Told | undefined
   let taking: Promise<void> | undefined
@@ -77,6 +65,9 @@ export function createGenerations(options: GenerationsOptions) {
   })
 
   const turn = () => sharing.turn(BUILDER)
+  sharing.onTurns(() => {
+    if (!turn()) snapshots.leave()
+  })
 
   /** Credentials are in it: it is told as nothing that could be guessed. */
   function definitionOf(account: Account | undefined): string {
@@ -87,14 +78,13 @@ export function createGenerations(options: GenerationsOptions) {
       .digest('base64url')
   }
 
-  /** In memory already, or read from the storage; undefined when it is not there. */
+  /** In memory already, or read from the storage. Rejects when it is not there. */
   async function snapshotOf(id: string, layer?: string): Promise<Snapshot> {
     const before = feed.current(layer)
     if (before?.id === id) return before
-    const parts = await blobs.read(`${PREFIX}${id}`)
-    const snapshot = parts && wholeSnapshot(parts)
-    if (!snapshot) throw new Error(`snapshot ${id} is not in the storage, or another release wrote it`)
-    return following(snapshot, before)
+    const kept = await snapshots.read(id)
+    if (!kept) throw new Error(`snapshot ${id} is not in the storage, or another release wrote it`)
+    return following(kept.snapshot, before)
   }
 
   async function layerOf({ id, gaps }: ToldLayer, name?: string) {
@@ -146,10 +136,7 @@ export function createGenerations(options: GenerationsOptions) {
   async function save({ open, accounts: own, definitions }: Generation): Promise<Told | undefined> {
     const under = turn()
     if (!under) return undefined
-    const snapshots = new Map([open, ...own.values()].map(({ snapshot }) => [snapshot.id, snapshot]))
-    for (const [id, snapshot] of snapshots) {
-      if (!(await sharing.write(`${PREFIX}${id}`, wholeParts(snapshot), under))) return undefined
-    }
+    if (!(await snapshots.save(new Map([[PUBLIC, open], ...own]), under))) return undefined
     const told: Told = {
       open: { id: open.snapshot.id, gaps: open.gaps.map(toldGap) },
       accounts: [...own].map(([name, { snapshot, gaps }]) => [
@@ -160,36 +147,37 @@ export function createGenerations(options: GenerationsOptions) {
     return (await sharing.tell(NOTE, told, under)) ? told : undefined
   }
 
-  async function removeUnused(): Promise<void> {
-    const used = new Set([current?.open.id, ...(current?.accounts ?? []).map(([, { id }]) => id)])
-    for (const name of await blobs.list(PREFIX)) {
-      if (used.has(name.slice(PREFIX.length))) unused.delete(name)
-      else if (clock.now() - (unused.get(name) ?? clock.now()) >= KEPT_MS) {
-        await blobs.remove(name)
-        unused.delete(name)
-      } else if (!unused.has(name)) unused.set(name, clock.now())
-    }
-  }
+  const used = () => new Set([current?.open.id ?? '', ...(current?.accounts ?? []).map(([, { id }]) => id)])
 
   async function sweep(): Promise<void> {
     if (turn() && current) {
-      await removeUnused().catch((error: Error) =>
-        onTrouble(`old snapshots stay in the storage: ${error.message}`),
-      )
+      await snapshots
+        .sweep(used)
+        .catch((error: Error) => onTrouble(`old snapshots stay in the storage: ${error.message}`))
     }
     if (!closed) cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
   }
 
-  async function recalled({ layer, id }: { layer: string; id: string }): Promise<void> {
-    const until = clock.now() + RECALL_MS
-    while (clock.now() < until && !closed) {
-      const parts = await blobs.read(`${PREFIX}${id}`).catch((error: Error) => {
-        onTrouble(`a snapshot could not be read: ${error.message}`)
-      })
-      const snapshot = parts && wholeSnapshot(parts)
-      if (snapshot) return feed.restore(layer, snapshot, clock.now())
-      await pause(clock, RECALL_AGAIN_MS)
+  /** Whoever gave a cursor into it had saved it before: what is not there now will not come. */
+  async function recalled({ layers, id }: Lacking): Promise<void> {
+    try {
+      const kept = await snapshots.read(id)
+      if (!kept || closed) return
+      const layer = layers.find((name) => kept.gaps.has(name)) ?? PUBLIC
+      feed.restore(layer, kept.snapshot, kept.gaps.get(layer) ?? [], clock.now())
+    } catch (error) {
+      onTrouble(`a snapshot could not be read: ${(error as Error).message}`)
     }
+  }
+
+  /** Many walks that come from one process at once cost one reading. */
+  function recalledOnce(lacking: Lacking): Promise<void> {
+    const name = JSON.stringify(lacking)
+    const known = recalling.get(name)
+    if (known) return known
+    const reading = recalled(lacking).finally(() => recalling.delete(name))
+    recalling.set(name, reading)
+    return reading
   }
 
   return {
@@ -217,7 +205,7 @@ export function createGenerations(options: GenerationsOptions) {
     /** A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. */
     recall(query: WholesaleQuery, reader: Reader, now: number): Promise<void> | undefined {
       const lacking = feed.lacking(query, reader, now)
-      return lacking && recalled(lacking)
+      return lacking && recalledOnce(lacking)
     },
     async close(): Promise<void> {
       closed = true

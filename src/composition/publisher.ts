@@ -124,7 +124,10 @@ export function createPublisher(options: PublisherOptions) {
   }
 
   worlds.onMove(follow)
-  generations?.onTurns(follow)
+  generations?.onTurns(() => {
+    if (!isBuilder()) published = 0 // by the time it builds again another process has published something else
+    follow()
+  })
   void generations?.first().then(() => hasFirst())
 
   return {

@@ -22,6 +22,7 @@ import {
   createLayers,
   type Moment,
   OTHER_ACCOUNT,
+  PUBLIC,
   type Publication,
 } from './layers.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
@@ -164,16 +165,13 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     return layers.findOwn(account, id, now) ?? (open && { ...open, gaps: [...open.gaps, OTHER_ACCOUNT] })
   }
 
-  /** The snapshot of a walk that this process has to load first; undefined when there is none. */
+  /** The snapshot of a walk that this process has to load first, and the layers it may be in; undefined when there is none. */
   function lacking(query: Selection & Pick<WholesaleQuery, 'cursor'>, reader: Reader, now: number) {
     const { cursor } = query
     const walk = cursor === undefined ? undefined : begun(cursor, criteriaOf(query, rates()), reader)
-    if (!walk) return undefined
-    const { account } = reader
-    const id = walk.place.snapshot
-    const isOpen = walk.scope === 'public' || account === undefined
-    const held = isOpen ? layers.find(id, now) : layers.findOwn(account, id, now)
-    return held ? undefined : { layer: isOpen ? '' : account, id }
+    if (!walk || pinned(walk, reader, now)) return undefined
+    const isOpen = walk.scope === 'public' || reader.account === undefined
+    return { layers: isOpen ? [PUBLIC] : [reader.account as string, PUBLIC], id: walk.place.snapshot }
   }
 
   function pagesFor(

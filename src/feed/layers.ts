@@ -34,7 +34,8 @@ export type Moment = {
 export type Answering = { shown: TupleView; scope: CacheScope }
 
 export const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
-const PUBLIC = ''
+/** The name of the layer of everybody. */
+export const PUBLIC = ''
 
 /**
  * The account's layer, but only when its answer for this tuple differs from the public one (docs/decisions.md#callers).
@@ -113,9 +114,10 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
     findOwn: (account: string, id: string, now: number) =>
       overlayOf(account)?.find(id, now) ?? replaced.find(account, id, now),
     /** Adds a snapshot of another process where walks in its layer find it; the public layer has no name. */
-    restore(name: string, snapshot: Snapshot, now: number): void {
-      const current = name === PUBLIC ? publicLayer.current() : overlayOf(name)?.current()
-      replaced.restore(name, hold(snapshot, [], filtered), current?.snapshot, now)
+    restore(name: string, snapshot: Snapshot, gaps: readonly Gap[], now: number): void {
+      const layer = name === PUBLIC ? publicLayer : overlays.get(name)
+      if ((layer?.find(snapshot.id, now) ?? replaced.find(name, snapshot.id, now)) !== undefined) return
+      replaced.restore(name, hold(snapshot, gaps, filtered), layer?.current()?.snapshot, now)
     },
     /** Retains the snapshots of an answer in progress, so that its walk can continue in them after a replacement. */
     use(moment: Moment): () => void {

@@ -1,0 +1,87 @@
+/**
+ * Snapshots in a storage that several processes share, each with its rows and with what it lacks in every layer of the feed
+ * that stands on it. One goes when it has been in no generation for longer than anybody walks in it.
+ */
+import pLimit from 'p-limit'
+import type { Gap } from '../feed/query.js'
+import type { Clock } from '../net/clock.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { wholeParts, wholeSnapshot } from '../snapshot/snapshot-parts.js'
+import type { Blobs } from '../upstreams/rows/blobs.js'
+import type { Sharing, Turn } from '../upstreams/rows/sharing.js'
+
+const PREFIX = 'snapshot/'
+/** Longer than walks go on in a snapshot that was replaced, and than anybody takes to take one up. */
+const KEPT_MS = 20 * 60_000
+
+/** A gap as it is written down. */
+export type ToldGap = Exclude<Gap, { kind: 'others' }> | { kind: 'others'; carried: string[] }
+
+export const toldGap = (gap: Gap): ToldGap =>
+  gap.kind === 'others' ? { ...gap, carried: [...gap.carried] } : gap
+export const gapOf = (gap: ToldGap): Gap =>
+  gap.kind === 'others' ? { ...gap, carried: new Set(gap.carried) } : gap
+
+type Layer = { snapshot: Snapshot; gaps: readonly Gap[] }
+
+type Kept = {
+  snapshot: Snapshot
+  /** By the name of the layer; the one of everybody has none. */
+  gaps: ReadonlyMap<string, readonly Gap[]>
+}
+
+type SnapshotStoreOptions = {
+  blobs: Blobs
+  write: Sharing['write']
+  clock: Clock
+}
+
+export function createSnapshotStore({ blobs, write, clock }: SnapshotStoreOptions) {
+  const unused = new Map<string, number>() // since when
+  const inTurn = pLimit(1) // one that comes back after a long time is written after it was removed, or not removed
+
+  async function saved(layers: ReadonlyMap<string, Layer>, under: Turn): Promise<boolean> {
+    const snapshots = new Map([...layers.values()].map(({ snapshot }) => [snapshot.id, snapshot]))
+    for (const [id, snapshot] of snapshots) {
+      const gaps = [...layers]
+        .filter(([, layer]) => layer.snapshot.id === id)
+        .map(([name, layer]) => [name, layer.gaps.map(toldGap)])
+      const parts = [Buffer.from(JSON.stringify(gaps)), ...wholeParts(snapshot)]
+      unused.delete(`${PREFIX}${id}`)
+      if (!(await write(`${PREFIX}${id}`, parts, under))) return false
+    }
+    return true
+  }
+
+  async function swept(used: ReadonlySet<string>): Promise<void> {
+    const names = new Set(await blobs.list(PREFIX))
+    for (const name of unused.keys()) {
+      if (!names.has(name) || used.has(name.slice(PREFIX.length))) unused.delete(name)
+    }
+    for (const name of names) {
+      if (used.has(name.slice(PREFIX.length))) continue
+      const since = unused.get(name) ?? clock.now()
+      unused.set(name, since)
+      if (clock.now() - since < KEPT_MS) continue
+      await blobs.remove(name)
+      unused.delete(name)
+    }
+  }
+
+  return {
+    /** Undefined when it is not there, or another release wrote it. */
+    async read(id: string): Promise<Kept | undefined> {
+      const [head, ...parts] = (await blobs.read(`${PREFIX}${id}`)) ?? []
+      const snapshot = wholeSnapshot(parts)
+      if (!head || !snapshot) return undefined
+      const gaps = JSON.parse(Buffer.from(head).toString()) as [name: string, gaps: ToldGap[]][]
+      return { snapshot, gaps: new Map(gaps.map(([name, of]) => [name, of.map(gapOf)])) }
+    },
+    /** All snapshots of a generation, by layer; false when the turn is over. Rejects when the storage cannot take them. */
+    save: (layers: ReadonlyMap<string, Layer>, under: Turn) => inTurn(() => saved(layers, under)),
+    /** Removes those that have been in no generation for long; `used` gives the ids of the newest one's. */
+    sweep: (used: () => ReadonlySet<string>) => inTurn(() => swept(used())),
+    /** From now on another process sees which are in use. */
+    leave: (): void => unused.clear(),
+  }
+}

@@ -1,0 +1,246 @@
+/** Generations that processes tell each other: what a walk finds at another process, and what stays in the storage. */
+import { pino } from 'pino'
+import { test } from 'tap'
+import { createGenerations } from '../../src/composition/generations.js'
+import { createPublisher } from '../../src/composition/publisher.js'
+import type { World, Worlds } from '../../src/composition/world.js'
+import type { Gap } from '../../src/feed/query.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { createBuilderHost } from '../../src/snapshot/builder-host.js'
+import type { Snapshot } from '../../src/snapshot/snapshot.js'
+import { type Blobs, createPassingBlobs } from '../../src/upstreams/rows/blobs.js'
+import type { Sharing } from '../../src/upstreams/rows/sharing.js'
+import { emptyFeed } from '../feed/feed-of.js'
+import { pageOf } from '../feed/reader.js'
+import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { createManualClock } from '../support/upstream-clock.js'
+import { until } from '../support/upstream-world.js'
+
+const RETAINED_MS = 60_000
+const snapshotOf = (name: string): Snapshot =>
+  buildSnapshot({
+    slices: [sliceOf('north', [listing('a', { name }), listing('b', { name })])],
+    judge: judgeThat(),
+  })
+
+/** Processes on one storage; the test says who builds. */
+function createGroup() {
+  const time = createManualClock()
+  const blobs = createPassingBlobs()
+  const hears: ((name: string, value: unknown, ageMs: number) => void)[] = []
+  const turns: (() => void)[] = []
+  let builder = 'none'
+  let epoch = 0
+
+  function sharingOf(self: string): Sharing {
+    const turn = (name: string) => (builder === self ? { name, epoch } : undefined)
+    return {
+      want: () => {},
+      turn,
+      onTurns: (listener) => void turns.push(listener),
+      async tell(name, value) {
+        if (!turn(name)) return false
+        for (const hear of hears) hear(name, value, 0)
+        return true
+      },
+      hear: (_prefix, listener) => void hears.push(listener),
+      async write(name, parts) {
+        await blobs.write(name, parts)
+        return true
+      },
+    }
+  }
+
+  return {
+    time,
+    blobs,
+    build(self: string): void {
+      builder = self
+      epoch += 1
+      for (const listener of turns) listener()
+    },
+    join(self: string, over: Blobs = blobs) {
+      const feed = emptyFeed({ ms: RETAINED_MS, bytes: 2 ** 30 })
+      const troubles: string[] = []
+      const generations = createGenerations({
+        ...{
+          sharing: sharingOf(self),
+          blobs: over,
+          feed,
+          clock: time.clock,
+          secret: Buffer.from('a secret'),
+        },
+        accounts: () => new Map(),
+        onTaken: () => {},
+        onTrouble: (message) => void troubles.push(message),
+      })
+      const publish = async (snapshot: Snapshot, gaps: readonly Gap[] = []) => {
+        await generations.tell({ open: { snapshot, gaps }, accounts: new Map(), definitions: new Map() })
+        feed.publish(snapshot, time.clock.now(), { gaps })
+      }
+      const page = (cursor?: string) =>
+        pageOf(feed.wholesale({ maxResults: 1, ...(cursor && { cursor }) }, buyer, time.clock.now()))
+      const recall = (cursor: string) =>
+        generations.recall({ maxResults: 1, cursor }, buyer, time.clock.now())
+      return { feed, generations, publish, page, recall, troubles }
+    },
+  }
+}
+
+/** How often what is read, beside reading it. */
+function counted(blobs: Blobs) {
+  const reads: string[] = []
+  const read = (name: string) => {
+    reads.push(name)
+    return blobs.read(name)
+  }
+  return { reads, blobs: { ...blobs, read } }
+}
+
+test('a walk whose snapshot is gone is told so after one look, however many come', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  await one.publish(snapshotOf('before'))
+  const { cursor = '' } = one.page()
+  for (const name of await group.blobs.list('snapshot/')) await group.blobs.remove(name)
+  const { reads, blobs } = counted(group.blobs)
+  const two = group.join('two', blobs)
+  two.feed.publish(snapshotOf('now'), group.time.clock.now())
+  await Promise.all([two.recall(cursor), two.recall(cursor), two.recall(cursor)]) // no time passes
+  t.equal(reads.length, 1)
+  t.equal(two.page(cursor).count, 1, 'it goes on in the current one')
+})
+
+test('later pages tell what their snapshot lacks, at every process, which reads it once', async (t) => {
+  const group = createGroup()
+  const gaps: Gap[] = [
+    { kind: 'others', carried: new Set([agentUrl('north')]) },
+    { kind: 'part', agentUrl: agentUrl('north'), part: 'pricing' },
+  ]
+  group.build('one')
+  const one = group.join('one')
+  await one.publish(snapshotOf('before'), gaps)
+  const { cursor = '' } = one.page()
+  const { reads, blobs } = counted(group.blobs)
+  const two = group.join('two', blobs)
+  two.feed.publish(snapshotOf('now'), group.time.clock.now())
+  await Promise.all([two.recall(cursor), two.recall(cursor)])
+  t.same(two.page(cursor).gaps, gaps)
+  t.equal(reads.length, 1)
+  t.equal(two.feed.retained().snapshots, 1)
+  t.equal(two.recall(cursor), undefined, 'it is there')
+})
+
+test('a snapshot that comes back while it is removed is there for the others', async (t) => {
+  const group = createGroup()
+  const [old, other] = [snapshotOf('one'), snapshotOf('two')]
+  let removing = () => {}
+  const begun = new Promise<void>((resolve) => {
+    removing = resolve
+  })
+  let proceed = () => {}
+  const may = new Promise<void>((resolve) => {
+    proceed = resolve
+  })
+  const slow: Blobs = {
+    ...group.blobs,
+    async remove(name) {
+      removing()
+      await may
+      await group.blobs.remove(name)
+    },
+  }
+  group.build('one')
+  const one = group.join('one', slow)
+  await one.publish(old)
+  await one.publish(other)
+  for (let minute = 0; minute < 22; minute += 1) {
+    group.time.advance(60_000)
+    await new Promise(setImmediate)
+  }
+  await begun
+  const two = group.join('two')
+  const back = one.publish(old)
+  await new Promise(setImmediate)
+  proceed()
+  await back
+  t.ok(await group.blobs.read(`snapshot/${old.id}`))
+  await until('another takes it up', () => two.feed.current()?.id === old.id)
+  t.same(two.troubles, [])
+})
+
+test('snapshots go 20 minutes after they were in use, also those that another builder used meanwhile', async (t) => {
+  const group = createGroup()
+  const [first, second] = [snapshotOf('one'), snapshotOf('two')]
+  const one = group.join('one')
+  const two = group.join('two')
+  const minutes = async (count: number) => {
+    for (let minute = 0; minute < count; minute += 1) {
+      group.time.advance(60_000)
+      await new Promise(setImmediate)
+    }
+  }
+  const kept = async () => (await group.blobs.list('snapshot/')).length
+  group.build('one')
+  await one.publish(first)
+  await one.publish(second)
+  await minutes(15)
+  group.build('two')
+  await two.publish(first)
+  await minutes(1)
+  await two.publish(second)
+  group.build('one')
+  await minutes(10)
+  t.equal(await kept(), 2, 'the first was in use ten minutes ago')
+  await minutes(12)
+  t.equal(await kept(), 1)
+})
+
+test('who becomes the builder again builds again: the others show what somebody else built', async (t) => {
+  const group = createGroup()
+  const { feed, generations } = group.join('one')
+  const listeners: (() => void)[] = []
+  const world: World = {
+    revision: 1,
+    open: { slices: [sliceOf('north', [listing('a')])], gaps: [] },
+    accounts: new Map(),
+    isCurrent: () => true,
+    providers: [],
+    policy: { policy: 'observe', providers: {} },
+    now: group.time.clock.now(),
+  }
+  const worlds: Worlds = {
+    moved() {
+      for (const listener of listeners) listener()
+    },
+    revision: () => world.revision,
+    movedAt: () => undefined,
+    current: () => world,
+    onMove: (listener) => void listeners.push(listener),
+  }
+  let published = 0
+  const builder = createBuilderHost()
+  const publisher = createPublisher({
+    ...{ worlds, builder, feed, generations, clock: group.time.clock, random: () => 0 },
+    log: pino({ level: 'silent' }),
+    onPublished: () => {
+      published += 1
+    },
+    onFailure: () => t.fail('a build failed'),
+  })
+  t.teardown(async () => {
+    await publisher.close()
+    await builder.close()
+  })
+  group.build('one')
+  await publisher.open()
+  const mine = feed.current()?.id
+  group.build('two')
+  const two = group.join('two')
+  await two.publish(snapshotOf('of another world'))
+  await until('it is taken up', () => feed.current()?.id !== mine)
+  group.build('one')
+  await until('its own again', () => feed.current()?.id === mine)
+  t.equal(published, 2)
+})
