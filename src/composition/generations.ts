@@ -5,7 +5,7 @@
  */
 import { createHash, createHmac } from 'node:crypto'
 import type { Feed } from '../feed/feed.js'
-import { PUBLIC, type Publication } from '../feed/layers.js'
+import { EVERYBODY, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -136,7 +136,7 @@ export function createGenerations(options: GenerationsOptions) {
   async function save({ open, accounts: own, definitions }: Generation): Promise<Told | undefined> {
     const under = turn()
     if (!under) return undefined
-    if (!(await snapshots.save(new Map([[PUBLIC, open], ...own]), under))) return undefined
+    if (!(await snapshots.save(new Map([[EVERYBODY, open], ...own]), under))) return undefined
     const told: Told = {
       open: { id: open.snapshot.id, gaps: open.gaps.map(toldGap) },
       accounts: [...own].map(([name, { snapshot, gaps }]) => [
@@ -163,7 +163,7 @@ export function createGenerations(options: GenerationsOptions) {
     try {
       const kept = await snapshots.read(id)
       if (!kept || closed) return
-      const layer = layers.find((name) => kept.gaps.has(name)) ?? PUBLIC
+      const layer = layers.find((name) => kept.gaps.has(name)) ?? EVERYBODY
       feed.restore(layer, kept.snapshot, kept.gaps.get(layer) ?? [], clock.now())
     } catch (error) {
       onTrouble(`a snapshot could not be read: ${(error as Error).message}`)

@@ -20,9 +20,9 @@ import {
   type Answering,
   answeringAt,
   createLayers,
+  EVERYBODY,
   type Moment,
   OTHER_ACCOUNT,
-  PUBLIC,
   type Publication,
 } from './layers.js'
 import { entryOfRef, type Resolved, resolveHandle } from './lookup.js'
@@ -171,7 +171,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     const walk = cursor === undefined ? undefined : begun(cursor, criteriaOf(query, rates()), reader)
     if (!walk || pinned(walk, reader, now)) return undefined
     const isOpen = walk.scope === 'public' || reader.account === undefined
-    return { layers: isOpen ? [PUBLIC] : [reader.account as string, PUBLIC], id: walk.place.snapshot }
+    return { layers: isOpen ? [EVERYBODY] : [reader.account as string, EVERYBODY], id: walk.place.snapshot }
   }
 
   function pagesFor(

@@ -35,7 +35,7 @@ export type Answering = { shown: TupleView; scope: CacheScope }
 
 export const OTHER_ACCOUNT: Gap = { kind: 'other_account' }
 /** The name of the layer of everybody. */
-export const PUBLIC = ''
+export const EVERYBODY = ''
 
 /**
  * The account's layer, but only when its answer for this tuple differs from the public one (docs/decisions.md#callers).
@@ -58,7 +58,7 @@ export function answeringAt({ open, own, isOther }: Moment, criteria: Criteria, 
 
 export function createLayers(replaced: ReplacedSnapshots<Layer>) {
   const filtered = createViewCache()
-  const publicLayer = createLayer({ name: PUBLIC, replaced, filtered, isBuiltOn: true })
+  const publicLayer = createLayer({ name: EVERYBODY, replaced, filtered, isBuiltOn: true })
   const overlays = new Map<string, ReturnType<typeof createLayer>>()
   const inUse = new Set<Moment>()
   let isCurrent = (_account: string) => true
@@ -115,7 +115,7 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
       overlayOf(account)?.find(id, now) ?? replaced.find(account, id, now),
     /** Adds a snapshot of another process where walks in its layer find it; the public layer has no name. */
     restore(name: string, snapshot: Snapshot, gaps: readonly Gap[], now: number): void {
-      const layer = name === PUBLIC ? publicLayer : overlays.get(name)
+      const layer = name === EVERYBODY ? publicLayer : overlays.get(name)
       if ((layer?.find(snapshot.id, now) ?? replaced.find(name, snapshot.id, now)) !== undefined) return
       replaced.restore(name, hold(snapshot, gaps, filtered), layer?.current()?.snapshot, now)
     },
