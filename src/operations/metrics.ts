@@ -35,6 +35,8 @@ export type MetricSources = {
   contributions(): readonly Contribution[]
   /** The configuration in force (config/values.ts). */
   revision(): string
+  /** Whether the file as it stands is another, and not in force. */
+  isRejected(): boolean
   /** How far the published feed is behind what it is made from. */
   revisions(): Revisions
   /** Of the accounts' scopes. */
@@ -243,6 +245,11 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
     [{ revision: sources.revision() }, 1],
   ])
+  number(
+    'tributary_config_rejected',
+    '1 while the configuration file has an error and the last one runs',
+    () => Number(sources.isRejected()),
+  )
   const moved = new Counter({
     name: 'tributary_snapshot_moves_total',
     help: 'Published snapshots that differ from the one before, by what moved',

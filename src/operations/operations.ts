@@ -121,6 +121,7 @@ export function createOperations(options: OperationsOptions): Operations {
       retained: () => parts().feed.retained(),
       contributions: currentContributions,
       revision: () => config().revision,
+      isRejected: () => options.configuration().problem !== undefined,
       revisions: () => parts().publisher.revisions(),
       accounts: () => parts().upstreams.accountStatuses(),
     },

@@ -55,6 +55,10 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   }
   type Ready = { status: string; configuration: { revision: string; problem?: string } }
   const ready = async () => (await (await fetch(`${url}/readyz`)).json()) as Ready
+  async function rejected(): Promise<string | undefined> {
+    const shown = await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer second-key' } })
+    return /^tributary_config_rejected (.*)$/m.exec(await shown.text())?.[1]
+  }
   async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
     const deadline = Date.now() + 60_000
     let value = await read()
@@ -70,7 +74,7 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   const changed = {
     ...settings,
     authorization: { providers: { 'quietfield.example': { policy: 'lenient' } } },
-    callers: { keys: [{ id: 'second', token_sha256: sha256('second-key') }] },
+    callers: { keys: [{ id: 'second', token_sha256: sha256('second-key'), role: 'operator' }] },
   }
   await write(JSON.stringify(changed))
   server.process.kill('SIGHUP')
@@ -95,8 +99,10 @@ test('a changed configuration file is applied while serving, a bad one is not', 
     'the file was looked at without a signal, and not applied',
   )
   t.equal((await ask('second-key')).status, 200)
+  t.equal(await rejected(), '1')
 
   await write(JSON.stringify(changed))
   const mended = await until(ready, ({ configuration }) => configuration.problem === undefined)
   t.same(mended.configuration, { revision: applied })
+  t.equal(await rejected(), '0')
 })

@@ -42,6 +42,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     retained: () => ({ snapshots: 0, bytes: 0 }),
     contributions: () => [],
     revision: () => 'r',
+    isRejected: () => false,
     revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),
     accounts: () => [],
   }
