@@ -1,7 +1,7 @@
 /**
- * Asks many upstreams one question and collects what comes, without ever waiting for the slowest
- * (docs/decisions.md#deadlines). The same question asked at once, or again within a minute, is asked upstream once;
- * what came late serves whoever asks next.
+ * Asks many upstreams one question and collects their answers, without waiting for the slowest
+ * (docs/decisions.md#deadlines). When callers ask the same question at once, or again within a minute, each upstream is
+ * asked once; an answer that came late serves the next caller.
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
@@ -16,9 +16,12 @@ import type { Slice } from './rows/slice.js'
 import type { CallOutcome, Upstreams } from './upstreams.js'
 import type { UpstreamCall } from './walk/contact.js'
 
-/** How long each upstream usually takes to answer a question: what decides whether asking, and asking again, is worth it. */
+/**
+ * How long each upstream usually takes to answer a question: this decides whether asking it, and asking it again, is
+ * useful.
+ */
 const SAMPLES = 16
-const ENOUGH = 4 // fewer say nothing
+const ENOUGH = 4 // fewer samples prove nothing
 const MEMORY_MS = 10 * 60_000 // a slow upstream is tried again after this
 const MOST_UPSTREAMS = 10_000
 const HEDGE_FACTOR = 3
@@ -31,7 +34,7 @@ function createLatencies(clock: Clock) {
     seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])
   }
 
-  /** The median of what was seen lately; undefined while too little was. */
+  /** The median of recent answers; undefined while there are too few. */
   function typical(id: string): number | undefined {
     const recent = (seen.get(id) ?? []).filter(({ at }) => clock.now() - at < MEMORY_MS)
     if (recent.length < ENOUGH) return undefined
@@ -39,7 +42,7 @@ function createLatencies(clock: Clock) {
     return sorted[sorted.length >> 1]
   }
 
-  /** When a second request is worth its cost: the first is overdue by far, and a usual answer still fits. */
+  /** When to send a second request: the first is long overdue, and a usual answer still fits in the time. */
   function hedgeAfter(id: string, leftMs: number): number | undefined {
     const usual = typical(id)
     if (usual === undefined) return undefined
@@ -51,22 +54,23 @@ function createLatencies(clock: Clock) {
 }
 
 const KEEP_MS = 60_000
-const RETRY_MS = 5_000 // a failure is asked again no sooner
-const LATE_MS = 60_000 // a call outlives its question by no more: its answer warms the next one
+const RETRY_MS = 5_000 // a failed question is not asked again sooner
+const LATE_MS = 60_000 // how long a call may outlast its question: its answer serves the next one
 const MOST_QUESTIONS = 256
-const AT_ONCE = 8 // questions under way at one upstream; the others wait for their turn, as long as they have time
+const AT_ONCE = 8 // questions under way at one upstream; the others wait for their turn while they have time
 const MOST_QUEUED = 1_000
 const MOST_ROWS = 100
 
-/** What one upstream said to one question. */
+/** One upstream's answer to one question. */
 export type UpstreamAnswer =
   /** `slice`: its rows in its own order of relevance. */
   | { kind: 'answered'; slice: Slice; tookMs: number }
-  /** It works on it; its task can be polled. */
+  /** The upstream works on it: its task can be polled. */
   | { kind: 'submitted'; taskId: string; tookMs: number }
   | { kind: 'failed'; reason: UpstreamFailure; retryAfterMs?: number; tookMs: number }
   /**
-   * `no_time`: it is known to take longer than is left. `busy`: too many questions wait there. `absent`: it is down.
+   * `no_time`: it usually takes longer than the time left. `busy`: too many questions wait for it. `absent`: it is
+   * down.
    */
   | { kind: 'not_asked'; reason: 'no_time' | 'busy' | 'absent'; typicalMs?: number }
   | { kind: 'pending'; typicalMs?: number }
@@ -81,14 +85,14 @@ export type Asked = {
   /** `public`, or the name of the account or credential it is asked with. */
   scope: string
   /**
-   * It answers questions only, so it may be an old one: those want more arguments, in shapes that differ
+   * An agent without a wholesale feed may be an old one: old agents want further arguments, in shapes that differ
    * (docs/protocol.md#how-agents-differ).
    */
   briefOnly?: boolean
 }
 
 type Question = {
-  /** Equal keys are the same question, under the same account and credentials. */
+  /** Equal keys mean the same question, under the same account and credentials. */
   key: string
   asked: readonly Asked[]
   /** Ms since the epoch. */
@@ -98,17 +102,20 @@ type Question = {
 type FanoutOptions = {
   call: Upstreams['call']
   clock: Clock
-  /** Called with each answer as it comes, for work that need not wait for the last one. */
+  /** Called with each answer as it arrives, for work that can begin before the last one. */
   prepare?(slice: Slice): void
 }
 
-/** `deadline`: of the most patient question it is a part of; its turn must come before. */
+/** `deadline`: of the question that waits longest for it; its turn must come before. */
 type Part = { startedAt: number; deadline: number; answer: UpstreamAnswer; abort: AbortController }
-/** Who is at an upstream, and who waits for a turn there. */
+/** The questions under way at an upstream, and those that wait for a turn. */
 type Line = { active: number; queue: (() => void)[] }
 type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
 
-/** Rows of one upstream as a slice; enumerated, because nobody promised that they are all. `now` in ms. */
+/**
+ * Rows of one upstream as a slice; marked as enumerated, because an answer to a question need not hold all rows. `now`
+ * in ms.
+ */
 export function foundSlice(
   { id, agentUrl, scope }: Pick<Asked, 'id' | 'agentUrl' | 'scope'>,
   given: readonly unknown[],
@@ -117,7 +124,7 @@ export function foundSlice(
   const read = readRows(given.map((raw) => Buffer.from(JSON.stringify(raw))))
   const rows = new Map<bigint, { bytes: Uint8Array; digest: bigint }>()
   for (const [at, bytes] of [...listingBytes(read)].entries()) {
-    // One handle, one signal.
+    // One handle stands for one signal.
     rows.set(read.segments[at] as bigint, { bytes, digest: read.digests[at] as bigint })
   }
   const kept = [...rows.values()]
@@ -148,7 +155,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     },
   })
   const latencies = createLatencies(clock)
-  const lines = new Map<string, Line>() // by upstream; each leaves when nobody is in it
+  const lines = new Map<string, Line>() // by upstream; a line is dropped when it is empty
 
   function read(asked: Asked, payload: Payload, tookMs: number): UpstreamAnswer {
     const { status, task_id: taskId, signals } = payload
@@ -159,7 +166,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     return { kind: 'answered', slice, tookMs }
   }
 
-  /** What an agent refuses because it is old is asked again as old agents want it. */
+  /** When an old agent refuses a question, it is asked again in the form of old agents. */
   async function callInDialect(
     { id, args, auth, briefOnly }: Asked,
     options: UpstreamCall,
@@ -188,7 +195,9 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     return { kind: 'failed', reason, tookMs, ...(retryAfterMs !== undefined && { retryAfterMs }) }
   }
 
-  /** Asks; and once more when the first request takes much longer than usual: reading twice harms nobody. */
+  /**
+   * Asks, and asks a second time when the first request takes much longer than usual: repeating a read does no harm.
+   */
   async function askPatiently(asked: Asked, deadline: number, signal: AbortSignal): Promise<UpstreamAnswer> {
     const first = askOnce(asked, signal)
     const after = latencies.hedgeAfter(asked.id, deadline - clock.now())
@@ -203,7 +212,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
       }
       cancel = clock.after(after, () => {
         askOnce(asked, stop).then((answer) => {
-          if (answer.kind !== 'failed') settle(answer) // a failed second says nothing about the first
+          if (answer.kind !== 'failed') settle(answer) // a failed second request says nothing about the first
         }, reject)
       })
       first.then((answer) => {
@@ -219,7 +228,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     return line
   }
 
-  /** Runs `work` at once, or when those before it are done. */
+  /** Runs `work` at once, or after those that wait before it. */
   async function inLine<T>(id: string, line: Line, work: () => Promise<T>): Promise<T> {
     if (line.active >= AT_ONCE) await new Promise<void>((resolve) => line.queue.push(resolve))
     else line.active += 1
@@ -247,7 +256,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     }
     const line = lineAt(id)
     const busy: UpstreamAnswer = { kind: 'not_asked', reason: 'busy', ...known }
-    const turns = Math.floor((line.active + line.queue.length) / AT_ONCE) // that others have before
+    const turns = Math.floor((line.active + line.queue.length) / AT_ONCE) // rounds of others before it
     if (line.queue.length >= MOST_QUEUED || (turns + 1) * (typicalMs ?? 0) > deadline - startedAt) {
       part.answer = busy
       return
@@ -258,7 +267,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     }
     void inLine(id, line, inTurn)
       .catch((): UpstreamAnswer => {
-        // `call` gives failures as values: what is thrown is a bug in reading one answer, and costs only that answer.
+        // `call` returns failures as values. An exception is a bug in reading one answer, and costs only that answer.
         return { kind: 'failed', reason: 'protocol_error', tookMs: clock.now() - startedAt }
       })
       .then((answer) => {
@@ -275,8 +284,8 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
   }
 
   /**
-   * Asks what was not asked already, and gives the question's state: `answers()` now, `settled` once every upstream has
-   * answered or the time is over, whichever comes first.
+   * Asks what has not been asked yet, and returns the question's state: `answers()` so far, and `settled`, which
+   * resolves when every upstream has answered or the time is over.
    */
   function ask({ key, asked, deadline }: Question, signal?: AbortSignal) {
     const asking = askings.get(key) ?? { parts: new Map<string, Part>(), listeners: new Set<() => void>() }

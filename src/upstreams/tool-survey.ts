@@ -1,6 +1,7 @@
 /**
- * Which tools (MCP) or skills (A2A) each upstream offers, for the registry listing: asked seldom, a few at a time, and
- * only when somebody wants to know. What failed is asked again after a while; nothing else rests on it.
+ * Which tools (MCP) or skills (A2A) each upstream offers, for the registry listing. They are asked seldom, a few
+ * upstreams at a time, and only when somebody reads the listing. A failed one is asked again later; nothing else
+ * depends on it.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -50,7 +51,7 @@ export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
   }
 
   return {
-    /** Resolves when the tools of the upstream are as fresh as they will be; `tools` then gives them. */
+    /** Resolves when the tools of the upstream are up to date or could not be read; `tools` then gives them. */
     async update(entry: RosterEntry, protocol: Protocol): Promise<void> {
       const held = known.get(entry.agentUrl)
       if (held && now() - held.at < FRESH_MS) return

@@ -1,6 +1,6 @@
 /**
- * Agents that left the roster, or were taken out of it. Nothing is read from them, but what was activated there can be
- * switched off: whoever knows such an agent's canonical url can still call it, through the same guard.
+ * Agents that left the roster, or were taken out of it. They are not read any more, but what was activated there can be
+ * switched off: a caller with such an agent's canonical url can still call it, through the same egress guard.
  */
 import { LRUCache } from 'lru-cache'
 import { agentUrlOf, canonicalUrl } from '../adcp/url.js'
@@ -9,7 +9,7 @@ import type { RosterEntry, StaticUpstream } from './roster/roster.js'
 
 const MOST_UNLISTED = 64
 
-/** As the configuration describes it, which may say how it is spoken to and exclude it all the same. */
+/** The agent's entry in the configuration, which may describe an agent and exclude it. */
 function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEntry {
   const { url, protocol, auth, accountPrices } = statics.find((one) => agentUrlOf(one.url) === agentUrl) ?? {
     url: agentUrl,
@@ -22,7 +22,7 @@ function entryOf(agentUrl: string, statics: readonly StaticUpstream[]): RosterEn
   }
 }
 
-/** `make` gives a runner that is never started. */
+/** `make` creates a runner that is never started. */
 export function createUnlisted(make: (entry: RosterEntry) => Runner) {
   const runners = new LRUCache<string, Runner>({
     max: MOST_UNLISTED,
@@ -30,7 +30,7 @@ export function createUnlisted(make: (entry: RosterEntry) => Runner) {
   })
 
   return {
-    /** Undefined when it is no canonical url. */
+    /** Undefined when it is not a canonical url. */
     at(agentUrl: string, statics: readonly StaticUpstream[]): Runner | undefined {
       if (canonicalUrl(agentUrl) !== agentUrl) return undefined
       const runner = runners.get(agentUrl) ?? make(entryOf(agentUrl, statics))

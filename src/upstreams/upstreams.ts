@@ -1,6 +1,6 @@
 /**
- * Every upstream we read from: who they are now, how they are, what they offer, and a way to call them.
- * The rest of the product knows upstreams only through this.
+ * Every upstream that we read: who they are, their state, what they offer, and a way to call them. The rest of the
+ * product knows upstreams only through this.
  */
 import pLimit from 'p-limit'
 import type { SignalRef } from '../adcp/reference.js'
@@ -40,7 +40,7 @@ import { createUnlisted } from './unlisted.js'
 import type { UpstreamCall } from './walk/contact.js'
 import { createGovernor, READ_LIMITS, type ReadLimits } from './walk/governor.js'
 
-const TOTAL_CALLS = 1_024 // under way at once: so many that hundreds of hung upstreams leave places for the others
+const TOTAL_CALLS = 1_024 // calls under way at once: even hundreds of hung upstreams leave places for others
 const SWEEPING = 'sweeping'
 const LOADING = 4 // upstreams whose slices are read from disk at once
 
@@ -49,14 +49,14 @@ export type UpstreamsConfig = {
   statics: readonly StaticUpstream[]
   policy: RosterPolicy
   limits?: ReadLimits
-  /** Ours, by its natural key: for agents that answer nobody without an account. */
+  /** Our own account, by its natural key: for agents that require an account of everybody. */
   account: Arguments
-  /** Accounts of callers that are read beside the public scope, by the upstream's canonical url. */
+  /** Accounts of callers that are read besides the public scope, by the upstream's canonical url. */
   scopes?: ReadonlyMap<string, readonly Scope[]>
   defaults: Pace & {
     /** Calls under way to one upstream. */
     concurrency: number
-    /** What buyers ask an agent without a feed is asked again. Absent: it is not. */
+    /** Whether questions of buyers are asked again at agents without a feed. Default: no. */
     seedsFromBriefs?: boolean
   }
 }
@@ -64,23 +64,23 @@ export type UpstreamsConfig = {
 export type UpstreamsOptions = {
   config: UpstreamsConfig
   send: Send
-  /** Signs requests of agents that ask for it; absent: none is. */
+  /** Signs requests for agents that ask for it; absent: none is signed. */
   sign?: Signer
   blobs: Blobs
-  /** With other processes that read for the same storage. Absent: this one is alone. */
+  /** How processes that share a storage divide the work. Absent when this one is alone. */
   sharing?: Sharing
   clock: Clock
   /** From 0 to 1, for jitter. */
   random(): number
   /** What providers published and authorized for this agent (canonical url): how brief-only agents are enumerated. */
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
-  /** What providers call these signals: questions for agents that know no lookup. Absent: there are none. */
+  /** The providers' names for these signals: questions for agents without exact lookup. Absent: there are none. */
   namesFor?(agentUrl: string): readonly string[] | Promise<readonly string[]>
-  /** Which upstreams of the roster are read, by their ids. Absent: all. */
+  /** Which upstreams of the roster are read, by id. Absent: all. */
   reads?(id: string): boolean
-  /** Told when a scope of an upstream, or a registry, is doing otherwise than before. */
+  /** Called when the state of an upstream's scope, or of a registry, has changed. */
   onTransition?(transition: Transition | RegistryTransition): void
-  /** Told in words of trouble with disk; upstreams' own troubles are in `statuses`. */
+  /** Receives messages about trouble with the disk; upstreams' own troubles are in `statuses`. */
   onTrouble(message: string): void
 }
 
@@ -90,55 +90,66 @@ export type CallOutcome =
   | CallFailure
 
 export type Upstreams = {
-  /** Takes up saved state and starts reading. Resolves when what was saved is in `slices`. */
+  /** Loads saved state and starts reading. Resolves when everything saved is in `slices`. */
   start(): Promise<void>
   roster(): Roster
   registries(): RegistryStatus[]
-  /** Registries whose word cannot be had now, with the ids of the upstreams that stay on their last word alone. */
+  /**
+   * Registries that cannot be read now, with the ids of the upstreams that are only kept because of their last listing.
+   */
   silentRegistries(): { url: string; reason?: UpstreamFailure; upstreams: readonly string[] }[]
-  /** Of the public scopes, one an upstream. */
+  /** Of the public scopes, one per upstream. */
   statuses(): UpstreamStatus[]
   /** Of the accounts' scopes, of all upstreams. */
   accountStatuses(): ScopeStatus[]
   /** Of one account's scopes. */
   statusesOf(scope: string): ScopeStatus[]
-  /** The public slices in use, by canonical agent url. The same objects until `onChange`. */
+  /** The public slices in use, by canonical agent url. The same object until `onChange`. */
   slices(): readonly Slice[]
   /** What every scope of every upstream holds. */
   holdings(): readonly Holding[]
   /**
-   * Called after the roster, what a scope holds, or provider domains changed; synchronously, so that listeners that look
-   * must wait until who moves the world has finished. Returns how to stop being called.
+   * Called after a change of the roster, of what a scope holds, or of provider domains. The call is synchronous, so
+   * listeners must not look at the state before the code that changes it has finished. Returns a function that removes
+   * the listener.
    */
   onChange(listener: () => void): () => void
-  /** The id of an agent (canonical url) in the roster; its url where it is not, or no longer, there. */
+  /** The id of an agent (canonical url) in the roster; its url when it is not in the roster. */
   idOf(agentUrl: string): string
-  /** Calls a task of one upstream, by what `idOf` gives, once. Arguments are cut to what its dialect knows. */
+  /**
+   * Calls a task of one upstream once; the upstream is named as by `idOf`. Arguments are cut to what its dialect knows.
+   */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
   /**
-   * Refreshes one upstream after a caller activated something there, whose accounts are read again too: at most once a
-   * second, and seldom enough for one that takes long. Unknown ids are ignored.
+   * Refreshes one upstream, with the caller's accounts there, after a caller activated something: at most once a
+   * second, and less often when reading takes long. Unknown ids are ignored.
    */
   refreshSoon(id: string, caller?: string): void
-  /** An upstream (canonical url) says that something changed: it is read soon. By how many ms sooner than on schedule. */
+  /**
+   * An upstream (canonical url) reported a change: it is read soon. Returns by how many ms this is sooner than
+   * scheduled.
+   */
   heard(agentUrl: string): number
   /**
-   * A provider's file may have changed what agents without a feed can be asked for. Those (by canonical url) that it
-   * `concerns` and for which it `isNews` are refreshed, as seldom.
+   * A provider's file may have changed what agents without a feed can be asked for. Refreshes the agents (by canonical
+   * url) that it `concerns` and for which it `isNews`, no more often than after activations.
    */
   questionsMoved(
     concerns: (agentUrl: string) => boolean,
     isNews: (agentUrl: string) => Promise<boolean>,
   ): void
-  /** Reads an upstream now from its first row to its last, whatever its tokens say; false when nobody has this id. */
+  /** Reads an upstream completely now, whatever its tokens say; false when there is no such id. */
   refreshWhole(id: string): boolean
-  /** How an upstream is spoken to, as far as that is known; undefined for an id that nobody has. */
+  /** The dialect of an upstream, as far as it is known; undefined for an unknown id. */
   dialectOf(id: string): Dialect | undefined
-  /** What all rows take together, and how often somebody's gave way for it. */
+  /** The memory of all rows together, and how often rows were dropped to stay within it. */
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
-  /** Provider domains by the upstream (canonical agent url) that names them, or that declares them without having a feed. */
+  /** Provider domains that each upstream (canonical url) names in its rows, or declares when it has no feed. */
   providerDomains(): ReadonlyMap<string, readonly string[]>
-  /** Follows a new configuration in one step; what it does not touch goes on undisturbed. Throws as `makeRoster`. */
+  /**
+   * Applies a new configuration in one step; upstreams that it does not change continue undisturbed. Throws like
+   * `makeRoster`.
+   */
   reconfigure(config: UpstreamsConfig): void
   close(): Promise<void>
 }
@@ -214,7 +225,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     return entry && runners.get(entry.agentUrl)
   }
 
-  /** Slices of whoever is in no roster and of accounts that nobody has are forgotten, once all registries have spoken. */
+  /** Once all registries have answered, drops saved slices of upstreams and accounts that no longer exist. */
   async function sweep(): Promise<void> {
     if (swept || !started || !registered.isComplete() || !turns.turn(SWEEPING)) return
     swept = true
@@ -226,7 +237,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     })
   }
 
-  /** Brings the runners in line with registries and configuration, in one step: nobody sees a part of it. */
+  /** Brings the runners in line with registries and configuration, in one synchronous step. */
   function follow(): void {
     const { statics, policy } = config
     roster = makeRoster({ registries: registered.records(), statics, policy })
@@ -252,7 +263,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     }
     work.push(sweep())
     loaded = Promise.all(
-      // One that cannot be read keeps no other from being waited for.
+      // One that cannot be read must not delay the wait for the others.
       work.map((one) =>
         one.catch((error: Error) => onTrouble(`what was saved could not be read: ${error.message}`)),
       ),

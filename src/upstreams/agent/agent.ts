@@ -1,6 +1,6 @@
 /**
- * What it means to call an agent, whatever the transport: a task with arguments inside a budget, and one of three
- * outcomes. `transport/mcp.ts` and `transport/a2a.ts` implement it; everything to the right of them knows only this.
+ * What it means to call an agent over any transport: a task with arguments and a budget, and one of three outcomes.
+ * `transport/mcp.ts` and `transport/a2a.ts` implement this contract, and all other code uses only the contract.
  */
 import type { Send } from '../../net/send.js'
 import type { ReadRows, RowBounds } from '../rows/read-rows.js'
@@ -13,9 +13,9 @@ export type Auth =
 
 export type Arguments = Readonly<Record<string, unknown>>
 
-/** Budgets run on real time, not on the injected clock: they bound sockets, the clock moves schedules. */
+/** Budgets use real time, not the injected clock: they limit sockets, while the clock drives schedules. */
 export type Budget = {
-  /** Time for the whole call, ms, an opening handshake included. */
+  /** Time for the whole call, ms, including a handshake. */
   timeoutMs: number
   signal?: AbortSignal
 }
@@ -23,7 +23,7 @@ export type Budget = {
 /** A flat AdCP response object (docs/protocol.md#envelope). */
 export type Payload = Readonly<Record<string, unknown>>
 
-/** An AdCP error as the agent worded it. Untrusted text: bounded, never for a caller's eyes without thought. */
+/** An AdCP error in the agent's words. Untrusted text: bounded, and not to be shown to callers unchecked. */
 export type AgentError = {
   code: string
   message: string
@@ -31,9 +31,9 @@ export type AgentError = {
   field?: string
   retryAfterMs?: number
   details?: Readonly<Record<string, unknown>>
-  /** How the task stands that the answer is about, where it says so. */
+  /** The status of the task in the answer, when it states one. */
   status?: string
-  /** It was not sent: what it asks for cannot be said in the agent's dialect; `field` names it. */
+  /** Not sent, because the agent's dialect cannot express the request; `field` names the argument. */
   unsent?: true
 }
 
@@ -45,13 +45,13 @@ export type CallFailure = {
 }
 
 export type AgentOutcome =
-  /** `rows`: what the elements of `signals` are, in order; in `payload` that array is left empty. */
+  /** `rows`: the elements of `signals`, in order; `payload` has an empty array in their place. */
   { kind: 'answer'; payload: Payload; rows: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
 
 export type Agent = {
   readonly protocol: Protocol
   call(task: string, args: Arguments, budget: Budget): Promise<AgentOutcome>
-  /** The list of its tools, or of its skills, as it came; undefined when it gives none now. */
+  /** The list of its tools or skills, as received; undefined when it returns none now. */
   tools(budget: Budget): Promise<unknown>
 }
 
@@ -59,7 +59,7 @@ export type AgentOptions = {
   send: Send
   url: string
   auth: Auth
-  /** Of its answers and the rows in them, as they hold now. */
+  /** The current bounds on its answers and the rows in them. */
   bounds?: () => RowBounds
 }
 
@@ -74,7 +74,7 @@ const READS: ReadonlySet<string> = new Set([
   'list_accounts',
 ])
 
-/** Whether a task changes nothing at the agent. A transport repeats no other, whatever went wrong. */
+/** Whether a task changes nothing at the agent. Transports repeat only such tasks. */
 export function isRead(task: string): boolean {
   return READS.has(task)
 }
@@ -90,7 +90,7 @@ export function callFailed(reason: UpstreamFailure, message: string, retryAfterM
   return { kind: 'failed', reason, message, ...(retryAfterMs !== undefined && { retryAfterMs }) }
 }
 
-/** What is left of a budget that began at `startedAt`, never less than a millisecond. */
+/** The rest of a budget that began at `startedAt`, at least one millisecond. */
 export function remaining(budget: Budget, startedAt: number, now: number): Budget {
   return { ...budget, timeoutMs: Math.max(1, budget.timeoutMs - (now - startedAt)) }
 }

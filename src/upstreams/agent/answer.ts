@@ -16,8 +16,8 @@ const FAILED = new Set(['failed', 'rejected', 'canceled', 'auth-required', 'inpu
 const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
 
 /**
- * What a transport found in its envelope: the payload or a text, and whether the envelope calls it a failure.
- * `rows`: of a payload that was written as a text, where its array of signals was cut out.
+ * What a transport's envelope holds: the payload or a text, and whether the envelope reports a failure. `rows`: of a
+ * payload that came as text, after its array of signals was cut out.
  */
 export type UnwrappedAnswer = {
   payload?: Payload
@@ -26,7 +26,7 @@ export type UnwrappedAnswer = {
   failed: boolean
 }
 
-/** Frameworks put what a function gave under one key of theirs: `result`, or `response` beside the function's name. */
+/** Frameworks wrap a function's result under a key of theirs: `result`, or `response` next to the function's name. */
 export function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
   const { id: _, name: __, ...given } = payload
   const [inner, ...others] = Object.entries(given)
@@ -56,7 +56,7 @@ function readError(raw: Record<string, unknown>): AgentError {
   }
 }
 
-/** A task that ended badly comes as its error: what the answer says of the task is kept. */
+/** A failed task arrives as its error; what the answer says about the task is kept. */
 function ofTask(payload: Payload | undefined): Pick<AgentError, 'status'> {
   const { task_id, task_type, status } = payload ?? {}
   const isOfTask = typeof task_id === 'string' || typeof task_type === 'string'
@@ -74,12 +74,12 @@ function errorIn({ payload, text, failed }: UnwrappedAnswer): AgentError | undef
   return agentError('TOOL_ERROR', boundedText(payload?.message) ?? boundedText(text) ?? 'no message')
 }
 
-/** Whether the rows that were cut out are the answer's own: in the payload, or in the result of a task. */
+/** Whether the rows that were cut out belong to the answer: they are in the payload, or in the result of a task. */
 function holdsCut({ signals, result }: Payload): boolean {
   return isCut(signals) || (isRecord(result) && isCut(result.signals))
 }
 
-/** The object that a text part is, its signals cut out; undefined for a message to people. */
+/** The object in a text part, with its signals cut out; undefined for a message to people. */
 export function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
   if (!/^\s*\{/.test(text)) return undefined
   let skimmed: Skimmed
@@ -87,7 +87,7 @@ export function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'
     skimmed = skim(Buffer.from(text))
   } catch (error) {
     if (error instanceof RangeError) throw error
-    return undefined // not JSON, so it is for people
+    return undefined // not JSON, so it is a message to people
   }
   const value = isRecord(skimmed.value) ? unwrapped(skimmed.value) : undefined
   if (!value || holdsCut(value) || skimmed.rows.length === 0) {
@@ -101,7 +101,7 @@ function encoded(signals: unknown): Uint8Array[] {
   return Array.isArray(signals) ? signals.map((row) => Buffer.from(JSON.stringify(row))) : []
 }
 
-/** The payload with its array of signals empty: the rows are beside it. */
+/** The payload with an empty array of signals; the rows are kept separately. */
 function emptied(payload: Payload): Payload {
   if (Array.isArray(payload.signals)) return { ...payload, signals: [] }
   const { result } = payload
@@ -109,21 +109,21 @@ function emptied(payload: Payload): Payload {
   return inResult ? { ...payload, result: { ...result, signals: [] } } : payload
 }
 
-/** The payload with `signals` where they stood before they were read. */
+/** The payload with its signals back in place. */
 export function withSignals(payload: Payload, signals: readonly unknown[]): Payload {
   if (Array.isArray(payload.signals)) return { ...payload, signals }
   const { result } = payload
   return isRecord(result) ? { ...payload, result: { ...result, signals } } : payload
 }
 
-/** The rows of a payload that nothing was cut out of. */
+/** The rows of a payload from which nothing was cut. */
 function rowsIn({ signals, result }: Payload): Uint8Array[] {
   return encoded(signals ?? (isRecord(result) ? result.signals : undefined))
 }
 
 /**
  * `locate` finds the payload in the transport's message; undefined when the message has no known shape. Throws a
- * RangeError when the answer holds more than may be read.
+ * RangeError when the answer exceeds a bound.
  */
 export function readAnswer(
   skimmed: Skimmed,

@@ -1,14 +1,14 @@
 /**
- * A complete answer that has lost most of its rows is doubted, and so is a registry's listing that has lost most of its
- * agents: who restarts may answer before its own data is loaded. It is believed when a second one, later, has no more
- * rows than the first; one that grows is still loading.
+ * A complete answer that has lost most of its rows is not believed at once, and neither is a registry listing that has
+ * lost most of its agents: an agent that restarts may answer before its data is loaded. It is believed when a second,
+ * later answer has no more rows than the first. If it has more, the agent is still loading.
  */
 import { type CallFailure, callFailed } from './agent.js'
 
-/** Most that an answer which is doubted waits for the second look, ms; a shorter schedule makes it shorter. */
+/** The longest wait before the second look, ms; a shorter schedule makes it shorter. */
 export const SECOND_LOOK_MS = 30_000
 
-const FEW = 10 // of fewer rows, half are soon gone for good reasons
+const FEW = 10 // with fewer rows, a loss of half is normal
 
 type DoubtOptions = {
   /** What is counted, for people. Default: rows. */
@@ -29,7 +29,7 @@ export function createDoubt({ of = 'rows', laterMs, now }: DoubtOptions) {
     first = undefined
   }
 
-  /** Why an answer of `rows` cannot take the place of `before` rows yet; undefined when it can. */
+  /** Why an answer with `rows` rows cannot replace one with `before` rows yet; undefined when it can. */
   function about(before: number, rows: number): CallFailure | undefined {
     if (!isLoss(before, rows)) {
       clear()

@@ -1,13 +1,13 @@
 /**
- * Reads the messages in server-sent events (HTML standard, "Server-sent events"): out of the stream that answered and,
- * where that broke off, out of those that resume it. Remembers what resuming needs: the last event that came whole, and
- * how long to wait. Works on bytes and looks at each of them once, however lines and chunks fall.
+ * Reads messages from server-sent events (HTML standard, "Server-sent events"): from the stream that answered and, when
+ * it broke off, from the streams that resume it. It remembers what resuming needs: the last complete event, and how
+ * long to wait. It works on bytes and reads each once, wherever lines and chunks break.
  */
 import { createGathering, type Gathering } from '../../net/gathering.js'
 
-const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // goes into a header as it came
+const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // it is copied into a header
 const MAX_EVENTS = 10_000
-const MAX_LINES = 100_000 // of one event; each costs more memory than it has bytes
+const MAX_LINES = 100_000 // per event; each line costs more memory than its bytes
 const LF = 0x0a
 const CR = 0x0d
 const COLON = 0x3a
@@ -16,15 +16,15 @@ const MARK = Buffer.from('\ufeff')
 const EMPTY = Buffer.alloc(0)
 const LINE_BREAK = Buffer.from('\n')
 
-/** `last`: nothing behind it matters. */
+/** `last`: nothing after it matters. */
 export type MessageKind = 'other' | 'candidate' | 'last'
 
 export type EventStream = {
-  /** A stream begins. Gives the reader of its chunks, which says whether more of it is wanted no longer. */
+  /** A stream begins. Returns the reader of its chunks, which says when no more is wanted. */
   begin(): (chunk: Uint8Array) => boolean
-  /** The stream has ended. Gives the messages that may be waited for, whichever stream they came in. */
+  /** The stream has ended. Returns the messages that may be the response, from all streams. */
   end(): readonly Uint8Array[]
-  /** Where to go on; undefined when the stream cannot be resumed. */
+  /** The id of the event after which to resume; undefined when the stream cannot be resumed. */
   lastEventId(): string | undefined
   /** The wait that the server asked for, ms. */
   retryMs(): number | undefined
@@ -37,11 +37,11 @@ export function isEventStream(headers: Record<string, string>): boolean {
 }
 
 /**
- * Splits chunks into lines that end in CR, LF or both, and gives each when its end has come. `isOwn`: its memory is
- * nobody else's, because it was put together from several chunks.
+ * Splits chunks into lines that end in CR, LF or both, and passes each complete line on. `isOwn`: the line has its own
+ * memory, because it was joined from several chunks.
  */
 function createLines(onLine: (line: Buffer, isOwn: boolean) => void) {
-  let begun: Gathering | undefined // of a line whose end has not come
+  let begun: Gathering | undefined // of a line that is not complete yet
   let afterCr = false
 
   function feed(chunk: Buffer): void {
@@ -86,7 +86,7 @@ function joined(lines: readonly Buffer[], isOwn: boolean): Buffer {
   return Buffer.concat(lines.flatMap((line, at) => (at === 0 ? [line] : [LINE_BREAK, line])))
 }
 
-/** `kindOf` tells whether a message may be the one that is waited for. */
+/** `kindOf` tells whether a message may be the awaited response. */
 export function createEventStream(kindOf: (message: Buffer) => MessageKind): EventStream {
   const found: Buffer[] = []
   let isOver = false
@@ -136,7 +136,7 @@ export function createEventStream(kindOf: (message: Buffer) => MessageKind): Eve
 
     const lines = createLines(take)
     finish = () => {
-      isWhole = false // half an event may be a whole response; it never is where to go on
+      isWhole = false // half an event may hold a whole response, but a stream is never resumed after it
       lines.feed(Buffer.from('\n\n'))
     }
     return (chunk: Uint8Array) => {

@@ -1,6 +1,6 @@
 /**
- * Reads what agents answered without holding up whoever serves: small answers where they are, large ones in a thread.
- * There is one pool in a process, as there is one of libuv: its threads start when they are needed.
+ * Reads the answers of agents without blocking the serving thread: small answers in place, large ones in a thread.
+ * There is one pool per process, whose threads start when they are needed.
  */
 import { availableParallelism } from 'node:os'
 import { createPool } from '../../threads/pool.js'
@@ -8,7 +8,7 @@ import { readListingBytes } from '../rows/registry-listing.js'
 import type { MessageKind } from './event-stream.js'
 import { holdsResponse, type ReadAnswer, type ReadingJob, readMessages } from './reading.js'
 
-const SMALL_BYTES = 16 * 1024 // read in well under a millisecond, whatever it holds
+const SMALL_BYTES = 16 * 1024 // takes well under a millisecond, whatever it holds
 const FIELD_BYTES = 16 // `data: ` before a message of an event stream, and its mark
 const MOST_THREADS = 4
 const HEAP_MB = 512
@@ -27,9 +27,9 @@ const pool = createPool<ReaderJob, ReadAnswer | RegistryListing>({
 })
 
 /**
- * Whether a message of a stream is the response to request `id`. What has no result and no error in it is none, and is not
- * parsed: a stream may bring thousands of messages. Neither is a large one, which is taken for the last: `readReply`
- * finds out.
+ * Whether a message of a stream may be the response to request `id`. A message without a result and an error cannot be,
+ * and is not parsed, because a stream may bring thousands of messages. A large message is not parsed here either: it is
+ * taken for the response, and `readReply` checks it.
  */
 export function messageKind(message: Buffer, id: number): MessageKind {
   if (!message.includes('"id"')) return 'other'
@@ -39,8 +39,8 @@ export function messageKind(message: Buffer, id: number): MessageKind {
 }
 
 /**
- * Memory that a message has for itself can be handed over, also where a field's name stands before it; a part of
- * something larger is copied.
+ * Memory that belongs to one message alone can be transferred, even with a field's name in front; part of a larger
+ * buffer is copied.
  */
 function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = message
@@ -48,7 +48,7 @@ function owned(message: Uint8Array): Uint8Array<ArrayBuffer> {
   return isWhole ? new Uint8Array(buffer, byteOffset, byteLength) : new Uint8Array(message)
 }
 
-/** `key`: whose answer it is; the readings of one wait for each other. The messages are given away. */
+/** `key`: whose answer it is; answers with one key are read one after another. The messages are transferred. */
 export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswer> {
   const size = job.messages.reduce((sum, { byteLength }) => sum + byteLength, 0)
   if (size === 0) return { kind: 'none' }
@@ -62,14 +62,14 @@ export async function readReply(key: string, job: ReadingJob): Promise<ReadAnswe
       size,
     )) as ReadAnswer
   } catch (error) {
-    // The thread died of this answer alone, or it was given up because too much waits.
+    // This answer alone ended the thread, or it was given up because too many bytes wait.
     return { kind: 'too_large', message: (error as Error).message }
   }
 }
 
 /**
- * A registry's listing out of what it answered; undefined when that is none. The body is given away.
- * `secrets`: what the registry was shown.
+ * The registry listing in an answer; undefined when there is none. The body is transferred. `secrets`: what the
+ * registry was sent.
  */
 export async function readRegistry(
   key: string,
@@ -86,6 +86,6 @@ export async function readRegistry(
       registry.byteLength,
     )) as RegistryListing
   } catch {
-    return undefined // the thread died of it: nothing that can be read
+    return undefined // the thread ended because of it, so it cannot be read
   }
 }

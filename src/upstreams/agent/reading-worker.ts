@@ -1,4 +1,4 @@
-/** The thread that reads large answers. Rows that it read are handed over, not copied. */
+/** The thread that reads large answers. The rows that it has read are transferred, not copied. */
 import { parentPort } from 'node:worker_threads'
 import { readListingBytes } from '../rows/registry-listing.js'
 import type { ReaderJob } from './reader.js'

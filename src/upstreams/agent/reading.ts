@@ -1,6 +1,6 @@
 /**
- * From the bytes of a transport's messages to what they say: the JSON-RPC response to one request, and the AdCP answer
- * in it with its rows read. Pure, so that it can be done by any thread.
+ * From the bytes of a transport's messages to their content: the JSON-RPC response to one request, and the AdCP answer
+ * in it with its rows read. Pure, so any thread can do it.
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
 import type { RowBounds } from '../rows/read-rows.js'
@@ -9,13 +9,15 @@ import type { AgentOutcome } from './agent.js'
 import { readAnswer } from './answer.js'
 import { locateA2a, locateMcp, pendingTask } from './locate.js'
 
-/** `value`: the result as it came, for handshakes and lists. The others: the AdCP answer that the transport wrapped. */
+/**
+ * `value`: the result unchanged, for handshakes and lists. The others: the AdCP answer inside the transport's wrapping.
+ */
 export type AnswerForm = 'value' | 'mcp' | 'a2a'
 
 export type ReadingJob = {
-  /** What may hold the response, in the order in which it came. */
+  /** The messages that may hold the response, in the order of arrival. */
   messages: readonly Uint8Array[]
-  /** Of the request. */
+  /** The id of the request. */
   id: number
   as: AnswerForm
   bounds: RowBounds
@@ -23,17 +25,17 @@ export type ReadingJob = {
 
 export type ReadAnswer =
   | { kind: 'value'; value: unknown }
-  /** `pending`: the A2A task that is still worked on. */
+  /** `pending`: the A2A task that is not finished yet. */
   | { kind: 'answer'; outcome: AgentOutcome; pending?: string }
   | { kind: 'rpc_error'; code: number; message: string }
-  /** More than may be read. */
+  /** It exceeds a bound. */
   | { kind: 'too_large'; message: string }
   /** No message is the response. */
   | { kind: 'none' }
 
 function isResponse(value: unknown, id: number): value is Record<string, unknown> {
   if (!isRecord(value) || value.method !== undefined) return false
-  // Some agents write the id as a text; an error before they read it carries none.
+  // Some agents write the id as a text; an error that occurs before they read it has none.
   return String(value.id) === String(id) || (value.id === null && value.error !== undefined)
 }
 
@@ -63,7 +65,7 @@ export function holdsResponse(message: Uint8Array, id: number): boolean {
   try {
     return responseIn(message, id) !== undefined
   } catch {
-    return false // not JSON, or more than may be read: nothing that is waited for
+    return false // not JSON, or beyond a bound: it cannot be the awaited response
   }
 }
 
@@ -75,7 +77,7 @@ export function readMessages(job: ReadingJob): ReadAnswer {
     } catch (error) {
       if (error instanceof RangeError) return { kind: 'too_large', message: error.message }
       if (!(error instanceof SyntaxError)) throw error
-      // not JSON: an ordinary way for an upstream to be wrong
+      // not JSON: upstreams send that sometimes
     }
   }
   return { kind: 'none' }

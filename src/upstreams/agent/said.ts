@@ -1,10 +1,13 @@
-/** What an agent said, without the credential that it was shown: errors echo what they refuse, and are stored and told. */
+/**
+ * What an agent said, without the credential that it was sent: errors repeat what they refuse, and errors are stored
+ * and shown.
+ */
 import { redacted, redactedValue, searchable, secretsInUrl } from '../../adcp/redaction.js'
 import type { AgentOutcome, Auth } from './agent.js'
 
-/** What a place at `url` is shown of ours that is nobody else's to know, in headers of these values and in the url. */
+/** The secrets that are sent to `url`: in headers with these values, and in the url itself. */
 export function secretsShown(values: readonly string[], url: string): string[] {
-  const parts = values.flatMap((value) => [value, ...value.split(/\s+/)]) // `Basic abc`: either may come back
+  const parts = values.flatMap((value) => [value, ...value.split(/\s+/)]) // `Basic abc`: an error may repeat either
   return searchable([...parts, ...secretsInUrl(url)])
 }
 
@@ -13,7 +16,7 @@ export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
-/** The outcome with secrets taken out of the words in it. Answers are read by their fields and hold rows, not words. */
+/** The outcome with secrets removed from its texts. Answers hold rows and fields, and are not searched. */
 export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
   if (outcome.kind === 'answer') return outcome

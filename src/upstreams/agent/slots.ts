@@ -1,15 +1,15 @@
 /**
- * Bounds how many calls are under way, per upstream and in all, without a queue that one upstream can fill: a call
- * first waits among its own upstream's, and only then for one of the common places (docs/house.md: a bad upstream
- * never hurts the feed).
+ * Bounds how many calls are under way, per upstream and in all, without a queue that one upstream could fill: a call
+ * first waits among the calls of its own upstream, and only then for one of the common places (docs/house.md: a bad
+ * upstream never hurts the feed).
  */
 import pLimit, { type LimitFunction } from 'p-limit'
 import { within } from '../../net/deadline.js'
 import { type AgentOutcome, type Budget, callFailed } from './agent.js'
 
-const MAX_WAITING = 200 // calls of one upstream; beyond that waiting is pointless
+const MAX_WAITING = 200 // waiting calls of one upstream; more than this would not get a turn in time
 
-/** Runs a call when there is a place, with what is left of its budget; answers by the budget's end in any case. */
+/** Runs a call when there is a place, with the rest of its budget; resolves by the end of the budget in any case. */
 export type Slots = (budget: Budget, run: (budget: Budget) => Promise<AgentOutcome>) => Promise<AgentOutcome>
 
 export function createSlots(total: LimitFunction, concurrency: number): Slots {
@@ -28,7 +28,7 @@ export function createSlots(total: LimitFunction, concurrency: number): Slots {
       return run({ ...budget, timeoutMs: left() })
     }
 
-    // Some waits are shared with other callers (a handshake, a place): none of them outlasts this one's budget.
+    // Some waits are shared with other callers (a handshake, a place): none may outlast this call's budget.
     const { timeoutMs } = budget
     return within(
       own(() => total(started)),

@@ -5,7 +5,7 @@ export type Protocol = 'mcp' | 'a2a'
 
 /** Why an upstream's last refresh failed; the same words in logs, metrics, explain and docs/upstreams.md. */
 export type UpstreamFailure =
-  | 'refused' // by our egress guard
+  | 'refused' // our egress policy forbids the address
   | 'unresolvable'
   | 'unreachable'
   | 'timeout'
@@ -14,31 +14,31 @@ export type UpstreamFailure =
   | 'rate_limited'
   | 'server_error'
   | 'not_an_agent' // nothing at the url speaks MCP or A2A
-  | 'protocol_error' // it answers, but not in a shape that any dialect reads
+  | 'protocol_error' // it answers, but in a shape that no dialect reads
   | 'agent_error' // an AdCP error answer
-  | 'incomplete_feed' // it says itself that it could not enumerate everything
+  | 'incomplete_feed' // it reports itself that its feed is not complete
   | 'cursor_loop'
   | 'endless_feed'
-  | 'over_memory' // the memory for all upstreams' rows, or for answers being read, is full, and it takes most
-  | 'unstable_feed' // its version kept moving while we walked
-  | 'shrunken_feed' // most of its rows are gone: believed when a second answer says the same
+  | 'over_memory' // the memory for rows or answers is full, and this upstream uses most of it
+  | 'unstable_feed' // its version kept changing during the walk
+  | 'shrunken_feed' // most of its rows are gone: believed when a second answer agrees
   | 'not_enumerable' // brief-only, and no definition or seed question finds its signals
   | 'backing_off' // not asked: it failed moments ago and its next probe is due soon
-  | 'unrepeatable' // it may have got the call before, and would not recognise it
+  | 'unrepeatable' // it may have received the call before, and would not recognise the repetition
   | 'aborted' // our caller gave up
   | 'unknown_upstream' // no upstream of that id in the roster
 
 type UpstreamState =
   | 'starting' // no answer yet
   | 'fresh'
-  | 'stale' // last refresh failed or is overdue; its last good slice is carried forward
+  | 'stale' // the last refresh failed or is overdue; the last good slice is still used
   | 'absent' // no good slice, or the slice passed its drop cap
 
 export type UpstreamStatus = {
   id: string
-  /** Where it is called, without the credentials that may stand in it. */
+  /** Where it is called, without credentials in the url's query. */
   url: string
-  /** Canonical: who it is, whatever its id and its place are called. */
+  /** Canonical: its identity, whatever its id and its url are. */
   agentUrl: string
   name: string
   protocol?: Protocol
@@ -46,21 +46,21 @@ export type UpstreamStatus = {
   state: UpstreamState
   /** Rows of the slice in use. */
   listings: number
-  /** The agent gives no more rows than this to one question, and there may be more. */
+  /** The agent gives at most this many rows per question, so there may be more. */
   limitedAt?: number
   dropped: Readonly<Record<string, number>>
-  /** It tells prices for accounts only, though none was named. */
+  /** It states prices for accounts only, although no account was named. */
   accountPrices?: 'public' | 'withheld'
   /** When its rows were found to have changed under an unchanged token, ms: its tokens are not believed now. */
   caughtAt?: number
-  /** Parts that it could not give at the last walk. */
+  /** Parts that were missing in the last walk. */
   outages?: Outages
   problem?: { reason: UpstreamFailure; message: string }
   /** Last complete walk and last confirmation that it is current, ms since the epoch. */
   walkedAt?: number
   confirmedAt?: number
   nextAttemptAt?: number
-  /** Somebody waits for a reading that has not begun: what it was read with is not so any more. */
+  /** Whether somebody waits for a reading that has not begun, because what was read before no longer applies. */
   awaited?: boolean
 }
 
@@ -75,7 +75,7 @@ const ACCOUNT_PRICES = {
     'it answers cache_scope account without being asked for one: its prices are shown to all callers (account_prices: public)',
 } as const
 
-/** What an operator should know of an upstream beside its state, each with who or what can change it. */
+/** Facts about an upstream besides its state that an operator should know, each with who or what can change it. */
 export function notesOf({
   accountPrices,
   caughtAt,
@@ -86,7 +86,10 @@ export function notesOf({
   ]
 }
 
-/** How many rows were read, and whether these are probably all: a feed is whole, questions find what they ask for. */
+/**
+ * How many rows were read, and whether these are probably all: a feed is complete, while questions find only what they
+ * ask for.
+ */
 export function rowsRead({ listings, mode, limitedAt }: UpstreamStatus): string {
   if (mode !== 'enumerated') return String(listings)
   if (limitedAt === undefined) return `at least ${listings}`

@@ -1,10 +1,10 @@
 /**
- * Questions of buyers that find, at an agent without a feed, what nobody else asks for. They are asked again with the seeds, so that
- * what they found is in the feed (docs/decisions.md#what-buyers-ask). Kept in memory, a few of them, and told to nobody but the
- * agent that was asked them before.
+ * Questions of buyers that find rows at an agent without a feed which no seed finds. They are asked again with the
+ * seeds, so that these rows are in the feed (docs/decisions.md#what-buyers-ask). A few are kept, in memory only, and
+ * sent only to the agent that was asked them before.
  */
 const MOST = 20
-const LONGEST = 500 // characters; a longer question is a brief, and finds nothing twice
+const LONGEST = 500 // characters; a longer question is a brief, and nobody asks it again
 
 export function createAsked() {
   const questions = new Map<string, { isUseful: boolean }>()
@@ -24,7 +24,7 @@ export function createAsked() {
       if (questions.size < MOST) questions.set(text, { isUseful: false })
     },
     questions: (): readonly string[] => [...questions.keys()],
-    /** These were asked after the seeds: those that failed or found nothing new are forgotten. */
+    /** After these were asked behind the seeds: forgets those that failed or found nothing new. */
     learn(asked: readonly string[], barren: ReadonlySet<string>): void {
       for (const text of asked) {
         const question = questions.get(text)

@@ -1,4 +1,6 @@
-/** A scope that another process reads: what that one tells is taken up, and what this one is asked to hurry is passed on. */
+/**
+ * A scope that another process reads: loads what that process saves, and passes requests for an early reading on to it.
+ */
 import type { UpstreamStatus } from '../agent/status.js'
 import type { HeldSlice } from './mirror.js'
 import type { Hurry, Reading, Readings } from './readings.js'
@@ -17,7 +19,7 @@ type FollowingOptions = {
   key(): Key
   store: Pick<SliceStore, 'follows'>
   readings: Readings
-  /** It is this process that reads the scope now: what it finds itself it knows already. */
+  /** Whether this process reads the scope itself: it then knows its own findings. */
   isReader(): boolean
   /** What is saved. Never rejects. */
   load(): Promise<HeldSlice | undefined>
@@ -28,14 +30,14 @@ type FollowingOptions = {
 
 export function createFollowing(options: FollowingOptions) {
   const { key, store, readings, isReader, load, held } = options
-  let mark: string | undefined // of what another process saved: it is held here, or being loaded
+  let mark: string | undefined // names what another process saved and this one holds or is loading
   let loading: Promise<void> = Promise.resolve()
 
   async function loadMarked(wanted: string, confirmedAt: number, standing: Standing): Promise<void> {
     const saved = await load()
     if (mark !== wanted || isReader()) return
     if (!saved) {
-      mark = undefined // the next word of it tries again
+      mark = undefined // the next message about it tries again
       return
     }
     store.follows(key(), wanted)
@@ -67,7 +69,7 @@ export function createFollowing(options: FollowingOptions) {
 
   return {
     take,
-    /** Hears nothing more; resolves when nothing is being loaded. */
+    /** Stops listening; resolves when nothing is being loaded. */
     async close(): Promise<void> {
       stopHearing()
       await loading

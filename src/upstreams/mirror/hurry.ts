@@ -1,22 +1,25 @@
 /**
- * When a reading begins that somebody asks for, beside those on schedule: at once, and later when another was asked for
- * just before. Where much is activated, or providers' files change all the time, a reading of all rows after each would
- * cost more than they do.
+ * When a reading begins that somebody asked for, besides the scheduled ones: at once, or later when there was another
+ * just before. When callers activate much, or providers' files change all the time, a complete reading after each
+ * change would cost more than it brings.
  */
 import type { Clock } from '../../net/clock.js'
 
 const EVERY_MS = 1_000
-/** From the second on that was asked for within a minute, readings take a tenth of the time, or one is begun a minute. */
+/**
+ * When readings are asked for within a minute of each other, from the second on they may take a tenth of the time, or
+ * begin once a minute.
+ */
 const REST = 9
 const MOST_REST_MS = 60_000
 
 export function createHurry(clock: Clock) {
-  let dueAt = Number.NEGATIVE_INFINITY // of the latest that was asked for
+  let dueAt = Number.NEGATIVE_INFINITY // of the latest request
   let restUntil = Number.NEGATIVE_INFINITY
-  let endedAt = Number.NEGATIVE_INFINITY // of the latest that was made
+  let endedAt = Number.NEGATIVE_INFINITY // of the latest such reading
 
   return {
-    /** When the reading that is asked for now is due; undefined when one is coming that serves as well. */
+    /** When the requested reading is due; undefined when one that is already coming serves as well. */
     asked(): number | undefined {
       const now = clock.now()
       if (dueAt > now && dueAt <= now + EVERY_MS + MOST_REST_MS) return undefined

@@ -1,14 +1,14 @@
 /**
- * Agents that answer no question without an account. They are read as one more of their buyers: us, by a natural key
- * (specification, "account"; docs/protocol.md#requests). What they price for that account alone is nobody else's and
- * is not read.
+ * For agents that answer no question without an account. We introduce ourselves as one more of their buyers, by a
+ * natural key of our own (specification, "account"; docs/protocol.md#requests). Prices that they state for that account
+ * alone are not read, because they are not for others.
  */
 import { type AgentOutcome, type Arguments, callFailed } from '../agent/agent.js'
 import { type Dialect, takes } from '../agent/dialect/dialect.js'
 import { isOld } from '../agent/dialect/signatures.js'
 import type { MirrorOutcome } from './mirror.js'
 
-/** Arguments that carry our own account never bring in what is meant for it alone. */
+/** Arguments with our own account must never bring in what is meant for that account alone. */
 export function openOnly(outcome: AgentOutcome): AgentOutcome {
   const isPersonal = outcome.kind === 'answer' && outcome.payload.cache_scope === 'account'
   return isPersonal
@@ -23,8 +23,8 @@ type IntroductionOptions = {
 }
 
 /**
- * Refreshes; where that is refused, once more with our account. A bad moment can look the same: only when it is refused
- * again without the account is it known that the agent needs one, and `dialect` in the answer says so from then on.
+ * Refreshes; if that is refused, once more with our account. Other trouble can look the same. Only when the agent
+ * refuses again without the account is it known that it needs one, and from then on `dialect` in the answer says so.
  */
 export async function refreshIntroduced({
   dialect,

@@ -1,6 +1,6 @@
 /**
- * Keeps one upstream's slice for one credential scope. A slice is replaced only by a complete walk or enumeration;
- * `unchanged` moves the freshness and nothing else (specification, "Wholesale conditional-fetch rules").
+ * Keeps one upstream's slice for one credential scope. Only a complete walk or enumeration replaces a slice;
+ * `unchanged` updates its freshness and nothing else (specification, "Wholesale conditional-fetch rules").
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
@@ -36,17 +36,17 @@ const FULL_WALK_MS = 24 * 60 * 60 * 1_000
 /** "pagination.max_results: maximum 100" (specification, Limits): some agents clamp more, some refuse it. */
 const MAX_PAGE_SIZE = 100
 
-/** A slice and what its upstream's keeper needs to know beside it. */
+/** A slice with what its keeper has to know about it. */
 export type HeldSlice = {
   slice: Slice
   /** Provider domains named in its rows. */
   domains: readonly string[]
-  /** Last time the upstream said, or showed, that the slice is current; ms since the epoch. */
+  /** When the upstream last stated or proved that the slice is current; ms since the epoch. */
   confirmedAt: number
   cacheScope?: string
 }
 
-/** What an agent says to a wholesale request, when its tool list has said it before. */
+/** The answer to a wholesale request of an agent whose tool list already shows that it has no feed. */
 const NO_FEED = {
   kind: 'error' as const,
   error: { code: 'UNSUPPORTED_FEATURE', message: 'its tool get_signals takes no discovery_mode' },
@@ -55,9 +55,9 @@ const NO_FEED = {
 export type MirrorOutcome =
   | { kind: 'unchanged'; held: HeldSlice }
   | { kind: 'replaced'; held: HeldSlice }
-  /** The account has no overlay: its rate card is the public one. Only where `account` is sent. */
+  /** The account has no rows of its own: its rate card is the public one. Only when `account` is sent. */
   | { kind: 'public' }
-  /** `contradicted`: some page said otherwise than its token, which only a reading of all rows can settle. */
+  /** `contradicted`: a page contradicts the unchanged token, so only a complete reading can tell. */
   | (CallFailure & { contradicted?: boolean })
 
 export type MirrorOptions = {
@@ -70,21 +70,21 @@ export type MirrorOptions = {
   refreshMs: number
   /** For one walk, ms. */
   walkMs: number
-  /** What the upstream did not confirm for so long is not carried any further, ms. */
+  /** After this time without a confirmation by the upstream, a part is no longer used, ms. */
   dropAfterMs: number
   seeds: readonly string[]
   /** Questions of buyers, asked after the seeds. */
   asked?: QuestionsAsked
-  /** What the upstream offers to everybody, for an account: rows that are equal are held once. */
+  /** For an account: what the upstream offers to everybody, so that equal rows are held once. */
   alike?(): Slice | undefined
   referencesFor(agentUrl: string): readonly SignalRef[] | Promise<readonly SignalRef[]>
   /** What providers call these signals. */
   namesFor(agentUrl: string): readonly string[] | Promise<readonly string[]>
-  /** One safe-to-repeat call, in the dialect given or raw. Retries and budgets are behind it. */
+  /** One call that is safe to repeat, in the given dialect or raw. It does retries and budgets itself. */
   ask(task: string, args: Arguments, dialect: Dialect | undefined): Promise<AgentOutcome>
   sleep(ms: number): Promise<void>
   now(): number
-  /** From 0 to 1: which pages are looked at. */
+  /** From 0 to 1: chooses the pages to check. */
   random(): number
   /** What its walks may take of all that upstreams take together. */
   share?: Pick<Share, 'gathers' | 'maxRows'>
@@ -117,10 +117,10 @@ export function createMirror(options: MirrorOptions) {
   const doubt = createDoubt({ laterMs: Math.min(SECOND_LOOK_MS, refreshMs), now })
   const pageSize = Math.min(options.pageSize, MAX_PAGE_SIZE)
   const spots = createSpotCheck({ now, random: options.random })
-  let takesFields = true // until it turns out that the agent refuses the question
+  let takesFields = true // until the agent refuses a request for fields
   let own: { digests: Slice['digests']; dialect: Dialect } | undefined // what this process read, and how it asked
 
-  /** The parts that are out now, each with when it was last given; 0 where that is too long ago to stand. */
+  /** The parts that are missing now, each with when it was last given; 0 when that is too long ago to use. */
   function outagesOf(held: HeldSlice | undefined, out: readonly Part[]): Outages | undefined {
     if (out.length === 0) return undefined
     const given = out.map((part) => held?.slice.outages?.[part] ?? held?.confirmedAt ?? 0)
@@ -130,8 +130,8 @@ export function createMirror(options: MirrorOptions) {
   }
 
   /**
-   * Equal rows are the same slice, walked again: its tokens and counts may be new, its content is not. With a part that
-   * is out there are no tokens: they would tell that nothing changed when the part is back.
+   * Equal rows make the same slice: its tokens and counts may be new, its content is not. With a missing part the
+   * tokens are dropped: they would report "unchanged" when the part comes back.
    */
   async function settle(
     held: HeldSlice | undefined,
@@ -148,7 +148,7 @@ export function createMirror(options: MirrorOptions) {
     const { limitedAt } = whole
     const walkedAt = now()
     const same = held?.slice.mode === mode && sameDigests(held.slice.digests, digests)
-    // What an earlier process or another question brought may differ for our own reasons.
+    // What an earlier process read, or another question, may differ for reasons of our own.
     const wasAskedAlike =
       own !== undefined && own.digests === held?.slice.digests && isDeepStrictEqual(own.dialect, dialect)
     const isLie = wasAskedAlike && !same && !outages && isSameVersion(held.slice, found)
@@ -167,13 +167,13 @@ export function createMirror(options: MirrorOptions) {
       const { rows } = base ? await shareRows(found, base) : found
       return { kind: 'replaced', held: { slice: { ...about, rows, digests }, ...state } }
     }
-    // The old bytes stay, so that whoever holds them holds what is current.
+    // The old bytes are kept, because others hold them as well.
     const { rows: oldRows, digests: oldDigests } = held.slice
     const unchanged = { slice: { ...about, rows: oldRows, digests: oldDigests }, ...state }
     return { kind: 'unchanged', held: await sharing(unchanged) }
   }
 
-  /** An account may be read before everybody is: what it holds is shared as soon as there is something to share it with. */
+  /** An account may be read before the public scope: its rows are shared once there is a public slice. */
   async function sharing(held: HeldSlice): Promise<HeldSlice> {
     const base = alike?.()
     if (!base || doShare(held.slice.rows, base.rows)) return held
@@ -187,7 +187,7 @@ export function createMirror(options: MirrorOptions) {
     const isRefused =
       outcome.kind === 'error' && !isTransient(outcome.error) && !isCredentialError(outcome.error)
     if (!asksFields || !isRefused) return outcome
-    // Its list of fields may be a shorter one: without the question, the answer tells.
+    // Its default list of fields may be shorter: only its answer tells.
     const plain = await ask('get_signals', args, undefined)
     if (plain.kind === 'answer') {
       takesFields = false
@@ -196,7 +196,7 @@ export function createMirror(options: MirrorOptions) {
     return plain
   }
 
-  /** One page after another by its cursor; the first one under conditions, where there are any. */
+  /** One page after another by cursor; the first one with conditions, if there are any. */
   function pages(dialect: Dialect, tokens: Arguments = {}) {
     const common = {
       discovery_mode: 'wholesale',
@@ -226,7 +226,7 @@ export function createMirror(options: MirrorOptions) {
     })
   }
 
-  /** Walks where the token says that something changed, or where some page says so all the same. */
+  /** Walks when the token has changed, or when a page contradicts an unchanged token. */
   async function walkIfMoved(
     held: HeldSlice | undefined,
     dialect: Dialect,
@@ -262,7 +262,7 @@ export function createMirror(options: MirrorOptions) {
     return settle(held, 'enumerated', outcome, dialect)
   }
 
-  /** What a walk has come to, or the questions that stand in its place. */
+  /** The outcome of a walk, or of the questions asked in its place. */
   async function concluded(
     outcome: WalkOutcome,
     held: HeldSlice | undefined,
@@ -270,24 +270,26 @@ export function createMirror(options: MirrorOptions) {
   ): Promise<MirrorOutcome> {
     if (outcome.kind === 'complete') return settle(held, 'wholesale', outcome, dialect)
     if (outcome.kind === 'failed') return outcome
-    // Who restarts knows its agreements last: rows of an account do not give way to the rate card at the first word.
+    // An agent that restarts loads its agreements last: an account's rows are not replaced by the rate card at its
+    // first answer.
     if (outcome.kind === 'public') return doubt.about(held?.slice.rows.count ?? 0, 0) ?? outcome
     if (outcome.kind === 'unchanged') doubt.clear()
     if (outcome.kind === 'unchanged') {
       if (!held) return callFailed('protocol_error', '"unchanged" where no token was sent')
       return { kind: 'unchanged', held: await sharing({ ...held, confirmedAt: now() }) }
     }
-    // An agent that has a wholesale feed and refuses it now is in trouble; one that has none is asked in brief.
+    // An agent with a known wholesale feed that refuses it now is in trouble; one without a feed is asked questions.
     const { error } = outcome
     const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
     const hasFeed = canBeAsked && (dialect.declaresWholesale || held?.slice.mode === 'wholesale')
     if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return errorFailure(error)
-    // A handler that breaks on every wholesale request says that it is unavailable: only a question tells the two apart.
+    // Some agents answer every wholesale request with "unavailable" because it breaks them: only a question tells this
+    // from real trouble.
     const asked = await question(held, dialect)
     if (asked.kind !== 'failed') return asked
     if (isTransient(error)) return errorFailure(error)
     if (asked.reason !== 'not_enumerable') return asked
-    // What it says of its feed is often what is really wrong: it wants an account, or it is no signals agent at all.
+    // The error of the wholesale request often names the real cause: it wants an account, or it is not a signals agent.
     return {
       ...asked,
       message: `${asked.message}; asked for its feed, it said ${error.code}: ${error.message}`,
@@ -295,7 +297,8 @@ export function createMirror(options: MirrorOptions) {
   }
 
   /**
-   * Brings the scope up to date once. `held` is what the caller has; it is never changed. `whole`: whatever its token says.
+   * Updates the scope once. `held` is what the caller has, and is never changed. `whole`: reads everything, whatever
+   * the token says.
    */
   async function refresh(
     held: HeldSlice | undefined,

@@ -1,13 +1,13 @@
 /**
- * What processes tell each other of the scopes that they read: how the last reading went, and which rows were saved. Each
- * counts from its own clock, so times travel as distances.
+ * What processes tell each other about the scopes that they read: the outcome of the last reading, and which rows were
+ * saved. Their clocks may differ, so times are sent as distances from now.
  */
 import type { Clock } from '../../net/clock.js'
 import type { UpstreamStatus } from '../agent/status.js'
 import type { Sharing, Turn } from '../rows/sharing.js'
 import type { Key } from './scope-setting.js'
 
-/** How a scope stands with whoever reads it. Instants are of the own clock, ms since the epoch. */
+/** The state of a scope at the process that reads it. Instants are on this process's clock, ms since the epoch. */
 export type Reading = {
   answered: boolean
   failures: number
@@ -17,7 +17,7 @@ export type Reading = {
   confirmedAt?: number
   /** Names what was saved last; absent when nothing is held. */
   slice?: string
-  /** Its tokens are not believed: it is to be read in full. */
+  /** Its tokens are not believed: it must be read completely. */
   distrusted?: boolean
 }
 
@@ -28,7 +28,7 @@ type Told = Omit<Reading, 'nextAttemptAt' | 'confirmedAt'> & { nextInMs?: number
 
 const READING = 'reading/'
 const HURRY = 'hurry/'
-const HURRY_HEARD_MS = 30_000 // who starts hears what was asked before, too: that has been seen to
+const HURRY_HEARD_MS = 30_000 // a process that starts also hears older requests; they have been carried out
 
 const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${agentUrl}`
 
@@ -59,9 +59,9 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
   })
 
   return {
-    /** What another process told last. */
+    /** The last message of another process. */
     of: (key: Key): Reading | undefined => heard.get(placeOf(key)),
-    /** What is told of this scope from now on. Gives how to stop. */
+    /** Receives messages about this scope from now on. Returns a function that stops it. */
     hear(key: Key, listener: { read(reading: Reading): void; hurry(how: Hurry): void }): () => void {
       const place = placeOf(key)
       listeners.set(place, listener)
@@ -78,7 +78,7 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
       }
       await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
     },
-    /** Asks whoever reads the scope to do it again. */
+    /** Asks the process that reads the scope to read it again. */
     ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),
   }
 }

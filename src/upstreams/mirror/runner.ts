@@ -1,6 +1,6 @@
 /**
- * Looks after one upstream: the contact to it and every scope that is read from it. Its troubles are its own: nothing
- * here is shared with another upstream but the total number of calls.
+ * Looks after one upstream: the contact to it and every scope that is read from it. Its troubles stay its own: the only
+ * thing that it shares with other upstreams is the total number of calls.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../net/clock.js'
@@ -17,17 +17,17 @@ import { createScope, type KeptScope, type ScopeOptions } from './scope.js'
 import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
 import type { ScopeStatus } from './scope-status.js'
 
-/** What an upstream is looked after with; another one takes effect while it runs. */
+/** The settings of one upstream; new ones can be applied while it runs. */
 export type RunnerSetting = {
   entry: RosterEntry
   pace: Pace
-  /** Ours, for agents that answer nobody without one. */
+  /** Our own account, for agents that require one of everybody. */
   introduction: Arguments
-  /** What buyers ask an agent without a feed is asked again. */
+  /** Whether questions of buyers are asked again at an agent without a feed. */
   seedsFromBriefs: boolean
   /** Calls under way at once. */
   concurrency: number
-  /** Beside the public one. */
+  /** Scopes besides the public one. */
   scopes: readonly Scope[]
 }
 
@@ -38,24 +38,24 @@ type RunnerOptions = Omit<ScopeOptions, 'setting' | 'open' | 'onChange' | 'asked
   slotsFor(concurrency: number): Slots
   learnt: LearntStore
   clock: Clock
-  /** What one of its scopes holds is another thing now, or gone. */
+  /** Called when what one of its scopes holds has changed or is gone. */
   onChange(): void
 }
 
-/** What one scope of one upstream gives to a feed. */
+/** What one scope of one upstream contributes to a feed. */
 export type Holding = {
   upstream: string
   agentUrl: string
   scope: string
-  /** Rows of its own; absent when nothing is held, or the rate card applies. */
+  /** Its own rows; absent when it holds none, or the rate card applies. */
   slice?: Slice
-  /** The upstream says that this account is priced off what everybody is offered. */
+  /** The upstream says that this account has the public rate card. */
   rateCard: boolean
-  /** Of providers whose files decide on the rows. */
+  /** Domains of the providers whose files decide on the rows. */
   domains: readonly string[]
 }
 
-/** Another contact is needed when it would be made of other things. */
+/** Whether the settings need another contact. */
 function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }: RunnerSetting): string {
   return JSON.stringify([url, agentUrl, protocol, auth, accountPrices])
 }
@@ -99,7 +99,7 @@ export function createRunner(options: RunnerOptions) {
     return kept
   }
 
-  /** Takes up other settings. What they do not touch goes on: slices, connections, schedules. */
+  /** Applies other settings. What they do not change continues: slices, connections, schedules. */
   function update(next: RunnerSetting): Promise<void>[] {
     const before = setting
     setting = next
@@ -130,7 +130,7 @@ export function createRunner(options: RunnerOptions) {
     return work
   }
 
-  /** What was asked for an account, or with a caller's own credential, is between the two of them. */
+  /** Questions for an account, or with a caller's own credential, stay private to that caller. */
   function note(task: string, { signal_spec: question, account }: Arguments, { auth }: UpstreamCall): void {
     const isOpen = task === 'get_signals' && account === undefined && auth === undefined
     const isWanted = setting.seedsFromBriefs && open.held()?.slice.mode === 'enumerated'
@@ -138,8 +138,8 @@ export function createRunner(options: RunnerOptions) {
   }
 
   /**
-   * Providers whose files decide on the rows of a scope. Of an agent without a feed also those that it declares: what it can be
-   * asked for follows from their files.
+   * Providers whose files decide on the rows of a scope. For an agent without a feed they include those that it
+   * declares, because their files say what it can be asked for.
    */
   function domainsOf(kept: KeptScope): readonly string[] {
     const { slice, domains = [] } = kept.held() ?? {}
@@ -160,7 +160,7 @@ export function createRunner(options: RunnerOptions) {
 
   return {
     entry: () => setting.entry,
-    /** Takes up what an earlier process kept, then keeps it current. */
+    /** Loads what an earlier process kept, then keeps it current. */
     async start(): Promise<void> {
       started = true
       await Promise.all([...scopes.values()].map((kept) => kept.start()))
@@ -177,7 +177,7 @@ export function createRunner(options: RunnerOptions) {
         if (name === PUBLIC || (caller !== undefined && whose === caller)) kept.refreshSoon()
       }
     },
-    /** It says that something changed: reads every scope soon. Gives by how many ms sooner than on schedule. */
+    /** The upstream reported a change: reads every scope soon. Returns by how many ms this is sooner than scheduled. */
     heard(): number {
       const { nextAttemptAt = clock.now() } = open.status()
       for (const kept of scopes.values()) kept.refreshSoon()
@@ -185,11 +185,11 @@ export function createRunner(options: RunnerOptions) {
     },
     livesByQuestions: () => open.livesByQuestions(),
     questionsMoved: (isNews: () => Promise<boolean>) => open.questionsMoved(isNews),
-    /** Work has come to this process, or gone from it. */
+    /** This process has become responsible for some scopes, or no longer is. */
     turnsChanged(): void {
       for (const kept of scopes.values()) kept.turnsChanged()
     },
-    /** Reads everything again, of all scopes, as if no token were held. */
+    /** Reads all scopes completely again, as if no token were held. */
     refreshWhole(): void {
       for (const kept of scopes.values()) kept.refreshWhole()
     },
@@ -198,7 +198,7 @@ export function createRunner(options: RunnerOptions) {
       if (outcome.kind === 'answer' && outcome.rows.elements > 0) note(task, args, call)
       return outcome
     },
-    /** What is known of how it speaks, without asking. */
+    /** What is known of its dialect, without asking it. */
     dialect: () => contact.knownDialect(),
     status: (): ScopeStatus => open.status(),
     /** Of the accounts that are read from it. */
@@ -207,7 +207,7 @@ export function createRunner(options: RunnerOptions) {
     statusOf: (scope: string): ScopeStatus | undefined => scopes.get(scope)?.status(),
     /** Whose files decide on its rows. */
     providerDomains: (): readonly string[] => [...new Set([...scopes.values()].flatMap(domainsOf))],
-    /** Ends what is under way. The saved slices stay. */
+    /** Aborts what is under way. The saved slices are kept. */
     async close(): Promise<void> {
       contact.close()
       await Promise.all([...scopes.values()].map((kept) => kept.close()))

@@ -1,4 +1,6 @@
-/** In whose name a scope is read and at what pace; when another setting is another reader's, and when it needs another mirror. */
+/**
+ * For whom a scope is read and how often; when a new setting means another reader, and when it needs another mirror.
+ */
 import { hash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import type { Arguments, Auth } from '../agent/agent.js'
@@ -8,7 +10,7 @@ import type { Contact } from '../walk/contact.js'
 import { credentialName } from '../walk/link.js'
 import type { HeldSlice } from './mirror.js'
 
-/** What is held of an account that is priced off the rate card: no row of its own. */
+/** What is held for an account with the public rate card: no rows of its own. */
 export function rateCard({ id, agentUrl }: RosterEntry, scope: string, now: number): HeldSlice {
   const slice = {
     ...{ upstream: id, agentUrl, scope, mode: 'wholesale' as const },
@@ -18,7 +20,7 @@ export function rateCard({ id, agentUrl }: RosterEntry, scope: string, now: numb
   return { slice, domains: [], confirmedAt: now, cacheScope: 'public' }
 }
 
-/** Tokens belong to the credential that they came with. */
+/** Tokens belong to the credential with which they were received. */
 export function untokened({ slice, ...rest }: HeldSlice): HeldSlice {
   const { feedVersion, pricingVersion, ...plain } = slice
   return { ...rest, slice: plain }
@@ -27,7 +29,7 @@ export function untokened({ slice, ...rest }: HeldSlice): HeldSlice {
 /** The name of the scope that everybody reads. */
 export const PUBLIC = 'public'
 
-/** Whose eyes an upstream is read with. */
+/** For whom an upstream is read. */
 export type Scope = {
   /** `public`, or an opaque name of a caller's account. */
   name: string
@@ -49,12 +51,12 @@ export type Pace = {
   walkMs: number
 }
 
-/** What a scope is kept with; another one takes effect while it runs. */
+/** The settings of a scope; new ones can be applied while it runs. */
 export type ScopeSetting = {
   scope: Scope
   entry: RosterEntry
   pace: Pace
-  /** Ours, for agents that answer nobody without one. */
+  /** Our own account, for agents that require one of everybody. */
   introduction: Arguments
   contact: Contact
 }
@@ -72,7 +74,7 @@ export function withId(held: HeldSlice, id: string): HeldSlice {
   return held.slice.upstream === id ? held : { ...held, slice: { ...held.slice, upstream: id } }
 }
 
-/** Whether rows that were read for the one may be shown to the other. Tokens are another matter. */
+/** Whether rows read with the one setting may be shown under the other. Tokens follow another rule. */
 function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
   if (a.scope.name === PUBLIC) return true
   const { account, credential } = ownerOf(a)
@@ -80,10 +82,10 @@ function isSameReader(a: ScopeSetting, b: ScopeSetting): boolean {
   return account === after.account && (account !== undefined || credential === after.credential)
 }
 
-/** They ask another agent, or in another name. */
+/** Whether the two ask another agent, or for somebody else. */
 export const isOther = (a: ScopeSetting, b: ScopeSetting) => a.contact !== b.contact || a.scope !== b.scope
 
-/** What was read with one setting, as far as it is good for the next. */
+/** The part of what one setting read that the next one may use. */
 export function takenOver(
   held: HeldSlice | undefined,
   before: ScopeSetting,
@@ -101,17 +103,17 @@ export const paceOf = ({ pageSize, refreshMs, walkMs, dropAfterMs }: Pace) => ({
   ...{ pageSize, refreshMs, walkMs, dropAfterMs },
 })
 
-/** A mirror of these would be made of the same things: what it knows of its last readings stays good. */
+/** Whether both need the same mirror: what it knows of its last readings then stays valid. */
 export function needsAnother(a: ScopeSetting, b: ScopeSetting): boolean {
   const madeOf = ({ entry: { id, seeds }, pace }: ScopeSetting) => [id, seeds, paceOf(pace)]
   return isOther(a, b) || !isDeepStrictEqual(madeOf(a), madeOf(b))
 }
 
-/** In whose name a slice was read, told by names and digests alone. */
+/** For whom a slice was read, as names and digests only. */
 export type Owner = {
-  /** Tokens of another credential prove nothing; nor do rows, where there is no account. */
+  /** Tokens of another credential prove nothing; without an account, neither do rows. */
   credential: string
-  /** The account at the upstream; absent in the public scope, and where the credential alone says who asks. */
+  /** The account at the upstream; absent in the public scope, and when the credential alone identifies the reader. */
   account?: string
 }
 

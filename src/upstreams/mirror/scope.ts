@@ -1,6 +1,6 @@
 /**
- * Keeps what one upstream offers to one scope current: to everybody, or to one account of a caller. The same rules for
- * both: read on a schedule, kept over failures and restarts until its cap, and dropped then.
+ * Keeps what one upstream offers to one scope (to everybody, or to one account) current. Both follow the same rules:
+ * read on a schedule, kept through failures and restarts until a cap, then dropped.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
@@ -39,7 +39,7 @@ export type ScopeOptions = {
   store: SliceStore
   /** Which scopes this process reads. */
   turns: Turns
-  /** What others told of those that they read. */
+  /** What other processes said about the scopes that they read. */
   readings: Readings
   governor: Governor
   clock: Clock
@@ -49,10 +49,10 @@ export type ScopeOptions = {
   asked: QuestionsAsked
   /** What the upstream offers to everybody. */
   open(): Slice | undefined
-  /** What is held is another thing now, or gone. */
+  /** Called when what is held has changed or is gone. */
   onChange(): void
   onTransition(transition: Transition): void
-  /** Told in words of what an operator should hear at once. */
+  /** Receives messages that an operator should see at once. */
   onTrouble(message: string): void
 }
 
@@ -71,10 +71,10 @@ export function createScope(options: ScopeOptions) {
   let refreshing: Promise<void> | undefined
   let againSoon = false
   const hurry = createHurry(clock)
-  let isAwaited = false // somebody asked for a refresh that has not begun
-  let checks = 0 // of what may be news, under way
+  let isAwaited = false // a requested refresh has not begun yet
+  let checks = 0 // checks under way of whether something is new
   let hadTurn = false
-  let isOpen = false // what was saved is taken up
+  let isOpen = false // the saved state has been loaded
   let isClosed = false
   let told: ScopeState = 'starting'
 
@@ -100,7 +100,7 @@ export function createScope(options: ScopeOptions) {
     told = to
   }
 
-  /** The only place where something else is held: what it takes is counted in the same step, and may have to go at once. */
+  /** The only place that replaces what is held: its memory is counted in the same step, and may have to go at once. */
   function hold(next: HeldSlice | undefined): void {
     held = next
     arm()
@@ -114,7 +114,7 @@ export function createScope(options: ScopeOptions) {
     onChange()
   }
 
-  /** All upstreams' rows take too much memory together, and these most of it. */
+  /** The rows of all upstreams take too much memory, and these take most of it. */
   function evict(): void {
     problem = {
       reason: 'over_memory',
@@ -132,11 +132,11 @@ export function createScope(options: ScopeOptions) {
     cancelDrop = clock.after(setting.pace.dropAfterMs - age, drop)
   }
 
-  /** Under the id that the upstream has now. */
+  /** Under the current id of the upstream. */
   const named = (one: HeldSlice) => withId(one, setting.entry.id)
 
   function accept(next: HeldSlice, isNewContent: boolean, under: Turn): void {
-    const before = held?.slice // gone when it passed its cap while this refresh was under way
+    const before = held?.slice // undefined when it passed its cap during this refresh
     const { feedVersion, pricingVersion, caughtAt } = next.slice
     if (caughtAt !== undefined && caughtAt !== before?.caughtAt)
       onTrouble(`${setting.entry.id}: ${TOKEN_LIE}`)
@@ -157,7 +157,7 @@ export function createScope(options: ScopeOptions) {
       const { reason, message } = outcome
       failures += 1
       problem = { reason, message }
-      // What one account meets there says nothing about the agent.
+      // What one account meets there says nothing about the agent in general.
       const isPublic = setting.scope.name === PUBLIC
       if (isPublic && (reason === 'agent_error' || reason === 'protocol_error')) {
         setting.contact.doubt(reason === 'protocol_error')
@@ -220,11 +220,11 @@ export function createScope(options: ScopeOptions) {
     if (isClosed) return
     if (wasAwaited) hurry.made(clock.now() - begunAt)
     if (turn()?.epoch !== under.epoch) {
-      // Another process reads it by now, or has meanwhile: what it found is what counts.
+      // Another process reads the scope now, or has read it meanwhile: its result counts.
       if (turn()) schedule(0)
       return
     }
-    // Who was asked, or in whose name, is not the same any more: the answer is nobody's.
+    // The agent or the account has changed meanwhile: this answer belongs to neither.
     if (isOther(asked, setting)) return scheduleNext(undefined)
     settle(outcome, under)
     scheduleNext(outcome.kind === 'failed' ? outcome.retryAfterMs : undefined)
@@ -238,7 +238,7 @@ export function createScope(options: ScopeOptions) {
     if (!under) return
     refreshing = refreshOnce(under)
       .catch((error: Error) => {
-        // A bug of ours, met in one upstream's data, must cost no other upstream anything.
+        // A bug of ours that one upstream's data triggers must not affect other upstreams.
         onTrouble(`${setting.entry.id}: the refresh broke: ${error.stack ?? error.message}`)
         failures += 1
         scheduleNext(undefined)
@@ -248,7 +248,7 @@ export function createScope(options: ScopeOptions) {
       })
   }
 
-  /** Refreshes now or when its turn comes, once more when a refresh is under way. Before the first there is nothing to hurry. */
+  /** Refreshes now or at its turn, and once more when a refresh is under way. Does nothing before the first refresh. */
   function refreshSoon(how: Hurry = 'soon'): void {
     if (!isOpen) return
     if (!turn()) {
@@ -262,13 +262,13 @@ export function createScope(options: ScopeOptions) {
     else schedule(dueAt - clock.now())
   }
 
-  /** Or may, for all that is known: its first answer is still on the way. One in trouble is asked again when its time comes. */
+  /** Whether it is read by questions; also true before its first answer. */
   function livesByQuestions(): boolean {
     if (problem && problem.reason !== 'not_enumerable') return false
     return held === undefined || held.slice.mode === 'enumerated'
   }
 
-  /** What it can be asked may be another thing. Until that is known, a refresh is awaited. */
+  /** What it can be asked may have changed. Until that is known, a refresh counts as awaited. */
   function questionsMoved(isNews: () => Promise<boolean>): void {
     if (!isOpen || !turn()) return
     checks += 1
@@ -280,7 +280,7 @@ export function createScope(options: ScopeOptions) {
       })
   }
 
-  /** The next reading is a whole one, and begins soon. */
+  /** The next reading is a complete one, and begins soon. */
   function refreshWhole(): void {
     if (turn()) whole.call()
     refreshSoon('whole')
@@ -294,7 +294,7 @@ export function createScope(options: ScopeOptions) {
       return takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
     },
     held: () => held,
-    /** Another process read it: how that went, and what is held for it. */
+    /** Another process read it: takes over the outcome and the rows. */
     take(told, next) {
       if (isClosed || !isOpen) return
       ;({ answered, failures, problem, nextAttemptAt } = told)
@@ -309,7 +309,7 @@ export function createScope(options: ScopeOptions) {
     hurry: { soon: refreshSoon, whole: refreshWhole },
   })
 
-  /** Work has come, or gone. */
+  /** This process has become responsible for the scope, or no longer is. */
   function turnsChanged(): void {
     const has = turn() !== undefined
     if (!isOpen || isClosed || has === hadTurn) return
@@ -319,7 +319,7 @@ export function createScope(options: ScopeOptions) {
     else if (!refreshing) schedule(Math.max(0, (nextAttemptAt ?? 0) - clock.now()))
   }
 
-  /** Takes up new settings and goes on with what is held, unless it was read for another account. */
+  /** Applies new settings and keeps what is held, unless it was read for another account. */
   function update(next: ScopeSetting): void {
     const before = setting
     setting = next
@@ -339,14 +339,14 @@ export function createScope(options: ScopeOptions) {
   return {
     name: () => setting.scope.name,
     scope: () => setting.scope,
-    /** Takes up what an earlier process kept, then keeps it current. */
+    /** Loads what an earlier process kept, then keeps it current. */
     async start(): Promise<void> {
       const asked = setting
       const saved = takenOver(await store.load(key(), ownerOf(asked)), asked, setting)
       if (isClosed) return
       isOpen = true
       if (saved && clock.now() - saved.confirmedAt <= setting.pace.dropAfterMs) {
-        // Whether prices for accounts were among its rows was another configuration's to say.
+        // Whether prices for accounts were among the saved rows depended on the configuration of that time.
         const isAnothers = setting.scope.name === PUBLIC && saved.cacheScope === 'account'
         hold(named(isAnothers ? untokened(saved) : saved))
         onChange()
@@ -360,14 +360,14 @@ export function createScope(options: ScopeOptions) {
     },
     turnsChanged,
     held: () => held,
-    /** What is held says that the public rows are this scope's too. */
+    /** Whether the public rows are this scope's rows, too. */
     isRateCard: () => isRateCard(held, setting),
     update,
     refreshSoon,
     livesByQuestions,
     questionsMoved,
     refreshWhole,
-    /** A probe sooner than the schedule says: calls began to fail. */
+    /** Reads sooner than scheduled, because calls have begun to fail. */
     probeSoon(): void {
       if (isOpen && !refreshing) {
         schedule(backoffMs({ failures: 1, refreshMs: setting.pace.refreshMs, random }))
@@ -381,7 +381,7 @@ export function createScope(options: ScopeOptions) {
         ...(nextAttemptAt !== undefined && { nextAttemptAt }),
         ...((isAwaited || checks > 0) && { awaited: true }),
       }),
-    /** Ends it, once what is under way has ended. What was saved stays. */
+    /** Ends it after what is under way has ended. What was saved is kept. */
     async close(): Promise<void> {
       isClosed = true
       cancelAttempt()

@@ -1,6 +1,6 @@
 /**
- * Slices outlive the process: one blob a slice, written whole after each walk, and one small blob of confirmations so
- * that an `unchanged` poll need not write a slice again.
+ * Slices that survive the process: one blob per slice, written whole after each walk, and one small blob of
+ * confirmations, so that an `unchanged` poll need not write the slice again.
  */
 
 import { agentUrlOf } from '../../adcp/url.js'
@@ -15,10 +15,10 @@ import type { Reading, Readings } from './readings.js'
 import { type Key, type Owner, untokened } from './scope-setting.js'
 
 const FORMAT = 2
-const UNWRITTEN = 1 // rows as they came: what they say is found out again
+const UNWRITTEN = 1 // rows as they arrived: they are read again with the current rules
 const PREFIX = 'slice/'
 const CONFIRMATIONS = 'confirmations'
-const DISTRUSTED = 'distrusted' // among the confirmations: the name of no slice
+const DISTRUSTED = 'distrusted' // a name among the confirmations that no slice has
 const CONFIRM_EVERY_MS = 30_000
 
 type Header = Omit<Slice, 'rows' | 'digests'> & {
@@ -33,7 +33,7 @@ type SliceStoreOptions = {
   clock: Clock
   /** With other processes; absent: this one is alone on its storage. */
   shared?: { sharing: Sharing; readings: Readings }
-  /** Told in words of what could not be read or written; nothing is lost but durability. */
+  /** Receives messages about what could not be read or written; only durability is lost. */
   onTrouble(message: string): void
 }
 
@@ -61,7 +61,7 @@ function encode({ slice, domains, confirmedAt, cacheScope }: HeldSlice, owner: O
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
-/** An account's rows are for nobody else; what everybody is offered is the same with any credential. */
+/** An account's rows are for nobody else; public rows are the same with any credential. */
 function mayRead(header: Owner, owner: Owner, { scope }: Key): boolean {
   if (scope === 'public') return true
   if (header.account !== owner.account) return false
@@ -106,7 +106,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
   let saves = 0
   let cancelFlush: (() => void) | undefined
 
-  /** One write a name at a time; of those that wait only the newest is done. */
+  /** One write per name at a time; of waiting writes only the newest is done. */
   function enqueue(name: string, task: () => Promise<void>): void {
     if (writing.has(name)) {
       waiting.set(name, task)
@@ -147,7 +147,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     enqueue(name, () => blobs.remove(name))
   }
 
-  /** Under a turn that is over nothing is written: whoever has it now knows better. */
+  /** A process that has lost its turn writes nothing: the one that has the turn now knows better. */
   async function writeShared(name: string, held: HeldSlice, owner: Owner, turn: Turn): Promise<void> {
     unsaved.add(name)
     const isWritten = await shared?.sharing.write(name, encode(held, owner), turn)
@@ -162,7 +162,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     )
   }
 
-  /** Until nothing of that name is being written. */
+  /** Waits until nothing of that name is being written. */
   async function written(name: string): Promise<void> {
     for (let last = writing.get(name); last; last = writing.get(name)) await last
   }
@@ -190,7 +190,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
         else for (const one of kept) distrusted.add(one)
       }
     },
-    /** Never rejects: a slice that cannot be read is as good as none. */
+    /** Never rejects: a slice that cannot be read counts as missing. */
     async load(key: Key, owner: Owner): Promise<HeldSlice | undefined> {
       const name = nameOf(key)
       try {
@@ -210,23 +210,26 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
       }
     },
     save,
-    /** What is saved is still so. Among several processes that is told with the reading, and what could not be saved is tried again. */
+    /**
+     * Confirms that what is saved is still current. Several processes tell this with the reading; what could not be
+     * saved is tried again.
+     */
     confirm(held: HeldSlice, owner: Owner, turn: Turn): void {
       const name = nameOf(held.slice)
       if (unsaved.has(name)) save(held, owner, turn)
       confirmations.set(name, held.confirmedAt)
       flushSoon()
     },
-    /** Whoever loads it is given no token: it is to be read in full. */
+    /** The next process to load it gets no token: it must read completely. */
     distrust(key: Key): void {
       distrusted.add(nameOf(key))
       flushSoon()
     },
-    /** It has been. */
+    /** It has been read completely. */
     trust(key: Key): void {
       if (distrusted.delete(nameOf(key))) flushSoon()
     },
-    /** Tells the others what came of a reading, once what it saved is there for them. */
+    /** Tells the others the outcome of a reading, after they can find what it saved. */
     report(key: Key, reading: Reading, turn: Turn): void {
       if (!shared) return
       const name = nameOf(key)
@@ -246,7 +249,7 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
       marks.set(nameOf(key), mark)
     },
     remove,
-    /** Forgets slices of agents that nobody lists any more, and of accounts that nobody has. */
+    /** Deletes slices of agents and accounts that no longer exist. */
     async sweep(isKnown: (key: Key) => boolean): Promise<void> {
       for (const name of new Set([...confirmations.keys(), ...(await blobs.list(PREFIX))])) {
         const [, scope = ''] = name.split('/')

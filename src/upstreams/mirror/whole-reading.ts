@@ -1,4 +1,4 @@
-/** Readings of all rows, whatever a token says: called for by a page that contradicts its token, or by an operator. */
+/** Complete readings, whatever a token says: needed when a page contradicts its token, or when an operator asks. */
 import type { MirrorOutcome } from './mirror.js'
 import type { Key } from './scope-setting.js'
 import type { SliceStore } from './slice-store.js'
@@ -8,7 +8,7 @@ type WholeReadingOptions = {
   key(): Key
 }
 
-/** A call stands until a reading has succeeded that began after it, in this process or another. */
+/** A request stands until a reading has succeeded that began after it, in this process or another. */
 export function createWholeReading({ store, key }: WholeReadingOptions) {
   let calls = 0
   let answered = 0
@@ -18,7 +18,7 @@ export function createWholeReading({ store, key }: WholeReadingOptions) {
     store.distrust(key())
   }
 
-  /** One reading; `refresh` is told whether it has to be a whole one. */
+  /** Runs one reading; `refresh` is told whether it must be complete. */
   async function read(refresh: (whole: boolean) => Promise<MirrorOutcome>): Promise<MirrorOutcome> {
     const known = calls
     const outcome = await refresh(known > answered)
