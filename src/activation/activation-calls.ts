@@ -1,6 +1,6 @@
 /**
- * What a call to an upstream's activate_signal means here: what is kept of its answer, what follows from its outcome in
- * the ledger and among the tasks, and when repeating it would undo a later request.
+ * What a call to an upstream's activate_signal means here: what is kept of its answer, how its outcome changes the
+ * ledger and the tasks, and when repeating it would undo a later request.
  */
 
 import type { Deployment, Destination } from '../adcp/signal.js'
@@ -31,7 +31,9 @@ function withoutKeys(deployments: readonly Deployment[]): Deployment[] {
   return visibleDeployments(deployments, [])
 }
 
-/** How much of what one wishes later requests of the same holder were against: the same wish of others is not. */
+/**
+ * The destinations of a wish that later requests of the same holder reversed. Requests of other holders do not count.
+ */
 function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all' {
   const against = later
     .filter(
@@ -44,7 +46,7 @@ function undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all
   return left.length === wished.length ? 'nothing' : left.length > 0 ? 'a part' : 'all'
 }
 
-/** What of a deactivation is still to be done: what others have on there is not theirs to lose. */
+/** The part of a deactivation that is still to be done: destinations that other callers have on must stay on. */
 async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo> {
   if (actionOf(call) === 'activate' || call.segment === undefined) return { call, isNeeded: true }
   const entries = await ledger.ofSegment(call.agentUrl, call.segment, HISTORY)
@@ -57,7 +59,7 @@ async function stillToDo({ ledger }: Pick<Repositories, 'ledger'>, call: Call): 
   return { call: { ...call, kept, args: { ...call.args, destinations } }, isNeeded: true }
 }
 
-/** The segment among the rows of an answer, as the upstream says that it is delivered. */
+/** The segment's row in an answer, as the upstream now delivers it. */
 function deploymentsIn(
   payload: Readonly<Record<string, unknown>>,
   segment: string | undefined,
@@ -72,7 +74,7 @@ function deploymentsIn(
   return []
 }
 
-/** How an activation's effect shows where the upstream would not recognise that it is asked again. */
+/** How to see the effect of an activation, at an upstream that would not recognise a repetition. */
 const state: NonNullable<CallKind['state']> = {
   question: ({ name, segment, args: { destinations, account } }) => ({
     ...{ discovery_mode: 'brief', signal_spec: name ?? segment, destinations },
@@ -116,10 +118,10 @@ export function activationCalls(newTaskId: () => string): CallKind {
       }
       const { deployments, taskId, upstreamTaskId } = call.answer as Activated
       const told = { deployments: withoutKeys(deployments) }
-      // With the outcome, not after it: one commit less, and no moment at which a replay would have to work it out.
+      // Stored with the outcome, not after it: this saves a commit, and a replay finds it in any case.
       const kept = call.answer
       if (taskId === undefined || upstreamTaskId === undefined) {
-        // What it left on for others may be wanted by nobody any more by the time that this is written down.
+        // By the time that this is stored, the others for whom it left something on may no longer want it.
         return { kept, settlement: { outcome: 'completed', ...told }, ...(call.kept && { decide }) }
       }
       const entry = await ledger.get(call.id)

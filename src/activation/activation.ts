@@ -1,6 +1,6 @@
 /**
- * What the tasks that change something stand on, and the work that goes on when nobody asks, so that whatever a crash
- * or a silent upstream left open comes to an end.
+ * What the tasks that change something need, and the background work that finishes whatever a crash or a silent
+ * upstream left open.
  */
 import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
@@ -22,7 +22,7 @@ export type ActivationOptions = {
   /** Unguessable. */
   newId: () => string
   resolve: ResolveHandle
-  /** What an agent (canonical url) is called by now: an operator may give it another id, or take it away. */
+  /** The current id of an agent (canonical url): an operator may change it or remove the agent. */
   upstreamAt: (agentUrl: string) => string
   /** Whether a caller has a credential of its own for an upstream. */
   hasOwnCredential: (caller: string, agentUrl: string) => boolean
@@ -32,9 +32,9 @@ export type ActivationOptions = {
   call: CallUpstream
   /** An upstream where something changed for a caller: what it offers should be read again soon. */
   refreshSoon: (upstream: string, caller: string) => void
-  /** Told of what an operator should know. */
+  /** Receives what an operator should know. */
   onProblem: (problem: string) => void
-  /** A crash test holds requests at a step and kills the process there. */
+  /** Crash tests hold requests at a step and kill the process there. */
   reached?: Reached
 }
 
@@ -68,7 +68,7 @@ export function createActivation(options: ActivationOptions) {
   function forget(): void {
     forgetting = forgetOld(clock.now())
       .catch((error: unknown) => {
-        // The next round does what this one could not; a storage that is down is no bug.
+        // The next round does what this one could not; a storage that is down is not a bug.
         const what = error instanceof StorageUnavailable ? error.message : String(error)
         onProblem(`activation: what is past its time could not be forgotten: ${what}`)
       })
@@ -81,14 +81,14 @@ export function createActivation(options: ActivationOptions) {
     ...{ store, newId, resolve, upstreamAt, hasOwnCredential },
     once,
     progress,
-    /** Works on what is due now, once. */
+    /** Works once on all that is due now. */
     round: worker.round,
-    /** Takes up what an earlier process left open, and goes on with it until `close`. */
+    /** Continues what an earlier process left open, until `close`. */
     start(): void {
       worker.start()
       forget()
     },
-    /** Takes up nothing more; resolves when what is in hand has ended. */
+    /** Starts nothing more; resolves when running work has ended. */
     async close(): Promise<void> {
       closed = true
       cancelForget()

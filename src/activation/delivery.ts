@@ -1,7 +1,7 @@
 /**
- * Makes the calls that were written down, and writes down what came of them, so that each has its effect once. A call
- * whose outcome is not known (a crash, a broken connection, an upstream that was down) is repeated under the same
- * derived key where the upstream recognises a repetition; where it does not, it is never sent again: its state is read.
+ * Sends the stored calls and stores their outcomes, so that each has its effect once. A call with an unknown outcome (a
+ * crash, a broken connection, an upstream that was down) is repeated under the same derived key when the upstream
+ * recognises repetitions. When it does not, the call is never sent again, and the upstream's state is read instead.
  */
 import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
@@ -15,32 +15,32 @@ import type { Store } from '../store/store.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type UnderstoodAnswer, understand } from './upstream-answer.js'
 
-/** Upstreams remember keys for 24 h; after this a repetition could be a second activation. */
+/** Upstreams remember keys for 24 h; a repetition after that could activate twice. */
 const REPEAT_FOR_MS = 20 * 60 * 60 * 1_000
-const LOOK_FOR_MS = 10 * 60 * 1_000 // an agent that does not recognise repetitions is watched for so long
+const LOOK_FOR_MS = 10 * 60 * 1_000 // how long to read the state of an agent that does not recognise repetitions
 const WORK_MS = 30_000 // for one call of a job that nobody waits for
-const PER_UPSTREAM = 32 // calls under way at one upstream; its own queue is short, and refuses what does not fit
+const PER_UPSTREAM = 32 // calls under way at one upstream: its own queue is short, and refuses more
 const MAX_UPSTREAMS = 10_000
-const LEAST_TIME_MS = 1_000 // for a second try; a shorter one would end as the first
-const LATER_SECONDS = 1 // until a later request has come to something
+const LEAST_TIME_MS = 1_000 // for a second try; with less time it would fail like the first
+const LATER_SECONDS = 1 // while the outcome of a later request is open
 
-const REQUEST_BUDGET_MS = 30_000 // for the upstreams, whatever longer time the caller's transport gives
+const REQUEST_BUDGET_MS = 30_000 // for the upstreams, even if the caller's transport allows more
 
-/** Until when the upstreams may take their time for a request, in ms since the epoch. */
+/** The end of the upstreams' time for a request, ms since the epoch. */
 export const upstreamsUntil = (deadline: number, now: number) => Math.min(deadline, now + REQUEST_BUDGET_MS)
 
 /** Where a crash leaves different traces; tests kill the process with requests at each. */
 export const CHECKPOINTS = ['planned', 'intended', 'answered', 'settled', 'concluded'] as const
 export type Checkpoint = (typeof CHECKPOINTS)[number]
 
-/** Told where a request is between its steps; the request goes on when what it returned has resolved. */
+/** Called between the steps of a request, which continues when the returned promise resolves. */
 export type Reached = (checkpoint: Checkpoint) => void | Promise<void>
 
 type CallContext = {
   deadline: number
-  /** Who may have a credential of their own for the upstream. */
+  /** The caller, who may have a credential of its own for the upstream. */
   caller: string
-  /** It may have been sent before, first at this time: only an upstream that recognises the repetition may get it. */
+  /** When it may first have been sent: it is repeated only at an upstream that recognises the repetition. */
   sentAt?: number
 }
 
@@ -53,28 +53,28 @@ export type CallUpstream = (
 
 type Done = Extract<UnderstoodAnswer, { kind: 'done' | 'submitted' }>
 
-/** A call without what of it is not to be done, and whether that leaves anything. */
+/** A call without the parts that must not be done, and whether anything remains. */
 export type StillToDo = { call: Call; isNeeded: boolean }
 
 /** What a kind of call means beyond being made. */
 export type CallKind = {
   /** Whether `errors[]` in an answer means that nothing was done. */
   errorsRefuse: boolean
-  /** Whether a call that reached nobody is tried again by itself, or is its caller's to repeat. */
+  /** Whether a call that reached nobody is tried again in the background, or left to its caller. */
   persists: boolean
-  /** How much of `call` the `later` ones on the same target, taken together, asked the opposite of. */
+  /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
   undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
-  /** Looks once more, with the call in hand, how much of it is still to be done. */
+  /** Checks again, with the call held, which part of it is still to be done. */
   stillToDo?(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<StillToDo>
-  /** How its effect is read where it cannot be repeated; absent when nothing shows it. */
+  /** How to see its effect when it cannot be repeated; absent when nothing shows it. */
   state?: {
     question(call: Call): Readonly<Record<string, unknown>>
     /** Undefined when the answer does not show that it was done. */
     read(call: Call, payload: Readonly<Record<string, unknown>>): Done | undefined
   }
-  /** What is kept of the upstream's answer; without one, of a call that was not needed. */
+  /** What is kept of the upstream's answer; without an answer, of a call that was not needed. */
   digest(call: Call, done?: Done): unknown
-  /** What follows from the outcome, to be written with the outcome itself. */
+  /** What follows from the outcome, stored together with it. */
   follows(repositories: Pick<Repositories, 'ledger'>, call: Call): Promise<Omit<Ending, keyof JobEnd>>
 }
 
@@ -82,21 +82,24 @@ type DeliveryOptions = {
   store: Store
   clock: Clock
   call: CallUpstream
-  /** What an agent (canonical url) is called by now. */
+  /** The current id of an agent (canonical url). */
   upstreamAt: (agentUrl: string) => string
   kinds: Readonly<Record<Call['task'], CallKind>>
-  /** Told of an upstream where something changed for a caller. */
+  /** Called with an upstream where something changed for a caller. */
   onChanged: (upstream: string, caller: string) => void
   reached: Reached
 }
 
-/** A call as it stands now; an open one says when to ask again, in seconds, and whether it is only watched. */
+/**
+ * The current state of a call; an open one says when to ask again, in seconds, and whether only its effect is being
+ * watched.
+ */
 export type Delivered = { call: Call; retryAfter?: number; watched?: boolean }
 
 /** A call that this process works on. */
 type Working = Call & { held: Held }
 
-/** Attempts that surely reached nobody, up to this one. */
+/** Attempts so far that certainly reached nobody. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
 export function createDelivery(options: DeliveryOptions) {
@@ -109,7 +112,7 @@ export function createDelivery(options: DeliveryOptions) {
     const first = await store.conclude({ ...follows, held: call.held, state, answer })
     await reached('settled')
     if (first) return ended
-    const job = await store.jobs.get(call.id) // somebody else took it over: what it learns counts
+    const job = await store.jobs.get(call.id) // another process holds it now: its findings count
     return job ? readCall(job) : ended
   }
 
@@ -121,7 +124,7 @@ export function createDelivery(options: DeliveryOptions) {
     return place
   }
 
-  /** `sentAt`: it may have been sent before. */
+  /** `sentAt`: it may have been sent at that time. */
   async function ask(call: Call, deadline: number, sentAt?: number): Promise<UnderstoodAnswer> {
     const { agentUrl, task, caller } = call
     const upstream = upstreamAt(agentUrl)
@@ -135,7 +138,7 @@ export function createDelivery(options: DeliveryOptions) {
     return understand(outcome, { upstream, errorsRefuse, mayHaveActed: sentAt !== undefined })
   }
 
-  /** Reads at the upstream whether a call that cannot be repeated was carried out. */
+  /** Reads at the upstream whether an unrepeatable call was carried out. */
   async function look(call: Call, deadline: number): Promise<Done | undefined> {
     const { state } = kinds[call.task]
     if (!state) return undefined
@@ -147,7 +150,7 @@ export function createDelivery(options: DeliveryOptions) {
     return outcome.kind === 'answer' ? state.read(call, outcome.payload) : undefined
   }
 
-  /** The later calls on the same target that came to something, or still may. */
+  /** The later calls on the same target that had an effect, or still may. */
   async function laterThan(call: Call): Promise<Call[]> {
     const target = callTarget(call)
     if (target === undefined) return []
@@ -155,7 +158,7 @@ export function createDelivery(options: DeliveryOptions) {
     return later.filter(({ state }) => state !== 'refused' && state !== 'superseded')
   }
 
-  /** A call that may have been made before. Gives how it ends when later requests, which came to something, are against it. */
+  /** For a call that may have been sent before: how it ends when later requests with an effect have reversed it. */
   async function askAgain(
     call: Call,
     deadline: number,
@@ -165,13 +168,13 @@ export function createDelivery(options: DeliveryOptions) {
     const undecided = later.filter(({ state }) => state === 'open')
     if (undone(call, undecided) !== 'nothing') return { kind: 'unknown', retryAfter: LATER_SECONDS }
     const much = undone(call, later)
-    // Of what nobody asked the opposite of, nobody knows how it stands, and it cannot be asked for apart.
+    // Nobody reversed the rest of it, but its state is unknown, and it cannot be asked for separately.
     if (much !== 'nothing') return much === 'all' ? 'superseded' : 'abandoned'
     const understood = await ask(call, deadline, call.createdAt)
     return understood.kind === 'unrepeatable' ? ((await look(call, deadline)) ?? understood) : understood
   }
 
-  /** A call that was never made; a fresh one is the latest. */
+  /** A call that was never sent; a new one is the latest. */
   async function askFirst(
     call: Call,
     deadline: number,
@@ -181,7 +184,7 @@ export function createDelivery(options: DeliveryOptions) {
     return kinds[call.task].undone(call, later) === 'nothing' ? await ask(call, deadline) : 'superseded'
   }
 
-  /** What an attempt that decided nothing leaves: another one later, or, when it is too late for that, the unknown. */
+  /** The state after an attempt without a result: another attempt later, or `unknown` when it is too late for one. */
   async function leave(call: Working, understood: Exclude<UnderstoodAnswer, Done>): Promise<Delivered> {
     const age = clock.now() - call.createdAt
     const watched = understood.kind === 'unrepeatable'
@@ -195,20 +198,20 @@ export function createDelivery(options: DeliveryOptions) {
     return { call, retryAfter, ...(watched && { watched }) }
   }
 
-  /** The call as it is sent, which a repetition has to repeat. */
+  /** The call as it was sent, which a repetition must send again. */
   async function narrowed({ held }: Working, todo: Call): Promise<Working> {
     const { data } = callJob(todo)
     await store.jobs.note(held, data)
     return { ...todo, held: { ...held, data } }
   }
 
-  /** Makes a call that this process holds. A broken connection is tried once more at once. */
+  /** Sends a call that this process holds. After a broken connection it tries once more at once. */
   async function make(given: Working, deadline: number, isFresh: boolean): Promise<Delivered> {
     const kind = kinds[given.task]
     const sentBefore = given.attempts - 1 > unsentOf(given)
     const { call: todo, isNeeded } = (await kind.stillToDo?.(store, given)) ?? { call: given, isNeeded: true }
     if (!isNeeded) return { call: await end({ ...todo, held: given.held }, 'answered', kind.digest(todo)) }
-    // What was sent is repeated as it was, or not at all: a part of it would be another request.
+    // A repetition sends the whole call: a part of it would be another request.
     if (sentBefore && todo !== given) return { call: await end(given, 'abandoned') }
     const call = todo === given ? given : await narrowed(given, todo)
     let understood = sentBefore ? await askAgain(call, deadline) : await askFirst(call, deadline, isFresh)
@@ -239,15 +242,15 @@ export function createDelivery(options: DeliveryOptions) {
     return {
       hold: worker.hold,
       reserve: worker.reserve,
-      /** Makes a call that was just written down and is held. */
+      /** Sends a call that was just stored and is held. */
       deliver: (held: Held, deadline: number): Promise<Delivered> =>
         worker.during(held, () => make({ ...readCall(held), held }, deadline, true)),
-      /** Goes on with an open call; undefined when it is not open or somebody else is at it, or its turn has not come. */
+      /** Continues an open call; undefined when it is not open, another process holds it, or it must wait. */
       async repeat(id: string, deadline: number): Promise<Delivered | undefined> {
         const held = await worker.claim(id, true)
         return held && (await worker.during(held, () => makeOrRelease(held, deadline)))
       },
-      /** As a job that nobody waits for. */
+      /** The same as background work. */
       run: async (held: Held): Promise<void> =>
         void (await make({ ...readCall(held), held }, clock.now() + WORK_MS, false)),
     }

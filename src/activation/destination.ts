@@ -1,11 +1,13 @@
 /**
- * Destinations and deployments side by side: what serves what, and what a caller may see of it
- * (specification, "Deployment", "Rules for destinations" 3).
+ * Compares destinations with deployments: which one serves which, and what a caller may see of it (specification,
+ * "Deployment", "Rules for destinations" 3).
  */
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 
-/** Whether two requests can bear on the same deployment: an account that only one of them names tells nothing apart. */
+/**
+ * Whether two requests can affect the same deployment. An account that only one of them names does not separate them.
+ */
 export function mayOverlap(one: Destination, other: Destination): boolean {
   const key = destinationKey(one)
   const otherKey = destinationKey(other)
@@ -19,7 +21,7 @@ function isGranted(deployment: Deployment, held: readonly Destination[]): boolea
   return held.map(destinationKey).some((grant) => grant !== undefined && matchesDestination(key, grant))
 }
 
-/** The deployments with keys only where they are live and the caller has a grant. */
+/** The deployments, with keys only on live ones and when the caller has a grant. */
 export function visibleDeployments(
   deployments: readonly Deployment[],
   held: readonly Destination[],
@@ -34,7 +36,7 @@ export function visibleDeployments(
 const isText = (value: unknown): value is string =>
   typeof value === 'string' && value.length > 0 && value.length <= 2_048
 
-/** The key of a deployment, or of an answer about one; before 3.0 it was a bare segment id. */
+/** The key of a deployment, or of an answer about one. Before 3.0 it was a plain segment id. */
 export function readKey({
   activation_key: current,
   decisioning_platform_segment_id: legacy,
@@ -52,7 +54,7 @@ function readDeployment(value: unknown): Deployment | undefined {
   const row = value as Record<string, unknown>
   const minutes = row.estimated_activation_duration_minutes
   const given = readKey(row)
-  const is_live = row.is_live ?? (given ? true : undefined) // only what is live has a key (schema core/deployment)
+  const is_live = row.is_live ?? (given ? true : undefined) // only a live deployment has a key (schema core/deployment)
   if (typeof is_live !== 'boolean') return undefined
   const key = is_live ? given : undefined
   const state = {
@@ -63,7 +65,7 @@ function readDeployment(value: unknown): Deployment | undefined {
     ...(isText(row.deployed_at) &&
       !Number.isNaN(Date.parse(row.deployed_at)) && { deployed_at: row.deployed_at }),
   }
-  const type = row.type ?? (isText(row.platform) ? 'platform' : 'agent') // before 3.0 it went without saying
+  const type = row.type ?? (isText(row.platform) ? 'platform' : 'agent') // before 3.0 the type could be left out
   if (type === 'platform' && isText(row.platform)) {
     return { type: 'platform', platform: row.platform, ...state }
   }
@@ -73,7 +75,10 @@ function readDeployment(value: unknown): Deployment | undefined {
   return undefined
 }
 
-/** The deployments of an upstream's answer: known fields only, a key only on a live one; what says nothing of its state is left out. */
+/**
+ * The deployments in an upstream's answer: known fields only, and a key only on a live one. A deployment without a
+ * state is left out.
+ */
 export function readDeployments(value: unknown): Deployment[] {
   return Array.isArray(value) ? value.flatMap((row) => readDeployment(row) ?? []) : []
 }

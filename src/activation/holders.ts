@@ -1,7 +1,7 @@
 /**
- * Who has what on: an upstream that is reached with one credential for all callers cannot tell them apart, so what one
+ * Who has what on. An upstream that is reached with one credential for all callers cannot tell them apart, so what one
  * of them switches off there is off for all. A caller's wish ends with its deactivation; the upstream's delivery ends
- * with the last wish for it (docs/activation.md, "Whose activation it is").
+ * when nobody wishes for it any more (docs/activation.md, "Whose activation it is").
  */
 import type { Deployment, Destination } from '../adcp/signal.js'
 import type { Call } from '../store/jobs/calls.js'
@@ -28,7 +28,7 @@ export function holderOf({ caller, account, seenAs, args }: Call): Holder {
 
 const nameOf = ({ caller, account }: Holder) => JSON.stringify([caller, account ?? null])
 
-/** The upstream takes them for one and the same. */
+/** Whether the upstream cannot tell the two apart. */
 function isSeenAsOne(one: Holder, other: Holder): boolean {
   const isOne = one.seenAs === 'shared' && other.seenAs === 'shared'
   if (!isOne && one.caller !== other.caller) return false
@@ -37,9 +37,12 @@ function isSeenAsOne(one: Holder, other: Holder): boolean {
 
 const NEVER_ON: ReadonlySet<string> = new Set(['failed', 'superseded'])
 
-/** Where others than `holder` have the segment on at the upstream as it sees them. `entries`: of one segment, newest first. */
+/**
+ * Where others than `holder` have the segment on, as far as the upstream can tell them apart. `entries`: of one
+ * segment, newest first.
+ */
 export function standingFor(entries: readonly Entry[], holder: Holder): Destination[] {
-  const settled = new Map<string, Destination[]>() // by holder: destinations whose newest wish was seen
+  const settled = new Map<string, Destination[]>() // by holder: destinations whose newest wish was already found
   const standing: Destination[] = []
   for (const entry of entries) {
     if (NEVER_ON.has(entry.outcome) || nameOf(entry) === nameOf(holder) || !isSeenAsOne(entry, holder))
@@ -55,7 +58,10 @@ export function standingFor(entries: readonly Entry[], holder: Holder): Destinat
   return standing
 }
 
-/** Deactivations that are the newest wish for destinations which they left on. `entries`: of one segment, newest first. */
+/**
+ * Deactivations that left destinations on, as long as they are the newest wish for those. `entries`: of one segment,
+ * newest first.
+ */
 export function leftOnFor(
   entries: readonly Entry[],
   holder: Holder,

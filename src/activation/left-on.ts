@@ -1,7 +1,8 @@
 /**
- * What a deactivation left on for another caller whose own activation then came to nothing: nobody wants it any more, so the
- * last one who wanted it off asks once more (docs/activation.md, "Whose activation it is"). It is decided where an ending is
- * written, beside which no request for the segment is written down: whatever is asked for later comes after it.
+ * A deactivation may leave a destination on for another caller whose own activation then fails. Nobody wants the
+ * destination any more, so the last caller who wanted it off asks again (docs/activation.md, "Whose activation it is").
+ * This is decided in the transaction that stores an ending: until it commits, no request for the segment can be stored,
+ * so later requests come after it.
  */
 import type { Destination } from '../adcp/signal.js'
 import { type Call, callJob, type NewCall } from '../store/jobs/calls.js'
@@ -12,9 +13,9 @@ import { mayOverlap } from './destination.js'
 import { holderOf, leftOnFor, standingFor } from './holders.js'
 import { upstreamKey } from './request-identity.js'
 
-const HISTORY = 1_000 // the newest entries for one segment, of all callers: what is on is among them
+const HISTORY = 1_000 // the newest entries of all callers for one segment: active ones are among them
 
-/** The deactivation once more, for what of it nobody else has on. */
+/** The deactivation again, for the part that nobody else has on. */
 function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
   const call: NewCall = {
@@ -30,7 +31,7 @@ function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   return { call, entry }
 }
 
-/** What is to be switched off now that the call has ended: its wish came to nothing, or it left something on. */
+/** What to switch off after the call has ended: its wish failed, or it left something on. */
 export async function unwantedNow({ ledger }: Pick<Repositories, 'ledger'>, call: Call): Promise<Decided> {
   const { id, agentUrl, segment } = call
   if (segment === undefined || !(await ledger.wasLeftOn(agentUrl, segment))) return { jobs: [], entries: [] }

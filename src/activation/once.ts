@@ -1,6 +1,6 @@
 /**
- * One request, one effect: a caller's idempotency key is bound to its request before anything is done, the calls that
- * follow are written down with it, and a repetition gets the original's answer (specification, "Authentication" 6).
+ * One request, one effect. A caller's idempotency key is bound to its request before anything is done, the calls that
+ * follow are stored with it, and a repetition gets the original's answer (specification, "Authentication" 6).
  */
 
 import type { Answer } from '../adcp/answer.js'
@@ -13,24 +13,24 @@ import type { Store } from '../store/store.js'
 import { type Delivered, type Delivery, type Reached, upstreamsUntil } from './delivery.js'
 import { keyConflict, stillRunning, storageDown } from './refusals.js'
 
-const WATCH_MS = 100 // how often the outcome of another process's call is looked for
+const WATCH_MS = 100 // how often to look for the outcome of another process's call
 
 export type Plan = {
   kind: 'plan'
   calls: readonly NewCall[]
-  /** What the ledger says of them. */
+  /** The ledger entries of the calls. */
   entries: readonly EntryOfJob[]
 }
 
 export type Conclusion =
-  | { kind: 'final'; answer: unknown } // to be kept for replays
-  | { kind: 'kept'; answer: unknown } // kept already, with the outcome it follows from
-  | { kind: 'open'; said: Answer } // said now; the same request asks again
+  | { kind: 'final'; answer: unknown } // to be stored for replays
+  | { kind: 'kept'; answer: unknown } // already stored with the outcome behind it
+  | { kind: 'open'; said: Answer } // the answer for now; the same request asks again
 
 type Work = {
-  /** What has to be done; writes nothing. An answer when there is nothing to do. */
+  /** Plans the calls and writes nothing. Returns an answer when there is nothing to do. */
   plan(): Promise<Plan | Answer>
-  /** What the outcomes of the calls amount to. */
+  /** The answer that the outcomes of the calls add up to. */
   conclude(delivered: readonly Delivered[]): Promise<Conclusion>
   /** A final answer as its caller may see it now. */
   render(answer: unknown, replayed: boolean): Answer
@@ -50,7 +50,7 @@ function isSame(one: KeyedRequest, other: KeyedRequest): boolean {
 }
 
 export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
-  const flights = new Map<string, Flight>() // requests under way here; each leaves when it is answered
+  const flights = new Map<string, Flight>() // requests that this process is answering
 
   async function conclude(
     request: KeyedRequest,
@@ -67,7 +67,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     return work.render(conclusion.answer, replayed)
   }
 
-  /** Takes up a request that has no answer: repeats its open calls, or waits for the process that is at it. */
+  /** Continues a request without an answer: repeats its open calls, or waits for the process that holds them. */
   async function resume(
     request: KeyedRequest,
     since: number,
@@ -89,7 +89,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     }
   }
 
-  /** What a request is answered with whose key was used before. */
+  /** The answer to a request whose key was used before. */
   async function again(
     request: KeyedRequest,
     bound: Exclude<Binding, { kind: 'fresh' }>,
@@ -101,7 +101,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     return await resume(request, bound.since, work, deadline)
   }
 
-  /** Writes down what is planned, and begins with what of it may be done now. */
+  /** Stores what is planned, and starts what may be done now. */
   async function begin(request: KeyedRequest, { calls, entries }: Plan, deadline: number) {
     const unreserve = delivery.reserve(calls.map(({ id }) => id))
     try {
@@ -119,7 +119,7 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
   async function start(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     const plan = await work.plan()
     if (plan.kind !== 'plan') {
-      // What it names may be gone since its first time, whose answer stands.
+      // What it names may be gone by now; the first answer is still valid.
       const bound = await store.idempotency.find(request)
       return bound ? await again(request, bound, work, deadline) : plan
     }
@@ -136,13 +136,13 @@ export function createOnce({ store, clock, delivery, reached }: OnceOptions) {
     try {
       return await start(request, work, deadline)
     } catch (error) {
-      // What was written before stands; what was not is repeated under the same derived keys.
+      // Stored outcomes are kept; the rest is repeated under the same derived keys.
       if (error instanceof StorageUnavailable) return storageDown()
       throw error
     }
   }
 
-  /** The one answer of a request, however often and from wherever it is sent. `deadline` in ms since the epoch. */
+  /** The one answer of a request, however often and wherever it is sent. `deadline` in ms since the epoch. */
   async function once(request: KeyedRequest, work: Work, deadline: number): Promise<Answer> {
     const name = JSON.stringify([request.caller, request.key])
     const flight = flights.get(name)

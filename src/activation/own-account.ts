@@ -7,13 +7,13 @@ import type { Refused } from '../adcp/error.js'
 import type { AccountStatus, Accounts } from '../store/records/accounts.js'
 import { canonical } from './request-identity.js'
 
-/** An account of the caller's. */
+/** An account that belongs to the caller. */
 export type OwnAccount = {
   /** Ours. */
   id: string
   /** Equal for equal references: canonical JSON. */
   key: string
-  /** What the upstream knows it by; undefined when it has no name for it. */
+  /** The upstream's name for it; undefined when it has none. */
   at(agentUrl: string): AccountReference | undefined
 }
 
@@ -21,7 +21,7 @@ type Natural = Pick<Extract<AccountReference, { operator: string }>, 'brand' | '
   sandbox?: boolean | undefined
 }
 
-/** One spelling of a natural key: `sandbox: false` is the default and left out, other brand members do not count. */
+/** One spelling of a natural key: `sandbox: false` is the default and left out, other members of brand are ignored. */
 export function naturalKey({ brand, operator, sandbox }: Natural): string {
   const { domain, brand_id } = brand
   return canonical({
@@ -31,7 +31,7 @@ export function naturalKey({ brand, operator, sandbox }: Natural): string {
   })
 }
 
-/** One answer for accounts that do not exist and those of others (docs/protocol.md#envelope). */
+/** One answer for unknown accounts and for accounts of others (docs/protocol.md#envelope). */
 function accountNotFound(field: string): Refused {
   return refuse('ACCOUNT_NOT_FOUND', 'There is no such account.', {
     field,
@@ -59,9 +59,9 @@ export function accountIdOf(caller: string, key: string): string {
 }
 
 /**
- * The account a reference names: one that the operator configured, by id; one that the caller declared, by id or natural
- * key; or a natural key that was never declared, which is the caller's own word for its account and needs no more
- * (docs/decisions.md#accounts). Upstreams know such an account by its natural key, which is theirs to accept.
+ * The account that a reference names: a configured one, by id; a declared one, by id or natural key; or a natural key
+ * that was never declared. The last is the caller's own name for its account and needs no declaration
+ * (docs/decisions.md#accounts). Upstreams receive the natural key and decide whether they accept it.
  */
 export async function findOwnAccount(
   principal: Caller,

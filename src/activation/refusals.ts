@@ -5,8 +5,7 @@ import type { Refused } from '../adcp/error.js'
 const STORAGE_RETRY_SECONDS = 5
 
 /**
- * A handle or id that is stale, forged or somebody else's: one answer for all, byte for byte
- * (docs/protocol.md#envelope).
+ * One answer, byte for byte, for a handle or id that is stale, forged or another caller's (docs/protocol.md#envelope).
  */
 export function notFound(field: string): Refused {
   return refuse('REFERENCE_NOT_FOUND', 'What this field names does not exist or is not visible to you.', {
@@ -16,7 +15,7 @@ export function notFound(field: string): Refused {
 }
 
 /**
- * There is nothing of the caller's to switch off; what others have on is not told apart from what nobody has
+ * The caller has nothing here to switch off. The answer is the same whether others have it on or nobody has
  * (docs/activation.md, "Whose activation it is").
  */
 export function notOn(): Refused {
@@ -28,7 +27,10 @@ export function notOn(): Refused {
   })
 }
 
-/** The key was used for another request; of that request nothing is told, and the error has no member beyond what it needs. */
+/**
+ * The key was used for another request. The answer says nothing about that request, and the error has no optional
+ * member.
+ */
 export function keyConflict(): Refused {
   const message =
     'This idempotency_key was used for another request: repeat a request unchanged, or use a fresh key.'
@@ -43,7 +45,7 @@ export function stillRunning(): Refused {
   })
 }
 
-/** The storage cannot take a write just now; nothing was done that is not written down. */
+/** The storage cannot be written now; nothing was done without being stored. */
 export function storageDown(): Refused {
   return refuse('SERVICE_UNAVAILABLE', 'This agent cannot store what it does just now.', {
     retry_after: STORAGE_RETRY_SECONDS,

@@ -1,11 +1,11 @@
 /**
- * What makes two requests the same one, and the key under which an upstream sees what follows from a request.
- * Both are hashes of canonical JSON (RFC 8785), so a retry through another replica, or after a restart, agrees.
+ * Decides whether two requests are the same, and derives the key that an upstream sees. Both are hashes of canonical
+ * JSON (RFC 8785), so a retry through another replica, or after a restart, gives the same.
  */
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
 
-/** Members that say how a request travels and not what it asks for; a retry may carry others. */
+/** Members about the transport of a request and not its content; a retry may have others. */
 const TRAVEL = [
   'idempotency_key',
   'context',
@@ -22,7 +22,7 @@ export function canonical(value: unknown): string {
   return text
 }
 
-/** Equal for equal requests, the account among what they ask for. */
+/** Equal for equal requests; the account is part of the request. */
 export function fingerprint(request: Readonly<Record<string, unknown>>): string {
   const asked = Object.entries(request).filter(
     ([name, value]) => !TRAVEL.includes(name) && value !== undefined,
@@ -31,8 +31,8 @@ export function fingerprint(request: Readonly<Record<string, unknown>>): string 
 }
 
 /**
- * Our key for one upstream call. It covers the fingerprint, so that a key which became free after a refusal and is
- * used for another request is another key upstream too; callers' own keys are not shown to upstreams.
+ * Our key for one upstream call. The fingerprint is part of it: when a caller reuses a key that a refusal has freed,
+ * the upstream sees another key. Upstreams never see callers' own keys.
  */
 export function upstreamKey(caller: string, key: string, print: string, upstream: string): string {
   return `trb_${hash('sha256', canonical([caller, key, print, upstream]), 'base64url')}`

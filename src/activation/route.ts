@@ -1,6 +1,6 @@
 /**
- * From a handle to the one offer that a request means. What is ambiguous is refused with the choices: which upstream
- * is paid, and at which price, is the buyer's decision (specification, "PricingOption").
+ * From a handle to the one offer that a request means. An ambiguous request is refused with the choices, because the
+ * buyer decides which upstream is paid, and at which price (specification, "PricingOption").
  */
 
 import { refuse } from '../adcp/answer.js'
@@ -19,11 +19,11 @@ type RouteRequest = {
   destinations: readonly Destination[]
   /** The caller's account reference, canonical JSON. */
   account?: string
-  /** What a request for one of the choices repeats of this one. */
+  /** The members of this request that a request for one of the choices repeats. */
   said: Readonly<Record<string, unknown>>
 }
 
-/** What a handle stands for now, in the overlay of the caller's account when there is one. */
+/** The current meaning of a handle, in the layer of the caller's account if there is one. */
 export type ResolveHandle = (
   handle: string,
   caller: string,
@@ -39,9 +39,12 @@ export type Route = {
   segmentId: string
   optionId?: string
   upstreamOptionId?: string
-  /** What the signal is called; only for what the feed has. */
+  /** The name of the signal; only when the feed has it. */
   name?: string
-  /** The caller's own account, canonical JSON, and the upstream's that it was activated with; only for what the ledger knows. */
+  /**
+   * The caller's account, as canonical JSON, and the upstream's account of the activation; only when the ledger knows
+   * them.
+   */
   account?: string
   activatedAs?: { account: unknown }
 }
@@ -50,12 +53,12 @@ const SEVERAL = 'Several upstreams offer this signal: name one.'
 
 type Routed = { kind: 'route'; route: Route } | Refused
 
-/** At the signal's or the offer's handle; an option id is no handle. */
+/** The index where the signal's or the offer's handle is; an option id is not a handle. */
 function namesOffer(handle: string, signalHandle: string, offerHandle: string): boolean {
   return handle === signalHandle || handle === offerHandle
 }
 
-/** Requests that can be sent as they stand: nothing is bound to the key of a request that was refused. */
+/** Requests that can be sent unchanged: a refused request has not bound its key. */
 function choose(field: string, message: string, choices: readonly object[]): Refused {
   return refuse('INVALID_REQUEST', message, {
     field,
@@ -64,7 +67,10 @@ function choose(field: string, message: string, choices: readonly object[]): Ref
   })
 }
 
-/** Every way to buy one of the offers, on the asked destinations that it serves; on all of its own when it serves none. */
+/**
+ * Every way to buy one of the offers, on the requested destinations that it serves, or on all of its own when it serves
+ * none of them.
+ */
 function waysToBuy(
   { said, destinations, optionId }: RouteRequest,
   offers: readonly ResolvedOffer[],
@@ -89,7 +95,7 @@ function isAt(keys: readonly string[], destination: Destination): boolean {
 
 const lists = (offer: ResolvedOffer, destination: Destination) => isAt(offer.deployments, destination)
 
-/** An agent that lists no deployments says what it serves when it is asked to activate. */
+/** An agent that lists no deployments says only on activation what it serves. */
 const mayServe = (offer: ResolvedOffer, destination: Destination) =>
   offer.anywhere || lists(offer, destination)
 
@@ -109,7 +115,7 @@ function toRoute(signal: Resolved, offer: ResolvedOffer, optionId?: string): Rou
   }
 }
 
-/** The one offer an activation means: named by handle or option, and serving every destination. */
+/** The one offer that an activation means: named by handle or option, and serving every destination. */
 export function routeActivation(signal: Resolved | undefined, request: RouteRequest): Routed {
   const { handle, optionId, destinations } = request
   const named = signal?.offers.filter((offer) => namesOffer(handle, signal.handle, offer.handle)) ?? []
@@ -148,8 +154,8 @@ function fromEntry(entry: Entry): Route {
 }
 
 /**
- * What the caller activated and has not switched off since, newest first, one route an offer and account; when all
- * of it is off, every one of them, since switching off twice must be possible. `history` is newest first.
+ * What the caller activated and has not switched off since, newest first, one route per offer and account. When
+ * everything is off, every one of them, because switching off twice must be possible. `history` is newest first.
  */
 function activatedRoutes(
   history: readonly Entry[],

@@ -1,6 +1,6 @@
 /**
- * How a task of an upstream that answered `submitted` goes on: asked for when its caller polls, and now and then
- * when nobody does, so that the ledger tells the truth (specification, "get_task_status").
+ * Follows the task of an upstream that answered `submitted`: when its caller polls, and now and then in the background,
+ * so that the ledger stays correct (specification, "get_task_status").
  */
 import { LRUCache } from 'lru-cache'
 import type { Destination } from '../adcp/signal.js'
@@ -19,13 +19,13 @@ import { unwantedNow } from './left-on.js'
 import { type Activated, readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 
-const POLL_EVERY_MS = 1_000 // a caller that polls faster is answered from what is known
+const POLL_EVERY_MS = 1_000 // a caller that polls faster gets the last known state
 const FIRST_UNASKED_MS = 5_000
-const POLL_MS = 30_000 // for one question that nobody waits for
+const POLL_MS = 30_000 // for one background question
 const GIVE_UP_MS = 7 * 24 * 60 * 60 * 1_000 // by then the upstream has forgotten the task
 const MOST_ASKED = 10_000
 
-/** Codes that an agent may answer to get_task_status itself, whatever became of the task. */
+/** Error codes about get_task_status itself, which say nothing about the task. */
 const OF_THE_QUESTION: ReadonlySet<string> = new Set([
   'TOOL_ERROR',
   'UNKNOWN',
@@ -33,14 +33,14 @@ const OF_THE_QUESTION: ReadonlySet<string> = new Set([
   'UNSUPPORTED_FEATURE',
 ])
 
-/** What a job of this kind knows. */
+/** The data of such a job. */
 type UpstreamTask = { agentUrl: string; upstreamTaskId: string; callId?: string }
 
 type TaskProgressOptions = {
   store: Store
   clock: Clock
   call: CallUpstream
-  /** What an agent (canonical url) is called by now. */
+  /** The current id of an agent (canonical url). */
   upstreamAt: (agentUrl: string) => string
   onChanged: (upstream: string, caller: string) => void
 }
@@ -53,7 +53,7 @@ const FORGOTTEN: TaskProgress = {
   },
 }
 
-/** The job that asks about the task of an upstream that answered a call so. */
+/** The job that asks about the task with which an upstream answered a call. */
 export function upstreamTaskJob({
   id,
   caller,
@@ -90,7 +90,7 @@ function withoutResult(upstream: string, status: string, code: string): TaskProg
   return { status: status as TaskStatus, error }
 }
 
-/** What the upstream says of the task; undefined when it does not say. */
+/** The upstream's state of the task; undefined when it does not state one. */
 function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome): TaskProgress | undefined {
   if (outcome.kind === 'failed') return undefined
   if (outcome.kind === 'error') {
@@ -98,7 +98,8 @@ function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome):
     if (status !== undefined && GOES_ON.has(status)) return { status: status as TaskStatus }
     if (status !== undefined && ENDED.has(status)) return withoutResult(upstream, status, code)
     if (code === 'REFERENCE_NOT_FOUND') return FORGOTTEN
-    // A task that failed may come as its error alone; one about this question, or about us, says nothing of the task.
+    // A failed task may arrive as its error alone; an error about this question, or about us, says nothing about the
+    // task.
     const understood = understand(outcome, { upstream, errorsRefuse: false, mayHaveActed: true })
     const isOfTask = understood.kind === 'refused' && understood.error.code !== 'SERVICE_UNAVAILABLE'
     return isOfTask && !OF_THE_QUESTION.has(code) ? { status: 'failed', error: understood.error } : undefined
@@ -108,11 +109,11 @@ function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome):
   if (ENDED.has(status)) return withoutResult(upstream, status, 'UNSPECIFIED')
   if (status !== 'completed') return undefined
   const { destinations } = task.request as { destinations: readonly Destination[] }
-  // Some complete without a result: the next reading of the feed shows what is live.
+  // Some tasks complete without a result: the next reading of the feed shows what is live.
   return { status, result: toldFields(readTold(outcome.payload, destinations)) }
 }
 
-/** `call`: what the upstream answered with the task, while it is known. */
+/** `call`: the upstream's answer with the task, while it is known. */
 function settlement({ status, result, error }: TaskProgress, call: Call | undefined): Settlement | undefined {
   if (status === 'completed') {
     const { deployments } = result as Pick<Activated, 'deployments'>
@@ -126,7 +127,7 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
 export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
   const asked = new LRUCache<string, number>({ max: MOST_ASKED }) // when, by task
 
-  /** Writes down how the task stands, and ends the job with it. */
+  /** Stores the state of the task; ends the job if the task has ended. */
   async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {
     const { callId } = held.data as UpstreamTask
     const ends = isFinal(progress.status)
@@ -144,7 +145,7 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
     })
   }
 
-  /** Asks the upstream about a task whose job is held, and lets go of it. */
+  /** Asks the upstream about a task whose job is held, then releases the job. */
   async function advanceHeld(held: Held, deadline: number): Promise<void> {
     const { agentUrl, upstreamTaskId } = held.data as UpstreamTask
     const task = await store.tasks.get(held.caller, held.id)
@@ -162,7 +163,7 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
 
   return (worker: Worker) => ({
     run: (held: Held) => advanceHeld(held, clock.now() + POLL_MS),
-    /** Asks the upstream, unless someone did moments ago. What cannot be learnt now is learnt another time. */
+    /** Asks the upstream, unless it was asked moments ago. On failure a later question will find out. */
     async advance(task: StoredTask, deadline: number): Promise<void> {
       if (isFinal(task.status) || task.type !== 'activate_signal') return
       if (clock.now() - (asked.get(task.id) ?? task.createdAt) < POLL_EVERY_MS) return

@@ -1,6 +1,6 @@
 /**
- * What an agent says of where a signal is live, wherever in its answer it says so: as the answer itself, in `result`,
- * in a task, in artifacts (docs/protocol.md#how-agents-differ). Nothing is added: where it says nothing, nothing is known.
+ * What an agent says about where a signal is live, wherever in its answer: at the top level, in `result`, in a task, in
+ * artifacts (docs/protocol.md#how-agents-differ). Nothing is assumed: what it does not state stays unknown.
  */
 
 import { isRecord } from '../adcp/json.js'
@@ -12,15 +12,15 @@ type Payload = Readonly<Record<string, unknown>>
 
 type Told = {
   deployments: Deployment[]
-  /** Requested destinations of which nothing was said. */
+  /** Requested destinations that the answer does not mention. */
   unknown: Destination[]
 }
 
-/** What answers are wrapped in. */
+/** Keys under which answers are wrapped. */
 const WRAPPERS = ['result', 'task', 'response', 'data', 'output', 'structuredContent'] as const
 const LISTS = ['artifacts', 'parts'] as const
 const DEEPEST = 6
-const WIDEST = 20 // of a list the last ones: an artifact grows at its end
+const WIDEST = 20 // the last ones of a list: artifacts grow at their end
 
 function* inside(payload: Payload, depth = 0): Generator<Payload> {
   yield payload
@@ -36,7 +36,7 @@ function* inside(payload: Payload, depth = 0): Generator<Payload> {
   }
 }
 
-/** Before 3.0 an answer was about its one destination, and its key stood in the answer itself. */
+/** Before 3.0 an answer was about its one destination, and had the key at its top level. */
 function keyed(payload: Payload, destinations: readonly Destination[]): Deployment[] {
   const [only, another] = destinations
   const activation_key = readKey(payload)
@@ -54,7 +54,7 @@ export function readTold(payload: Payload, destinations: readonly Destination[])
   return { deployments, unknown }
 }
 
-/** What others call the states of a task: A2A 0.3 and 1.0, and releases before 3.0. */
+/** Other names for the states of a task: A2A 0.3 and 1.0, and releases before 3.0. */
 const STATES: Readonly<Record<string, string>> = {
   cancelled: 'canceled',
   deployed: 'completed',
@@ -62,7 +62,7 @@ const STATES: Readonly<Record<string, string>> = {
   processing: 'working',
 }
 
-/** How a task stands, in the protocol's words; undefined when nothing says so. */
+/** The state of a task, in the protocol's words; undefined when nothing states it. */
 export function readStatus(payload: Payload): string | undefined {
   for (const { status } of inside(payload)) {
     const word = isRecord(status) ? status.state : status
@@ -76,18 +76,20 @@ export function readStatus(payload: Payload): string | undefined {
   return undefined
 }
 
-/** The members of an answer or a result that tell it. */
+/** The members of an answer or a result that state it. */
 export function toldFields({ deployments, unknown }: Told): Record<string, unknown> {
   return { deployments, ...(unknown.length > 0 && { ext: { tributary: { unknown } } }) }
 }
 
 // the newest entries for one segment, of all callers: what is on is among them
 
-/** What is kept of an activation's answer. Deployments hold their keys: who may see them is decided at each answer. */
+/**
+ * What is kept of an activation's answer. Its deployments hold their keys; each answer decides anew who may see them.
+ */
 export type Activated = {
   action: Action
   deployments: Deployment[]
-  /** Requested destinations of which the upstream said nothing; absent in what an earlier release wrote. */
+  /** Requested destinations that the upstream did not mention; absent in rows of an earlier release. */
   unknown?: Destination[]
   taskId?: string
   upstreamTaskId?: string

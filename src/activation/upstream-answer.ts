@@ -1,7 +1,7 @@
 /**
- * What an upstream's answer to a call that changes something means: done, under way, refused for good, or not known.
- * Only a refusal for good ends a call; whatever leaves open whether the upstream acted is repeated under its key.
- * The upstream's own words are never passed on (docs/protocol.md#envelope): its code is, as a detail.
+ * What an upstream's answer to a call that changes something means: done, under way, refused for good, or unknown. Only
+ * a final refusal ends a call; when it is open whether the upstream acted, the call is repeated under its key. The
+ * upstream's own words are never passed on (docs/protocol.md#envelope), only its code, as a detail.
  */
 import { type AdcpError, adcpError, type ErrorCode, type Refused } from '../adcp/error.js'
 import type { UpstreamFailure } from '../upstreams/agent/status.js'
@@ -11,10 +11,10 @@ export type UnderstoodAnswer =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
   | { kind: 'submitted'; taskId: string }
   | Refused
-  /** It reached nobody: `error` says so to a caller who will not wait. */
+  /** It reached nobody: `error` tells this to a caller who will not wait. */
   | { kind: 'not_made'; error: AdcpError; retryAfter: number }
   | { kind: 'unknown'; retryAfter: number }
-  /** Not known either, and asking again could make it act twice. */
+  /** Its effect is unknown, and sending it again could cause it twice. */
   | { kind: 'unrepeatable' }
 
 const RETRY_SECONDS = 10
@@ -30,7 +30,7 @@ const NOT_MADE: ReadonlySet<UpstreamFailure> = new Set([
   'unknown_upstream',
 ])
 
-/** Codes that say the same coming from us; whatever else an upstream says is a detail of INVALID_REQUEST. */
+/** Codes with the same meaning when we send them; any other upstream code becomes a detail of INVALID_REQUEST. */
 const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
   'INVALID_REQUEST',
   'REFERENCE_NOT_FOUND',
@@ -38,7 +38,10 @@ const PASSED_ON: ReadonlySet<string> = new Set<ErrorCode>([
   'ACCOUNT_NOT_FOUND',
 ])
 
-/** Codes about the upstream and us: our credential there, its state. The caller can do nothing about them. */
+/**
+ * Codes about the relation between the upstream and us, such as our credential there. The caller can do nothing about
+ * them.
+ */
 const OURS = /^(AUTH_|AUTHORIZATION_|AGENT_|CONFIGURATION_|VERSION_UNSUPPORTED$|CREDENTIAL_)/
 
 const UNDECIDED: ReadonlySet<string> = new Set([
@@ -54,7 +57,7 @@ function retrySeconds(ms: number | undefined): number {
   return ms === undefined ? RETRY_SECONDS : Math.min(Math.max(1, Math.ceil(ms / 1_000)), MAX_RETRY_SECONDS)
 }
 
-/** Members that are sent on as the caller said them. */
+/** Members that are forwarded as the caller sent them. */
 const SENT_ON =
   /^(?:signal_agent_segment_id|pricing_option_id|governance_context|(?:destinations(?:\[\d{1,3}\])?|account)(?:\.[a-z_]{1,32})?)$/
 
@@ -76,13 +79,13 @@ function upstreamRefusal(upstream: string, code: string, said = ''): AdcpError {
   })
 }
 
-/** What a caller can do instead, by the argument that cannot be said. */
+/** What a caller can do instead, by the argument that the dialect lacks. */
 const INSTEAD: Readonly<Record<string, string>> = {
   action: 'Ask whoever runs the upstream to switch it off.',
   destinations: 'Send one request for each platform.',
 }
 
-/** What the request asks for cannot be said in the upstream's dialect, so it was not sent. */
+/** The upstream's dialect cannot express the request, so it was not sent. */
 function untold(upstream: string, field = 'action'): AdcpError {
   const message = `The upstream that offers this has no way to be told ${field} as it stands in the request; it was not asked.`
   const suggestion =
@@ -114,7 +117,7 @@ type Circumstances = {
   upstream: string
   /** Whether `errors[]` in an answer means that nothing was done (schema signals/activate-signal-response). */
   errorsRefuse: boolean
-  /** Whether the call may have reached the upstream before: then a failure to reach it now decides nothing. */
+  /** Whether the call may have reached the upstream before: a failure to reach it now is then no result. */
   mayHaveActed: boolean
 }
 
@@ -137,10 +140,10 @@ export function understand(outcome: CallOutcome, circumstances: Circumstances): 
   if (outcome.kind === 'error') {
     const { code, field } = outcome.error
     if (outcome.error.unsent) return { kind: 'refused', error: untold(upstream, field) }
-    // It was carried out, or never came: the upstream has forgotten which.
+    // It was carried out, or never arrived: the upstream no longer knows.
     if (mayHaveActed && code === 'IDEMPOTENCY_EXPIRED') return { kind: 'unrepeatable' }
-    // Only a request that was carried out holds its key: the first attempt arrived, and our repetition differs in
-    // how it travelled (another release was spoken, say). Its answer is lost; what is live shows in the feed.
+    // Only a request that was carried out holds its key. So the first attempt arrived, and our repetition differs in
+    // its transport (another release, for example). Its answer is lost; the feed shows what is live.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
     return fromError(upstream, outcome.error)
   }

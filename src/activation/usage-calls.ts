@@ -2,7 +2,7 @@
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import type { CallKind, Delivered } from './delivery.js'
 
-/** What is kept of an upstream's answer; `errors` are by the row's place in the part. */
+/** What is kept of an upstream's answer; `errors` are by the row's index in the part. */
 type PartAnswer = { accepted: number; errors: { at: number; field?: string; code: string }[] }
 
 const RETRY_SECONDS = 10
@@ -20,10 +20,10 @@ function readErrors(errors: unknown): PartAnswer['errors'] {
   })
 }
 
-/** What a call to report_usage means. Parts do not bear on each other, so none supersedes another. */
+/** What a call to report_usage means. Parts do not affect each other, so none supersedes another. */
 export const usageCalls: CallKind = {
   errorsRefuse: false, // partial acceptance is an answer
-  persists: true, // what was used was used: the upstream is told when it is back
+  persists: true, // usage must be reported: the upstream gets it when it is back
   undone: () => 'nothing',
   digest(call, done): PartAnswer {
     // `submitted` is not in the schema of report_usage: the upstream has the rows.
@@ -65,14 +65,14 @@ function partError({ call, retryAfter = RETRY_SECONDS }: Delivered, field: strin
 }
 
 export type PartOutcome = {
-  /** Rows that the upstream took, may still take, and did not take or perhaps took. */
+  /** Counts the rows that the upstream accepted, those that it may still accept, and the others. */
   accepted: number
   pending: number
   refused: number
   errors: AdcpError[]
 }
 
-/** What became of one part's rows. */
+/** The outcome of one part's rows. */
 export function partOutcome(delivered: Delivered): PartOutcome {
   const { call } = delivered
   const rows = call.rows.length
