@@ -1,6 +1,6 @@
 /**
- * Pages of an answer in an order of its own, brief discovery's and exact lookup's alike (specification, "Limits"). The
- * first page keeps the order for the others; each shows its rows as the reader sees them when it is asked for.
+ * Pages of an answer with its own order, for brief discovery and exact lookup alike (specification, "Limits"). The
+ * first page stores the order for the others; each page shows its rows as the reader sees them at that moment.
  */
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR, type GetSignalsRequest, pageSizeOf, selectionOf } from '../adcp/requests/get-signals.js'
@@ -38,10 +38,10 @@ export type AnswerPage = {
   first?: Record<string, unknown>
   fields: Readonly<Record<string, unknown>>
   rows: { field: 'signals'; parts: readonly Uint8Array[] }
-  /** What the snapshot that it comes from lacks. */
+  /** What the snapshot behind the answer lacks. */
   gaps: readonly Gap[]
   warnings: readonly AdcpWarning[]
-  /** Of each signal of the page, in its order; none where nothing was asked in words. */
+  /** One per signal of the page, in its order; none when the request had no words. */
   relevance: readonly ShownRelevance[]
 }
 
@@ -54,7 +54,7 @@ export const NOT_READY: Refused = {
   }),
 }
 
-/** Cursors work for this caller and this question. */
+/** Binds cursors to this caller and this question. */
 function bindingOf(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
 }
@@ -68,7 +68,7 @@ function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
 }
 
 export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions) {
-  /** Rows of an answer from `from` on, up to `end` at most. `keep` gives the name that its cursors hold. */
+  /** Rows of an answer from `from` up to at most `end`. `keep` returns the name that cursors hold. */
   function page(
     { extra, keys, relevance }: KeptAnswer,
     { from, end }: { from: number; end: number },
@@ -130,8 +130,8 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
   }
 
   /**
-   * The first page of an answer; it is kept when there are others. What shares nothing with the question stands on pages
-   * of its own, behind a first page that is short or empty.
+   * The first page of an answer, which is kept when there are others. Signals that share nothing with the question come
+   * on later pages, even when the first page is short or empty.
    */
   function first(
     corpus: Corpus,

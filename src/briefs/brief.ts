@@ -1,6 +1,6 @@
 /**
- * One brief question: the mirrored feed is searched at once, the upstreams are asked meanwhile, and both become one
- * order (docs/decisions.md#deadlines; specification, "Operation by combination of `signal_spec` and `signal_refs`").
+ * One brief question: the mirrored feed is searched at once while the upstreams are asked, and both become one order
+ * (docs/decisions.md#deadlines; specification, "Operation by combination of `signal_spec` and `signal_refs`").
  */
 import type { AccountReference } from '../adcp/caller.js'
 import type { SignalRef } from '../adcp/reference.js'
@@ -24,7 +24,7 @@ import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstre
 
 const ASKED_ROWS = 50
 
-/** How an upstream is asked on behalf of a reader; by default with the configured credential and no account. */
+/** How an upstream is asked for a reader; by default with the configured credential and no account. */
 type Access = { scope: string; account?: AccountReference; auth?: Auth }
 
 export type BriefOptions = {
@@ -41,7 +41,7 @@ export type Ranked = Order & {
   /** The feed as it was ranked. */
   at: Moment
   corpus: Corpus
-  /** What stands beside the feed. */
+  /** What upstreams found besides the feed. */
   rows: readonly FoundRow[]
   seen: Seen
   rowSelection: RowSelection
@@ -50,9 +50,9 @@ export type Ranked = Order & {
 }
 
 export type Inquiry = {
-  /** Whom the question went to, with what each has said so far. */
+  /** The upstreams that were asked, with their answers so far. */
   answers(): ReadonlyMap<string, UpstreamAnswer>
-  /** When all have spoken or the time is over. */
+  /** Resolves when all have answered or the time is over. */
   settled(until?: number): Promise<void>
   /**
    * The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first
@@ -62,7 +62,7 @@ export type Inquiry = {
   asked: readonly Asked[]
 }
 
-/** Equal for equal questions; what the asked upstreams would be sent, and for whom. */
+/** Equal for equal questions: what the upstreams would be sent, and for whom. */
 export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   const { tuple } = criteriaOf(selectionOf(input))
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
@@ -73,12 +73,15 @@ export function accessOf(reader: Reader, agentUrl: string, access: BriefOptions[
   return access?.(reader, agentUrl) ?? { scope: 'public' }
 }
 
-/** Worth asking: it answers, or it can be asked only (docs/protocol.md#how-agents-differ: brief-only agents). */
+/**
+ * Whether it is worth asking: it answers, or questions are the only way to its signals
+ * (docs/protocol.md#how-agents-differ: brief-only agents).
+ */
 export function isAskable({ state, problem }: UpstreamStatus): boolean {
   return state !== 'absent' || problem?.reason === 'not_enumerable'
 }
 
-/** References that mean something there: a provider's everywhere, a source's at the source. */
+/** References with a meaning at that upstream: a provider's everywhere, a source's at the source. */
 function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
   return refs.filter(
     (ref) =>
@@ -116,7 +119,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
       })
   }
 
-  /** `underWay`: tasks that upstreams (canonical urls) began for it earlier; those are waited for, not asked again. */
+  /** `underWay`: tasks that upstreams (canonical urls) began for it earlier; they are awaited, not asked again. */
   function ask(
     input: GetSignalsRequest,
     reader: Reader,

@@ -42,7 +42,7 @@ export type BriefsOptions = {
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared'>
   /** The destinations whose activation keys a caller may see now. */
   grantsOf(caller: string): readonly Destination[]
-  /** How webhooks leave, and the policy that it follows now. */
+  /** How webhooks are sent, and the current policy for them. */
   send: Send
   egressPolicy(): EgressPolicy
   /** Absent: only webhooks with legacy `authentication` are accepted. */
@@ -91,7 +91,7 @@ export function createBriefs(options: BriefsOptions) {
     pushRules,
   })
 
-  /** Whether what was published when it was asked is searched; waits for that, but not for what is published since. */
+  /** Resolves when the snapshot that is published now can be searched; later snapshots are not waited for. */
   async function searchable(until: number, signal: AbortSignal): Promise<boolean> {
     const asked = Math.max(1, search.newest())
     if (search.covers(asked)) return true
@@ -103,7 +103,7 @@ export function createBriefs(options: BriefsOptions) {
 
   const pages = createAnswerPages({ feed, kept, upstreams })
   const { statusesOf, silentRegistries } = upstreams
-  const health: Health = { statuses: () => [], statusesOf, silentRegistries } // upstreams answer for themselves
+  const health: Health = { statuses: () => [], statusesOf, silentRegistries } // upstreams report on themselves
   const answers = createDiscover({
     ...{ brief, pages, learned, searchable, later },
     lacks: (gaps, { account }) =>
@@ -117,11 +117,11 @@ export function createBriefs(options: BriefsOptions) {
     return extra && resolveHandle(extra, handle)
   }
 
-  /** Where a handle leads that only answers know, for whoever activates it; ask the feed first. */
+  /** What a handle leads to that only answers know, for activation; the feed is asked first. */
   async function resolve(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const { account, ...open } = reader
     const own = await resolveAs(handle, reader)
-    // Found without an account, activated with one: like the feed's, the public layer comes second.
+    // Found without an account, activated with one: as in the feed, the public layer comes second.
     return own ?? (account === undefined ? undefined : await resolveAs(handle, open))
   }
 
@@ -131,15 +131,15 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `lookup`. */
     lookup: createLookup({ feed, pages, learned, judge }),
     resolve,
-    /** What is searched now, for people who browse; undefined until the first index stands. */
+    /** The index in use, for people who browse; undefined until the first one is built. */
     searchable: search.current,
-    /** Questions whose answers a test brings. */
+    /** Questions whose answers a test supplies. */
     questions: createHeldQuestions({ store, pushRules, newId }),
-    /** Indexes the public snapshot, off this thread. Call it with each that is published. */
+    /** Indexes the public snapshot, in another thread. Call it with each published one. */
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
-    /** Takes up tasks of an earlier process; once the feed is published and the upstreams are known. */
+    /** Continues the tasks of an earlier process; call it once the feed is published and the upstreams are known. */
     resume: later.resume,
-    /** Before the upstreams and the store are closed. */
+    /** Call it before the upstreams and the store are closed. */
     async close(): Promise<void> {
       fanout.close()
       await later.close()

@@ -1,6 +1,6 @@
 /**
- * Brief discovery as a task answer: within its time one ranked, paged answer that says what is missing; or `submitted`,
- * when the caller would rather have all of it later (specification, "Response body", "Errors").
+ * Brief discovery as a task answer: within its time one ranked, paged answer that names what is missing; or
+ * `submitted`, when the caller prefers the complete answer later (specification, "Response body", "Errors").
  */
 
 import { durationMs, durationOf } from '../adcp/duration.js'
@@ -20,17 +20,17 @@ import type { Missing } from './upstream-report.js'
 const DEFAULT_BUDGET_MS = 10_000
 const MIN_BUDGET_MS = 1_000
 const MAX_BUDGET_MS = 120_000 // docs/protocol.md#envelope
-/** Kept back for merging and writing, so that the answer leaves by its deadline. */
+/** Reserved for merging and writing, so that the answer leaves by its deadline. */
 const ANSWER_MS = 60
 
-/** The mirrored feed itself is searched by an index, which is made anew with each of its states. */
+/** How long to wait for the index of the feed, which is built anew for each snapshot. */
 const UNSEARCHED: Missing = {
   scope: 'signals',
   description: 'The newest state of the feed cannot be searched yet; signals that are new in it are missing.',
   estimated_wait: durationOf(5_000),
 }
 
-/** What is known of the request beside its fields; the server's call context has it. */
+/** What is known of the request besides its fields, from the server's call context. */
 type DiscoverContext = { now: number; deadline: number; signal: AbortSignal; contextId: string }
 
 export type DiscoverAnswer =
@@ -46,9 +46,9 @@ export type DiscoverAnswer =
 
 /** Takes over questions that outlive their request. */
 export type Later = {
-  /** Undefined when the caller's notification settings can be honoured, or it sent none. */
+  /** Undefined when the caller's notification settings are acceptable, or it sent none. */
   refusal(input: GetSignalsRequest, reader: Reader): Promise<AdcpError | undefined>
-  /** Gives the task's id once it is durable. */
+  /** Returns the task's id once the task is stored. */
   submit(
     inquiry: Inquiry,
     input: GetSignalsRequest,
@@ -61,13 +61,11 @@ type DiscoverOptions = {
   brief: Brief
   pages: AnswerPages
   learned: Pick<Learned, 'learn'>
-  /**
-   * Whether the feed of this moment can be searched; waits for it, until `until` (ms since the epoch) at the latest.
-   */
+  /** Whether the current feed can be searched; waits for its index until `until` (ms since the epoch) at the latest. */
   searchable(until: number, signal: AbortSignal): Promise<boolean>
-  /** What the feed lacks for this reader beside what upstreams answer for themselves. */
+  /** What the feed lacks for this reader, apart from what upstreams report themselves. */
   lacks(gaps: readonly Gap[], reader: Reader): readonly IncompleteEntry[]
-  /** Absent: nothing is ever answered later. */
+  /** Absent: no question is answered later. */
   later?: Later
 }
 
@@ -79,7 +77,7 @@ const QUESTION_CUT: AdcpWarning = {
   suggestion: `Ask in at most ${MAX_CHARACTERS} characters, and name few things that must be or must not be there.`,
 }
 
-/** What was read from the words, for machines; nothing when they say only what is sought. */
+/** What was read from the words, for machines; undefined when they only name the subject. */
 function readAs({ countries, lookbackDays, maxCpm, platforms, ratesAsOf }: UnderstoodWords) {
   const read = {
     ...(countries.length > 0 && { countries }),
@@ -165,7 +163,7 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
     return { kind: 'answer', status: 'submitted', message, fields: { task_id: taskId } } as const
   }
 
-  /** The answer of get_signals in brief mode. The request's own rules and its account are settled before. */
+  /** The answer of get_signals in brief mode. The caller has already checked the request's rules and its account. */
   async function discover(
     input: GetSignalsRequest,
     reader: Reader,
@@ -187,7 +185,7 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
     const outstanding = [...inquiry.answers().values()].filter(
       ({ kind }) => kind === 'pending' || kind === 'submitted',
     )
-    // A caller without a name has no task that is its own.
+    // An anonymous caller cannot own a task.
     const rather = input.push_notification_config !== undefined || ranked.hits.length === 0
     if (outstanding.length > 0 && rather && reader.visibility === 'full') {
       const answer = await submitted(inquiry, input, reader, context)

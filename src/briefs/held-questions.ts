@@ -1,6 +1,6 @@
 /**
- * Questions that are answered with what somebody else brings, and never by themselves: what comply_test_controller forces
- * (comply_test_controller reference, force_get_signals_arm and force_task_completion). Task and notice are the ordinary ones.
+ * Questions whose answer a test supplies: comply_test_controller forces them (comply_test_controller reference,
+ * force_get_signals_arm and force_task_completion). Their tasks and notices are ordinary ones.
  */
 import { adcpError } from '../adcp/error.js'
 import type { GetSignalsRequest } from '../adcp/requests/get-signals.js'
@@ -11,7 +11,7 @@ import type { Store } from '../store/store.js'
 import type { DiscoverAnswer } from './discover.js'
 import { noticeJob } from './notices.js'
 
-const KIND = 'held_question' // no worker takes it up
+const KIND = 'held_question' // no worker handles this kind
 const FINISHING_MS = 30_000
 
 /** What the notice needs. */
@@ -56,7 +56,9 @@ export function createHeldQuestions({ store, pushRules, newId }: HeldQuestionsOp
     return { kind: 'answer', status: 'submitted', message, fields: { task_id: id } }
   }
 
-  /** Ends a task of the caller's with this result; whoever asked for a notice gets one. False when it had ended. */
+  /**
+   * Ends a task of the caller's with this result, and sends the notice if one was requested. False when it had ended.
+   */
   async function finish(caller: string, id: string, result: object): Promise<boolean> {
     const jobs = await store.jobs.ofKey(caller, id, 0)
     const open = jobs.find(({ kind, state }) => kind === KIND && state === 'open')
@@ -67,7 +69,7 @@ export function createHeldQuestions({ store, pushRules, newId }: HeldQuestionsOp
       const { push, contextId } = held.data as HeldQuestion
       if (!(await all.end(held, 'completed')) || !push) return true
       const notice = noticeJob(caller, { taskId: id, contextId, push })
-      await all.add({ ...notice, id: `${notice.id}_${newId()}` }) // the id of a forced task may come again
+      await all.add({ ...notice, id: `${notice.id}_${newId()}` }) // a test may use the id of a task again
       return true
     })
   }

@@ -1,7 +1,8 @@
 /**
- * Questions that outlive their request, as jobs: durable before the caller hears of them, completed when the upstreams
- * have spoken, notified until the notice is taken (specification, "Events"). After a crash they go on: an upstream that
- * works on a task of its own is waited for, the others are asked again, and the first end of a task stands.
+ * Questions that outlive their request, as jobs: stored before the caller hears of them, completed when the upstreams
+ * have answered, with a notice that is repeated until it is accepted (specification, "Events"). After a crash they
+ * continue: an upstream with a task of its own is awaited, the others are asked again, and the first ending of a task
+ * stays.
  */
 import { naturalKey } from '../activation/own-account.js'
 import { canonical } from '../activation/request-identity.js'
@@ -25,15 +26,15 @@ import type { DiscoverAnswer, Later } from './discover.js'
 import { createNotices, noticeJob } from './notices.js'
 import { createUpstreamTasks } from './upstream-tasks.js'
 
-/** A question is answered with what there is after this, ms. */
+/** After this time a question is answered with what has arrived. */
 const LONGEST_MS = 10 * 60_000
-/** How often tasks that upstreams have begun are looked for, to be written down. */
+/** How often to look for tasks that upstreams have begun, to store them. */
 const NOTE_EVERY_MS = 2_000
-/** Tasks of one caller in hand at once. */
+/** Open tasks per caller. */
 const MOST_OF_A_CALLER = 500
 const PLACES = { inAll: 1_000, aLane: MOST_OF_A_CALLER }
 
-/** What must survive of a question. */
+/** What must survive a restart. */
 type Question = {
   input: GetSignalsRequest
   reader: Reader
@@ -56,7 +57,7 @@ type LaterOptions = {
   grantsOf(caller: string): readonly Destination[]
   /** Unguessable. */
   newId(): string
-  /** Told in words of what an operator should know. */
+  /** Receives what an operator should know. */
   onTrouble(message: string): void
 }
 
@@ -102,7 +103,7 @@ export function createLater(
     return Object.fromEntries(tasks) as Record<string, string>
   }
 
-  /** Waits for the upstreams' answers; what they began is written down as it is told. */
+  /** Waits for the upstreams' answers, and stores the tasks that they report. */
   async function settled(held: Held, inquiry: Inquiry, until: number): Promise<void> {
     let noted = (held.data as Question).upstreamTasks
     const isPending = () => [...inquiry.answers().values()].some(({ kind }) => kind === 'pending')
@@ -115,7 +116,7 @@ export function createLater(
     } while (isPending() && clock.now() < until && !stop.signal.aborted)
   }
 
-  /** Rows of the upstreams that work on it: each is waited for, none longer than `until`. */
+  /** Rows of the upstreams that work on it: each is awaited until `until` at the latest. */
   async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, Slice>> {
     const tasks = begun(inquiry)
     const slices = await Promise.all(
@@ -132,7 +133,7 @@ export function createLater(
     return new Map(slices.flatMap(({ id, slice }) => (slice ? [[id, slice]] : [])))
   }
 
-  /** The task's end: a response, or why there is none; undefined when we are closing. */
+  /** The end of the task: a response, or an error; undefined when this process is closing. */
   async function endOf(held: Held): Promise<TaskProgress | undefined> {
     const { input, reader: asker, contextId, upstreamTasks: underWay } = held.data as Question
     const reader: Reader = { ...asker, grants: grantsOf(asker.caller) }
@@ -156,7 +157,7 @@ export function createLater(
       onTrouble(`task ${id} failed: ${error.message}`)
       return { status: 'failed', error: UNANSWERED }
     })
-    if (!end) return void (await store.jobs.release(held, 0)) // it goes on with the next start
+    if (!end) return void (await store.jobs.release(held, 0)) // the next start continues it
     await store.write(async ({ jobs, tasks }) => {
       if (!(await jobs.end(held, end.status))) return
       await tasks.progress(id, end)
@@ -183,13 +184,15 @@ export function createLater(
     return push && 'refused' in push ? push.refused : undefined
   }
 
-  /** As tasks of an account are found (activation, `findOwnAccount`): by whichever name the caller asks. */
+  /**
+   * Stored as tasks of an account are found (activation, `findOwnAccount`): under either name that the caller may use.
+   */
   async function accountKey(caller: string, account: AccountReference): Promise<string> {
     if (!('account_id' in account)) return naturalKey(account)
     return (await store.accounts.get(caller, account.account_id))?.naturalKey ?? canonical(account)
   }
 
-  /** Works on a question that was just written down, as one of its caller's. */
+  /** Works on a question that was just stored, within its caller's share. */
   function work(held: Held): void {
     const { id, caller } = held
     open.set(caller, (open.get(caller) ?? 0) + 1)

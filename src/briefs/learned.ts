@@ -1,7 +1,7 @@
 /**
- * What answers taught us beside the feed: the rows behind handles that we gave and that no mirrored slice has, for
- * activation and exact lookup (docs/decisions.md#handles). Kept in memory at once and in the storage soon after;
- * merged and authorized anew whenever they are used, so that they never say more than today's feed would.
+ * Rows that answers brought and no mirrored slice has: with them, handles in those answers can be activated and looked
+ * up (docs/decisions.md#handles). They are in memory at once and in the storage soon after. They are merged and
+ * authorized anew whenever they are used, so they never show more than today's feed would.
  */
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
@@ -11,12 +11,12 @@ import type { FoundRow, FoundRows } from '../store/records/found.js'
 import { foundSlice } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 
-const MOST_SIGNALS = 10_000 // in memory: what was found a moment ago, and what the storage need not be told again
+const MOST_SIGNALS = 10_000 // in memory: recent rows, which also need not be stored again
 const MOST_UNWRITTEN = 10_000
 
 type LearnedOptions = {
   found: FoundRows
-  /** The scope in which a reader is answered, by the upstreams (ids) that are asked at this moment. */
+  /** The scope that answers a reader, by the ids of the upstreams that are asked now. */
   scopesOf(reader: Reader): ReadonlyMap<string, string>
   onTrouble(message: string): void
 }
@@ -51,7 +51,7 @@ export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
       } catch (error) {
         onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
         for (const [name, row] of rows) if (!unwritten.has(name)) unwritten.set(name, row)
-        return // tried again with the next answer
+        return // the next answer tries again
       }
     }
   }
@@ -75,13 +75,11 @@ export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
       return await found.read(handles)
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error
-      return [] // the feed is served without its storage too: what is in memory has to do
+      return [] // the feed works without its storage, too: memory must suffice
     }
   }
 
-  /**
-   * The rows of these signals as the reader's upstreams gave them; what another account was given is not among them.
-   */
+  /** The rows of these signals as the reader's upstreams gave them, without rows that were given to another account. */
   async function rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> {
     const ours = handles.filter((handle) => handleKey(handle) !== undefined)
     const rows = new Map<string, FoundRow>()
@@ -97,7 +95,7 @@ export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
   return {
     learn,
     rowsOf,
-    /** Resolves when what was learned is written, or could not be. */
+    /** Resolves when everything learned is stored, or could not be. */
     close: async () => void (await writing),
   }
 }

@@ -1,7 +1,7 @@
 /**
- * The named signals, in the order asked (specification, "Operation by combination of `signal_spec` and `signal_refs`":
- * exact lookup): the feed's, and those that only answers know. What is not there or filtered out is left out, and is no
- * error.
+ * The named signals, in the order of the request (specification, "Operation by combination of `signal_spec` and
+ * `signal_refs`": exact lookup): from the feed, and those that only earlier answers know. A missing or filtered signal
+ * is left out without an error.
  */
 
 import type { AdcpWarning, Refused } from '../adcp/error.js'
@@ -38,11 +38,11 @@ function handlesOf(ref: SignalRef): string[] {
   }
   const agentUrl = canonicalUrl(ref.signal_source_url)
   if (agentUrl === undefined) return []
-  // A row without any id of its own goes by our handle.
+  // A row without any id of its own is referred to by our handle.
   return [signalHandle(identityKey({ kind: 'source', agentUrl, id: ref.signal_id })), ref.signal_id]
 }
 
-/** Says which references found nothing, by their places; what is not there and what is left out look alike. */
+/** Says which references found nothing, by index; it does not tell missing signals from filtered ones. */
 function missingWarnings(
   refs: readonly SignalRef[],
   isMissing: (ref: SignalRef) => boolean,

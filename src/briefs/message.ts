@@ -1,6 +1,7 @@
 /**
- * An answer in one or two sentences: the best match, where it is live, what it costs (specification, "A brief-mode agent
- * should produce a `message` ..."). Names come from providers and upstreams: letters and figures pass, markup does not.
+ * An answer in one or two sentences: the best match, where it is live, what it costs (specification, "A brief-mode
+ * agent should produce a `message` ..."). Names come from providers and upstreams: letters and digits are kept, markup
+ * is removed.
  */
 import type { Deployment, PricingOption } from '../adcp/signal.js'
 import type { ShownRelevance } from './ranking/kept.js'
@@ -15,18 +16,18 @@ type Outcome = {
   best: Row | undefined
   count: number
   total: number
-  /** Upstreams whose part is missing. */
+  /** Upstreams that did not answer. */
   missing: number
   /** Whether the feed itself could be searched. */
   isSearched: boolean
   seesPrices: boolean
-  /** What of the question the best match has and lacks. */
+  /** The words of the question that the best match has and lacks. */
   relevance?: Pick<ShownRelevance, 'has' | 'lacks'>
-  /** What was read from the words beside the subject. */
+  /** What was read from the words besides the subject. */
   read?: UnderstoodWords
 }
 
-/** Text of others as it may stand in a sentence of ours. */
+/** A text of others in a form that is safe inside our sentence. */
 function plain(text: string): string {
   const clean = text
     .replace(/[^\p{L}\p{M}\p{N} &,.+%$€£()/·:-]/gu, ' ')
@@ -78,7 +79,7 @@ function priceRange({ pricing_options: options = [] }: Row): string {
   return ranges.length > 0 ? ranges.join(' or ') : 'no price published'
 }
 
-/** What of the question the best match says, and what nothing in it says. */
+/** The words of the question that the best match has, and those that no signal has. */
 function fitText({ has, lacks }: Pick<ShownRelevance, 'has' | 'lacks'>): string {
   if (has.length + lacks.length === 0) return ''
   if (has.length === 0) return ' Nothing in it says what was asked.'
@@ -86,7 +87,7 @@ function fitText({ has, lacks }: Pick<ShownRelevance, 'has' | 'lacks'>): string 
   return ` It has ${listed(has.map(plain))}${missing}.`
 }
 
-/** What was read from the words, and how to make it hold for every row. */
+/** What was read from the words, and which filter makes it apply to every row. */
 function readText({
   countries,
   lookbackDays,
@@ -111,7 +112,7 @@ function readText({
   return ` Read as: ${parts.join('; ')}. ${first}; send countries, destinations or filters to have nothing else.${cut}`
 }
 
-/** Nothing says a word of the question; what upstreams returned for it all the same is on the next page. */
+/** No signal has a word of the question; what upstreams returned all the same is on the next page. */
 function onlyVouched(total: number): string {
   const signals = total === 1 ? 'signal that an upstream' : 'signals that upstreams'
   return `No signal matches the words. ${total} ${signals} returned for them, and that share none, are on the next page.`

@@ -1,6 +1,6 @@
 /**
- * Tells callers that their task has ended, until they take it (specification, "Events"): tried again for a day with
- * growing pauses, over restarts, always the same bytes while the caller's grants are the same.
+ * Tells callers that their task has ended, until they accept it (specification, "Events"): for a day, with growing
+ * pauses, across restarts, with the same bytes as long as the caller's grants are the same.
  */
 import { shownSignals } from '../activation/destination.js'
 import type { Destination } from '../adcp/signal.js'
@@ -15,7 +15,7 @@ import type { Store } from '../store/store.js'
 const GIVE_UP_MS = 24 * 60 * 60_000
 const LONGEST_PAUSE_MS = 3_600_000
 
-/** What a job of this kind knows. */
+/** The data of such a job. */
 type Notice = { taskId: string; contextId: string; push: PushConfig }
 
 type NoticesOptions = {
@@ -37,7 +37,7 @@ export function noticeJob(caller: string, notice: Notice): NewJob {
 function bodyOf(task: StoredTask, { contextId, push }: Notice, grants: readonly Destination[]): string {
   const failed = task.status !== 'completed'
   return JSON.stringify({
-    idempotency_key: `whk_${task.id}_end`, // the same over retries and restarts: a task ends once
+    idempotency_key: `whk_${task.id}_end`, // the same for all retries: a task ends once
     operation_id: push.operation_id ?? task.id,
     task_id: task.id,
     task_type: 'get_signals',
@@ -53,7 +53,7 @@ function bodyOf(task: StoredTask, { contextId, push }: Notice, grants: readonly 
   })
 }
 
-/** Its secret was kept in the memory of a process that is gone. */
+/** Its secret was in the memory of a process that has ended. */
 function hasLostSecret({ authentication }: PushConfig): boolean {
   return authentication !== undefined && authentication.credentials === undefined
 }
@@ -64,7 +64,7 @@ export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: No
     await store.jobs.end(held, 'abandoned')
   }
 
-  /** Sends the notice once; what is not taken is sent again later. */
+  /** Sends the notice once; if it is not accepted, it is sent again later. */
   async function run(held: Held): Promise<void> {
     const notice = held.data as Notice
     const task = await store.tasks.get(held.caller, notice.taskId)

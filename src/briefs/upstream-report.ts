@@ -1,6 +1,6 @@
 /**
- * What each upstream contributed to an answer: by name and reason in `ext.tributary.upstreams[]`, and what is missing in
- * `incomplete[]` (specification, "IncompleteEntry"). Words are ours; an upstream's own error text is not repeated.
+ * What each upstream contributed to an answer: by name and reason in `ext.tributary.upstreams[]`, and missing parts in
+ * `incomplete[]` (specification, "IncompleteEntry"). The words are ours; an upstream's error text is not repeated.
  */
 import { type Duration, durationOf } from '../adcp/duration.js'
 import type { AdcpWarning } from '../adcp/error.js'
@@ -18,7 +18,7 @@ export type UpstreamReport = {
 
 export type Missing = { scope: 'signals'; description: string; estimated_wait?: Duration }
 
-const GUESS_MS = 5_000 // when nobody knows how long it takes
+const GUESS_MS = 5_000 // when its usual time is not known
 
 /** `found`: how many signals of its answer could be used. */
 export function reportOf(id: string, answer: UpstreamAnswer, found: number): UpstreamReport {
@@ -47,11 +47,11 @@ function why(answer: UpstreamAnswer): string {
 function wait(answer: UpstreamAnswer): number | undefined {
   if (answer.kind === 'failed') return answer.retryAfterMs
   if (answer.kind === 'answered') return undefined
-  if (answer.kind === 'not_asked' && answer.reason === 'absent') return undefined // nobody knows
+  if (answer.kind === 'not_asked' && answer.reason === 'absent') return undefined // its time is not known
   return ('typicalMs' in answer ? answer.typicalMs : undefined) ?? GUESS_MS
 }
 
-/** Undefined when the upstream's part is there. */
+/** Undefined when the upstream has answered. */
 export function missingOf(id: string, answer: UpstreamAnswer): Missing | undefined {
   if (answer.kind === 'answered') return undefined
   const waitMs = wait(answer)

@@ -15,7 +15,7 @@ type UpstreamTasksOptions = { call: Upstreams['call']; clock: Clock }
 
 const GOES_ON: ReadonlySet<unknown> = new Set(['submitted', 'working', 'input-required', 'auth-required'])
 
-/** An error about the moment, or a task that waits for a person, is no end. */
+/** An error that will pass, or a task that waits for a person, has not ended. */
 function hasEnded(error: AgentError): boolean {
   if (error.status !== undefined) return !GOES_ON.has(error.status)
   return error.recovery !== 'transient' && !isTransient(error)

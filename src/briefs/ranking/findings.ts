@@ -1,7 +1,6 @@
 /**
- * What upstreams found, made part of the feed's world: rows that the feed has are its entries; the rest is merged and
- * authorized like the feed is (docs/decisions.md#trust, #merging), together with what the feed knows of the same
- * signals.
+ * Connects what upstreams found with the feed: rows that the feed has are its entries; the others are merged and
+ * authorized like the feed (docs/decisions.md#trust, #merging), together with what the feed knows of the same signals.
  */
 
 import { handleKey, identityKey, identityOf, signalHandle } from '../../merge/identity.js'
@@ -16,9 +15,9 @@ import { type Corpus, hitOf } from './hits.js'
 
 type Findings = {
   corpus: Corpus
-  /** One list a slice, in the order of the slices given: hits in the upstream's own order. */
+  /** One list per slice, in the order of the slices: hits in the upstream's own order. */
   lists: readonly (readonly number[])[]
-  /** The rows that are shown beside the feed and not mirrored, for those who come back for them. */
+  /** Rows that are shown and that no slice has, to be remembered for activation and lookup. */
   rows: readonly FoundRow[]
 }
 
@@ -27,7 +26,7 @@ const decoder = new TextDecoder()
 type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
 type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
-/** Answers are shared between questions, and ranked again when they are paged: their keys are worked out once. */
+/** Answers are shared between questions, and ranked again for each page: their keys are computed once. */
 const keysOfSlice = new WeakMap<Slice, readonly (Uint32Array | undefined)[]>()
 
 function rowKey(slice: Slice, row: number): Uint32Array | undefined {
@@ -48,7 +47,7 @@ export function rowKeys(slice: Slice): readonly (Uint32Array | undefined)[] {
   return keys
 }
 
-/** The mirrored listings of a feed entry, withheld ones included: an unauthorized offer must stay one. */
+/** The mirrored listings of a feed entry, withheld ones included: an unauthorized offer must stay unauthorized. */
 function mirrored({ offers, slices }: Snapshot, entry: number): { slice: Slice; row: number }[] {
   const found: { slice: Slice; row: number }[] = []
   for (let at = offers.at[entry] as number; at < (offers.at[entry + 1] as number); at += 1) {
@@ -66,7 +65,7 @@ function cutOut({ slice, rows }: Part): Slice {
   return { ...slice, rows: packSlab(rows.map(({ from, row }) => slabRow(from.rows, row))), digests }
 }
 
-/** The found rows as they are remembered; those that are withheld are nobody's to come back for. */
+/** The found rows to remember; withheld rows are not stored. */
 function remembered(corpus: Corpus, found: readonly FoundPlace[]): FoundRow[] {
   const { extra, feed } = corpus
   if (!extra) return []
@@ -84,9 +83,9 @@ function remembered(corpus: Corpus, found: readonly FoundPlace[]): FoundRow[] {
   })
 }
 
-/** The same findings for the same slices, in whatever order they came. */
+/** The same result for the same slices, in whatever order they arrived. */
 export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: Judge): Findings {
-  const parts = new Map<string, Part>() // agent url -> what is merged beside the feed
+  const parts = new Map<string, Part>() // agent url -> what is merged besides the feed
   const carried = new Set<string>()
   const found: FoundPlace[] = []
   const put = (slice: Slice, from: Slice, row: number) => {
@@ -100,7 +99,7 @@ export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: 
       if (!key) continue
       const entry = findKey(feed.keys, feed.count, key)
       const held = entry < 0 ? [] : mirrored(feed, entry)
-      // The mirror has the upstream's whole row; its answer to a question may be a part of it.
+      // The mirror has the upstream's whole row; an answer may hold only a part of it.
       if (held.some((offer) => offer.slice.agentUrl === slice.agentUrl)) continue
       put(slice, slice, row)
       found.push({ slice, row, key })

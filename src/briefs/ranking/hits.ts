@@ -1,6 +1,6 @@
 /**
- * Numbers for signals while one question is answered. A hit is an entry of the reader's snapshot or, counted on behind
- * it, an entry of the small snapshot of what upstreams found and the feed does not have.
+ * Numbers for signals while one question is answered. A hit is an entry of the reader's snapshot; numbers beyond its
+ * last entry are entries of the small snapshot of what upstreams found and the feed lacks.
  */
 import type { SignalRef } from '../../adcp/reference.js'
 import { entryOfRef } from '../../feed/lookup.js'
@@ -10,11 +10,11 @@ import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
 export type Corpus = {
   /** The feed as the reader sees it. */
   readonly feed: Snapshot
-  /** What was found beside it. */
+  /** What upstreams found besides it. */
   readonly extra?: Snapshot
 }
 
-/** Where a hit lies. */
+/** The snapshot and entry of a hit. */
 export function placeOf({ feed, extra }: Corpus, hit: number): { snapshot: Snapshot; entry: number } {
   if (hit < feed.count || !extra) return { snapshot: feed, entry: hit }
   return { snapshot: extra, entry: hit - feed.count }
@@ -26,13 +26,13 @@ export function sizeOf(corpus: Corpus, hit: number): number {
   return snapshot.rows.length[entry] as number
 }
 
-/** What the signal is called in answers. */
+/** The handle of the signal. */
 export function handleOf(corpus: Corpus, hit: number): string {
   const { snapshot, entry } = placeOf(corpus, hit)
   return handleAt(snapshot, entry)
 }
 
-/** The key of the signal, which is the same in every snapshot. */
+/** The key of the signal, the same in every snapshot. */
 export function keyOf(corpus: Corpus, hit: number): Uint32Array {
   const { snapshot, entry } = placeOf(corpus, hit)
   return snapshot.keys.subarray(entry * WORDS, (entry + 1) * WORDS)
@@ -43,7 +43,10 @@ function shownEntry(snapshot: Snapshot, key: Uint32Array): number {
   return entry >= 0 && snapshot.rows.length[entry] !== 0 ? entry : -1
 }
 
-/** The hit of a key, -1 when no row of it is shown. What was found beside the feed holds all offers of its signals. */
+/**
+ * The hit with a key; -1 when its row is not shown. The snapshot of findings is asked first, because it holds all
+ * offers of its signals.
+ */
 export function hitOf({ feed, extra }: Corpus, key: Uint32Array): number {
   const found = extra ? shownEntry(extra, key) : -1
   return found >= 0 ? feed.count + found : shownEntry(feed, key)
@@ -58,11 +61,11 @@ export function anchorsOf({ feed, extra }: Corpus, refs: readonly SignalRef[]): 
   return [...new Set(named.filter((hit) => hit >= 0))]
 }
 
-/** For each entry of one snapshot, the entry of the same signal in the other; -1 when it is not shown there. */
+/** For each entry of one snapshot, the entry of the same signal in the other; -1 when that one does not show it. */
 export function createTranslations() {
   const known = new WeakMap<Snapshot, WeakMap<Snapshot, Int32Array>>()
 
-  /** Both stand in the order of their keys: one walk through the two. */
+  /** Both are in key order, so one walk joins them. */
   function translated(from: Snapshot, to: Snapshot): Int32Array {
     const entries = new Int32Array(from.count).fill(-1)
     let other = 0

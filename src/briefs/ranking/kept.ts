@@ -1,23 +1,23 @@
 /**
  * Answers that are kept for their further pages. An answer keeps the order of its signals, not their content: a page
- * shows them as the feed has them when it is asked for. Bounded in number, for each caller and in all, and in time.
+ * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createSignedCursors } from '../../feed/cursor.js'
 import type { Snapshot } from '../../snapshot/snapshot.js'
 
-/** How well the signals of an answer fit its question, and by which of its words: what a buyer can check for itself. */
+/** How well the signals of an answer match its question, and by which words, so that a buyer can check it. */
 export type Relevance = {
   /** What was looked for, by the words of the question. */
   labels: readonly string[]
   /** By hit: how well it fits against the best, 0 to 1, and one bit for each label that it has. */
   of: ReadonlyMap<number, { fit: number; match: number }>
-  /** How many hits share something with the question, or were named by it: the first page holds no others. */
+  /** How many hits share something with the question, or were named in it: the first page shows only these. */
   first: number
 }
 
-/** The same for the pages of an answer, by the place of a signal in its order. */
+/** The same for the pages of an answer, by index in its order. */
 type KeptRelevance = {
   labels: readonly string[]
   fits: Float32Array
@@ -28,7 +28,7 @@ type KeptRelevance = {
 /** One signal's, as an answer shows it. */
 export type ShownRelevance = {
   signal_agent_segment_id: string
-  /** 0 to 1, against the best of the answer; absent for what only an upstream or a reference brought. */
+  /** 0 to 1, compared with the best of the answer; absent for signals that only an upstream or a reference brought. */
   fit?: number
   has: string[]
   lacks: string[]
@@ -45,7 +45,7 @@ export function keepRelevance({ labels, of, first }: Relevance, hits: readonly n
   }
 }
 
-/** The signal at this place of the order; `handle` names it. */
+/** The signal at this index of the order; `handle` names it. */
 export function shownRelevance(
   { labels, fits, matches }: KeptRelevance,
   place: number,
@@ -67,17 +67,17 @@ const MOST_A_CALLER = 50
 const ID_BYTES = 12
 
 export type KeptAnswer = {
-  /** Four words a signal, in the order of the answer. */
+  /** Four words per signal, in the order of the answer. */
   keys: Uint32Array
-  /** What was found beside the feed. */
+  /** What upstreams found besides the feed. */
   extra?: Snapshot
   /** How well each fits; absent where nothing was asked in words. */
   relevance?: KeptRelevance
 }
 
-/** `now` in ms. Cursors are bound to a text (the caller and its question) and work nowhere else. */
+/** `now` in ms. Cursors are bound to a text (the caller and its question). */
 export function createKept(now: () => number) {
-  const cursors = createSignedCursors(randomBytes(32)) // they need not outlive the process: its answers do not
+  const cursors = createSignedCursors(randomBytes(32)) // the answers end with the process, so their cursors may, too
   const callers = new Map<string, Set<string>>()
   const answers = new LRUCache<string, KeptAnswer & { caller: string }>({
     max: MOST,
@@ -91,7 +91,7 @@ export function createKept(now: () => number) {
     },
   })
 
-  /** Gives the name under which it is kept. */
+  /** Returns the name under which it is kept. */
   function keep(caller: string, answer: KeptAnswer): string {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
@@ -110,7 +110,7 @@ export function createKept(now: () => number) {
     return cursors.write(body, binding)
   }
 
-  /** Undefined for a cursor that was not given for this binding, or whose answer is gone. */
+  /** Undefined for a cursor of another binding, or when its answer is gone. */
   function find(text: string, binding: string): { id: string; answer: KeptAnswer; from: number } | undefined {
     const body = cursors.read(text, binding)
     if (body?.byteLength !== ID_BYTES + 4) return undefined

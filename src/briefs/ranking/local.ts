@@ -1,6 +1,7 @@
 /**
- * Our own search over everything an answer may show: the mirrored feed by its index, and what upstreams found beside it
- * by a small one made on the spot. Both are judged by the same words, so a signal does not rank by where it was found.
+ * Our own search over everything an answer may show: the mirrored feed by its index, and what upstreams found besides
+ * it by a small index made for this question. Both use the same words, so where a signal was found does not change its
+ * rank.
  */
 
 import { readFile } from 'node:fs/promises'
@@ -13,7 +14,7 @@ import { SynonymFile, type Synonyms } from '../../search/synonyms.js'
 import { rowAt, type Snapshot } from '../../snapshot/snapshot.js'
 import { type Corpus, createTranslations, hitOf, keyOf } from './hits.js'
 
-/** Reads the synonyms (`config/synonyms.yaml`): the one file that tunes what brief discovery understands. */
+/** Reads the synonyms (`config/synonyms.yaml`), the one file that changes what brief discovery understands. */
 const check = compileCheck(SynonymFile)
 
 /** Throws with the path and what is wrong there. */
@@ -27,23 +28,23 @@ export async function readSynonyms(path: string): Promise<SynonymFile> {
 type LocalHits = {
   /** Best first. */
   hits: number[]
-  /** How well each fits, against the best: 0 to 1. */
+  /** How well each matches, compared with the best: 0 to 1. */
   fits: number[]
   /** What was looked for, by the words of the question; and of each hit, one bit for each that it has. */
   labels: readonly string[]
   matches: number[]
-  /** Of each hit: it is about what was asked for, of the place and the window that were named, if any was. */
+  /** Per hit: whether its subject matches, and the place and window if the question names any. */
   fulfils: boolean[]
-  /** Some of the question was too much to be read. */
+  /** Whether part of the question was left out because it is too long. */
   isCut: boolean
-  /** The feed has no index yet: what is not among the hits may fit all the same. */
+  /** Whether the feed has no index yet: signals that are not among the hits may match as well. */
   isBlind: boolean
 }
 
 type Question = {
   text: string
   countries: readonly string[]
-  /** How well a hit serves what its words do not show, 0 to 1. */
+  /** How well a hit fulfils wishes about other things than its words, 0 to 1. */
   weigh(hit: number): number
 }
 
@@ -56,7 +57,7 @@ const NONE: readonly string[] = []
 
 type Scored = { hit: number; score: number; match: number; fulfils: boolean }
 
-/** The bits of one search's labels as bits of all labels; these grow by the new ones. */
+/** Translates the bits of one search's labels to bits of all labels, to which new ones are added. */
 function relabelled(labels: string[], own: readonly string[], bits: number): number {
   return own.reduce((sum, label, at) => {
     if (!labels.includes(label)) labels.push(label)
@@ -100,7 +101,10 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     return { found: find(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }), hitAt }
   }
 
-  /** At most `limit` hits that pass. A signal that was also found beside the feed stands there, with all its offers. */
+  /**
+   * At most `limit` hits that pass. A signal that was also found besides the feed is taken from the findings, with all
+   * its offers.
+   */
   function find(
     question: Question,
     corpus: Corpus,

@@ -1,6 +1,7 @@
 /**
- * One order of what a question may be answered with: our own search over all of it, the upstreams' orders with a smaller
- * weight, and what the words say beside the subject (docs/discovery.md). What shares nothing with the question comes last.
+ * One order of everything that may answer a question: our own search over all of it, the upstreams' orders with a
+ * smaller weight, and what the words say besides the subject (docs/discovery.md). Signals that share nothing with the
+ * question come last.
  */
 import { type GetSignalsRequest, refsOf, selectionOf } from '../../adcp/requests/get-signals.js'
 import type { Seen } from '../../feed/feed.js'
@@ -16,20 +17,21 @@ import type { Relevance } from './kept.js'
 import type { Local } from './local.js'
 import { createGate, createRowPieces } from './page.js'
 
-/** Dampens the first places, so that one searcher's favourite does not outweigh what several agree on. */
+/** Weakens the first places, so that one searcher's favourite does not outweigh what several agree on. */
 const DAMPING = 60
 
 type RankedList = {
   /** Best first, each once. */
   ids: ArrayLike<number>
   weight: number
-  /** How well each id fits, 0 to 1, where the list knows: a weak place counts for less. Default: all alike. */
+  /** How well each id matches, 0 to 1, when the list knows: a weak match counts less. Default: all alike. */
   fits?: ArrayLike<number>
 }
 
 /**
- * All ids of the lists, best first; equals by their number. Reciprocal rank fusion (Cormack, Clarke, Buettcher, 2009):
- * scores of different searchers do not compare, places do. The result depends on the lists alone, not on when each arrived.
+ * All ids of the lists, best first; ids with equal scores by number. Reciprocal rank fusion (Cormack, Clarke,
+ * Buettcher, 2009): it uses places, because scores of different searchers cannot be compared. The result depends on the
+ * lists alone, not on when each arrived.
  */
 function fuse(lists: readonly RankedList[]): number[] {
   const places = new Map<number, number[]>()
@@ -42,7 +44,7 @@ function fuse(lists: readonly RankedList[]): number[] {
       else places.set(id, [share])
     }
   }
-  // Shares are summed by size: floating point sums depend on their order, and lists come in any.
+  // Summed in order of size: floating point sums depend on their order, and lists arrive in any order.
   const scored = Array.from(places, ([id, shares]) => ({
     id,
     score: shares.sort((one, other) => one - other).reduce((sum, share) => sum + share, 0),
@@ -50,22 +52,22 @@ function fuse(lists: readonly RankedList[]): number[] {
   return scored.sort((one, other) => other.score - one.score || one.id - other.id).map(({ id }) => id)
 }
 
-/** Longer answers are for the wholesale feed. */
+/** Longer answers are the wholesale feed's purpose. */
 const MOST_HITS = 1_000
-/** Rows whose wishes are measured: they must be taken apart for it. */
+/** Rows whose wishes are measured, because each must be parsed for it. */
 const MOST_MEASURED = 400
-const MEASURED_BYTES = 1024 * 1024 // in all; rows may be as large as a stranger's limit allows
+const MEASURED_BYTES = 1024 * 1024 // in all; single rows may be large
 /**
- * Our search reads whole definitions and is judged (docs/discovery.md); what an upstream's order rests on is not
+ * Our search reads whole definitions and is evaluated (docs/discovery.md); how an upstream orders its rows is not
  * known.
  */
 const LOCAL_WEIGHT = 2
 const UPSTREAM_WEIGHT = 0.5
-/** What an upstream's word counts for a signal that shares nothing with the question. */
+/** The weight of an upstream's place for a signal that shares nothing with the question. */
 const VOUCHED = 0.1
-/** The share of the best fit that a signal needs to be another one of the kind. */
+/** The share of the best match that a signal needs to count as similar. */
 const SIMILAR = 0.25
-/** What is left of a score when a platform that the words name is missed. */
+/** The factor for a signal that lacks a platform which the words name. */
 const MISSED = 0.5
 
 type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rates | undefined }
@@ -81,9 +83,9 @@ type Candidates = {
 /** What was read from the words, and how it was used. */
 export type UnderstoodWords = ReadAs & {
   isCut: boolean
-  /** Some signal has all that the words name beside the subject. */
+  /** Whether some signal has everything that the words name besides the subject. */
   isMet: boolean
-  /** The day of the rates by which prices were compared with one that the words name. */
+  /** The date of the rates, when prices were compared in another currency than the words name. */
   ratesAsOf?: string
 }
 
@@ -91,11 +93,11 @@ export type Order = {
   /** Best first. */
   hits: readonly number[]
   relevance: Relevance
-  /** Undefined when nothing was asked in words. */
+  /** Undefined when the request had no words. */
   read?: UnderstoodWords
 }
 
-/** Every CPM price that compares with the amount is above it. Other currencies compare by rates, where there are any. */
+/** Whether every comparable CPM price is above it. Other currencies are compared by rates, if there are any. */
 function isTooDear(
   { pricing_options: options = [] }: RefinableRow,
   { amount, currency }: ReadPrice,
@@ -119,7 +121,7 @@ function measurable(corpus: Corpus, hits: readonly number[]): readonly number[] 
 }
 
 export function createRanking({ local, synonyms, rates = () => undefined }: RankOptions) {
-  /** How far a hit fulfils what the words ask beside the subject and the request itself does not decide. */
+  /** How well a hit fulfils what the words ask besides the subject and the request's own fields do not decide. */
   function wishesOf(read: ReadAs, input: GetSignalsRequest, corpus: Corpus) {
     if (read.platforms.length === 0 || selectionOf(input).destinations) return () => 1
     const { feed, extra } = corpus
@@ -137,7 +139,7 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
     const anchors = anchorsOf(corpus, refsOf(input)).filter(passes)
     if (spec === undefined) return { hits: anchors, relevance: { labels: [], of: new Map(), first: 0 } }
 
-    // Wishes measure what the reader is shown: prices and offers that it is not must not show in the choice.
+    // Wishes use only what the reader is shown: hidden prices and offers must not influence the selection.
     const shown = createRowPieces(corpus, { criteria, reader })
     const rowOf = (hit: number) => shown.row(hit) as RefinableRow
     const named = measurable(corpus, anchors).map(rowOf)
@@ -159,7 +161,8 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
     ]).filter((hit) => !anchors.includes(hit))
     const names = read.countries.length + read.platforms.length + read.lookbackDays.length > 0
     const has = (hit: number) => own.fulfils[place.get(hit) ?? -1] === true
-    // What the words name beside the subject goes before every shade of fit, and before the upstreams' orders.
+    // What the words name besides the subject counts more than any difference in match, and more than the upstreams'
+    // orders.
     const rankOf = (hit: number) => (names ? (has(hit) ? 0 : 2) + (has(hit) && weigh(hit) < 1 ? 1 : 0) : 0)
     const found = fused.filter((hit) => place.has(hit)).sort((one, other) => rankOf(one) - rankOf(other))
     const { maxCpm } = read
