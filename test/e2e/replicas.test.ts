@@ -41,14 +41,14 @@ test('three replicas read upstreams and providers as often as one does, and show
 
   const agent = wholesaleAgent(rows('v0'), 'v0')
   let version = 'v0'
-  const readings: { known: unknown; given: string }[] = [] // answered from the first row on
+  const readings: string[] = [] // begun because the version in the question was not the feed's any more
   let confirmed = 0
   let introductions = 0
   const { url, close } = await startMcpAgent((task, args) => {
     if (task === 'get_adcp_capabilities') introductions += 1
-    const { if_wholesale_feed_version: known, pagination } = args
+    const { if_wholesale_feed_version: known } = args
     if (known === version) confirmed += 1
-    else if (task === 'get_signals' && !(pagination as Said).cursor) readings.push({ known, given: version })
+    else if (known !== undefined) readings.push(`${known} to ${version}`)
     return agent.handle(task, args)
   })
   t.teardown(close)
@@ -132,7 +132,7 @@ test('three replicas read upstreams and providers as often as one does, and show
   replicas[0] = await start()
   const second = await page(0, pagination.cursor)
   t.equal(second.signals[0].name.split(' ').at(-1), 'v4', 'at one that began after it was replaced')
-  const versions = new Set(readings.map(({ given }) => given)).size
-  t.equal(versions, 6)
-  t.ok(readings.length < 2.5 * versions, `one of them read each: ${JSON.stringify(readings)}`)
+  // A spot check, which names no version, may be the first to meet a change; then nobody asks about it.
+  const changes = 5
+  t.ok(readings.length < 2 * changes, `one of them read each: ${readings}`)
 })
