@@ -2,8 +2,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import pg from 'pg'
 import { test } from 'tap'
-import { NO_POSTGRES } from '../store/support/storages.js'
+import { NO_POSTGRES, shared } from '../store/support/storages.js'
 import { type Running, replicasOver, type Said, until } from '../support/replicas.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
@@ -135,4 +136,26 @@ test('three replicas read upstreams and providers as often as one does, and show
   // A spot check, which names no version, may be the first to meet a change; then nobody asks about it.
   const changes = 5
   t.ok(readings.length < 2 * changes, `one of them read each: ${readings}`)
+})
+
+test('rows that a restored backup lacks are read at once, whenever it says that they are due', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const { url, close } = await startMcpAgent(wholesaleAgent(rows('v1'), 'v1').handle)
+  t.teardown(close)
+  const storage = await shared(t)
+  const start = await replicasOver(t, [{ id: 'a', url, protocol: 'mcp' }], {
+    storage: { url: storage?.url, key: 'a storage key of the tests, long enough' },
+    defaults: { refresh: '1h' },
+  })
+  if (!start || !storage) return
+  await (await start()).close()
+  const database = new pg.Client({ connectionString: storage.url })
+  await database.connect()
+  await database.query('delete from manifests')
+  await database.query('delete from pieces')
+  await database.end()
+  const restored = await (await start()).wholesale()
+  t.equal(restored.pagination?.total_count, COUNT)
+  t.notOk(restored.incomplete, 'nothing is missing')
 })

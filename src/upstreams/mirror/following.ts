@@ -54,7 +54,8 @@ export function createFollowing(options: FollowingOptions) {
       options.take(standing, undefined)
       return
     }
-    options.take(standing, now && { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
+    // Until its rows are here, what is told of them says nothing of this process.
+    if (now) options.take(standing, { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
     if (slice === undefined || slice === mark) return
     mark = slice
     loading = loading.then(() => loadMarked(slice, confirmedAt, standing))

@@ -355,8 +355,10 @@ export function createScope(options: ScopeOptions) {
       const told = readings.of(key())
       if (told) following.take(told)
       tell()
-      if (told?.nextAttemptAt !== undefined) schedule(Math.max(0, told.nextAttemptAt - clock.now()))
-      else refresh()
+      // Rows that were told of and cannot be had, as after a restore without them, are read when it is this one's turn.
+      const isLacking = told?.confirmedAt !== undefined && !held
+      if (told?.nextAttemptAt === undefined || isLacking) refresh()
+      else schedule(Math.max(0, told.nextAttemptAt - clock.now()))
     },
     turnsChanged,
     held: () => held,

@@ -17,6 +17,7 @@ import { key, openLive } from './world.js'
 
 const DOMAIN = 'signals.northwind.example'
 const TOKEN = 'a-buyer-key'
+const FOUND_BY_MS = 60_000
 
 export type Request = { idempotency_key: string; action: string } & Record<string, unknown>
 
@@ -89,8 +90,7 @@ export async function startCrashWorld(t: Test, storage: Storage, starts: number)
   }
 }
 
-/** Requests that activate signals at an upstream, as a caller of this Tributary finds them. */
-export async function findings(child: Child, upstream: string): Promise<Record<string, unknown>[]> {
+async function findingsNow(child: Child, upstream: string): Promise<Record<string, unknown>[]> {
   const { signals } = await child.call('mcp', 'get_signals', {
     discovery_mode: 'wholesale',
     destinations: [TRADE_DESK],
@@ -106,6 +106,18 @@ export async function findings(child: Child, upstream: string): Promise<Record<s
       { signal_agent_segment_id, pricing_option_id: option.pricing_option_id, destinations: [TRADE_DESK] },
     ]
   })
+}
+
+/**
+ * Requests that activate signals at an upstream, as a caller of this Tributary finds them. On a busy machine its feed opens
+ * before that upstream was read, or after one was killed that had read it and saved nothing yet: it is asked again until it has them.
+ */
+export async function findings(child: Child, upstream: string): Promise<Record<string, unknown>[]> {
+  for (const end = Date.now() + FOUND_BY_MS; ; await wait(50)) {
+    const found = await findingsNow(child, upstream)
+    if (found.length > 0) return found
+    if (Date.now() > end) throw new Error(`nothing of ${upstream} is found`)
+  }
 }
 
 export const activate = (request: object): Request => ({
