@@ -1,7 +1,7 @@
 /**
  * Removes secrets from everything that is stored, logged or shown: from urls, and from texts of strangers, because
  * their errors echo the credential that they refuse. A known secret is removed wherever it stands; unknown ones are
- * recognized by their form.
+ * recognized by their form. From what is shown on a terminal, characters that it would obey are removed too.
  */
 import { isRecord } from './json.js'
 
@@ -102,4 +102,21 @@ export function redactedValue(value: unknown, secrets: readonly string[] = [], d
       isSecretName(name) && typeof held === 'string' ? MARK : redactedValue(held, secrets, depth + 1),
     ]),
   )
+}
+
+// Control characters, the eight-bit ones too, and those that turn the direction of a text or begin a line.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: exactly these are looked for
+const STEERING = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g
+
+/**
+ * The parsed JSON value with each character that controls a terminal replaced by a space, in all of its texts. No text
+ * of a stranger then moves the cursor, fills the clipboard or looks like a line of ours.
+ */
+export function forTerminal<T>(value: T): T {
+  if (typeof value === 'string') return value.replace(STEERING, ' ') as T
+  if (Array.isArray(value)) return value.map(forTerminal) as T
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, held]) => [name.replace(STEERING, ' '), forTerminal(held)]),
+  ) as T
 }

@@ -3,6 +3,7 @@
  * of its tasks called over MCP.
  */
 import { isRecord } from '../adcp/json.js'
+import { forTerminal } from '../adcp/redaction.js'
 import { loadPlace } from '../config/load.js'
 import { CommandFailure, EXIT } from './terminal.js'
 
@@ -35,9 +36,8 @@ type TaskResult = Record<string, unknown> & { status: string; message?: string }
 
 function refusalIn({ adcp_error: error }: Record<string, unknown>): string | undefined {
   if (!isRecord(error)) return undefined
-  return [`${error.code}: ${error.message}`, error.suggestion]
-    .filter((part) => typeof part === 'string')
-    .join(' ')
+  const parts = [`${error.code}: ${error.message}`, error.suggestion]
+  return forTerminal(parts.filter((part) => typeof part === 'string').join(' '))
 }
 
 /** Throws `CommandFailure` when the agent cannot be reached or refuses, in its own words. */

@@ -1,5 +1,6 @@
 /** What a buyer asks of a running agent from the command line: signals in plain words, and the activation of one. */
 import { randomUUID } from 'node:crypto'
+import { forTerminal } from '../adcp/redaction.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { type Address, callTask } from './address.js'
 import { cells, HEADER } from './feed.js'
@@ -14,7 +15,10 @@ export async function ask(command: Address & Output & { words: string; limit: nu
   const answer = await callTask(command, 'get_signals', input)
   const rows = (answer.signals ?? []) as FeedRow[]
   if (json) for (const row of rows) out.write(`${JSON.stringify(row)}\n`)
-  else out.write(`${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n${answer.message ?? ''}\n`)
+  else
+    out.write(
+      `${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n${forTerminal(answer.message ?? '')}\n`,
+    )
 }
 
 export type ActivateCommand = Address &
@@ -40,6 +44,8 @@ export async function activate(command: ActivateCommand): Promise<void> {
   })
   const task = typeof answer.task_id === 'string' ? `\ntask ${answer.task_id}` : ''
   out.write(
-    json ? `${JSON.stringify(answer)}\n` : `${answer.status}: ${answer.message ?? ''}${task}\nkey ${key}\n`,
+    json
+      ? `${JSON.stringify(answer)}\n`
+      : `${answer.status}: ${forTerminal(answer.message ?? '')}${task}\nkey ${key}\n`,
   )
 }

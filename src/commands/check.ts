@@ -1,5 +1,6 @@
 /** `tributary check`: what a configuration would federate and what not and why, before anybody is served with it. */
 
+import { forTerminal } from '../adcp/redaction.js'
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../composition/check.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText, whyNotMore } from '../explain/remedies.js'
@@ -97,8 +98,9 @@ export async function printCheck(command: CheckCommand): Promise<void> {
     progress.done,
   )
   const width = tableWidth(out)
-  const close = upstream === undefined ? '' : renderUpstream(report, upstream, width)
-  out.write(`${json ? JSON.stringify(report) : close || render(report, width)}\n`)
+  const shown = forTerminal(report)
+  const close = upstream === undefined ? '' : renderUpstream(shown, upstream, width)
+  out.write(`${json ? JSON.stringify(report) : close || render(shown, width)}\n`)
   if (close) return
   if (report.outcome === 'nothing') throw new CommandFailure('nothing would be federated')
   if (report.outcome === 'incomplete') {

@@ -1,4 +1,5 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
+import { forTerminal } from '../adcp/redaction.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import type { Address } from './address.js'
 import { type FeedPage, type FeedRow, walkFeed } from './feed-walk.js'
@@ -70,5 +71,7 @@ export async function printFeed({ base, out, err, json, limit, ...options }: Fee
   out.write(`${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n`)
   const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
   out.write(`${seen} signals${cut}, version ${last.version}\n`)
-  for (const { scope, description } of last.incomplete) out.write(`incomplete (${scope}): ${description}\n`)
+  for (const { scope, description } of forTerminal(last.incomplete)) {
+    out.write(`incomplete (${scope}): ${description}\n`)
+  }
 }

@@ -1,5 +1,7 @@
 /** A table of texts that fits the terminal: the widest column gives way first. */
 
+import { forTerminal } from '../adcp/redaction.js'
+
 const GAP = '  '
 
 function fitted(widths: number[], room: number): number[] {
@@ -18,16 +20,13 @@ function cut(text: string, width: number): string {
   return text.length <= width ? text.padEnd(width) : `${text.slice(0, width - 1)}…`
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: what upstreams send is shown on terminals
-const CONTROL = /[\u0000-\u001f\u007f-\u009f]/g
-
-/** Lines with a header; control characters are shown as spaces, so that no upstream text moves the cursor. */
+/** Lines with a header. What strangers wrote in a cell steers no terminal. */
 export function renderTable(
   header: readonly string[],
   rows: readonly (readonly string[])[],
   width: number,
 ): string {
-  const cells = [header, ...rows].map((row) => row.map((cell) => cell.replace(CONTROL, ' ')))
+  const cells = [header, ...rows].map(forTerminal)
   const natural = header.map((_, column) => Math.max(...cells.map((row) => (row[column] ?? '').length)))
   const widths = fitted(natural, width - GAP.length * (header.length - 1))
   return cells

@@ -1,5 +1,6 @@
 /** An explanation as lines for a terminal: the reason first, then what it rests on. */
 
+import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
 import { fileProblemText, problemText, whyNotMore } from './remedies.js'
@@ -92,7 +93,8 @@ function viewLines({ view }: Explanation): string[] {
   ]
 }
 
-export function explanationText(told: Explanation, width: number): string {
+export function explanationText(explained: Explanation, width: number): string {
+  const told = forTerminal(explained)
   const { ref, reason, detail, explanation, hint, signal, upstreams, snapshot, left_at } = told
   const header = ['upstream', 'state', 'rows', 'published', 'confirmed']
   const blocks = [

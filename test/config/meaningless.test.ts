@@ -118,6 +118,14 @@ const REFUSED: Record<string, [text: string, ...said: string[]]> = {
     'listen: { public_url: "https://a.example/?key=s3cret" }',
     'listen.public_url: expected a url without credentials, query and fragment, got "https://a.example/?…"',
   ],
+  'a place for webhooks with a query': [
+    'events: { public_url: "https://a.example/?key=s3cret" }',
+    'events.public_url: expected a url without credentials, query and fragment, got "https://a.example/?…"',
+  ],
+  'a brand.json with a user': [
+    'events: { brand_json_url: "https://u:s3cret@a.example/brand.json" }',
+    'events.brand_json_url: expected a url without credentials, query and fragment',
+  ],
   "a registry's url with a fragment": [
     'registries: [ { url: "https://r.example/#list" } ]',
     'registries[0].url: expected a url without credentials, query and fragment',

@@ -301,3 +301,20 @@ test('who is no caller any more, or whose account is no more, is told nothing mo
   t.match(await over.call('list_accounts', {}, 'left'), { accounts: [] })
   t.match(await over.wholesale({ ...gold }, 'left'), { adcp_error: { code: 'ACCOUNT_NOT_FOUND' } })
 })
+
+test('a subscriber is told nothing at a place that was closed since, by a reload or a restart', async (t) => {
+  for (const how of ['reload', 'restart'] as const) {
+    const { over, subscriber, sync, publish } = await start(t)
+    const one = await subscriber()
+    t.match(await sync([configFor(one.url)]), { notification_configs: [{ active: true }] })
+    await over[how]({ egress: { allow_networks: ['127.0.0.0/8'] } })
+    await publish([row(1)])
+    const metrics = async () => (await over.get('/metrics')).text()
+    let told = ''
+    for (const end = Date.now() + 60_000; !/feed_events_total\{/.test(told) && Date.now() < end; ) {
+      told = await metrics()
+    }
+    t.match(told, /tributary_feed_events_total\{outcome="failed"\} /, how)
+    t.same(one.events, [], how)
+  }
+})

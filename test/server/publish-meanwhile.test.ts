@@ -91,3 +91,30 @@ test('what a caller sees is explained in portions, too', async (t) => {
   t.same((await explained).filtered_by, [])
   t.ok(feed.preparing(FILTER, BUYER, 0), 'nothing of the newer state was looked at in one stop')
 })
+
+test('others are answered between two portions', async (t) => {
+  const feed = feedOf(priced(1))
+  let isAnswered = false
+  let begin = () => {}
+  const begun = new Promise<void>((resolve) => {
+    begin = resolve
+  })
+  function* lasting(work: Iterator<unknown, void>): Generator<undefined, void> {
+    begin()
+    for (let stops = 0; !isAnswered && stops < 1_000_000; stops += 1) yield
+    while (!work.next().done) yield
+  }
+  const preparing: FixtureFeed['preparing'] = (...asked) => {
+    const due = feed.preparing(...asked)
+    return due && { at: due.at, work: lasting(due.work) }
+  }
+  const { call, send } = await startServer(t, { feed: { ...feed, preparing } })
+  const order: string[] = []
+  const long = call('get_signals', { discovery_mode: 'wholesale', ...FILTER }).then(() => order.push('long'))
+  await begun
+  t.equal((await send('/healthz', {})).status, 200)
+  order.push('short')
+  isAnswered = true
+  await long
+  t.same(order, ['short', 'long'])
+})

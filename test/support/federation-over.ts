@@ -34,9 +34,9 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
     ...more,
   }
   const parsed = (other: object = {}) => parseConfig('test', JSON.stringify({ ...config, ...other }), {})
-  const start = async () => {
+  const start = async (other: object = {}) => {
     const federation = await startFederation({
-      config: parsed(),
+      config: parsed(other),
       version: '0.0.0',
       clock: systemClock,
       random: Math.random,
@@ -71,9 +71,10 @@ export async function startOver(t: Test, upstreams: readonly object[], more: obj
     },
     /** Follows a configuration that differs from the first one in so much. */
     reload: (other: object) => federation.apply(parsed(other)),
-    async restart() {
+    /** With the first configuration, or one that differs in so much. */
+    async restart(other: object = {}) {
       await federation.close()
-      federation = await start()
+      federation = await start(other)
     },
     wholesale: (input: object = {}, token?: string) =>
       call('get_signals', { adcp_version: '3.1', discovery_mode: 'wholesale', ...input }, token),

@@ -14,8 +14,11 @@ const done = {
 }
 const working = { id: 't1', status: { state: 'TASK_STATE_WORKING' } }
 
-/** An agent that takes the message as a task, and answers each question about it as told; the last answer stays. */
-async function workingAgent(t: Test, polls: Poll[]) {
+/**
+ * An agent that takes the message as a task, and answers each question about it as told; the last answer stays. `refusal`:
+ * the code with which it answers every message instead.
+ */
+async function workingAgent(t: Test, polls: Poll[], refusal?: number) {
   let sent = 0
   let asked = 0
   function tell(poll: Poll | undefined, id: number, response: ServerResponse) {
@@ -37,8 +40,11 @@ async function workingAgent(t: Test, polls: Poll[]) {
       return
     }
     sent += 1
+    const answer = refusal
+      ? { error: { code: refusal, message: 'not in this version' } }
+      : { result: { task: working } }
     response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ jsonrpc: '2.0', id, result: { task: working } }))
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }))
   }, '/a2a')
   t.teardown(server.close)
   const agent = createA2aAgent({
@@ -57,6 +63,7 @@ async function workingAgent(t: Test, polls: Poll[]) {
   return {
     call: (timeoutMs: number, signal?: AbortSignal) =>
       agent.call('activate_signal', {}, { timeoutMs, ...(signal && { signal }) }),
+    read: () => agent.call('get_signals', {}, { timeoutMs: 60_000 }),
     sent: () => sent,
     asked: () => asked,
   }
@@ -99,4 +106,14 @@ test('an agent that tells nothing about its tasks is not sent the message again 
   t.match(await call(60_000), { kind: 'failed', reason: 'protocol_error' })
   t.equal(asked(), 1)
   t.equal(sent(), 1)
+})
+
+test('a version that is refused is tried again in another one by a reading alone', async (t) => {
+  for (const refusal of [-32_601, -32_009]) {
+    const { call, read, sent } = await workingAgent(t, [], refusal)
+    t.match(await call(60_000), { kind: 'error' })
+    t.equal(sent(), 1, 'nobody knows what was done before it was refused')
+    t.match(await read(), { kind: 'error' })
+    t.equal(sent(), 3)
+  }
 })
