@@ -23,6 +23,7 @@ import { createDispatcher, type Observed } from './door/dispatcher.js'
 import { createDoor, type Door } from './door/door.js'
 import { createAddressOf } from './door/origin.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
+import { createRateLimiter } from './door/rate-limit.js'
 import { addExplain, type ExplainOptions } from './explain.js'
 import { addFeedEvents, type FeedEventsOptions } from './feed-events.js'
 import { addIdentity } from './identity.js'
@@ -37,6 +38,7 @@ const REQUEST_MS = 30_000 // for all of headers and body: a client that dribbles
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
 const KEEP_ALIVE_MS = 65_000 // longer than the usual load balancer's, so that it closes first
 const LOG_EVERY = 1_000
+const REFUSALS_LOGGED = { perSecond: 10, burst: 100 } // whoever is refused may ask again at once, and for ever
 
 export type ServerOptions = GetSignalsOptions & {
   /** The url that callers know us by (docs/configuration.md `listen.public_url`). */
@@ -108,9 +110,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const metrics = createServingMetrics(overload)
   const { admission } = options
   let observed = 0
+  const refusals = createRateLimiter(REFUSALS_LOGGED)
 
   function observe(call: Observed): void {
     metrics.observe(call)
+    const isRefused = /^[A-Z]/.test(call.outcome)
+    if (isRefused && refusals.take('', now()) === 0) log.info(call, 'refused')
     if (observed++ % LOG_EVERY === 0) log.info({ ...call, oneOf: LOG_EVERY }, 'call')
   }
 

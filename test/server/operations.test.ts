@@ -206,3 +206,12 @@ test('an upstream that is not fresh is named in incomplete[], with our words and
   const lookup = await call('get_signals', { signal_refs: [{ scope: 'product', signal_id: 'x' }] })
   t.equal(lookup.incomplete[0].scope, 'signals')
 })
+
+test('a refused call leaves a line with its reason, and a flood of them no flood of lines', async (t) => {
+  const { call, lines } = await startServer(t, { now: () => 0 })
+  for (let calls = 0; calls < 120; calls += 1) await call('get_signals', { max_results: 'many' })
+  const refused = lines.map((line) => JSON.parse(line)).filter(({ msg }) => msg === 'refused')
+  t.match(refused[0], { task: 'get_signals', transport: 'mcp', outcome: 'INVALID_REQUEST', requestId: /./ })
+  t.equal(refused.length, 100)
+  t.notMatch(lines.join(), 'many', 'what a caller sent is no part of it')
+})

@@ -94,6 +94,7 @@ export type Observed = {
   /** `completed` and its like, or the error's code. */
   outcome: string
   ms: number
+  requestId: string
 }
 
 type DispatcherOptions = {
@@ -257,7 +258,8 @@ export function createDispatcher(options: DispatcherOptions) {
     const finish = (said: Answer): AnswerPayload => {
       const payload = payloadOf(said, envelope)
       const outcome = payload.error?.code ?? payload.status
-      observe({ task: entry.task.name, transport: call.transport, outcome, ms: now() - arrived })
+      const { transport, requestId } = call
+      observe({ task: entry.task.name, transport, outcome, ms: now() - arrived, requestId })
       return payload
     }
     const said = answer(entry, call, envelope, arrived)
