@@ -20,15 +20,11 @@ import type { Reader } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
-import {
-  createOperations,
-  type ObservedParts,
-  type Operations,
-  type ReloadState,
-} from '../operations/operations.js'
+import { createOperations, type ObservedParts, type Operations } from '../operations/operations.js'
 import { isTracing, traceRequests } from '../operations/tracing.js'
 import { createServer } from '../server/app.js'
 import { createAdmission } from '../server/door/admission.js'
+import type { RunningConfiguration } from '../server/operations.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createReplica, cursorSecret, type Replica } from '../store/replicas/replica.js'
@@ -67,7 +63,7 @@ type FederationOptions = {
   config: Config
   sandboxSignals?: number
   /** What /readyz says of the configuration file. */
-  configuration?: () => ReloadState
+  configuration?: () => RunningConfiguration
   version: string
   clock: Clock
   random: () => number
@@ -238,11 +234,21 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   )
   const { blobs } = store
   const replica =
-    store.replicas && stack.add(createReplica({ replicas: store.replicas, clock, self: randomUUID(), log }))
+    store.replicas &&
+    stack.add(
+      createReplica({
+        ...{ replicas: store.replicas, clock, log },
+        ...{ self: randomUUID(), revision: () => current.revision },
+      }),
+    )
+  const running = (): RunningConfiguration => ({
+    ...(configuration?.() ?? { revision: current.revision }),
+    ...(replica && { replicas: replica.revisions.live() }),
+  })
   const operations = stack.add(
     createOperations({
       ...{ send, clock, config, blobs, store, underWay: egress.underWay },
-      configuration: configuration ?? (() => ({ revision: current.revision })),
+      configuration: running,
       suspended: () => actions.current().suspended,
       onTrouble: (message) => log.warn({ message }, 'console'),
       parts: (): ObservedParts => ({ ...sources, feed, publisher }),
@@ -277,16 +283,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   })
   if (listener) stack.add(listener)
   const base = {
-    options,
-    config,
-    sources,
-    operations,
-    feed,
-    store,
-    sendToCallers,
-    feedEvents,
-    replica,
-    secret,
+    ...{ options, config, sources, operations, feed, store, feedEvents, replica, secret },
+    sendToCallers: toCallers.send,
   }
   const { builder, savedFeed, discovery, publisher, generations } = await createPublishing(base, stack)
   const activation = stack.add(openActivation(base, discovery))
@@ -333,7 +331,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...(options.config.events.signingKey && { signingKey: options.config.events.signingKey }),
       declaredAccounts,
       routes: console.addTo,
-      ...(configuration && { configuration }),
+      configuration: running,
       tasks: [
         ...[activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts].map((task) =>
           task({ ...activation, subscribing: feedEvents.subscribing }),
@@ -382,6 +380,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   function apply(next: Config): readonly string[] {
     const before = current
     follow(next, NO_OVERRIDES)
+    replica?.revisions.tell()
     actions.forget()
     return settledAtStart(before, next)
   }

@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import { pause, systemClock } from '../net/clock.js'
-import type { ReloadState } from '../operations/operations.js'
+import type { RunningConfiguration } from '../server/operations.js'
 
 const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
 const STILL_MS = 100 // nobody has written for so long: the file is whole
@@ -51,7 +51,7 @@ export function createReload({
   pause: wait = still,
 }: ReloadOptions) {
   const { file } = config
-  let state: ReloadState = { revision: config.revision }
+  let state: RunningConfiguration = { revision: config.revision }
   let turn = started
   let isClosed = false
 

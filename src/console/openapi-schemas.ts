@@ -23,7 +23,10 @@ export const SCHEMAS = {
     { status: { enum: ['ready', 'starting', 'stopping'] } },
     {
       revision: record({ built: number, wanted: number, behind_ms: number }),
-      configuration: record({ revision: text }, { problem: text }),
+      configuration: record(
+        { revision: text },
+        { problem: text, replicas: { type: 'object', additionalProperties: number } },
+      ),
       storage: record({ problem: text }),
     },
   ),
@@ -104,7 +107,10 @@ export const SCHEMAS = {
       { signals: number, revision: record({ built: number, wanted: number, behind_ms: number }) },
       { snapshot: text, published_at: moment },
     ),
-    configuration: record({ revision: text }, { problem: text }),
+    configuration: record(
+      { revision: text },
+      { problem: text, replicas: { type: 'object', additionalProperties: number } },
+    ),
     memory: record({ used_bytes: number, limit_bytes: number, evictions: number }),
   }),
   Upstream: record(

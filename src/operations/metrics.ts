@@ -37,6 +37,8 @@ export type MetricSources = {
   revision(): string
   /** Whether the file as it stands is another, and not in force. */
   isRejected(): boolean
+  /** How many live processes run each revision of it. */
+  replicas(): Readonly<Record<string, number>>
   /** How far the published feed is behind what it is made from. */
   revisions(): Revisions
   /** Of the accounts' scopes. */
@@ -249,6 +251,12 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     'tributary_config_rejected',
     '1 while the configuration file has an error and the last one runs',
     () => Number(sources.isRejected()),
+  )
+  gauge(
+    'tributary_replicas',
+    'Live processes on one storage, by the revision of their configuration',
+    ['revision'],
+    () => Object.entries(sources.replicas()).map(([revision, count]): Sample => [{ revision }, count]),
   )
   const moved = new Counter({
     name: 'tributary_snapshot_moves_total',

@@ -17,7 +17,7 @@ import type { Send } from '../net/send.js'
 import type { ServerOptions } from '../server/app.js'
 import { createRegistryListing } from '../server/listing/registry-listing.js'
 import { createRegistrySource } from '../server/listing/registry-listing-source.js'
-import type { Revisions } from '../server/operations.js'
+import type { Revisions, RunningConfiguration } from '../server/operations.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { inTurns } from '../threads/portions.js'
@@ -50,7 +50,7 @@ type OperationsOptions = {
   underWay: MetricSources['underWay']
   parts: () => ObservedParts
   /** Which configuration runs, and why the file as it stands is not it. */
-  configuration: () => ReloadState
+  configuration: () => RunningConfiguration
   /** Ids of callers that an operator suspended. */
   suspended: () => ReadonlySet<string>
   blobs: Blobs
@@ -122,6 +122,7 @@ export function createOperations(options: OperationsOptions): Operations {
       contributions: currentContributions,
       revision: () => config().revision,
       isRejected: () => options.configuration().problem !== undefined,
+      replicas: () => options.configuration().replicas ?? { [config().revision]: 1 },
       revisions: () => parts().publisher.revisions(),
       accounts: () => parts().upstreams.accountStatuses(),
     },
@@ -243,11 +244,4 @@ export function createOperations(options: OperationsOptions): Operations {
       await history.close()
     },
   }
-}
-
-export type ReloadState = {
-  /** Of the running configuration. */
-  revision: string
-  /** Why the file as it stands is not the running configuration. */
-  problem?: string
 }

@@ -7,7 +7,7 @@ import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText } from '../explain/remedies.js'
 import { iso, type UpstreamExplanation } from '../explain/upstream.js'
-import type { Revisions } from '../server/operations.js'
+import type { Revisions, RunningConfiguration } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
@@ -20,7 +20,7 @@ type ViewSources = {
   snapshot(): Snapshot | undefined
   publishedAt(): number | undefined
   revisions(): Revisions
-  configuration(): { revision: string; problem?: string }
+  configuration(): RunningConfiguration
   config(): Config
   roster(): Roster
   /** Every upstream of the roster, as explain tells it. */

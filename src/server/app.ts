@@ -30,7 +30,7 @@ import { addIdentity } from './identity.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
 import { createMcpCold } from './mcp/mcp-cold.js'
-import { addOperations, createServingMetrics } from './operations.js'
+import { addOperations, createServingMetrics, type RunningConfiguration } from './operations.js'
 import { addRefresh, type RefreshOptions } from './refresh.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, has a tenth of it
@@ -66,7 +66,7 @@ export type ServerOptions = GetSignalsOptions & {
   /** Whether no more requests should be sent here: another process, or the next one, answers them. */
   isStopping?: () => boolean
   /** Which configuration runs, and why the file as it stands is not it. */
-  configuration?: () => { revision: string; problem?: string }
+  configuration?: () => RunningConfiguration
   /** How far the published feed is behind what it is made from. */
   revisions?: () => { built: number; wanted: number; behindMs: number }
   storageProblem?: () => string | undefined

@@ -113,12 +113,21 @@ export type Revisions = {
   behindMs: number
 }
 
+/** Which configuration runs. */
+export type RunningConfiguration = {
+  revision: string
+  /** Why the file as it stands is not the running configuration. */
+  problem?: string
+  /** How many live processes on one storage run each revision; absent: it is alone. */
+  replicas?: Readonly<Record<string, number>>
+}
+
 type OperationsOptions = {
   /** Whether the first snapshot is there, and can be searched. */
   isReady: () => boolean
   /** Whether it has been told to stop; it still answers. */
   isStopping?: () => boolean
-  configuration?: () => { revision: string; problem?: string }
+  configuration?: () => RunningConfiguration
   revisions?: () => Revisions
   /** Why what must be stored cannot be just now; undefined when it can. */
   storageProblem?: () => string | undefined

@@ -41,6 +41,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     snapshot: () => undefined,
     retained: () => ({ snapshots: 0, bytes: 0 }),
     contributions: () => [],
+    replicas: () => ({}),
     revision: () => 'r',
     isRejected: () => false,
     revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),

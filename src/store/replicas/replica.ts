@@ -9,6 +9,7 @@ import { createBoard } from './board.js'
 import type { Lease, Leases } from './leases.js'
 import { createMembership } from './membership.js'
 import type { Notes } from './notes.js'
+import { createRevisions } from './revisions.js'
 
 /** What the database offers to processes that work on one state. */
 export type Replicas = {
@@ -30,13 +31,15 @@ type ReplicaOptions = {
   clock: Clock
   /** Names this process. */
   self: string
+  /** Of the configuration that this process runs now. */
+  revision: () => string
   log: Logger
 }
 
 export type Replica = ReturnType<typeof createReplica>
 
 /** Nothing is heard before `listen`, and nothing falls to it before `join`. */
-export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
+export function createReplica({ replicas, clock, self, revision, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
   const { leases, notes, listen, write } = replicas
   const membership = createMembership({ leases, clock, self, onProblem })
@@ -49,6 +52,8 @@ export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
     hear: board.hear,
     write: (blob, parts, under) => write(under, blob, parts),
   }
+  const { members } = membership
+  const revisions = createRevisions({ sharing, clock, self, members, revision })
   let cancelSweep = () => {}
 
   async function sweep(): Promise<void> {
@@ -66,18 +71,21 @@ export function createReplica({ replicas, clock, self, log }: ReplicaOptions) {
 
   return {
     sharing,
-    members: membership.members,
+    members,
+    revisions,
     /** Resolves when it has heard what the others told. */
     listen: board.start,
     /** Takes part from now on; resolves when it has what falls to it. */
     async join(): Promise<void> {
       membership.want('storage', [SWEEPING])
       await membership.start()
+      revisions.tell()
       sweepLater()
     },
     /** The others take up what was its own at once. */
     async close(): Promise<void> {
       cancelSweep()
+      revisions.close()
       await membership.close()
       await board.close()
     },
