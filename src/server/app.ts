@@ -33,15 +33,15 @@ import { createMcpCold } from './mcp/mcp-cold.js'
 import { addOperations, createServingMetrics, type RunningConfiguration } from './operations.js'
 import { addRefresh, type RefreshOptions } from './refresh.js'
 
-const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, has a tenth of it
-const REQUEST_MS = 30_000 // for all of headers and body: a client that dribbles is cut off
+const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
+const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
-const KEEP_ALIVE_MS = 65_000 // longer than the usual load balancer's, so that it closes first
+const KEEP_ALIVE_MS = 65_000 // longer than common load balancers keep it, so that the balancer closes first
 const LOG_EVERY = 1_000
 const REFUSALS_LOGGED = { perSecond: 10, burst: 100 } // whoever is refused may ask again at once, and for ever
 
 export type ServerOptions = GetSignalsOptions & {
-  /** The url that callers know us by (docs/configuration.md `listen.public_url`). */
+  /** The url by which callers know us (docs/configuration.md `listen.public_url`). */
   publicUrl: string
   /** Networks whose X-Forwarded-For is believed. */
   trustedProxies?: readonly string[]

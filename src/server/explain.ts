@@ -34,7 +34,7 @@ type Read = { kind: 'question'; question: ExplainQuestion } | { kind: 'bad'; pro
 /** What a get_signals request may ask, by the same rules. */
 const checkSelection = compileCheck(Type.Pick(GetSignalsRequest, ['filters', 'destinations', 'countries']))
 
-/** The parameter's JSON; what is none stays a text, for the check to refuse. */
+/** The parameter's JSON; a text that is not JSON is passed on as it is, and the check refuses it. */
 function json(text: string): unknown {
   return tryParseJson(Buffer.from(text)) ?? text
 }

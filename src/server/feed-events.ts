@@ -1,4 +1,4 @@
-/** Where upstreams tell what changed (docs/events.md): one place for each, whose name only it was told. */
+/** Where upstreams report changes (docs/events.md): each has its own url, which only that upstream was told. */
 import type { FastifyInstance } from 'fastify'
 import type { ListenerReply, Received } from '../events/listener.js'
 

@@ -11,7 +11,7 @@ const BRAND_PATH = '/.well-known/brand.json'
 
 type IdentityOptions = { publicUrl: string; key: SigningKey }
 
-/** One entry a url: receivers compare it byte for byte, and two of one url would be ambiguous. */
+/** One entry per url: receivers compare it byte for byte, and two entries with one url would be ambiguous. */
 function brandOf(publicUrl: string) {
   const jwks_uri = new URL(KEYS_PATH, publicUrl).href
   const agent = (transport: string) => ({

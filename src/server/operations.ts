@@ -1,6 +1,6 @@
 /**
- * What an operator asks of a running server: is it alive, is it ready, what does it count. No label names a caller,
- * an account or anything a caller sent (docs/decisions.md#callers): labels are our own closed words.
+ * What an operator asks of a running server: is it alive, is it ready, what does it count. Labels are closed words of
+ * ours, and never name a caller, an account or anything that a caller sent (docs/decisions.md#callers).
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -15,8 +15,8 @@ const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5
 type Durations = { counts: number[]; seconds: number }
 
 /**
- * Calls and how long they took. They are counted here and handed to the metrics library when somebody looks: its own
- * counters spell and sort their labels at every call, which costs as much as an answer.
+ * Counts calls and their durations. They are given to the metrics library only when somebody reads the metrics: its own
+ * counters format and sort their labels at every call, which costs as much as an answer.
  */
 function createCallCounts(registry: Registry) {
   const calls = new Map<string, Map<string, Map<string, number>>>()

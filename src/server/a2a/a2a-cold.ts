@@ -17,7 +17,7 @@ export function createA2aCold({ card, tasks }: { card: AgentCardDocument; tasks:
     async execute() {
       throw new Error('Messages are answered before they come here')
     },
-    // Every kept task is terminal, so there is nothing to cancel; the handler says so itself.
+    // Every stored task has ended, so there is nothing to cancel; the handler says so itself.
     async cancelTask() {},
   }
   const handler = new DefaultRequestHandler(AgentCard.fromJSON(card), tasks.store, executor)
@@ -34,7 +34,7 @@ export function createA2aCold({ card, tasks }: { card: AgentCardDocument; tasks:
     const response = await (dialect === '1.0' ? current : legacy).handle(message, context)
     if (!isStream(response)) return { kind: 'one', response }
     try {
-      // Our tasks are terminal, so a subscription ends at once.
+      // Our tasks have ended, so a subscription ends at once.
       const responses: object[] = []
       for await (const one of response) responses.push(one)
       return { kind: 'stream', responses }

@@ -40,7 +40,10 @@ export function methodOf(name: string): Method | undefined {
 
 const isString = (value: unknown) => typeof value === 'string'
 const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 0
-/** What the parameters that the methods share must be (A2A, "Protocol Data Model"). The official handlers do not ask. */
+/**
+ * The types of parameters that several methods share (A2A, "Protocol Data Model"). The official handlers do not check
+ * them.
+ */
 const PARAMETERS: Readonly<Record<string, [what: string, holds: (value: unknown) => boolean]>> = {
   ...{ id: ['a text', isString], contextId: ['a text', isString], pageToken: ['a text', isString] },
   ...{ historyLength: ['a count', isCount], pageSize: ['a count', isCount] },
@@ -61,7 +64,7 @@ export function parameterFault(params: unknown): string | undefined {
 export const METHOD_NAMES: readonly string[] = [...METHODS.keys()]
 
 export type SkillCall = {
-  /** Empty when no data part names one: the answer to that says what to send. */
+  /** Empty when no data part names one: the answer then says what to send. */
   skill: string
   input: unknown
   /** The JSON text of `input.context`. */
@@ -72,7 +75,7 @@ export type SkillCall = {
 
 type MessageRead =
   | { kind: 'skill'; call: SkillCall }
-  /** It continues a task; those of ours that are known are finished. */
+  /** It continues a task; all tasks of ours have ended. */
   | { kind: 'continues'; taskId: string }
   /** It asks to be notified in A2A's way. */
   | { kind: 'wants_push' }
@@ -84,7 +87,7 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** The last data part that names a skill, by its place in `parts`. */
+/** The last data part that names a skill, by its index in `parts`. */
 function skillPart(parts: readonly unknown[]): { at: number; data: SkillData } | undefined {
   for (let at = parts.length - 1; at >= 0; at--) {
     const part = parts[at]
@@ -142,7 +145,7 @@ function readMessage({ params, raw, comesAgain }: RpcRequest): MessageRead {
   return { kind: 'skill', call }
 }
 
-/** What a message asks that comes again, by its params: they are the same object then. */
+/** The meaning of a message, by the object of its params: a repeated request has the same object. */
 const known = new WeakMap<object, MessageRead>()
 
 /** What a message asks of us. Plain text is a brief. */

@@ -12,7 +12,7 @@ const KINDS = { task: '"kind":"task",', data: '"kind":"data",', text: '"kind":"t
 type Shell = { result: string; conversation: string; artifact: string; before: string; after: string }
 
 /**
- * Data first: the protocol's own SDK takes the status from the first part, and the task that is still open from the
+ * The data part comes first: the protocol's own SDK reads the status from the first part, and an open task from the
  * artifact's metadata.
  */
 function shellOf(answered: AnsweredTask, dialect: A2aRelease): Shell {
@@ -31,7 +31,7 @@ function shellOf(answered: AnsweredTask, dialect: A2aRelease): Shell {
   }
 }
 
-/** Answers that are given again have one shell for all their tasks. */
+/** A repeated answer shares one frame among all its tasks. */
 const shells = new WeakMap<AnswerPayload, Map<string, Shell>>()
 
 function keptShell(answered: AnsweredTask, dialect: A2aRelease): Shell {

@@ -1,8 +1,8 @@
 /**
- * The A2A tasks that callers may ask for again, each visible to its owner only. The SDK's own store never forgets and
+ * The A2A tasks that callers may read again, each visible to its owner only. The SDK's own store never deletes and
  * clones whole pages (docs/decisions.md#serving-from-bytes); this one is bounded in count, bytes and time, and keeps
- * prepared rows as they are. It is a ring of places, since every call over A2A ends in one: objects made for each task would
- * outlive the collector's youngest generation, and that costs more than the call.
+ * prepared rows as they are. It is a ring with reused places, because every call over A2A ends in one: new objects for
+ * each task would survive the collector's youngest generation, and that costs more than the call.
  */
 import { randomBytes } from 'node:crypto'
 import { Task as A2aTask } from '@a2a-js/sdk'
@@ -14,7 +14,7 @@ import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/pay
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
-const LISTED = 100 // newest tasks of an owner that a listing can reach; each may hold a page
+const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
 
 /** A call that was answered. */
 export type AnsweredTask = {
@@ -31,8 +31,8 @@ type Own = Pick<AnswerPayload, 'words' | 'rows'>
 const copies = new WeakMap<AnswerWords, Own>()
 
 /**
- * Words and rows of an answer in memory of their own. Its rows are views into the chunks of a snapshot, and a view keeps
- * a whole chunk alive for as long as the task is kept; so do words that are not made yet.
+ * A copy of an answer's text and rows in its own memory. Its rows are views into the chunks of a snapshot, and a view
+ * keeps a whole chunk alive for as long as the task is kept; so does a text that has not been made yet.
  */
 function ownOf({ words, rows }: AnswerPayload): Own {
   const known = copies.get(words)
@@ -82,7 +82,7 @@ export function createA2aTasks(now: () => number) {
   const times = new Float64Array(MAX_TASKS)
   /** Answers that are given again are held once for all their tasks. */
   const shared = new WeakMap<AnswerPayload, Held>()
-  let next = 0 // tasks are numbered in turn; the number says the place
+  let next = 0 // tasks are numbered in turn; the number gives the place in the ring
   let oldest = 0
   let unowned = 0
   let bytes = 0
@@ -110,7 +110,9 @@ export function createA2aTasks(now: () => number) {
     return held
   }
 
-  /** The id of the task that an answer is. Anonymous callers own nothing: two of them cannot be told apart. */
+  /**
+   * The id of the task that holds an answer. Anonymous callers own no task, because two of them cannot be told apart.
+   */
   function keep(owner: string | undefined, answered: AnsweredTask, at: number): string {
     while (oldest < next && isOver(oldest, at)) drop()
     if (owner === undefined) return `${nobodys}${unowned++}`

@@ -75,15 +75,15 @@ type A2aOptions = {
 }
 
 /**
- * Whether we speak the version that the header names. Whose words an answer is in follows from the method: a client
- * that leaves the header out on one call and not on the next is answered alike.
+ * Whether we speak the version that the header names. The method decides in which version we answer, so a client that
+ * sends the header on one call and not on the next gets the same form.
  */
 function isSpoken({ raw }: Exchange): boolean {
   const version = raw.headers['a2a-version']
   return version === undefined || version === '' || version === '0.3' || version === '1.0'
 }
 
-/** Whose tasks a caller may see again; anonymous callers cannot be told apart. */
+/** The owner of a caller's tasks; anonymous callers cannot be told apart. */
 function ownerOf(who: Entered): string | undefined {
   return who.kind === 'caller' && who.caller.role !== 'anonymous' ? who.caller.id : undefined
 }

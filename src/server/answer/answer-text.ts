@@ -1,14 +1,14 @@
 /**
- * An answer as words, for language models and people: what it says, the rows one can go on with, and what to do next.
- * Bounded, since hosts put it into a prompt; the whole answer stands beside it as data. Names come from strangers: they
- * are quoted, on one line and cut.
+ * An answer as text, for language models and people: what it says, the rows to continue with, and what to do next. It
+ * is bounded, because hosts put it into a prompt; the complete answer is sent as data with it. Names come from
+ * strangers: they are quoted, kept on one line and cut.
  */
 
 import type { Answered } from '../../adcp/answer.js'
 import { bufferOf, isRecord, tryParseJson } from '../../adcp/json.js'
 
 const ROWS = 10
-const WHOLESALE_ROWS = 5 // whoever walks the feed reads the data; its text must not cost a page's worth of parsing
+const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
 const MOST_KNOWN = 2_000 // texts of pages that stand in one chunk of a snapshot
 const FEW = 3 // prices and destinations of one row
 const NAME = 80
@@ -98,7 +98,7 @@ function rowsText(parts: readonly Uint8Array[], most: number): string {
   return lines.join('\n')
 }
 
-/** A snapshot never changes: what was said of its bytes holds for as long as they are there. */
+/** A snapshot never changes: the text for its bytes stays valid as long as they exist. */
 const known = new WeakMap<ArrayBufferLike, Map<string, string>>()
 
 function walkText(parts: readonly Uint8Array[]): string {

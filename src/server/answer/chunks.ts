@@ -9,7 +9,7 @@ import { bufferOf } from '../../adcp/json.js'
 import type { AnswerPayload } from './payload.js'
 
 /**
- * One request and the response to it, whoever took them from the socket: Fastify, or the fast lane before it
+ * One request and its response, whether Fastify read it from the socket or the fast lane before it
  * (server/answer/fast-lane.ts).
  */
 export type Exchange = {

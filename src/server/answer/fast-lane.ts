@@ -1,8 +1,8 @@
 /**
- * The way of a request that is asked thousands of times a second: a plain POST to a transport is read from the socket and
- * answered here, without Fastify's routing, hooks, request and reply objects. Whatever is not plain (another media type,
- * an encoding, a body of unknown or great length, a server that closes) goes to Fastify's route for the same path,
- * which ends in the same function and knows every fault.
+ * The fast way for requests that arrive thousands of times a second: a plain POST to a transport is read from the
+ * socket and answered here, without Fastify's routing, hooks, request and reply objects. A request that is not plain
+ * (another media type, an encoding, a body of unknown or great length, a server that closes) goes to Fastify's route
+ * for the same path, which ends in the same function and handles every fault.
  */
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
@@ -20,9 +20,9 @@ type Take = (exchange: Exchange) => void | Promise<void>
 
 type FastLaneOptions = {
   idOf(request: IncomingMessage): string
-  /** False: every request goes Fastify's way. */
+  /** False: every request goes to Fastify. */
   isOpen: boolean
-  /** Told of what went wrong on our side. The caller is answered. */
+  /** Receives errors on our side; the caller has been answered. */
   onBug(error: unknown, requestId: string): void
   /** As `node:http` has them, ms. */
   timeouts: Pick<Server, 'keepAliveTimeout' | 'requestTimeout' | 'timeout'>
@@ -38,7 +38,7 @@ function plainLength({ method, headers }: IncomingMessage): number | undefined {
   return length > 0 && length <= MOST_BYTES ? length : undefined
 }
 
-/** Calls back with the whole body. A sender that hangs up half-way is owed nothing. */
+/** Calls back with the whole body. A client that closes the connection before its end gets no answer. */
 function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) => void): void {
   let body: Buffer | undefined
   let filled = 0
@@ -78,7 +78,7 @@ export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOp
   }
 
   return {
-    /** Stands before the listeners of an app's server: what is not taken here is theirs. */
+    /** Runs before the listeners of an app's server; requests that it does not take go to them. */
     before(app: FastifyInstance): void {
       const own = app.server
       const listeners = own.listeners('request') as RequestListener[]
@@ -93,12 +93,12 @@ export function createFastLane({ idOf, onBug, timeouts, ...options }: FastLaneOp
       })
       Object.assign(own, timeouts)
     },
-    /** Who answers POST requests to a path, whichever way they come. */
+    /** The functions that answer POST requests, by path, whichever way a request comes. */
     post(app: FastifyInstance, path: string, take: Take): void {
       lanes.set(path, take)
       app.post(path, (_request, reply) => safely(take, exchangeOf(reply)))
     },
-    /** From here on every request is Fastify's, which turns new ones away while it closes. */
+    /** From now on every request goes to Fastify, which refuses new ones while it closes. */
     close(): void {
       isOpen = false
     },

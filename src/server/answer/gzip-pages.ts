@@ -10,8 +10,8 @@ import type { Chunk } from './chunks.js'
 
 const CACHE_BYTES = 64 * 1024 * 1024
 const SEEN_PIECES = 20_000
-const SMALLEST = 2_048 // below this a packet is a packet
-const MOST_PIECES = 4 // a page from the feed's own order is one or two; scattered rows are another page each time
+const SMALLEST = 2_048 // a smaller page fits in a packet anyway
+const MOST_PIECES = 4 // a page in feed order has one or two pieces; pages with more are rarely repeated
 const MOST_AT_ONCE = 2
 const STORED_BYTES = 0xffff
 const HEADER = Buffer.from([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff])
@@ -51,7 +51,7 @@ export function createGzipPages() {
   })
   const seen = new LRUCache<string, true>({ max: SEEN_PIECES })
   const underWay = new Set<string>()
-  // Rows are never rewritten where they stand, so their place names their content for as long as the memory lives.
+  // Rows are never rewritten in place, so their address identifies their content as long as the memory exists.
   const memories = new WeakMap<ArrayBufferLike, number>()
   let memoryCount = 0
 
@@ -64,7 +64,7 @@ export function createGzipPages() {
     return `${memory} ${byteOffset} ${byteLength}`
   }
 
-  /** Off this thread, and only for what is asked for twice: a walk asks for each page once. */
+  /** In another thread, and only for pages that are asked for twice: a walk asks for each page once. */
   function prepare(name: string, piece: Uint8Array): void {
     if (!seen.has(name)) {
       seen.set(name, true)
@@ -74,7 +74,7 @@ export function createGzipPages() {
     underWay.add(name)
     deflateRaw(piece, SYNC, (error, bytes) => {
       underWay.delete(name)
-      // A page that cannot be compressed goes on being sent as it is.
+      // A page that cannot be compressed is sent uncompressed.
       if (!error) compressed.set(name, bytes)
     })
   }

@@ -1,4 +1,4 @@
-/** The names that this server makes up: for conversations, for requests. */
+/** The ids that this server creates: for conversations and for requests. */
 import { hash, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 

@@ -1,6 +1,6 @@
 /**
- * JSON-RPC 2.0 as both transports read it: from body bytes to messages, or to the error that the bytes deserve.
- * An id is kept as the JSON text it came in, so that it goes back exactly: a long integer would lose digits.
+ * JSON-RPC 2.0 for both transports: from the bytes of a body to messages, or to the error for them. An id is kept as
+ * JSON text, so that it is returned exactly: a long integer would lose digits.
  */
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
@@ -8,9 +8,10 @@ import { bufferOf, measure } from '../../adcp/json.js'
 import { rawValue, valueSpan } from '../../adcp/raw-json.js'
 
 /**
- * What bodies said that come again: whoever polls the feed or walks it asks the same all day. Such a body is known by its
- * text, which costs two short searches instead of decoding, parsing and a depth scan. Questions that are the same
- * differ in the names of their messages (JSON-RPC `id`, A2A `messageId`), so those are cut out of the text first.
+ * Remembers the parsed content of repeated bodies: a client that polls or walks the feed sends the same all day. A body
+ * is recognised by its text, which costs two short searches, where decoding, parsing and a depth scan cost more. Equal
+ * questions differ in the ids of their messages (JSON-RPC `id`, A2A `messageId`), so those are cut out of the text
+ * first.
  */
 const MOST_LENGTH = 4_096
 const MEMORY_BYTES = 32 * 1024 * 1024
@@ -57,8 +58,8 @@ function isCutOf(text: string, path: readonly string[], { start, end }: Cut): bo
 }
 
 /**
- * The wholesale feed is what is asked for again and again. Secrets of webhooks are not kept longer than they are used, however
- * their members are spelled.
+ * Only requests for the wholesale feed are remembered, because they repeat. Secrets of webhooks must not be kept longer
+ * than they are used, however their members are spelled.
  */
 function isWorthKeeping(text: string): boolean {
   return text.includes('"wholesale"') && !text.includes('notification_config') && !text.includes('\\u')
@@ -70,7 +71,7 @@ function createBodyMemory() {
     sizeCalculation: (_request, name) => name.length * BYTES_A_CHARACTER,
   })
 
-  /** The request that this text is, when one like it is remembered. */
+  /** The remembered request that this text is equal to, if any. */
   function recall(text: string): RpcRequest | undefined {
     const id = text.length <= MOST_LENGTH ? cutAt(text, ID) : undefined
     const found = id && known.get(nameOf(text, id, messageIdAt(text)))
@@ -87,7 +88,7 @@ function createBodyMemory() {
     }
   }
 
-  /** Remembers what a text said, if it is likely to come again; then `comesAgain` of the request is set. */
+  /** Remembers what a text means, if it is likely to be repeated; sets `comesAgain` of the request. */
   function remember(text: string, request: RpcRequest): void {
     if (text.length > MOST_LENGTH || !isWorthKeeping(text)) return
     const id = cutAt(text, ID)
@@ -118,7 +119,9 @@ export type RpcRequest = {
   message: Record<string, unknown>
   /** JSON text of the value at a path inside the message. */
   raw: (path: readonly (string | number)[]) => string | undefined
-  /** Its params are the same object when the same is asked again: what they lead to may be kept by them. */
+  /**
+   * The params are the same object when the request is repeated, so what is derived from them may be cached by them.
+   */
   comesAgain: boolean
 }
 
@@ -178,7 +181,7 @@ function readText(text: string, body: Uint8Array): RpcBody {
   try {
     value = JSON.parse(text)
   } catch {
-    return NOT_JSON // whatever is wrong with it, JSON-RPC has one word for it
+    return NOT_JSON // JSON-RPC has one error for everything malformed
   }
   if (measure(body).depth > MAX_DEPTH) {
     return { kind: 'broken', code: INVALID_MESSAGE, reason: `The body is nested more than ${MAX_DEPTH} deep` }

@@ -35,7 +35,7 @@ export type AnswerPayload = {
   head: string
   rows: readonly Uint8Array[]
   tail: string
-  /** The same object is given again: what is made of it may be kept by it. */
+  /** The same object is returned for a repeated request, so what is derived from it may be cached by it. */
   comesAgain: boolean
 }
 
@@ -81,7 +81,7 @@ export function answerWords(make: () => string): AnswerWords {
   }
 }
 
-/** What of an answer is the same for everybody: JSON text around what depends on the caller. */
+/** The part of an answer that is the same for everybody: JSON text around the part that depends on the caller. */
 type Frame = {
   before: string
   between: string

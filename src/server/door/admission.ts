@@ -1,6 +1,6 @@
 /**
- * Who is let in and how often: callers and rate limits together, replaced as one when the configuration changes.
- * A request that was let in goes on as the caller it was.
+ * Who is admitted, and how often: callers and rate limits, replaced together when the configuration changes. A request
+ * that was admitted continues as the caller that it was.
  */
 
 import type { AdcpError } from '../../adcp/error.js'
@@ -18,7 +18,7 @@ export type AdmissionOptions = {
   callers: Omit<CallersOptions, 'jwt'>
   jwt?: JwtOptions
   rateLimit?: RateLimit
-  /** Nonces that other processes which serve the same address have seen. */
+  /** Nonces that other processes behind the same address have seen. */
   sharedNonces?: SharedNonces
   /** For signatures: how key sets are read, and the clock. */
   send?: Send
@@ -71,7 +71,7 @@ function made(options: AdmissionOptions, replay: ReplayGuard) {
 /** Throws, here and in `reconfigure`, when callers or limits contradict themselves; then nothing changes. */
 export function createAdmission(options: AdmissionOptions): Admission {
   const { now = Date.now, sharedNonces: shared } = options
-  const replay = createReplayGuard({ now, ...(shared && { shared }) }) // what was used stays used when the configuration changes
+  const replay = createReplayGuard({ now, ...(shared && { shared }) }) // a used nonce stays used when the configuration changes
   let current = made(options, replay)
   return {
     identify: (credentials) => current.callers.identify(credentials),

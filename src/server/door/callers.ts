@@ -1,13 +1,13 @@
 /**
  * From credentials to a caller (specification, "Authentication"; docs/decisions.md#callers). Keys are held as SHA-256
- * digests, so the configuration holds nothing that opens a door; a digest is compared in constant time.
+ * digests, so the configuration holds nothing that a thief could call with; digests are compared in constant time.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
 import type { JwtVerifier } from './jwt.js'
 
-const MAX_TOKEN = 8_192 // a header longer than this is no credential of ours
+const MAX_TOKEN = 8_192 // a longer header is not one of our credentials
 
 type ConfiguredCaller = Pick<CallerKey, 'id' | 'role'> & Partial<CallerKey>
 
@@ -24,7 +24,7 @@ type Credentials = {
 }
 
 /**
- * What an unsigned request may not do where signatures are verified: hand over secrets for webhooks, and, of callers that
+ * What an unsigned request must not do where signatures are verified: send secrets for webhooks and, for callers that
  * must sign, change anything.
  */
 type Unsigned = 'missing' | 'required'
@@ -64,8 +64,8 @@ function callerOf({ id, role, destinations = [], accounts = {} }: ConfiguredCall
 }
 
 /**
- * The bearer token; null when a credential is there that is none. `x-adcp-auth` is read where docs/protocol.md#mcp
- * saw it.
+ * The bearer token; null for a malformed credential. `x-adcp-auth` is read where docs/protocol.md#mcp
+ * names it.
  */
 function tokenOf({ authorization, adcpAuth }: Credentials): string | null | undefined {
   if (authorization !== undefined) {
@@ -97,8 +97,8 @@ export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers
   }
 
   /**
-   * Whose key a header holds: it comes with every request, and hashing a key costs a tenth of answering one. In the usual
-   * spelling only, so that there is one for each key.
+   * The caller of a key, cached by its header: every request has one, and hashing a key costs a tenth of an answer.
+   * Only the usual spelling is cached, so that there is one entry per key.
    */
   const byHeader = new Map<string, Identified>()
 

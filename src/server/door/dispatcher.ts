@@ -23,8 +23,8 @@ import { registersSecret } from './signature-gate.js'
 const CALL_MS = 130_000
 
 /**
- * The signal that a task stops on: its time is over, or its caller hung up (docs/decisions.md#deadlines). Made only when
- * a task asks for it; most answer before anybody could hang up.
+ * The signal that stops a task: at its deadline, or when its caller closes the connection
+ * (docs/decisions.md#deadlines). It is created only when a task asks for it, because most tasks answer at once.
  */
 export function hangUpSignal({ response }: Exchange): AbortSignal {
   const gone = new AbortController()
@@ -36,7 +36,7 @@ export function hangUpSignal({ response }: Exchange): AbortSignal {
   return deadline.signal
 }
 
-/** What the transport knows of a call. */
+/** What the transport knows about a call. */
 type CallOrigin = {
   readonly transport: 'mcp' | 'a2a'
   readonly requestId: string
@@ -114,7 +114,7 @@ type DispatcherOptions = {
 
 type Entry = { task: Task; check: (value: unknown) => Checked<TSchema> }
 
-/** What is known of arguments that come again: they stood the check. */
+/** What is known about repeated arguments: they have passed the check. */
 type Settled = { entry: Entry; release: Release; holdsSecret: boolean }
 
 /** The pins that are well formed; the others are for the request schema to refuse. */
@@ -126,7 +126,7 @@ function pinsOf(input: Record<string, unknown>): VersionPin {
   return pin
 }
 
-/** The door looks for tasks by their names in the body; what it could not see there is refused here. */
+/** The door finds tasks by their names in the body; a call that it could not recognise is refused here. */
 function needsSignature({ who }: TaskCall, isMutating: boolean, holdsSecret: () => boolean): boolean {
   if (who.kind !== 'caller' || who.signature === undefined) return false
   return (isMutating && who.signature === 'required') || holdsSecret()

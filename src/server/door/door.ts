@@ -1,7 +1,6 @@
 /**
- * What stands before both transports: overload, where a browser comes from, and who is asking. A request that does
- * not get in is answered in the words of HTTP, with the protocol's error inside (docs/protocol.md#envelope, #mcp,
- * #a2a).
+ * The checks before both transports: overload, the origin of a browser, and the caller. A refused request is answered
+ * with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
  */
 
 import type { FastifyReply } from 'fastify'
@@ -93,8 +92,8 @@ export function createDoor({ callers, overload, publicUrl, addressOf, isMutating
   const localHosts = new Set<string | undefined>([own.host])
 
   /**
-   * A web page must not reach an agent on its visitor's machine by rebinding a name of its own to it (MCP transport,
-   * "Security Warning"): its Origin is foreign, and its Host is no name for this machine.
+   * A web page must not reach an agent on its visitor's machine by pointing a name of its own at it (MCP transport,
+   * "Security Warning"): its Origin is foreign, and its Host is not a name of this machine.
    */
   function isForeign({ headers, socket }: Visit['raw']): boolean {
     const { origin, host } = headers

@@ -13,7 +13,7 @@ const CLOCK_SKEW_SECONDS = 30
 const JWKS_TIMEOUT_MS = 5_000
 const JWKS_BYTES = 256 * 1024
 const JWKS_MAX_AGE_MS = 10 * 60_000
-const UNKNOWN_KEY_COOLDOWN_MS = 30_000 // a rotated key is found at the first token that it signed, at most twice a minute
+const UNKNOWN_KEY_COOLDOWN_MS = 30_000 // a rotated key is found with its first token; unknown ids are looked up at most twice a minute
 const REMEMBERED_TOKENS = 10_000
 const REMEMBER_MS = 60_000 // bounds how long a token outlives the removal of its key
 
@@ -77,7 +77,7 @@ export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtO
       remembered.set(name, { subject: sub, until: Math.min(exp * 1_000, now() + REMEMBER_MS) })
       return { kind: 'valid', subject: sub }
     } catch (error) {
-      // Every way in which a token can be wrong is one answer: which one it was helps only a forger.
+      // All faults of a token give the same answer, because a difference would help only forgers.
       return isUnavailable(error) ? { kind: 'unavailable' } : { kind: 'invalid' }
     }
   }

@@ -1,6 +1,6 @@
 /**
- * When to say 503 instead of falling over: the event loop is late all the time, or too many slow calls are under way.
- * A pause is no overload, however long: only windows in a row whose median is late are.
+ * When to answer 503: the event loop is late all the time, or too many slow calls are under way. One pause, however
+ * long, is no overload; several windows in a row with a late median are.
  */
 
 import type { Socket } from 'node:net'
@@ -49,9 +49,9 @@ export function createOverload({ maxPending = MAX_PENDING }: { maxPending?: numb
 }
 
 /**
- * Ends connections that never said a word when the server begins to close. Closing waits for answers under way and drops
- * kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would wait
- * for it: load balancers and browsers open such connections in advance.
+ * Closes connections that never sent a byte when the server begins to close. Closing waits for answers under way and
+ * drops kept-alive connections between requests, but Node counts a connection without a first byte as neither, and would
+ * wait for it: load balancers and browsers open such connections in advance.
  */
 export function dropSilentConnections(app: FastifyInstance): void {
   const open = new Set<Socket>()

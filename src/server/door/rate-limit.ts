@@ -1,6 +1,6 @@
 /**
- * How much one caller may ask: a token bucket each, refilled by the clock (docs/configuration.md, `rate_limit`).
- * Buckets live in a bounded cache; a caller who falls out of it starts again with a full one.
+ * How much one caller may ask: a token bucket per caller, refilled over time (docs/configuration.md, `rate_limit`).
+ * Buckets are in a bounded cache; a caller that is dropped from it starts with a full bucket.
  */
 import { LRUCache } from 'lru-cache'
 

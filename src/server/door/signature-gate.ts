@@ -1,6 +1,6 @@
 /**
- * Signatures of callers' requests (docs/protocol.md#signatures). One that is there must stand, whatever other credential is
- * beside it; what needs one is turned away without it, before anything is done.
+ * Signatures of callers' requests (docs/protocol.md#signatures). A signature that is sent must be valid, whatever other
+ * credential comes with it. A request that needs one is refused without it before anything is done.
  */
 import { adcpError } from '../../adcp/error.js'
 import type { Admission, Entered, Signatures, TurnedAway, Visit } from './admission.js'
@@ -19,7 +19,7 @@ function* within(value: unknown): Generator<Record<string, unknown>> {
     const next = open.pop()
     if (!isObject(next)) continue
     yield next
-    for (const held of Object.values(next)) open.push(held) // spread, a long list would overflow the stack
+    for (const held of Object.values(next)) open.push(held) // spreading a long list would overflow the stack
   }
 }
 
@@ -43,7 +43,9 @@ function calledTasks(body: Uint8Array): ReadonlySet<string> {
 
 const PUSH_SETTINGS = ['push_notification_config', 'notification_configs'] as const
 
-/** Whether a value hands over a shared secret for webhooks: whoever can change the request could put in its own. */
+/**
+ * Whether a value contains a shared secret for webhooks: somebody who can change the request could insert another one.
+ */
 export function registersSecret(value: unknown): boolean {
   for (const object of within(value)) {
     for (const name of PUSH_SETTINGS) {
@@ -64,7 +66,7 @@ export function registersSecret(value: unknown): boolean {
 /** The same of a request body. */
 function bodyRegistersSecret(body: Uint8Array): boolean {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  // A name may be written with escapes; without any, the bytes tell faster than a parser.
+  // A name may be written with escapes; without any, searching the bytes is faster than parsing.
   return (bytes.includes('authentication') || bytes.includes('\\u')) && registersSecret(parsed(body))
 }
 
@@ -116,7 +118,7 @@ export function createSignatureGate({ byId, identified, publicUrl, isMutating }:
       headers: visit.raw.headersDistinct,
       body: bodyOf(visit),
     }
-    // A bearer beside the signature names whose it must be.
+    // A bearer token in the same request says whose signature it must be.
     const verified = await verify(message, known?.caller.id)
     if (verified.kind === 'rejected') return refused(verified.code)
     const caller = verified.kind === 'verified' ? byId(verified.owner) : undefined

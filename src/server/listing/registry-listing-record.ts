@@ -50,7 +50,9 @@ function pick(from: Readonly<Record<string, unknown>>, names: readonly string[])
   return Object.fromEntries(names.flatMap((name) => (from[name] === undefined ? [] : [[name, from[name]]])))
 }
 
-/** A registry's record in known fields; undefined when it has no usable url. An unknown type is `unknown`. */
+/**
+ * A registry's record in known fields; undefined without a usable url. A type that we do not know becomes `unknown`.
+ */
 export function readListed(raw: unknown): Listed | undefined {
   if (!isRecord(raw)) return undefined
   const url = raw.url ?? raw.mcp_endpoint
@@ -160,7 +162,7 @@ export function upstreamRecord(
   measured: Measured,
   listed: AgentRecord | undefined,
 ): AgentRecord {
-  // Of an agent that never answered nobody knows more than the registry's word.
+  // For an agent that never answered, the registry's description is all that is known.
   const protocol = measured.status?.protocol ?? entry.protocol ?? listed?.protocol ?? 'mcp'
   const endpoint = shownUrl(entry.url)
   const member = listed?.member ?? (entry.member && { slug: entry.member })

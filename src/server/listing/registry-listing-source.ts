@@ -1,8 +1,8 @@
 /**
- * What the configured registries list, asked when somebody asks us: agents of every type, and the words that describe our
- * own upstreams. Short-lived and bounded: one request a registry and question a minute, late answers warm the cache, a
- * registry that fails is answered for by what it last said. Only closed words are passed on, so callers cannot make us
- * ask new questions at will.
+ * What the configured registries list, read when somebody asks us: agents of every type, and descriptions of our own
+ * upstreams. It is cached briefly and bounded: one request per registry and question a minute, late answers go to the
+ * cache, and for a registry that fails its last answer is used. Only words from closed lists are passed on, so callers
+ * cannot make us ask arbitrary questions.
  */
 
 import { LRUCache } from 'lru-cache'
@@ -37,7 +37,7 @@ type RegistrySourceOptions = {
   now(): number
   /** Resolves after that many milliseconds. */
   pause(ms: number): Promise<void>
-  /** Names this process in `Via`: two Tributaries that list each other must not ask in a circle. */
+  /** Names this process in `Via`: two Tributaries that list each other must not ask each other forever. */
   instance: string
 }
 
@@ -85,7 +85,7 @@ export function createRegistrySource(options: RegistrySourceOptions) {
     answers.set(key, { ...answer, bytes: reply.body.byteLength, at: now(), ...(etag && { etag }) })
   }
 
-  /** One question to one registry is asked once at a time, whoever waits for it. */
+  /** One question to one registry is under way only once, however many callers wait for it. */
   function refresh(key: string, registry: ListingRegistry, question: string, via: string): Promise<void> {
     const under = asking.get(key)
     if (under) return under

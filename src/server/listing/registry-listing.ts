@@ -47,7 +47,7 @@ type Body = { agents: AgentRecord[]; count: number; incomplete?: { description: 
 function questionOf(query: ListingQuery): URLSearchParams {
   const question = new URLSearchParams()
   const [type] = typesOf(query) ?? []
-  // What is unknown to us may have a name of its own there.
+  // The registry may know values that we do not.
   if (type && type !== 'unknown') question.set('type', type)
   const flags = new Set(query.flags)
   if (isMeasurementQuery(query) || query.operation) flags.add('capabilities')
@@ -123,7 +123,7 @@ export function createRegistryListing(options: RegistryListingOptions) {
           holdsBadge(record, query),
       )
       .map((record) => shownRecord(record, query.flags))
-    // How many, not which: their addresses are the operator's business.
+    // The number only: the addresses of registries are the operator's business.
     const description = `Registries behind this one that have not answered lately: ${silent}`
     return { agents, count: agents.length, ...(silent > 0 && { incomplete: [{ description }] }) }
   }

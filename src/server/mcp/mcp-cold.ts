@@ -34,7 +34,7 @@ function toolsOf({ name, aliases = [], title, description, request, response, ..
     description,
     inputSchema: toolSchema(request),
     ...(response && { outputSchema: toolSchema(response) }),
-    // A repeated idempotency_key repeats nothing, so every call may be sent again as it is.
+    // A repeated idempotency_key has no second effect, so every call may be repeated unchanged.
     annotations: {
       ...{ readOnlyHint: !mutating, destructiveHint: destructive },
       ...{ idempotentHint: true, openWorldHint: false },

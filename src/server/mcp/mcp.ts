@@ -132,7 +132,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     return [`{"id":${id},${JSON.stringify(rest).slice(1)}`]
   }
 
-  /** Undefined for what has no answer: notifications, and answers to questions we did not ask. */
+  /** Undefined for messages without an answer: notifications, and answers to questions that we did not ask. */
   function answer(message: RpcMessage, session: Session): Chunk[] | Promise<Chunk[]> | undefined {
     if (message.kind === 'invalid') return [rpcError(message.id, INVALID_MESSAGE, message.reason)]
     if (message.kind !== 'request') return undefined

@@ -11,7 +11,7 @@ const BOUNDS = new Set([
   ...['default', 'additionalProperties'],
 ])
 const LONGEST_PATTERN = 30
-/** Of every request and none of a model's business: named, so that no client drops them, and not explained. */
+/** Members of every request that do not concern a model: listed, so that no client drops them, and not explained. */
 const ENVELOPE: Readonly<Record<string, object>> = {
   adcp_version: { type: 'string' },
   adcp_major_version: { type: 'integer' },
