@@ -8,13 +8,16 @@ import type { StoredSubscription, Suspension } from '../store/records/subscripti
 export type HeldAccount = {
   id: string
   stored?: StoredAccount
-  /** Its subscriptions that are told nothing any more, by subscriber. */
+  /** Its subscriptions that are suspended, by subscriber. */
   suspended?: ReadonlyMap<string, Suspension>
 }
 
 type Brand = { domain: string; brand_id?: string }
 
-/** RFC 2606: a domain nobody has. sync_accounts answers must name a brand; of a configured account none is known. */
+/**
+ * RFC 2606: a domain that nobody owns. sync_accounts answers must name a brand, and for a configured account none is
+ * known.
+ */
 export const NO_DOMAIN = 'unknown.invalid'
 
 export function accountName({ id, stored }: HeldAccount): string {

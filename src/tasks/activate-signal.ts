@@ -24,7 +24,7 @@ import type { TaskStatus } from '../store/records/tasks.js'
 import type { EntryOfJob } from '../store/steps.js'
 import type { Task } from './task.js'
 
-const HISTORY = 1_000 // the caller's newest entries for one signal: what is still on is among them
+const HISTORY = 1_000 // the caller's newest entries for one signal: active ones are among them
 const RETRY_SECONDS = 10
 
 /** With the destinations as identities have them. */
@@ -116,7 +116,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       : routed
   }
 
-  /** What the caller never activated, and somebody else did, is not there for it to switch off. */
+  /** What somebody else activated, and the caller never did, does not exist for this caller. */
   async function isOthers(
     to: Route,
     principal: Caller,
@@ -144,7 +144,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
     print: string,
   ): Plan {
     const { action = 'activate', idempotency_key: key, destinations, governance_context, context } = request
-    const upstream = upstreamAt(to.agentUrl) // what the ledger calls it may be another id by now, or none
+    const upstream = upstreamAt(to.agentUrl) // its id may have changed since the ledger entry, or it may be gone
     const upstreamAccount = account?.at(to.agentUrl) ?? to.activatedAs?.account
     const seenAs = hasOwnCredential(principal.id, to.agentUrl) ? 'own' : 'shared'
     const call: NewCall = {
@@ -160,7 +160,7 @@ export function activateSignal(activation: Activating): Task<typeof ActivateSign
       ...(to.name !== undefined && { name: to.name }),
       rows: [],
       args: {
-        // The default is left out: agents that know only activation refuse or ignore the argument.
+        // The default is left out: older agents refuse or ignore the argument.
         ...(action === 'deactivate' && { action }),
         signal_agent_segment_id: to.segmentId,
         destinations,

@@ -42,7 +42,7 @@ export type SignalsFeed = {
   wholesaleAgain(query: WholesaleQuery, reader: Reader, now: number, at?: Moment): WholesaleAnswer
   /** What `wholesaleAgain` answered to the same objects, if it still holds. */
   known(query: WholesaleQuery, reader: Reader, now: number): WholesaleAnswer | undefined
-  /** Work that has to be done before an answer, in portions between which others are served; and the moment it is for. */
+  /** The work before an answer, in portions between which others are served; and the moment that it is for. */
   preparing(
     query: Selection & { cursor?: string },
     reader: Reader,
@@ -169,13 +169,13 @@ function createQuestions() {
 type Lacks = {
   incomplete: IncompleteEntry[] | undefined
   warnings: readonly AdcpWarning[]
-  /** Equal for equal lacks. */
+  /** Equal when the same is missing. */
   name: string
 }
 
 /**
- * What answers lack at the moment, worked out once a turn of the event loop: asking every upstream and registry how it
- * does, and putting it into words, would cost more than the rest of an answer of prepared bytes.
+ * What answers lack at the moment, computed once per turn of the event loop: asking every upstream and registry for its
+ * state, and putting it into words, would cost more than the rest of a prepared answer.
  */
 function createLacks(health: Health) {
   let known: Map<readonly Gap[], Map<string | undefined, Lacks>> | undefined
@@ -202,7 +202,7 @@ function createLacks(health: Health) {
   }
 }
 
-/** Whose eyes the feed is seen with: one object for each caller, release and account. */
+/** The reader of the feed: one object per caller, release and account. */
 function createReaders() {
   const known = new WeakMap<Caller, Map<string, Reader>>()
   return (caller: Caller, pricedOnly: boolean, account: string | undefined): Reader => {
@@ -281,7 +281,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     return inWords(answer, lacksOf(answer.gaps, reader.account, now), reader)
   }
 
-  /** The same object while neither what the feed answered nor what that lacks is another. */
+  /** The same object as long as the feed's answer and what it lacks are the same objects. */
   function toldAgain(answer: WholesaleAnswer, reader: Reader, now: number): Answer {
     if (answer.kind === 'refused') return answer
     const lacks = lacksOf(answer.gaps, reader.account, now)
@@ -325,7 +325,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     return isExact ? lookup(input, reader, now, at) : discovery.discover(input, reader, context, at)
   }
 
-  /** A walk may have begun at another process: its snapshot is sought before it is given up. */
+  /** A walk may have begun at another process: look for its snapshot before giving it up. */
   function answer(
     input: GetSignalsRequest,
     query: WholesaleQuery,

@@ -14,7 +14,7 @@ import type { Task } from './task.js'
 
 type Asking = Pick<Activation, 'store' | 'progress'>
 
-/** What the task came to; since 3.2 a task that failed has its error as the result too. */
+/** The result of the task; since 3.2 a failed task has its error as the result, too. */
 function resultOf(task: StoredTask, principal: Caller, release: Release): object {
   const { status, result, error } = task
   if (status === 'completed' && result !== undefined) return { result: shownResult(task, principal) }
@@ -23,7 +23,10 @@ function resultOf(task: StoredTask, principal: Caller, release: Release): object
 }
 
 export function getTaskStatus({ store, progress }: Asking): Task<typeof GetTaskStatusRequest> {
-  /** The upstream is asked, within `deadline`; when it or the storage cannot say, what was known last is told. */
+  /**
+   * Asks the upstream, within `deadline`. When the upstream or the storage cannot answer, the last known state is
+   * given.
+   */
   async function refreshed(principal: Caller, task: StoredTask, deadline: number): Promise<StoredTask> {
     try {
       await progress.advance(task, deadline)

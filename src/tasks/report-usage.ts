@@ -1,7 +1,7 @@
 /**
- * report_usage: a caller's rows, split by the upstream that sold each signal, forwarded, and the answers put together
- * (schemas account/report-usage). A part without an answer is told for its rows; the same request again asks only for
- * the parts that are missing, under the same derived keys, so nothing is counted twice.
+ * report_usage: splits a caller's rows by the upstream that sold each signal, forwards them, and combines the answers
+ * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
+ * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
 
 import type { Activation } from '../activation/activation.js'
@@ -139,7 +139,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
     async function conclude(delivered: readonly Delivered[]): Promise<Conclusion> {
       const outcomes = delivered.map(partOutcome)
       const sent = new Set(delivered.flatMap(({ call }) => call.rows))
-      // Rows that were in no part; one that could be sent by now is for a request of its own.
+      // Rows that are in no part; when they can be sent later, they need a request of their own.
       const { rows, errors } = await placed(sent)
       const late = rows.map(({ row }) => notFound(rowField(row, 'signal_agent_segment_id')).error)
       const sum = (of: 'accepted' | 'pending' | 'refused') =>

@@ -20,7 +20,7 @@ export function shownTask(task: StoredTask) {
   }
 }
 
-/** A result with keys only for who may see them now. */
+/** A result with keys only for callers who may see them now. */
 export function shownResult({ type, result }: StoredTask, principal: Caller): unknown {
   if (type === 'get_signals') return shownSignals(result, principal.destinations)
   const { deployments, ...more } = result as { deployments: readonly Deployment[] }

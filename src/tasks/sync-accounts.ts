@@ -75,7 +75,7 @@ function warningsOf(entry: AccountEntry, request: SyncAccountsRequest, brand: un
   ]
 }
 
-/** What an entry is about; an error when it is about nothing of the caller's. */
+/** The account that an entry is about; an error when the caller has no such account. */
 function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAccount[]): Target | AdcpError {
   const { account, brand, operator, billing } = entry
   const declares = DECLARING.find((name) => entry[name] !== undefined)
@@ -191,7 +191,7 @@ type Applying = {
   keep(kept: Kept): Promise<void>
 }
 
-/** Applies the entries one after the other: two that mean one account see each other. */
+/** Applies the entries one after the other, so that two entries for one account see each other's changes. */
 async function apply({ request, principal, rules, objection, keep, ...start }: Applying): Promise<Result[]> {
   let held = start.held
   const named = new Set<string>()
@@ -230,7 +230,7 @@ async function apply({ request, principal, rules, objection, keep, ...start }: A
     }
     const next = changed(target, entry, configs, principal.id)
     const was = held.find((one) => one.id === id)
-    // A subscription that was suspended and has proved itself again is a change, though it reads as before.
+    // A suspended subscription that has proved itself again has changed, although it looks the same.
     const isSame = next === stored && !(configs && was?.suspended)
     const action = isSame ? 'unchanged' : stored || target.naturalKey === undefined ? 'updated' : 'created'
     const now = isSame ? (was ?? { id, stored: next }) : await put(next, stored, configs)
@@ -266,7 +266,7 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
     )
   }
 
-  /** Asks the places of new subscriptions, before anything is written: nobody waits for a stranger inside of a transaction. */
+  /** Asks the urls of new subscriptions before anything is written, so that no transaction waits for a stranger. */
   async function proved(request: SyncAccountsRequest, principal: Caller): Promise<Proofs> {
     if (!request.accounts.some((one) => one.notification_configs?.length)) return NOTHING_ASKED
     const wanted: WantedSubscriptions[] = []

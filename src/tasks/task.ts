@@ -22,7 +22,7 @@ export type CallContext = {
   readonly transport: 'mcp' | 'a2a'
   /** For log lines. */
   readonly requestId: string
-  /** The input is the same object when the same is asked again: what it leads to may be kept by it. */
+  /** A repeated request has the same input object, so what is derived from it may be cached by it. */
   readonly comesAgain: boolean
 }
 
@@ -30,7 +30,7 @@ export type Task<S extends TSchema = TSchema> = {
   readonly name: string
   /** Other names a caller may use; they are offered as tools and skills too. */
   readonly aliases?: readonly string[]
-  /** Names that clients call and that are not offered: of earlier releases, or no host would take them. */
+  /** Names that clients call and that are not offered: they are from earlier releases, or hosts would reject them. */
   readonly answersTo?: readonly string[]
   readonly title: string
   /** Written for a language model that chooses among tools: what it gives, when to use it, what to send. */
@@ -39,7 +39,7 @@ export type Task<S extends TSchema = TSchema> = {
   readonly request: S
   /** What MCP hosts are told of its answers (adcp/responses.ts). */
   readonly response?: TSchema
-  /** Can undo what stands: hosts may ask their user first. */
+  /** Can undo existing effects: hosts may ask their user first. */
   readonly destructive?: boolean
   /** Changes state: anonymous callers are refused before `handle` runs. */
   readonly mutating: boolean

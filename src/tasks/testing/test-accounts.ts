@@ -31,7 +31,7 @@ export function refusedTest(error: ControllerError, detail: string, current?: st
   }
 }
 
-/** Nothing leads out of these. */
+/** Statuses that are final. */
 const ENDS: ReadonlySet<AccountStatus> = new Set(['closed', 'rejected'])
 
 const check = compileCheck(AccountReference)

@@ -1,7 +1,7 @@
 /**
- * comply_test_controller: brings about what a test of callers has to see and no request can bring about by itself
- * (comply_test_controller reference). Only a sandbox offers it, for sandbox accounts alone; the configuration refuses it
- * anywhere else.
+ * comply_test_controller: brings about states that a test of callers needs and that no request can cause
+ * (comply_test_controller reference). Only a sandbox offers it, and for sandbox accounts alone; the configuration
+ * refuses it elsewhere.
  */
 import { type Static, Type } from '@sinclair/typebox'
 import { LRUCache } from 'lru-cache'
