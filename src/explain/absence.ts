@@ -1,6 +1,6 @@
 /**
- * Why a signal that no slice lists is not there. The evidence is looked at from the surest to the faintest: a row that was
- * refused, a signal that was there before, a provider that publishes it, and last that nothing is known.
+ * Why a signal that no slice lists is missing. The evidence is checked from the strongest to the weakest: a row that
+ * was refused, a signal that was there before, a provider that publishes it, and finally that nothing is known.
  */
 import { type CompiledProvider, decide } from '../authz/rules/decide.js'
 import type { Identity } from '../merge/identity.js'
@@ -38,7 +38,7 @@ export type Why = keyof typeof WHY
 export type Absence = { why: Why; detail?: string; agentUrls: readonly string[] }
 
 export type AbsenceInput = {
-  /** As the person wrote it. */
+  /** As the person typed it. */
   ref: string
   identity?: Identity
   departure?: Departure
@@ -62,7 +62,7 @@ function refusedRow({ ref, identity, slices }: AbsenceInput): Absence | undefine
   return undefined
 }
 
-/** What keeps an upstream's rows away now; undefined when it is read. */
+/** The reason why an upstream's rows are missing now; undefined when it is read. */
 function away(agentUrl: string, { roster, statuses, canonical }: AbsenceInput): Absence | undefined {
   const agentUrls = [agentUrl]
   const entry = roster.entries.find((each) => each.agentUrl === agentUrl)
@@ -90,7 +90,7 @@ function departed(input: AbsenceInput): Absence | undefined {
   return causes[0] ?? { why: 'withdrawn', agentUrls }
 }
 
-/** The provider knows the signal: whoever it authorizes should offer it. */
+/** The provider publishes the signal, so an agent that it authorizes should offer it. */
 function published(input: AbsenceInput): Absence | undefined {
   const { provider, identity, roster, canonical, now } = input
   if (identity?.kind !== 'provider' || !provider?.rules) return undefined

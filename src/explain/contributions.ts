@@ -8,11 +8,11 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
-const LOOKED_AT = 1_000 // withheld listings that are read again for their reason, an upstream; the rest is only counted
+const LOOKED_AT = 1_000 // withheld listings per upstream whose reason is determined; the others are only counted
 
 export type Contribution = {
   upstream: string
-  /** Listings that stand in a published signal. */
+  /** Listings that are part of a published signal. */
   published: number
   withheld: number
   /** Of the withheld listings that were looked at: how many for which verdict, or which rule of merging. */
@@ -22,8 +22,8 @@ export type Contribution = {
 }
 
 /**
- * What the policy admits and does not stand gives way to an authorized offer, has no country left, or is too large beside
- * the others: merging takes nothing else away (merge/signal.ts).
+ * An admitted offer that is not published gives way to an authorized offer, may be used in no country, or is too large
+ * next to the others: merging drops offers for no other reason (merge/signal.ts).
  */
 function wordOf(verdict: Verdict, policy: Policy, isBesideOther: boolean, hasCountry: () => boolean): string {
   const isEntitled = publishable(verdict, 'strict')

@@ -1,6 +1,7 @@
 /**
- * Remembers which signals left the feed, when, and who had offered them: without it a signal that was withdrawn yesterday
- * looks like one that never was. Since this process started, bounded, and compared in portions between other work.
+ * Remembers which signals left the feed, when, and who had offered them: otherwise a signal that was withdrawn
+ * yesterday looks like one that never existed. Kept since this process started, bounded, and compared in portions
+ * between other work.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
@@ -93,8 +94,8 @@ export function createDepartures() {
 export type Departures = ReturnType<typeof createDepartures>
 
 /**
- * Remembers upstreams that left the roster since this process started: whoever asks about one by its id or url is told that it was
- * there, until when, and who listed it.
+ * Remembers upstreams that left the roster since this process started: a person who asks about one by its id or url
+ * learns that it was there, until when, and who listed it.
  */
 const MAX_FORMER = 10_000
 

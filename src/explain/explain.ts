@@ -42,7 +42,10 @@ export type Explanation = {
   view?: ViewExplanation
 }
 
-/** What a person asks. `caller`, one of its accounts and the selection: whose request the signal is missing from. */
+/**
+ * A person's question. `caller`, one of its accounts and the selection describe the request that does not show the
+ * signal.
+ */
 type Question = Selection & { ref: string; caller?: string; account?: string }
 
 type Explained =

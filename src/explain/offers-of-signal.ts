@@ -19,8 +19,8 @@ import { sliceListing } from '../upstreams/rows/slice.js'
 /** What became of an offer. */
 type Fate =
   | 'stands'
-  | 'not_authorized' // its verdict, under the policy in force, lets it into nothing
-  | 'outranked' // the policy would let it in, but an authorized offer is there
+  | 'not_authorized' // its verdict, under the current policy, excludes it
+  | 'outranked' // the policy would admit it, but there is an authorized offer
   | 'no_room' // the signal's offers list more destinations and prices than one row may: the largest give way
   | 'no_country_left' // provider, grant and row together allow no country
 

@@ -1,6 +1,6 @@
 /**
- * What one caller sees of a signal that is in the feed (docs/decisions.md#callers): the same rules that answer its
- * requests are asked, one criterion at a time, so that the one that leaves the signal out has a name.
+ * What one caller sees of a signal in the feed (docs/decisions.md#callers). It applies the rules that answer the
+ * caller's requests, one criterion at a time, so that it can name the criterion that excludes the signal.
  */
 
 import type { SignalRef } from '../adcp/reference.js'
@@ -23,7 +23,7 @@ export type ViewExplanation = {
   activation_keys: readonly { destination: string; shown: boolean }[]
 }
 
-/** The caller as a reader of the feed; undefined when nobody goes by that name. */
+/** The caller as a reader of the feed; undefined when there is no such caller. */
 export function readerOf(
   caller: string,
   callers: Pick<CallerSettings, 'anonymous' | 'keys'>,
