@@ -60,7 +60,7 @@ export function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
   return scopes
 }
 
-/** What is sent to an upstream (canonical url) in the name of a reader's account; nothing but our own for everybody else. */
+/** What is sent to an upstream (canonical url) for a reader's account; for everybody else only our own credential. */
 export function accountAccess(config: Config, { account }: Reader, agentUrl: string) {
   if (account === undefined) return undefined
   const credential = accountsOf(config).get(account)?.upstreams.get(agentUrl)
@@ -74,8 +74,8 @@ export function credentialOf({ callers }: Config, caller: string, agentUrl: stri
 }
 
 /**
- * Accounts that callers declared themselves. What a caller told us about one that the operator configured is no
- * declaration: once that is out of the configuration, it is nobody's.
+ * Accounts that callers declared themselves. What a caller told us about a configured account is not a declaration:
+ * once the account is removed from the configuration, it belongs to nobody.
  */
 export function declaredAccountsOf({ accounts }: Pick<Store, 'accounts'>): DeclaredAccounts {
   return async (caller, account) => {

@@ -7,7 +7,7 @@ import type { Audit } from '../store/records/audit.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
 /**
- * What an operator changed in a running process and the configuration does not say: upstreams that are left out or let in,
+ * What an operator changed in a running process besides the configuration: upstreams that are excluded or admitted,
  * callers that are suspended. It holds until the configuration is read again or the process ends.
  */
 export type Overrides = {
@@ -50,7 +50,7 @@ export type OperatorAction = (typeof ACTIONS)[number]
 /** `until`: it holds until then, no longer. */
 type Acted =
   | { kind: 'done'; until?: 'reload' }
-  /** Nothing has this name. */
+  /** There is no such upstream, provider or caller. */
   | { kind: 'unknown' }
   | { kind: 'refused'; reason: string }
 
@@ -118,7 +118,7 @@ export function createActions(options: ActionsOptions) {
   }
 
   return {
-    /** Throws `StorageUnavailable` when it was done and cannot be written down. */
+    /** Throws `StorageUnavailable` when the action was done but cannot be recorded. */
     async run(action: OperatorAction, given: string, who: string): Promise<Acted> {
       const acted = act(action, given, who)
       const subject = given.slice(0, MOST_SUBJECT)

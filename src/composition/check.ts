@@ -1,6 +1,6 @@
 /**
- * What a configuration would federate, found out once and without serving: every registry, upstream and provider is asked,
- * nothing is written, and what is missing has its reason (`tributary check`).
+ * What a configuration would federate, found out once and without serving: every registry, upstream and provider is
+ * asked, nothing is written, and each missing part has its reason (`tributary check`).
  */
 import { pino } from 'pino'
 import { shownUrl } from '../adcp/redaction.js'
@@ -69,7 +69,7 @@ type CheckOptions = {
 
 type Parts = { upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
 
-/** What callers and policies name and nobody answers to: usually a slip of the pen. */
+/** Names in callers and policies that match nothing, usually because of a typing error. */
 function danglingNames(
   { callers, authorization }: Config,
   roster: Roster,
@@ -116,7 +116,7 @@ function reportOf(
       agents,
       ...(problem && { problem }),
     })),
-    // An id that nobody has leaves the whole list, for whoever asks for it to see.
+    // With an unknown id the whole list stays, so that the person sees which ids exist.
     upstreams: (looked.length > 0 ? looked : entries).map(({ id, url, source }): CheckedUpstream => {
       const status = statuses.get(id)
       const { protocol, state = 'starting', listings = 0, problem, dropped = {} } = status ?? {}
@@ -157,7 +157,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     {
       ...{ config: () => config, send: way.send, sendToUpstreams: way.send, clock, random },
       blobs: createPassingBlobs(),
-      log: pino({ level: 'silent' }), // what it would say is in the report
+      log: pino({ level: 'silent' }), // the report says everything
       ...(upstream !== undefined && { reads: (id: string) => id === upstream }),
     },
     stack,

@@ -1,4 +1,4 @@
-/** Who is told of changes of the feed, and with whose eyes each of them sees it. */
+/** Who is told of changes of the feed, and as which reader each of them sees it. */
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { overlayName } from '../config/callers.js'
@@ -53,7 +53,7 @@ function eyesOf({ callers }: Config, caller: string, account: string): Eyes | un
   return { open, account, ...(isConfigured && { own: { ...open, account: overlayName(caller, account) } }) }
 }
 
-/** Whether our webhooks can be verified: what is not is not sent, as anybody could forge it. */
+/** Whether our webhooks can be verified: unverifiable ones are not sent, because anybody could forge them. */
 function tellsFeedEvents(config: Config, events: Config['events']): boolean {
   const { brandJsonUrl, algorithm } = signingFacts(config, events)
   return brandJsonUrl !== undefined && algorithm !== undefined

@@ -1,7 +1,7 @@
 /**
- * When the feed opens after a start. With saved slices at once: what was good before the restart is good now. Else when
- * every upstream has answered and everything that follows from the answers was read, but not for ever: then with
- * what is there, the rest named in `incomplete[]`.
+ * When the feed opens after a start. With saved slices at once: what was good before the restart is good now. Otherwise
+ * when every upstream has answered and everything that follows from the answers was read, but not later than a limit:
+ * then with what is there, and `incomplete[]` names the rest.
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
@@ -19,7 +19,7 @@ type OpeningOptions = {
   upstreams: Upstreams
   providers: Providers
   clock: Clock
-  /** With whom does not answer it opens after so long, ms. */
+  /** How long it waits for upstreams that do not answer, ms. */
   openAfterMs?: number | undefined
 }
 

@@ -1,6 +1,6 @@
 /**
- * Upstreams name providers, and providers' files say what brief-only upstreams can be asked for: each side is told of
- * the other's news.
+ * Upstreams name providers, and providers' files say what brief-only upstreams can be asked for: each side hears of the
+ * other's changes.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../adcp/reference.js'
@@ -11,7 +11,7 @@ import type { ProviderState } from '../authz/rules/state.js'
 import { fairShares } from '../net/fair-budget.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
-const GATHERED = 4 // times what is asked for: held while it is found out how much is whose
+const GATHERED = 4 // collected as a multiple of what is asked for, until it is known how much belongs to whom
 
 /** Items of many providers by who registered them, no more of them than may be needed. */
 function createGathering<T>(most: number) {
@@ -53,9 +53,9 @@ export function createProviderQuestions(providers: Providers) {
   let named: Upstreams['providerDomains'] = () => new Map()
 
   /**
-   * First of the providers that the agent names itself, then of all others, each with an equal share: a stranger who grants it
-   * much takes no question from its own signals. Not before the saved files are back: a part of them would make an enumerated slice
-   * shrink.
+   * First of the providers that the agent names itself, then of all others, each with an equal share: a stranger's file
+   * with many grants takes no question from the agent's own signals. It waits for the saved files: with a part of them
+   * an enumerated slice would shrink.
    */
   async function gather<T>(
     agentUrl: string,
@@ -84,7 +84,7 @@ export function createProviderQuestions(providers: Providers) {
     return found
   }
 
-  /** Tells the upstreams that can be asked for something else now. Whoever has not been answered yet will be by the new file. */
+  /** Tells the upstreams whose questions have changed. Upstreams that still wait for an answer get the new file's. */
   function tellOf(upstreams: Upstreams): ProviderListener {
     return (before, after) => {
       if (!isOpen || before.document?.digest === after.document?.digest) return
@@ -120,7 +120,7 @@ export function createProviderQuestions(providers: Providers) {
       await providers.readOnce()
       open()
     },
-    /** Whoever still waits for an answer goes on without. */
+    /** Those that still wait for an answer continue without it. */
     close: () => open(),
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Publishes generations: all snapshots of one revision of the world, built in the worker and published together. It goes on
- * until the published generation carries the newest revision, also after a build that failed. Time alone can move the
- * world too, when a grant's window opens or ends.
+ * Publishes generations: all snapshots of one revision of the world, built in the worker and published together. It
+ * continues until the published generation has the newest revision, also after a build that failed. Time alone can
+ * change the world, too, when a grant's window opens or ends.
  */
 import type { Logger } from 'pino'
 import type { Feed } from '../feed/feed.js'

@@ -11,9 +11,9 @@ import type { Config } from '../config/values.js'
 import { pause, systemClock } from '../net/clock.js'
 import type { RunningConfiguration } from '../server/operations.js'
 
-const LOOK_EVERY_MS = 1_000 // by its times and size: holds for editors that rename and for mounted links alike
-const STILL_MS = 100 // nobody has written for so long: the file is whole
-const MOST_LOOKS = 50 // somebody who never stops writing is not waited for
+const LOOK_EVERY_MS = 1_000 // looks at times and size, which works for editors that rename and for mounted links
+const STILL_MS = 100 // a file that has not changed for so long is complete
+const MOST_LOOKS = 50 // does not wait for a file that never stops changing
 
 type ReloadOptions = {
   /** The configuration that runs now. */
@@ -30,7 +30,7 @@ type ReloadOptions = {
 
 const still = (ms: number) => pause(systemClock, ms)
 
-/** Resolves when nobody is writing the file any more. One that is written in place is empty first, then half. */
+/** Resolves when the file has stopped changing. A file that is written in place is empty first, then incomplete. */
 async function written(file: string, wait: (ms: number) => Promise<unknown>): Promise<void> {
   const look = () => stat(file).then(({ mtimeMs, size }) => `${mtimeMs} ${size}`, String)
   let seen = await look()

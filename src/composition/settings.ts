@@ -1,4 +1,4 @@
-/** One configuration in the words of each room. */
+/** One configuration, translated into the options of each room. */
 import { isDeepStrictEqual } from 'node:util'
 import { parse } from 'tldts'
 import { canonicalUrl } from '../adcp/url.js'
@@ -16,7 +16,7 @@ import { accountsOf, scopesOf } from './accounts.js'
 
 const PROVIDER_CONCURRENCY = 32
 
-/** A host that anybody can look up is who we are; a private one is nobody (RFC 2606). */
+/** A public host name identifies us; a private one does not, so a reserved name replaces it (RFC 2606). */
 function ownDomain({ publicUrl }: Config['listen']): string {
   const host = publicUrl === undefined ? '' : new URL(publicUrl).hostname
   return parse(host).isIcann ? host : 'tributary.invalid'
@@ -41,7 +41,7 @@ export function upstreamsSettings(config: Config): UpstreamsConfig {
   }
 }
 
-/** Whether the operator knows that a provider's new pointer is right. */
+/** Whether the operator confirmed a provider's new pointer. */
 export function isConfirmed({ authorization }: Config, domain: string, url: string): boolean {
   const confirmed = authorization.confirmedPointers.get(domain)
   return confirmed !== undefined && confirmed === canonicalUrl(url)
@@ -89,7 +89,10 @@ export function nonceCheck({ take }: Nonces): SharedNonces {
   }
 }
 
-/** What of signatures is true: keys are found only at an https url, and a key set of no keys is none. */
+/**
+ * The declarations about signatures that are true: keys are found only at an https url, and an empty key set does not
+ * count.
+ */
 export function signingFacts(
   { callers }: Config,
   { brandJsonUrl, signingKey }: Config['events'],

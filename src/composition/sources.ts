@@ -99,7 +99,7 @@ export function createSources(options: SourcesOptions, stack: Stack) {
       onTrouble: (message) => log.warn({ message }, 'upstreams'),
     }),
   )
-  stack.add(questions) // upstreams wait for its answers: it ends before they do
+  stack.add(questions) // upstreams wait for its answers, so it ends before they do
   const worlds = createWorlds({
     ...{ upstreams, providers, policy, clock },
     accounts: () => accountsOf(config()),

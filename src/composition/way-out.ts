@@ -37,7 +37,7 @@ export async function openWayOut(config: Config): Promise<{ send: Send; close():
   const sandbox = await openDemoWorld(config)
   const hosts = { ...sandbox?.hosts, ...config.egress.hosts }
   const egress = createEgress({ policy: { ...config.egress, hosts } })
-  // The clock's timers let a process end that waits for nothing else; a command waits until it closes this.
+  // The clock's timers do not keep a process alive; a command has to wait until it closes this.
   const alive = setInterval(() => {}, LONG_MS)
   return {
     send: egress.send,

@@ -1,7 +1,7 @@
 /**
- * Everything a feed is made from, as one world with one revision that only grows: who is in the roster, what every scope
- * holds, what providers say, the policy, the callers' accounts. Whatever changes raises the revision; whoever builds
- * takes the world whole, between two changes and never during one.
+ * Everything a feed is made from, as one world with one growing revision: who is in the roster, what every scope holds,
+ * what providers say, the policy, the callers' accounts. Every change raises the revision; a build takes the whole
+ * world between two changes, never during one.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { Providers } from '../authz/provider/providers.js'
@@ -32,7 +32,7 @@ export type World = {
   isCurrent(account: string): boolean
   providers: readonly ProviderState[]
   policy: PolicySettings
-  /** The moment itself, ms since the epoch: what is true of it is built. */
+  /** The moment that the build describes, ms since the epoch. */
   now: number
 }
 
@@ -88,17 +88,17 @@ function layerOf(
 export function createWorlds({ upstreams, providers, policy, accounts, clock }: WorldsOptions) {
   const listeners = new Set<() => void>()
   let revision = 0
-  let movedAt: number | undefined // first change since the world was taken last
+  let movedAt: number | undefined // first change since the world was last taken
   let telling = false
 
-  /** Listeners look at the world: not before whoever moves it has finished. */
+  /** Listeners look at the world only after the change is complete. */
   function tell(): void {
     telling = false
     providers.want(upstreams.providerDomains())
     for (const listener of listeners) listener()
   }
 
-  /** Something that a feed is made from is another thing now. */
+  /** Something that a feed is made from has changed. */
   function moved(): void {
     revision += 1
     movedAt ??= clock.now()
@@ -149,7 +149,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
   /** The world as it is now. */
   function current(): World {
     movedAt = undefined
-    providers.want(upstreams.providerDomains()) // rows that came in this very moment may name new ones
+    providers.want(upstreams.providerDomains()) // rows that have just arrived may name new providers
     const then = accounts()
     const roster = upstreams.roster().entries
     const states = providers.states()
