@@ -15,7 +15,7 @@ export function jsonObject(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(text)
     if (value && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>
   } catch {
-    // said below, with what was expected
+    // reported below, with what was expected
   }
   throw new InvalidArgumentError('expected a JSON object such as {"catalog_types":["marketplace"]}')
 }

@@ -38,7 +38,7 @@ async function learned({ storage }: Config, onDamage: (name: string) => void): P
     (await access(blobs).then(
       () => true,
       () => false,
-    )) // no server ran here: nothing is learned
+    )) // no server has run here: nothing was learned
   return createPassingBlobs(isThere ? await openBlobFiles({ folder: blobs, onDamage }) : undefined)
 }
 
@@ -75,7 +75,7 @@ export async function printAuthorization(command: AuthzCommand): Promise<void> {
     concurrency: 1,
     limits: () => ({ domainsPerUpstream: 1, bytes: config.limits.providerBytes }),
     confirmPointer: (domain, url) => isConfirmed(config, domain, url),
-    log: { info: quiet, warn: quiet }, // what it would say is in the report
+    log: { info: quiet, warn: quiet }, // the report says everything
   })
   try {
     providers.want(new Map([['', [domain]]]))

@@ -106,7 +106,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     started,
     log,
   })
-  process.on('SIGHUP', () => void reload.reload()) // without a listener it would end the process
+  process.on('SIGHUP', () => void reload.reload()) // without a listener the signal would end the process
   const federation: Federation = await startFederation({
     config,
     configuration: reload.state,

@@ -14,7 +14,7 @@ import type { AuthEntry, ConfigFile } from './schema.js'
 export type UpstreamNames = {
   /** The canonical url that is meant; undefined when the name is neither a configured upstream's id nor a url. */
   agentUrl(name: string): string | undefined
-  /** What was probably meant, nearest first. */
+  /** The names that were probably meant, nearest first. */
   near(name: string): string[]
 }
 
@@ -125,7 +125,7 @@ export function overlayName(callerId: string, accountId: string): string {
   return JSON.stringify([callerId, accountId])
 }
 
-/** Whose account goes by that name, and the caller's own id for it. */
+/** The caller with the account of that name, and the caller's own id for it. */
 export function accountNamed(name: string): [caller: string, account: string] {
   return JSON.parse(name) as [string, string]
 }

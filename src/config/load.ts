@@ -65,7 +65,7 @@ function valueAt(file: unknown, steps: ConfigPath): unknown {
 
 type Unreadable = { expected: string; got: string }
 
-/** The content of a document. A file that says nothing is one that was cut off, not the wish for all defaults. */
+/** The content of a document. An empty file was probably cut off, and does not mean all defaults. */
 function contentOf(document: ReturnType<typeof parseDocument>): { content: unknown } | Unreadable {
   try {
     const content: unknown = document.toJS()

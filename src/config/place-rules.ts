@@ -1,4 +1,4 @@
-/** Rules on urls, domains and networks: what can never match or would be cut off in silence. */
+/** Rules on urls, domains and networks: values that can never match, or of which a part would silently be ignored. */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { canonicalUrl } from '../adcp/url.js'

@@ -29,7 +29,7 @@ function* eventRules({ events, webhooks }: ConfigFile): Rule {
   }
 }
 
-/** What others are measured in is worth one of itself. */
+/** The currency in which others are measured is worth one of itself. */
 function* rateRules({ currencies }: ConfigFile): Rule {
   const measure = currencies?.in ?? 'USD'
   const own = currencies?.rates[measure]
@@ -38,7 +38,7 @@ function* rateRules({ currencies }: ConfigFile): Rule {
   }
 }
 
-/** Whoever can force statuses and results has no business where anything is real. */
+/** A tool that forces statuses and results must not run where anything is real. */
 function* testRules({ sandbox, test_controller }: ConfigFile, production: boolean): Rule {
   if (!test_controller) return
   if (!sandbox) yield { at: ['test_controller'], expected: 'false, or sandbox: true beside it' }

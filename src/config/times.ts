@@ -1,4 +1,4 @@
-/** Rules on lengths of time: intervals that would turn without a pause, or that contradict each other. */
+/** Rules on durations: intervals that would loop without a pause, or that contradict each other. */
 
 import { parseDuration } from '../adcp/duration.js'
 import type { ConfigPath, Rule } from './problem.js'

@@ -12,7 +12,7 @@ function fault(error: unknown): unknown {
 }
 
 export function createLog(destination: DestinationStream & { isTTY?: boolean }): Logger {
-  // On a terminal the table is what people read; only trouble joins it.
+  // On a terminal people read the start table; only problems are logged there.
   const level = destination.isTTY ? 'warn' : 'info'
   const redact = { paths: PATHS, censor: '[secret]' }
   const words = (said: unknown) => redactedValue(said)

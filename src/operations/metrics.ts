@@ -63,7 +63,7 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   const registers = [registry]
   const labelled = new Set<string>()
 
-  /** The id while there is room: a registry that lists ten thousand agents must not make as many series. */
+  /** The id while there is room: a registry with ten thousand agents must not create as many series. */
   function label(id: string): string {
     if (labelled.has(id)) return id
     if (labelled.size === MAX_LABELLED) return OTHERS
@@ -84,7 +84,7 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     })
   }
 
-  /** NaN while there is nothing to say: a missing value must not look like a good one. */
+  /** NaN when there is no value: a missing value must not look like a good one. */
   function number(name: string, help: string, value: () => number | undefined): void {
     new Gauge({
       name,

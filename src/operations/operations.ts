@@ -1,6 +1,6 @@
 /**
- * What is there for the person who runs it, put together: metrics and traces of what goes out, the registry listing,
- * explain. It looks at the parts of the federation and changes none.
+ * Everything for the person who runs the server: metrics and traces of outgoing requests, the registry listing,
+ * explain. It reads the parts of the federation and changes none.
  */
 import { randomUUID } from 'node:crypto'
 import type { Providers } from '../authz/provider/providers.js'

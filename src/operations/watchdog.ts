@@ -1,11 +1,11 @@
 /**
- * Measures how long the thread that serves stands still: no request is answered meanwhile. A timer that fires late tells
- * by how much; work that other threads do does not show here.
+ * Measures how long the serving thread is blocked and answers nothing. A timer that fires late shows it; work in other
+ * threads does not count.
  */
 import { Gauge, Histogram, type Registry } from 'prom-client'
 
 const EVERY_MS = 10
-const NOTABLE_MS = 20 // below, it is the timer's own coarseness
+const NOTABLE_MS = 20 // shorter delays come from the timer's own precision
 const STOP_SECONDS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /** Counts in `registry` until it is closed. */

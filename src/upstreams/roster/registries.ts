@@ -33,7 +33,7 @@ export type RegistryStatus = {
   fetchedAt?: number
   diagnostics: readonly string[]
   problem?: { reason: UpstreamFailure; message: string }
-  /** It does not vouch for its agents any more: they stay as they were listed last. */
+  /** It no longer vouches for its agents: they stay as they were last listed. */
   unvouched: boolean
   /** When they leave because nobody vouches for them, ms since the epoch. */
   leaveAt?: number
@@ -64,7 +64,7 @@ type Member = {
   doubt: Doubt
   problem?: RegistryStatus['problem']
   failures: number
-  /** It has answered this process with what can be used. */
+  /** It has given this process a usable answer. */
   answered: boolean
   cancel: () => void
   cancelGrace: () => void
@@ -260,7 +260,10 @@ export function createRegistries(options: RegistriesOptions) {
     records(): { url: string; records: readonly RegistryRecord[] }[] {
       return [...members].map(([url, { listing }]) => ({ url, records: listing?.records ?? [] }))
     },
-    /** Every registry has answered this process and vouches: whoever is not listed now is listed nowhere. */
+    /**
+     * Whether every registry has answered this process and vouches for its agents: an agent that is not listed now is
+     * listed nowhere.
+     */
     isComplete: () => [...members.values()].every((member) => member.answered && !statusOf(member).unvouched),
     statuses: (): RegistryStatus[] => [...members.values()].map(statusOf),
     async close(): Promise<void> {

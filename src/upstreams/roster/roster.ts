@@ -121,8 +121,8 @@ function freeId(name: string, agentUrl: string, given: ReadonlySet<string>): str
 }
 
 /**
- * Given ids are their owners'. A derived one that is somebody's given id, or that two urls would share, ends in digits of
- * its url's hash: no newcomer takes a name over.
+ * Ids in the configuration belong to their agents. A derived id that equals one of them, or that two urls would share,
+ * gets digits of its url's hash, so that no newcomer takes a name over.
  */
 function withIds(candidates: readonly Candidate[]): RosterEntry[] {
   const taken = new Set(candidates.flatMap(({ id }) => id ?? []))

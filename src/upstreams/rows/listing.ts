@@ -31,7 +31,7 @@ export type Dropped =
 type ReadRow =
   /** `bytes`: the listing as it is kept. `isPlural`: its segment came under the oldest name, `signals_agent_segment_id`. */
   | { kind: 'listing'; listing: Listing; bytes: Buffer; isPlural: boolean }
-  /** `row` as far as it could be read: who asks which row it was has nothing else to go by. */
+  /** `row` as far as it could be read, so that a person can tell which row it was. */
   | { kind: 'dropped'; reason: Dropped; row?: Readonly<Record<string, unknown>> }
 
 const FIELDS = new Set(Object.keys(SignalRow.properties))
@@ -50,7 +50,7 @@ function parse(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(bufferOf(bytes).toString())
   } catch {
-    return undefined // counted as malformed by who asked
+    return undefined // the caller counts it as malformed
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Last good is by part: where an upstream could not tell its prices or its coverage, its rows keep those that it last
- * gave. What a row states itself stands; a part is only ever carried between rows of one segment and one reference.
+ * When an upstream cannot state its prices or its coverage, its rows keep those that it last gave. A part that the row
+ * states itself is used; a part is only carried between rows of one segment and one reference.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Collected } from '../rows/collect.js'
@@ -16,7 +16,7 @@ const FIELDS: Record<Part, readonly (keyof Listing)[]> = {
   coverage: ['coverage_percentage', 'coverage_forecast'],
 }
 
-/** The same signal under the same name: prices of another one are never taken for its own. */
+/** The same signal under the same name: prices of another signal are never used. */
 function isSame(a: Listing, b: Listing): boolean {
   const name = ({ signal_agent_segment_id, signal_ref, signal_id }: Listing) =>
     JSON.stringify([signal_agent_segment_id, signal_ref, signal_id])

@@ -26,7 +26,7 @@ function withoutPrices(bytes: Uint8Array): Uint8Array {
   return Buffer.from(JSON.stringify(rest))
 }
 
-/** What was counted and refused stays so. */
+/** Counts of refused rows are kept. */
 function unpriced(rows: ReadRows): ReadRows {
   const { elements, dropped, refused } = rows
   return { ...readRows([...listingBytes(rows)].map(withoutPrices)), elements, dropped, refused }
@@ -135,7 +135,7 @@ export function createContact(options: ContactOptions) {
     return { kind: 'dialect', value }
   }
 
-  /** What is sent depends on who is spoken to, so it is asked first; the answer is kept for a day. */
+  /** The dialect is needed before a request can be written, so it is asked for first; the answer is kept for a day. */
   async function dialectBy(deadline: number): ReturnType<typeof dialect> {
     const limits = { timeoutMs: deadline - clock.now(), clock }
     return within(dialect(), limits, () => callFailed('timeout', 'the deadline has passed'))

@@ -1,6 +1,6 @@
 /**
- * What strangers' rows may cost together: memory is counted over all upstreams, and when it is full the greediest gives
- * way, never a bystander. Whoever owns a registrable domain can have any number of agents, so greed is measured by domain.
+ * What strangers' rows may cost together. Memory is counted over all upstreams, and when it is full the largest user
+ * gives way, never another. One owner can have any number of agents, so use is measured by registrable domain.
  */
 import { getDomain } from 'tldts'
 import { slabBuffers } from '../rows/slab.js'
@@ -68,7 +68,7 @@ type Entry = {
   gathered: number
   /** What it had gathered when it was last weighed. */
   weighed: number
-  /** Its walk must end: it is as good as gone. */
+  /** Its walk must end: it no longer counts. */
   ending: boolean
   onEvicted(): void
 }
@@ -115,7 +115,7 @@ export function createGovernor(limits: () => ReadLimits): Governor {
 
   const usedBytes = () => [...domains.values()].reduce((sum, domain) => sum + bytesOf(domain), 0)
 
-  /** Of the domain that takes most the share that takes most. */
+  /** Of the domain that uses most, the share that uses most. */
   function greediest(): Entry | undefined {
     const most = <T>(all: Iterable<T>, weight: (one: T) => number): T | undefined =>
       [...all].reduce<T | undefined>((a, b) => (a !== undefined && weight(a) >= weight(b) ? a : b), undefined)
@@ -123,7 +123,7 @@ export function createGovernor(limits: () => ReadLimits): Governor {
     return domain && most(domain.shares, costOf)
   }
 
-  /** Ends the walk of the greediest, or takes from it what it holds, until all is within the bound. */
+  /** Ends walks of the largest user, or drops what it holds, until everything is within the bound. */
   function weigh(): void {
     while (usedBytes() > limits().memoryBytes) {
       const entry = greediest()

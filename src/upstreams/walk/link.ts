@@ -1,6 +1,6 @@
 /**
- * The line to one upstream: which agent speaks for which credential, how often a read is repeated, and when calling
- * is pointless for now (docs/decisions.md#deadlines).
+ * The connection to one upstream: one agent per credential, how often a read is repeated, and when further calls are
+ * pointless for now (docs/decisions.md#deadlines).
  */
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -15,7 +15,7 @@ import type { RosterEntry } from '../roster/roster.js'
 import type { ReadLimits } from './governor.js'
 
 const RETRY_MS = 200
-const LONGEST_RETRY_AFTER_MS = 5_000 // a longer wish is the schedule's business
+const LONGEST_RETRY_AFTER_MS = 5_000 // for a longer wish, the next scheduled reading is waited for
 const MAX_AGENTS = 64 // credentials of callers, each with a session of its own
 const BROKEN_AFTER = 3 // failures in a row that make further calls pointless
 
@@ -46,7 +46,7 @@ export type LineOptions = {
   timeoutMs(): number
   random(): number
   limits(): ReadLimits
-  /** Calls have become pointless: somebody should probe soon. */
+  /** Calls have become pointless: a probe should follow soon. */
   onBroken(): void
 }
 

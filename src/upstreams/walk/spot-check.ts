@@ -82,14 +82,14 @@ export function createSpotCheck({ now, random }: SpotCheckOptions) {
       } else remember(cursor)
       total = totalOf(outcome.payload) ?? total
     },
-    /** Whether some page says otherwise than what is held, or that its token moved since. */
+    /** Whether a page contradicts what is held, or its token has changed since. */
     async finds(slice: Slice, page: Page): Promise<boolean> {
       dueAt = now() + EVERY_MS
       let places: (string | undefined)[] = [undefined, ...cursors]
       for (let look = 0; look < PAGES && places.length > 0; look++) {
         const cursor = oneOf(places)
         const outcome = await page(cursor)
-        // A bad moment, or cursors that are over: neither proves anything.
+        // A passing fault, or expired cursors: neither proves anything.
         if (outcome.kind !== 'answer' || !Array.isArray(outcome.payload.signals)) {
           if (cursor !== undefined) cursors = []
           places = places.filter((each) => each === undefined)

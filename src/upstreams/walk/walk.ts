@@ -30,7 +30,7 @@ function entriesOf({ incomplete }: Payload): Record<string, unknown>[] {
   return Array.isArray(incomplete) ? incomplete.filter(isRecord) : []
 }
 
-/** A page that lacks rows, as the failure of its walk. */
+/** A page that lacks rows, as the reason why its walk failed. */
 function missingRows(payload: Payload): CallFailure | undefined {
   const entry = entriesOf(payload).find(({ scope }) => scope === 'wholesale_feed' || scope === 'signals')
   if (!entry) return undefined
@@ -203,7 +203,7 @@ async function passOnce(
       if (pages >= maxPages) return callFailed('endless_feed', `more than ${maxPages} pages`)
       if (now() >= until) return callFailed('timeout', `the walk took longer than ${walkMs} ms`)
     }
-    // The next page travels while the rows of this one are put where they stay.
+    // The next page is fetched while the rows of this one are stored.
     const coming = next.kind === 'more' ? page(next.cursor) : undefined
     const taken = await collector.take(answer.rows)
     if (collector.rows() > maxRows) return callFailed('endless_feed', `more than ${maxRows} rows`)

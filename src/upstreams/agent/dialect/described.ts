@@ -1,6 +1,7 @@
 /**
- * How an agent is spoken to, argument by argument, for the person who asks why it gets no more: what of ours is said, in which words,
- * and how that is known. Nothing is listed twice: the dialect itself is asked to say each argument.
+ * How an agent is called, argument by argument, for a person who asks why it gives no more: which of our arguments are
+ * sent, in which words, and how that is known. Nothing is listed twice: the dialect itself is asked to translate each
+ * argument.
  */
 import type { Arguments } from '../agent.js'
 import { argumentsFor, type Dialect, pagingOf, switchesOff } from './dialect.js'

@@ -1,6 +1,7 @@
 /**
- * What was learnt of each agent outlives the process: the transport and the dialect, with the credential that they were told to. A
- * blob an agent, written when something new is learnt. One that cannot be read is as good as none: the agent is asked again.
+ * What was learnt about each agent survives the process: its transport and dialect, with the credential that they were
+ * found with. One blob per agent, written when something new is learnt. A blob that cannot be read counts as missing:
+ * the agent is asked again.
  */
 import { isRecord, tryParseJson } from '../../../adcp/json.js'
 import type { Blobs } from '../../rows/blobs.js'

@@ -1,6 +1,6 @@
 /**
- * What agents' tools take: as their own tool lists say, else as the release is known to. Agents of every release are alive, and most
- * refuse an argument that they do not know, so the same wish is spelled in the words of whoever is asked
+ * What agents' tools accept: from their own tool lists, or from what is known of their release. Agents of every release
+ * are in use, and most refuse an unknown argument, so one request is spelled in the words of each agent
  * (docs/protocol.md#how-agents-differ).
  */
 import { isRecord } from '../../../adcp/json.js'

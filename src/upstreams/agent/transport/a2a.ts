@@ -74,7 +74,7 @@ function pendingTask(outcome: RpcOutcome): string | undefined {
   return outcome.kind === 'answer' ? outcome.pending : undefined
 }
 
-/** Asking failed, which says nothing about the task: it is worked on all the same. */
+/** The question failed, which says nothing about the task: the agent still works on it. */
 function isMiss(outcome: RpcOutcome): boolean {
   return outcome.kind === 'failed' && (outcome.reason === 'unreachable' || outcome.reason === 'server_error')
 }
@@ -107,7 +107,7 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
       if (Date.now() - startedAt + POLL_MS >= budget.timeoutMs) {
         return callFailed('timeout', 'the agent was still working when the time was up')
       }
-      await pause(systemClock, POLL_MS, budget.signal) // who aborts ends the question below
+      await pause(systemClock, POLL_MS, budget.signal) // an abort ends the question below
       const polled = await rpc({
         ...asked,
         params: { id },
@@ -115,7 +115,7 @@ export function createA2aAgent({ send, url, auth, bounds, card }: AgentOptions &
         ...(bounds && { bounds: bounds() }),
         budget: remaining(budget, startedAt, Date.now()),
       })
-      // The message was taken: an agent that does not tell about its task has not refused it.
+      // The agent accepted the message: one that does not report on the task has not refused it.
       if (isWrongVersion(polled))
         return callFailed('protocol_error', 'the agent tells nothing about its task')
       misses = isMiss(polled) ? misses + 1 : 0

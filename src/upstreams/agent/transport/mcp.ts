@@ -59,7 +59,7 @@ function lostSession(outcome: RpcOutcome, session: Session): boolean {
   return session.losable && hasStatus && outcome.status === 404
 }
 
-/** Servers that say so in another way exist. What was sent is not sent again, but the next call opens a session. */
+/** Some servers say so in another way. The request is not repeated, but the next call opens a session. */
 function mayBeLost(outcome: RpcOutcome, session: Session): boolean {
   const hasStatus = outcome.kind === 'failed' || outcome.kind === 'rpc_error'
   return session.losable && hasStatus && outcome.status === 400
@@ -72,7 +72,7 @@ function unopened(outcome: Exclude<RpcOutcome, { kind: 'value' }>): Opened {
   return outcome as CallFailure
 }
 
-/** Whoever waits for a handshake that somebody else began has a budget of its own. */
+/** A caller that waits for a handshake which another call has started has its own budget. */
 function notOpen(end: End): CallFailure {
   return end === 'timeout'
     ? callFailed('timeout', 'the agent was still opening')
@@ -110,7 +110,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     return { kind: 'open', session: { headers, losable: Boolean(id) } }
   }
 
-  /** Some agents want it, none may answer it, and an agent without sessions may not know it: nothing rests on it. */
+  /** Some agents want it, no agent may answer it, and one without sessions may not know it: nothing depends on it. */
   async function announce(headers: Record<string, string>, budget: Budget): Promise<void> {
     await send({
       url,
@@ -224,7 +224,7 @@ export function createMcpAgent({ send, url, auth, bounds }: AgentOptions): McpAg
     const startedAt = Date.now()
     const first = await callOnce(task, args, budget)
     if (first.kind !== 'lost') return first
-    // Who asked for a change decides whether it is asked for again: under its key, and after writing that down.
+    // A change is repeated only by the code that stored it, under its key.
     if (!isRead(task)) return callFailed('unreachable', 'the session was lost', 0)
     const second = await callOnce(task, args, remaining(budget, startedAt, Date.now()))
     return second.kind === 'lost' ? second.outcome : second

@@ -1,7 +1,7 @@
 /**
- * Finds out which transport an agent speaks when nobody said so (docs/protocol.md#mcp, #a2a). Only an answer is a
- * verdict: a refused credential, a server error or a timeout tells nothing about the transport, and is not remembered
- * as if it did.
+ * Finds out which transport an agent speaks when the configuration does not say (docs/protocol.md#mcp, #a2a). Only an
+ * answer decides: a refused credential, a server error or a timeout says nothing about the transport, and is not
+ * remembered.
  */
 
 import {

@@ -1,7 +1,7 @@
 /**
- * Fetches a response whose event stream ended before it came (MCP 2025-03-26 to 2025-11-25, "Resumability and
- * Redelivery"). Servers may close such a stream on purpose and expect to be asked again. The request is not repeated:
- * it may have had its effect, and what was sent once has no other way to its answer.
+ * Fetches a response whose event stream ended before it arrived (MCP 2025-03-26 to 2025-11-25, "Resumability and
+ * Redelivery"). Servers may close such a stream on purpose and expect the client to resume. The request is not
+ * repeated, because it may have had its effect.
  */
 import { pause, systemClock } from '../../../net/clock.js'
 import type { Send, SendFailed, SendFailure } from '../../../net/send.js'
