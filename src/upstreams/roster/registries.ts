@@ -48,7 +48,7 @@ type RegistriesOptions = {
   clock: Clock
   random(): number
   grace(): Grace
-  /** What the registries list is another thing now. */
+  /** Called when what the registries list has changed. */
   onChange(): void
   onTransition(transition: RegistryTransition): void
   onTrouble(message: string): void

@@ -50,7 +50,7 @@ type ContactOptions = LineOptions & {
   sign?: Signer
   clock: Clock
   learnt: LearntStore
-  /** What the agent says of itself is known, or is another thing than before. */
+  /** Called when what the agent says about itself is first known, or has changed. */
   onDialect(): void
   /** When the next probe is due, ms since the epoch. */
   nextProbeAt(): number | undefined
@@ -75,8 +75,8 @@ export function createContact(options: ContactOptions) {
   let restored: Promise<void> | undefined
 
   /**
-   * Where nobody's account was named, prices that the agent calls an account's are those of our credential: they are for
-   * everybody only where the operator says so (docs/upstreams.md, "Prices for accounts only").
+   * When a request names no account, prices that the agent calls an account's are those of our credential. Everybody sees
+   * them only if the operator allows it (docs/upstreams.md, "Prices for accounts only").
    */
   function shared(task: string, outcome: AgentOutcome, args: Arguments, auth: Auth): AgentOutcome {
     if (task !== 'get_signals' || outcome.kind !== 'answer') return outcome

@@ -247,9 +247,9 @@ async function askInShapes(
 }
 
 /**
- * Every question of ours must be answered for the outcome to be complete: half an enumeration would lose good rows. Of
- * buyers' questions one must be, where there are no others. Rows that nobody asked for are kept: agents that ignore the reference answer with everything they have
- * (docs/protocol.md#how-agents-differ).
+ * The outcome is complete only if every question of ours is answered: half an enumeration would lose good rows. When there
+ * are only buyers' questions, one answer is enough. Rows that were not asked for are kept, because agents that ignore the
+ * reference answer with everything they have (docs/protocol.md#how-agents-differ).
  */
 export async function enumerate(options: EnumerateOptions): Promise<EnumerateOutcome> {
   const questions = questionsOf(options)

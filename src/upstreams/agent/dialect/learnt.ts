@@ -46,7 +46,7 @@ function decode(bytes: Uint8Array): Learnt | undefined {
 
 type LearntStoreOptions = {
   blobs: Blobs
-  /** Told in words of what could not be read or written; the agent is asked again after a restart. */
+  /** Receives messages about what could not be read or written; the agent is asked again after a restart. */
   onTrouble(message: string): void
 }
 
