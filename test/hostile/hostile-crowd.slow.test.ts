@@ -147,7 +147,7 @@ test('a crowd of greedy strangers and callers takes nothing from anybody, in a h
   })
   const asked = await Promise.all(asking(among).map((ask) => ask().then(({ status }) => status)))
   t.notOk(
-    asked.some((status) => status >= 500),
+    asked.some((status) => status >= 500 && status !== 503),
     `${new Set(asked).size} kinds of answers`,
   )
   const settled = async () => {

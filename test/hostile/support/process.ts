@@ -7,6 +7,7 @@ import { hash } from 'node:crypto'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type Hostile, OTHER, VICTIM } from './corpus.js'
 import type { Stop } from './loop-watch.js'
@@ -109,7 +110,7 @@ export async function startAmong(
     headers: Record<string, string> = {},
     args: object = {},
   ): Promise<{ signals: Published[]; text: string }> {
-    const { text } = await ask('/mcp', {
+    const question: RequestInit = {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -121,7 +122,14 @@ export async function startAmong(
         ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
         params: { name: 'get_signals', arguments: { discovery_mode: 'wholesale', ...args } },
       }),
-    })
+    }
+    // A machine that is busy with others makes the server late: it then asks its callers to come again.
+    const end = Date.now() + 60_000
+    let { status, text } = await ask('/mcp', question)
+    while (status === 503 && Date.now() < end) {
+      await wait(200)
+      ;({ status, text } = await ask('/mcp', question))
+    }
     const answer = JSON.parse(text) as { result: { structuredContent: { signals?: Published[] } } }
     return { signals: answer.result.structuredContent.signals ?? [], text }
   }
