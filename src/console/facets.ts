@@ -7,6 +7,7 @@ import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { countryTest, createNarrowing } from '../feed/narrowing.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
+import { keepFirst } from './in-order.js'
 
 export const FACETS = [
   'provider',
@@ -33,16 +34,7 @@ function most(words: ArrayLike<string>, counts: Uint32Array): Counted[] {
   const found: Counted[] = []
   for (let at = 0; at < counts.length; at += 1) {
     const one = { value: words[at] ?? '', count: counts[at] as number }
-    const last = found[MOST_VALUES - 1]
-    if (one.value === '' || one.count === 0 || (last && !isBefore(one, last))) continue
-    let [low, high] = [0, found.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (isBefore(one, found[middle] as Counted)) high = middle
-      else low = middle + 1
-    }
-    found.splice(low, 0, one)
-    if (found.length > MOST_VALUES) found.pop()
+    if (one.value !== '' && one.count > 0) keepFirst(found, one, isBefore, MOST_VALUES)
   }
   return found
 }

@@ -1,5 +1,5 @@
 /** The feed for people who browse: rows in an order, and how they spread. Both read the address of the page. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import type { Corpus } from '../briefs/ranking/hits.js'
 import { createRowPieces } from '../briefs/ranking/page.js'
@@ -127,6 +127,7 @@ function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined
 }
 
 type Asked = { kind: 'asked'; question: FeedQuestion; reader: Reader } | { kind: 'bad'; problem: object }
+type Looked = { question: FeedQuestion; reader: Reader; found: Found }
 
 export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
   const { entrance, find, rates, declaredAccounts } = options
@@ -143,14 +144,20 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
     }
   }
 
-  app.get(
-    '/console/api/signals',
+  /** What both routes begin with: who asks for what, and what is found for them. */
+  const answering = (answer: (looked: Looked, reply: FastifyReply) => Promise<unknown>) =>
     entrance.forCallers(async ({ caller }, request, reply) => {
       const asked = await askedBy(caller, request)
       if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
       const { question, reader } = asked
       const found = await find(question, reader)
       if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
+      return answer({ question, reader, found }, reply)
+    })
+
+  app.get(
+    '/console/api/signals',
+    answering(async ({ question, reader, found }, reply) => {
       const { seen, total } = found
       const { hits, next } = await pageOf(found, question, rates())
       const corpus: Corpus = { feed: seen.snapshot }
@@ -171,12 +178,7 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
 
   app.get(
     '/console/api/facets',
-    entrance.forCallers(async ({ caller }, request, reply) => {
-      const asked = await askedBy(caller, request)
-      if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
-      const { question, reader } = asked
-      const found = await find(question, reader)
-      if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
+    answering(async ({ question, reader, found }) => {
       const chosen = FACETS.flatMap((facet) => {
         const wider = without(question, facet)
         return wider ? [{ facet, wider }] : []

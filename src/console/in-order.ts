@@ -109,6 +109,25 @@ export function* orderValue(
 const isBefore = (one: OrderPlace, other: OrderPlace) =>
   one.value < other.value || (one.value === other.value && one.entry < other.entry)
 
+/** Puts one in its place among those found so far, and keeps the first `limit` of them. */
+export function keepFirst<T>(
+  found: T[],
+  one: T,
+  isBefore: (one: T, other: T) => boolean,
+  limit: number,
+): void {
+  const last = found[limit - 1]
+  if (last !== undefined && !isBefore(one, last)) return
+  let [low, high] = [0, found.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (isBefore(one, found[middle] as T)) high = middle
+    else low = middle + 1
+  }
+  found.splice(low, 0, one)
+  if (found.length > limit) found.pop()
+}
+
 /** The first `limit` entries behind a place, in order. */
 export function* nextInOrder(
   entries: Uint32Array,
@@ -122,17 +141,8 @@ export function* nextInOrder(
     meter.did(1)
     if (meter.isDue()) yield
     const place = { value: value(entry), entry }
-    const worst = found[limit - 1]
-    if (worst && !isBefore(place, worst)) continue
     if (after && !isBefore(after, place)) continue
-    let [low, high] = [0, found.length]
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (isBefore(place, found[middle] as OrderPlace)) high = middle
-      else low = middle + 1
-    }
-    found.splice(low, 0, place)
-    if (found.length > limit) found.pop()
+    keepFirst(found, place, isBefore, limit)
   }
   return found
 }

@@ -8,7 +8,7 @@ import { createReadStream } from 'node:fs'
 import { type FileHandle, open, readFile, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { isRecord } from '../adcp/json.js'
-import { lockFolder, makeFolder } from '../store/database/folder.js'
+import { lockFolder, makeFolder, syncFolder } from '../store/database/folder.js'
 import type { Copy, CopyState } from './copy.js'
 
 const LINES = 'feed.ndjson'
@@ -21,16 +21,6 @@ async function writeDown(file: string, text: string): Promise<void> {
   const handle = await open(file, 'w')
   try {
     await handle.writeFile(text)
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
-}
-
-/** Makes the names in a folder last. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  try {
     await handle.sync()
   } finally {
     await handle.close()

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
-import { makeFolder } from '../database/folder.js'
+import { makeFolder, syncFolder } from '../database/folder.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
@@ -100,15 +100,6 @@ async function readParts(file: File): Promise<Uint8Array[] | string> {
   )
   const whole = parts.filter((part) => part !== undefined)
   return whole.length === parts.length ? whole : 'a checksum does not match'
-}
-
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }
 
 async function removeUnfinished(folder: string): Promise<void> {

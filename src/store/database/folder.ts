@@ -2,7 +2,7 @@
  * The folder of an embedded storage: creates it and reports the real cause of a failure, locks it for one process, and
  * marks an orderly end.
  */
-import { mkdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import Database from 'libsql'
 
@@ -15,6 +15,16 @@ export async function makeFolder(path: string, mode?: number): Promise<void> {
     await mkdir(path, { ...options, recursive: true })
   } catch {
     await mkdir(path, options) // with `recursive`, Node reports ENOENT for a read-only file system
+  }
+}
+
+/** Makes the names in a folder last: a renamed file is there after a power cut only when its folder was written too. */
+export async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
   }
 }
 
