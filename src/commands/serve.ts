@@ -132,7 +132,7 @@ export async function serve(options: ServeOptions): Promise<void> {
 
   const snapshot = federation.feed.current()
   if (snapshot) {
-    const rows = upstreamTable(federation.statuses(), federation.contributions())
+    const rows = upstreamTable(federation.statuses(), await federation.contributions())
     stdout.write(`${renderTable(UPSTREAM_HEADER, rows, tableWidth(stdout))}\n\n`)
     stdout.write(`${snapshot.shown.length} signals in one feed at ${federation.url}/mcp. A page of it:\n\n`)
     stdout.write(`${curl(federation.url, config.sandbox)}\n`)

@@ -6,10 +6,11 @@ import { pino } from 'pino'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
-import { contributions } from '../explain/contributions.js'
+import { type Contribution, contributions } from '../explain/contributions.js'
 import type { Clock } from '../net/clock.js'
 import { buildSnapshot } from '../snapshot/builder.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { drained } from '../threads/portions.js'
 import { type AgentDescription, describeAgent } from '../upstreams/agent/dialect/described.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Roster } from '../upstreams/roster/roster.js'
@@ -101,7 +102,7 @@ function outcomeOf(report: Omit<CheckReport, 'outcome'>): CheckReport['outcome']
 function reportOf(
   config: Config,
   { upstreams, providers, snapshot }: Parts,
-  given: ReturnType<typeof contributions>,
+  given: readonly Contribution[],
 ): CheckReport {
   const { entries, excluded } = upstreams.roster()
   const statuses = new Map(upstreams.statuses().map((status) => [status.id, status]))
@@ -182,7 +183,11 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     await providers.settled()
     const judge = verdicts.judge()
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
-    const report = reportOf(config, { upstreams, providers, snapshot }, contributions(snapshot, judge))
+    const report = reportOf(
+      config,
+      { upstreams, providers, snapshot },
+      drained(contributions(snapshot, judge)),
+    )
     const dialect = upstream === undefined ? undefined : upstreams.dialectOf(upstream)
     return { ...report, ...(dialect && { speaks: describeAgent(dialect) }) }
   } finally {

@@ -84,7 +84,7 @@ export type Federation = {
   ready: Promise<void>
   feed: Feed
   statuses(): readonly UpstreamStatus[]
-  contributions(): readonly Contribution[]
+  contributions(): Promise<readonly Contribution[]>
   /**
    * Makes another configuration the running one, without dropping a request or a slice; gives the settings that change
    * only at the next start. Throws when it contradicts itself; then nothing has changed.

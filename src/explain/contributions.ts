@@ -8,6 +8,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
 import { sliceListing } from '../upstreams/rows/slice.js'
 
+const UNITS_A_ROW = 100 // a row that is parsed and judged costs as much as looking at so many signals
 const LOOKED_AT = 1_000 // withheld listings per upstream whose reason is determined; the others are only counted
 
 export type Contribution = {
@@ -40,13 +41,16 @@ type WithheldRow = {
 }
 
 /** One entry for each slice of the snapshot, in its order. */
-export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] {
+export function* contributions(snapshot: Snapshot, judge: Judge): InPortions<Contribution[]> {
+  const meter = createMeter()
   const published = snapshot.slices.map(() => 0)
   const counts = snapshot.slices.map(() => 0)
   const withheld: WithheldRow[][] = snapshot.slices.map(() => [])
   const { at: entries, slice, row, stands } = snapshot.offers
   for (let entry = 0; entry < snapshot.count; entry += 1) {
     const [first, end] = [entries[entry] as number, entries[entry + 1] as number]
+    meter.did(1 + end - first)
+    if (meter.isDue()) yield
     let isBesideOther = false
     for (let offer = first; offer < end; offer += 1) if (stands[offer]) isBesideOther = true
     for (let offer = first; offer < end; offer += 1) {
@@ -59,10 +63,13 @@ export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] 
       }
     }
   }
-  return snapshot.slices.map(({ slice: from }, at) => {
+  const told: Contribution[] = []
+  for (const [at, { slice: from }] of snapshot.slices.entries()) {
     const reasons = new Map<string, number>()
     let hint: string | undefined
     for (const { row: each, isBesideOther } of withheld[at] as WithheldRow[]) {
+      meter.did(UNITS_A_ROW)
+      if (meter.isDue()) yield
       const listing = sliceListing(from, each)
       const identity = identityOf(listing, from.agentUrl)
       if (identity?.kind !== 'provider') continue
@@ -74,14 +81,15 @@ export function contributions(snapshot: Snapshot, judge: Judge): Contribution[] 
       const word = wordOf(verdict, policy, isBesideOther, hasCountry)
       reasons.set(word, (reasons.get(word) ?? 0) + 1)
     }
-    const told = {
+    told.push({
       upstream: from.upstream,
       published: published[at] as number,
       withheld: counts[at] as number,
       reasons,
-    }
-    return hint ? { ...told, hint } : told
-  })
+      ...(hint && { hint }),
+    })
+  }
+  return told
 }
 
 /** What kinds of signals a snapshot shows: for get_adcp_capabilities. Withheld signals do not count. */

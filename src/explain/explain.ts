@@ -18,7 +18,7 @@ import { explainAbsence, WHY, type Why } from './absence.js'
 import type { Departures, FormerUpstream, FormerUpstreams } from './departures.js'
 import { explainSignal, type OfferExplanation, type SignalExplanation } from './offers-of-signal.js'
 import { handleOfSegment, isPinnedTo, type Meaning, meaningOf } from './ref.js'
-import { explainUpstream, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
+import { explainUpstreams, iso, type UpstreamExplanation, type UpstreamSources } from './upstream.js'
 import { accountOf, explainView, readerOf, type ViewExplanation } from './view.js'
 
 export type Explanation = {
@@ -109,8 +109,8 @@ export function createExplainer(sources: ExplainSources) {
     return explainSignal({ snapshot, key, judge: sources.judge(), evidence })
   }
 
-  function aboutUpstream(agentUrl: string): Told {
-    const found = explainUpstream(agentUrl, sources)
+  async function aboutUpstream(agentUrl: string): Promise<Told> {
+    const [found] = await explainUpstreams([agentUrl], sources)
     const agentUrls = [agentUrl]
     if (!found) {
       const out = sources.roster().excluded.find(({ url }) => agentUrlOf(url) === agentUrl)
@@ -228,7 +228,7 @@ export function createExplainer(sources: ExplainSources) {
           ...rest,
           explanation: WHY[told.reason],
           ...(former && formerly(former, told.left_at)),
-          upstreams: agentUrls.flatMap((agentUrl) => explainUpstream(agentUrl, sources) ?? []),
+          upstreams: await explainUpstreams(agentUrls, sources),
           ...(snapshot && at && { snapshot: { published_at: iso(at), signals: snapshot.shown.length } }),
         },
       }

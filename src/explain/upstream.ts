@@ -1,10 +1,10 @@
-/** One upstream for the person who asks why its signals are not there: who it is, how it is doing, what it gives. */
+/** Upstreams for the person who asks why signals are not there: who they are, how they are doing, what they give. */
 
 import { accountNamed } from '../config/callers.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
-import type { RefusedRow, Slice } from '../upstreams/rows/slice.js'
+import type { Part, RefusedRow, Slice } from '../upstreams/rows/slice.js'
 import type { Contribution } from './contributions.js'
 import { FAILURES } from './remedies.js'
 
@@ -34,6 +34,8 @@ export type UpstreamExplanation = {
   /** Withheld offers by verdict. */
   reasons: Readonly<Record<string, number>>
   hint?: string
+  /** What is shown of it although it does not say so now. */
+  carried: readonly CarriedPart[]
   /** What an operator should know of it beside that. */
   notes: readonly string[]
   /** Rows that were read and not kept. */
@@ -42,6 +44,9 @@ export type UpstreamExplanation = {
   /** What it offers to accounts of callers. */
   accounts: readonly AccountExplanation[]
 }
+
+/** `given_at`: when the upstream last said so; absent when nothing stands in for what is missing. */
+type CarriedPart = { part: 'rows' | Part; given_at?: string }
 
 export type AccountExplanation = {
   caller: string
@@ -62,7 +67,7 @@ export type UpstreamSources = {
   accountStatuses(): readonly ScopeStatus[]
   /** The public slices; with an account's in the place of theirs where its name is given. */
   slices(account?: string): readonly Slice[]
-  contributions(): readonly Contribution[]
+  contributions(): Promise<readonly Contribution[]>
 }
 
 export const iso = (ms: number) => new Date(ms).toISOString()
@@ -78,11 +83,25 @@ function describeAccount(status: ScopeStatus): AccountExplanation {
   }
 }
 
-function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplanation {
+/** What is known of one upstream, each in its place. */
+type Known = {
+  status: UpstreamStatus | undefined
+  slice: Slice | undefined
+  given: Contribution | undefined
+  accounts: readonly ScopeStatus[]
+}
+
+/** The last good rows of one that fails, and parts of rows that it does not give now, with when it last did. */
+function carriedOf({ state, confirmedAt, outages = {} }: UpstreamStatus): CarriedPart[] {
+  const parts = Object.entries(outages).map(([part, at]) => {
+    return { part: part as Part, ...(at > 0 && { given_at: iso(at) }) }
+  })
+  if (state !== 'stale') return parts
+  return [{ part: 'rows', ...(confirmedAt && { given_at: iso(confirmedAt) }) }, ...parts]
+}
+
+function describe(entry: RosterEntry, { status, slice, given, accounts }: Known): UpstreamExplanation {
   const { id, agentUrl, name, source, auth } = entry
-  const status = sources.statuses().find((each) => each.id === id)
-  const slice = sources.slices().find((each) => each.agentUrl === agentUrl)
-  const given = sources.contributions().find((each) => each.upstream === id)
   const { protocol, mode, problem, walkedAt, confirmedAt, nextAttemptAt } = status ?? {}
   return {
     id,
@@ -103,18 +122,35 @@ function describe(entry: RosterEntry, sources: UpstreamSources): UpstreamExplana
     withheld: given?.withheld ?? 0,
     reasons: Object.fromEntries(given?.reasons ?? []),
     ...(given?.hint && { hint: given.hint }),
+    carried: status ? carriedOf(status) : [],
     notes: status ? notesOf(status) : [],
     dropped: status?.dropped ?? {},
     refused: (slice?.refused ?? []).slice(0, MAX_REFUSED),
-    accounts: sources
-      .accountStatuses()
-      .filter((each) => each.id === id)
-      .map(describeAccount),
+    accounts: accounts.map(describeAccount),
   }
 }
 
-/** The upstream of a canonical url; undefined when it is not in the roster. */
-export function explainUpstream(agentUrl: string, sources: UpstreamSources): UpstreamExplanation | undefined {
-  const entry = sources.roster().entries.find((each) => each.agentUrl === agentUrl)
-  return entry && describe(entry, sources)
+/** The upstreams of these canonical urls, in their order, without those that the roster does not have. */
+export async function explainUpstreams(
+  agentUrls: readonly string[],
+  sources: UpstreamSources,
+): Promise<UpstreamExplanation[]> {
+  if (agentUrls.length === 0) return []
+  const contributions = new Map((await sources.contributions()).map((one) => [one.upstream, one]))
+  const entries = new Map(sources.roster().entries.map((one) => [one.agentUrl, one]))
+  const statuses = new Map(sources.statuses().map((one) => [one.id, one]))
+  const slices = new Map(sources.slices().map((one) => [one.agentUrl, one]))
+  const accounts = new Map<string, ScopeStatus[]>()
+  for (const one of sources.accountStatuses()) accounts.set(one.id, [...(accounts.get(one.id) ?? []), one])
+  return agentUrls.flatMap((agentUrl) => {
+    const entry = entries.get(agentUrl)
+    if (!entry) return []
+    const { id } = entry
+    return describe(entry, {
+      status: statuses.get(id),
+      slice: slices.get(agentUrl),
+      given: contributions.get(id),
+      accounts: accounts.get(id) ?? [],
+    })
+  })
 }

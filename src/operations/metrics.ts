@@ -32,7 +32,7 @@ export type MetricSources = {
   providers(): readonly ProviderState[]
   snapshot(): Snapshot | undefined
   retained(): ReturnType<Feed['retained']>
-  contributions(): readonly Contribution[]
+  contributions(): Promise<readonly Contribution[]>
   /** The configuration in force (config/values.ts). */
   revision(): string
   /** Whether the file as it stands is another, and not in force. */
@@ -71,15 +71,21 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     return id
   }
 
-  function gauge(name: string, help: string, labelNames: readonly string[], samples: () => Sample[]): void {
+  function gauge(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+    samples: () => Sample[] | Promise<Sample[]>,
+  ): void {
     new Gauge({
       name,
       help,
       labelNames: [...labelNames],
       registers,
-      collect() {
+      async collect() {
+        const found = await samples()
         this.reset()
-        for (const [labels, value] of samples()) this.inc(labels, value)
+        for (const [labels, value] of found) this.inc(labels, value)
       },
     })
   }
@@ -197,16 +203,20 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     'tributary_offers',
     'Offers by what became of them: published, or withheld',
     ['upstream', 'fate'],
-    () =>
-      sources.contributions().flatMap(({ upstream, published, withheld }): Sample[] => [
+    async () =>
+      (await sources.contributions()).flatMap(({ upstream, published, withheld }): Sample[] => [
         [{ upstream: label(upstream), fate: 'published' }, published],
         [{ upstream: label(upstream), fate: 'withheld' }, withheld],
       ]),
   )
-  gauge('tributary_withheld_offers', 'Withheld offers that were looked at, by verdict', ['reason'], () =>
-    sources
-      .contributions()
-      .flatMap(({ reasons }) => [...reasons].map(([reason, count]): Sample => [{ reason }, count])),
+  gauge(
+    'tributary_withheld_offers',
+    'Withheld offers that were looked at, by verdict',
+    ['reason'],
+    async () =>
+      (await sources.contributions()).flatMap(({ reasons }) =>
+        [...reasons].map(([reason, count]): Sample => [{ reason }, count]),
+      ),
   )
 
   let publishedAt: number | undefined

@@ -9,7 +9,7 @@ import type { Config } from '../config/values.js'
 import { type Contribution, contributions, publishedByUpstream } from '../explain/contributions.js'
 import { createDepartures, createFormerUpstreams } from '../explain/departures.js'
 import { createExplainer } from '../explain/explain.js'
-import { explainUpstream, type UpstreamSources } from '../explain/upstream.js'
+import { explainUpstreams, type UpstreamSources } from '../explain/upstream.js'
 import type { Feed } from '../feed/feed.js'
 import type { Judge } from '../merge/judge.js'
 import { type Clock, pause } from '../net/clock.js'
@@ -62,7 +62,7 @@ type OperationsOptions = {
 export type Operations = {
   /** For requests to upstreams: counted and traced. */
   send: Send
-  contributions(): readonly Contribution[]
+  contributions(): Promise<readonly Contribution[]>
   /** A snapshot took the place of another in the public layer. `seconds`: how long the build took. */
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
   buildFailed(): void
@@ -84,16 +84,16 @@ export type Operations = {
 export function createOperations(options: OperationsOptions): Operations {
   const { config, send, clock, underWay, parts } = options
   const { now } = clock
-  let given: { snapshot: Snapshot; contributions: readonly Contribution[] } | undefined
+  let given: { snapshot: Snapshot; contributions: Promise<readonly Contribution[]> } | undefined
   let publishedAt: number | undefined
 
-  /** Read once a snapshot: it parses rows. */
-  function currentContributions(): readonly Contribution[] {
+  /** Read once a snapshot, in portions: it parses rows. */
+  async function currentContributions(): Promise<readonly Contribution[]> {
     const { feed, verdicts } = parts()
     const snapshot = feed.current()
     if (!snapshot) return []
     if (given?.snapshot !== snapshot) {
-      given = { snapshot, contributions: contributions(snapshot, verdicts.judge()) }
+      given = { snapshot, contributions: inTurns(contributions(snapshot, verdicts.judge())) }
     }
     return given.contributions
   }
@@ -182,7 +182,8 @@ export function createOperations(options: OperationsOptions): Operations {
     snapshot: () => parts().feed.current(),
     publishedAt: () => publishedAt,
     revisions: () => parts().publisher.revisions(),
-    upstreams: () => roster().entries.flatMap(({ agentUrl }) => explainUpstream(agentUrl, sources) ?? []),
+    statuses,
+    upstreams: (agentUrls) => explainUpstreams(agentUrls, sources),
     registries: () => parts().upstreams.registries(),
     providers: () => parts().providers.states(),
     accounts: () => parts().upstreams.accountStatuses(),

@@ -9,12 +9,13 @@ import { fileProblemText, problemText } from '../explain/remedies.js'
 import { iso, type UpstreamExplanation } from '../explain/upstream.js'
 import type { Revisions, RunningConfiguration } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { RegistryStatus } from '../upstreams/roster/registries.js'
 import type { Roster } from '../upstreams/roster/roster.js'
 import type { History, Span } from './history.js'
 
-const MOST_PROVIDERS = 500
+const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
 
 type ViewSources = {
   snapshot(): Snapshot | undefined
@@ -23,8 +24,9 @@ type ViewSources = {
   configuration(): RunningConfiguration
   config(): Config
   roster(): Roster
-  /** Every upstream of the roster, as explain tells it. */
-  upstreams(): UpstreamExplanation[]
+  statuses(): readonly UpstreamStatus[]
+  /** Upstreams of the roster, by their canonical urls, as explain tells them. */
+  upstreams(agentUrls: readonly string[]): Promise<UpstreamExplanation[]>
   lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
   registries(): readonly RegistryStatus[]
   providers(): readonly ProviderState[]
@@ -36,7 +38,7 @@ type ViewSources = {
 }
 
 /** A view for an operator; undefined when there is nothing of that name. */
-type View = (params: URLSearchParams) => object | undefined
+type View = (params: URLSearchParams) => object | undefined | Promise<object | undefined>
 
 const at = (ms: number | undefined) => (ms === undefined ? undefined : iso(ms))
 
@@ -87,6 +89,19 @@ function inOrder(one: ProviderState, other: ProviderState): number {
   return Number(!one.problem) - Number(!other.problem) || (one.domain < other.domain ? -1 : 1)
 }
 
+const STATES = ['absent', 'stale', 'starting', 'fresh'] as const
+
+/** Those that give nothing come first, then by their ids. */
+function worstFirst(one: UpstreamStatus, other: UpstreamStatus): number {
+  return STATES.indexOf(one.state) - STATES.indexOf(other.state) || (one.id < other.id ? -1 : 1)
+}
+
+function countedStates(found: readonly UpstreamStatus[]): Record<(typeof STATES)[number], number> {
+  const counts = { absent: 0, stale: 0, starting: 0, fresh: 0 }
+  for (const { state } of found) counts[state] += 1
+  return counts
+}
+
 export function createViews(sources: ViewSources) {
   const { history } = sources
 
@@ -108,21 +123,36 @@ export function createViews(sources: ViewSources) {
     }
   }
 
-  const upstreams: View = () => ({
-    upstreams: sources.upstreams().map((upstream) => {
-      const last = sources.lastAnswer(upstream.agent_url)
-      return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
-    }),
-    excluded: sources.roster().excluded,
-    registries: sources.registries().map(registryView),
-  })
+  /** `id`: that one alone; `q`: those with these letters in their id, name or url. */
+  const upstreams: View = async (params) => {
+    const [id, part] = [params.get('id'), (params.get('q') ?? '').toLowerCase()]
+    const { excluded } = sources.roster()
+    const isAsked = (one: UpstreamStatus) =>
+      id === null
+        ? [one.id, one.name, one.agentUrl].some((text) => text.toLowerCase().includes(part))
+        : one.id === id
+    const found = sources.statuses().filter(isAsked)
+    const shown = [...found].sort(worstFirst).slice(0, MOST_SHOWN)
+    const told = await sources.upstreams(shown.map(({ agentUrl }) => agentUrl))
+    return {
+      total: found.length,
+      states: countedStates(found),
+      upstreams: told.map((upstream) => {
+        const last = sources.lastAnswer(upstream.agent_url)
+        return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
+      }),
+      excluded: excluded.filter(({ url }) => url.toLowerCase().includes(part)).slice(0, MOST_SHOWN),
+      excluded_total: excluded.length,
+      registries: sources.registries().map(registryView),
+    }
+  }
 
   const providers: View = (params) => {
     const part = (params.get('q') ?? '').toLowerCase()
     const found = sources.providers().filter(({ domain }) => domain.includes(part))
     return {
       total: found.length,
-      providers: [...found].sort(inOrder).slice(0, MOST_PROVIDERS).map(providerView),
+      providers: [...found].sort(inOrder).slice(0, MOST_SHOWN).map(providerView),
     }
   }
 

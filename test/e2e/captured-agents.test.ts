@@ -29,7 +29,7 @@ test('agents as they were captured are federated side by side, each usable row o
   const hosts = Object.fromEntries(domains.map((domain) => [domain, nowhere]))
   const over = await startOver(t, upstreams, { egress: { allow_networks: ['127.0.0.0/8'], hosts } })
   const { federation } = over
-  const contributions = new Map(federation.contributions().map((each) => [each.upstream, each]))
+  const contributions = new Map((await federation.contributions()).map((each) => [each.upstream, each]))
   const { signals } = await over.wholesale({ pagination: { max_results: 100 } })
 
   for (const { id, state, listings, dropped, problem } of federation.statuses()) {

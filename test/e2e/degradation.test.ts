@@ -45,7 +45,9 @@ test('a provider that does not answer takes its own signals out, until it answer
     (await world.wholesale({ filters: { data_providers: [domain] } })).pagination?.total_count
   t.equal(await of('motorledger.example'), 0, 'what cannot be verified is not sold')
   t.ok((await of('larderloyalty.example')) ?? 0, 'the other providers are not touched')
-  const reasons = world.federation.contributions().map(({ reasons }) => reasons.get('unreachable') ?? 0)
+  const reasons = (await world.federation.contributions()).map(
+    ({ reasons }) => reasons.get('unreachable') ?? 0,
+  )
   t.ok(Math.max(...reasons) > 0, 'and the reason is named')
 
   await world.sandbox.restart('motorledger.example')

@@ -77,18 +77,17 @@ test('many agents in, one verified feed out', async (t) => {
     },
   )
 
-  await t.test('the unauthorized reseller contributes nothing and is named with its reason', (t) => {
+  await t.test('the unauthorized reseller contributes nothing and is named with its reason', async (t) => {
     t.same(
       signals.filter((signal) => upstreamsOf(signal).includes('signals.gullwing.example')),
       [],
     )
-    const reseller = world.federation
-      .contributions()
-      .find(({ upstream }) => upstream === 'signals.gullwing.example')
+    const reseller = (await world.federation.contributions()).find(
+      ({ upstream }) => upstream === 'signals.gullwing.example',
+    )
     t.equal(reseller?.published, 0)
     t.ok((reseller?.reasons.get('agent_not_listed') ?? 0) > 0)
     t.match(reseller?.hint, /slash|letter case/, 'and the near miss is explained')
-    t.end()
   })
 
   await t.test('the dead agent appears in incomplete[]', (t) => {

@@ -21,7 +21,11 @@ test('what changed under an unchanged token is read when an operator says so', a
   const answer = await over.post('/refresh?upstream=liar')
   t.equal(answer.status, 202)
   t.same(await answer.json(), { upstream: 'liar', reading: 'full' })
-  await until('both rows', () => over.federation.contributions()[0]?.published === 2, PATIENCE_MS)
+  await until(
+    'both rows',
+    async () => (await over.federation.contributions())[0]?.published === 2,
+    PATIENCE_MS,
+  )
   t.equal((await over.wholesale()).signals.length, 2)
 
   // Who lies is named.
@@ -50,6 +54,10 @@ test('the command has a running server read an upstream in full', async (t) => {
   t.match(said, { code: 0, out: 'one is being read in full; tributary explain one shows how it went\n' })
   t.match(unknown, { code: 1, err: /no upstream has this id/ })
   t.match(refused, { code: 1, err: /key with role: operator/ })
-  await until('both rows', () => over.federation.contributions()[0]?.published === 2, PATIENCE_MS)
+  await until(
+    'both rows',
+    async () => (await over.federation.contributions())[0]?.published === 2,
+    PATIENCE_MS,
+  )
   t.equal((await over.wholesale()).signals.length, 2)
 })

@@ -187,5 +187,8 @@ test('strangers, forgers, repeaters and other tenants are refused, and nothing i
   t.equal(await send(product, signed(farKey, product)), 200)
   t.equal(await metric('tributary_upstream_events_total{outcome="ignored"}'), 1)
   await publish([row(1)])
-  await until('and what is true is heard', () => near.federation.contributions()[0]?.published === 1)
+  await until(
+    'and what is true is heard',
+    async () => (await near.federation.contributions())[0]?.published === 1,
+  )
 })

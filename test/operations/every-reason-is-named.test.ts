@@ -161,7 +161,8 @@ test('for every way a signal can be missing, explain names the true reason', asy
   t.match(await about('p.example/good'), { reason: 'starting' }, 'nothing is missing before the feed is open')
   await federation.ready
 
-  const isIn = (id: string) => federation.contributions().some(({ upstream }) => upstream === id)
+  const isIn = async (id: string) =>
+    (await federation.contributions()).some(({ upstream }) => upstream === id)
   await until('whoever answers is in the feed', () => ['main', 'rival', 'mortal'].every(isIn), 20_000)
   const good = await eventually('p.example/good', 'present')
   t.match(good, {
@@ -220,10 +221,11 @@ test('for every way a signal can be missing, explain names the true reason', asy
 
   const leaverId = federation.statuses().find(({ url }) => url === leaver.url)?.id ?? ''
   await eventually('watched.example/contested', 'present')
-  const rivals = () => federation.contributions().find(({ upstream }) => upstream === 'rival')?.reasons
-  await until('both are withheld for good', () => rivals()?.has('outranked') === true, 20_000)
+  const rivals = async () =>
+    (await federation.contributions()).find(({ upstream }) => upstream === 'rival')?.reasons
+  await until('both are withheld for good', async () => (await rivals())?.has('outranked') === true, 20_000)
   t.same(
-    rivals(),
+    await rivals(),
     new Map([
       ['outranked', 1],
       ['agent_not_listed', 1],

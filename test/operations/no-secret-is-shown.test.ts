@@ -118,7 +118,7 @@ test('planted secrets are in no answer, page, metric or log line', async (t) => 
     ...(await Promise.all(CONSOLE.map((path) => get(`/console/api/${path}`)))),
     await get('/metrics'),
     await get('/readyz'),
-    JSON.stringify(federation.contributions()),
+    JSON.stringify(await federation.contributions()),
     ...lines,
   ]
   for (const text of shown) {

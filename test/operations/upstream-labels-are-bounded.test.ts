@@ -40,7 +40,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     providers: () => [],
     snapshot: () => undefined,
     retained: () => ({ snapshots: 0, bytes: 0 }),
-    contributions: () => [],
+    contributions: async () => [],
     replicas: () => ({}),
     revision: () => 'r',
     isRejected: () => false,

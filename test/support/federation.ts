@@ -108,7 +108,7 @@ function configFor(sandbox: Sandbox, folder: string, extra: object): Config {
 async function complete({ url, statuses, contributions }: Federation, down: boolean): Promise<void> {
   for (const end = Date.now() + 60_000; Date.now() < end; await wait(20)) {
     const slow = statuses().some(({ problem }) => problem?.reason === 'timeout')
-    const unread = contributions().some(
+    const unread = (await contributions()).some(
       ({ reasons }) => reasons.has('pending') || (!down && reasons.has('unreachable')),
     )
     const { revision } = (await (await fetch(`${url}/readyz`)).json()) as { revision: Revision }

@@ -50,9 +50,13 @@ export function row(at: number, more: Record<string, unknown> = {}): Record<stri
 
 export const rows = (count: number) => Array.from({ length: count }, (_, at) => row(at))
 
-export async function until(what: string, holds: () => boolean, ms = 60_000): Promise<void> {
+export async function until(
+  what: string,
+  holds: () => boolean | Promise<boolean>,
+  ms = 60_000,
+): Promise<void> {
   const end = Date.now() + ms
-  while (!holds()) {
+  while (!(await holds())) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
