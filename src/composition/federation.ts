@@ -178,6 +178,7 @@ async function createPublishing(base: Base, stack: Stack) {
       ...(generations && { generations }),
       onPublished(before, snapshot, seconds) {
         operations.published(before, snapshot, seconds)
+        operations.built(before, snapshot)
         if (!generations) savedFeed.keep(snapshot)
         index(snapshot)
         feedEvents.announcer?.published()
@@ -310,6 +311,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     searchable: discovery.searchable,
     rates: () => current.rates,
     explain: operations.shown.explain,
+    changesOf: operations.changesOf,
     judge: sources.verdicts.judge,
     providerState: providers.state,
     callerIds,

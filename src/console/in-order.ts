@@ -4,6 +4,7 @@
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { converted, type Rates } from '../feed/rates.js'
+import { currencyCode } from '../merge/pricing.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
 import type { Sort } from './question.js'
@@ -56,14 +57,14 @@ function* rankOf(words: readonly string[]): InPortions<Uint32Array> {
   return made
 }
 
-const codeOf = (currency: number) =>
-  String.fromCharCode((currency >>> 16) & 255, (currency >>> 8) & 255, currency & 255)
-
 /** Prices in one measure as far as the table of rates goes; beyond it they stand behind, each as the number that it is. */
 function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
   const factors = new Map<number, number | undefined>()
   const factorOf = (currency: number) => {
-    if (!factors.has(currency)) factors.set(currency, converted(1, codeOf(currency), 'USD', rates))
+    const code = currencyCode(currency)
+    if (!factors.has(currency)) {
+      factors.set(currency, code === undefined ? undefined : converted(1, code, 'USD', rates))
+    }
     return factors.get(currency)
   }
   return (entry) => {

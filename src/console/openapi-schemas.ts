@@ -14,6 +14,8 @@ const record = (required: Record<string, object>, optional: Record<string, objec
 })
 
 const problem = record({ reason: text, message: text }, { remedy: text, since: moment })
+/** Of a signal at one moment: its lowest CPM, its coverage in percent, how many sell it. */
+const standing = record({ sellers: number }, { cpm: number, currency: text, coverage: number })
 const numbers = list({ type: ['number', 'null'] })
 
 export const SCHEMAS = {
@@ -99,6 +101,12 @@ export const SCHEMAS = {
       sources: list(record({ upstream: text, agent_url: text, words: { type: 'object' } })),
       definition: { type: 'object' },
       evidence: list(record({ at: text, text })),
+      changes: list(
+        record(
+          { at: moment, kind: { enum: ['created', 'updated', 'priced', 'removed', 'many'] } },
+          { before: standing, after: standing, fields: list(text), count: number },
+        ),
+      ),
       seen_by: list(record({ caller: text, access: text, prices: text })),
     },
   ),
@@ -120,6 +128,7 @@ export const SCHEMAS = {
       ...{ rows: number, read: text, published: number, withheld: number },
       reasons: { type: 'object', additionalProperties: number },
       dropped: { type: 'object', additionalProperties: number },
+      carried: list(record({ part: { enum: ['rows', 'pricing', 'coverage'] } }, { given_at: moment })),
       ...{ notes: list(text), refused: list({ type: 'object' }), accounts: list({ type: 'object' }) },
     },
     {
@@ -129,8 +138,11 @@ export const SCHEMAS = {
     },
   ),
   Upstreams: record({
+    total: number,
+    states: record({ absent: number, stale: number, starting: number, fresh: number }),
     upstreams: list(ref('Upstream')),
     excluded: list(record({ url: text, reason: text })),
+    excluded_total: number,
     registries: list(
       record(
         { url: text, agents: number, diagnostics: list(text), unvouched: flag },

@@ -169,7 +169,12 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
     get: { summary: 'What is published, and from which configuration', who: 'operators', answer: 'Overview' },
   },
   '/console/api/upstreams': {
-    get: { summary: 'Every upstream and registry', who: 'operators', answer: 'Upstreams' },
+    get: {
+      summary: 'Upstreams, those that give nothing first, and registries',
+      who: 'operators',
+      answer: 'Upstreams',
+      parameters: [text('q', 'Part of the id, name or url.'), text('id', 'That one alone.')],
+    },
   },
   '/console/api/providers': {
     get: {

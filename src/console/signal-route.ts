@@ -12,6 +12,7 @@ import { handleKey, signalPart } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
 import { findKey, putKey, WORDS } from '../snapshot/keys.js'
 import { type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
 import { visitorReader } from './feed-routes.js'
@@ -63,6 +64,8 @@ export type SignalRouteOptions = {
   declaredAccounts: DeclaredAccounts
   /** Why it is there or not (explain), for a caller where one is named. */
   explain(question: { ref: string; caller?: string }): Promise<Explained>
+  /** What happened to it, oldest first. Rejects with `StorageUnavailable`. */
+  changesOf(handle: string): Promise<readonly object[]>
   judge(): Judge
   providerState(domain: string): ProviderState | undefined
   /** Ids of the callers of the configuration. */
@@ -102,11 +105,21 @@ function pointersIn(explanation: unknown): string[] {
 }
 
 export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions): void {
-  const { entrance, feed, declaredAccounts, explain, judge, providerState, callerIds } = options
+  const { entrance, feed, declaredAccounts, explain, changesOf, judge, providerState, callerIds } = options
 
   async function viewOf(ref: string, caller: string): Promise<object | undefined> {
     const { explanation } = await explain({ ref, caller })
     return isRecord(explanation) && isRecord(explanation.view) ? explanation.view : undefined
+  }
+
+  /** The page is shown, too, while the storage cannot serve. */
+  async function changesIfKnown(handle: string): Promise<{ changes?: readonly object[] }> {
+    try {
+      return handleKey(handle) ? { changes: await changesOf(handle) } : {}
+    } catch (error) {
+      if (error instanceof StorageUnavailable) return {}
+      throw error
+    }
   }
 
   async function forOperator(
@@ -123,8 +136,10 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
       await nextTurn() // each explains the signal anew
       views.push(await viewOf(id, caller))
     }
+    const handle = isRecord(row) ? String(row.signal_agent_segment_id) : signalPart(id)
     return {
       explanation,
+      ...(await changesIfKnown(handle)),
       ...(found && saidOf(found.snapshot, found.entry, judge(), ref)),
       evidence: evidenceTexts(state, pointersIn(explanation)),
       seen_by: views.filter((view) => view !== undefined),

@@ -74,6 +74,12 @@ export function currencyNumber(code: string): number {
   return [...code].reduce((sum, letter) => sum * 256 + letter.charCodeAt(0), 0)
 }
 
+/** The code of such a number; undefined for none and for several. */
+export function currencyCode(number: number): string | undefined {
+  if (number === NO_CURRENCY || number === SEVERAL_CURRENCIES) return undefined
+  return String.fromCharCode((number >>> 16) & 255, (number >>> 8) & 255, number & 255)
+}
+
 /** The currency of the CPM prices among the options. */
 export function cpmCurrency(options: readonly MergedOption[]): number {
   const found = new Set(options.flatMap(({ option }) => (option.model === 'cpm' ? [option.currency] : [])))

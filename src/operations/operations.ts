@@ -20,6 +20,7 @@ import { createRegistrySource } from '../server/listing/registry-listing-source.
 import type { Revisions, RunningConfiguration } from '../server/operations.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Repositories } from '../store/repositories.js'
 import { inTurns } from '../threads/portions.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Slice } from '../upstreams/rows/slice.js'
@@ -28,6 +29,7 @@ import type { Upstreams } from '../upstreams/upstreams.js'
 import { type ActivitySources, createActivity } from './activity.js'
 import { createHistory, type Sample } from './history.js'
 import { createMetrics, type MetricSources } from './metrics.js'
+import { createSignalChangeLog } from './signal-changes.js'
 import { tracedSend } from './tracing.js'
 import { createViews, type Views } from './views.js'
 import { createWatchdog } from './watchdog.js'
@@ -55,7 +57,7 @@ type OperationsOptions = {
   suspended: () => ReadonlySet<string>
   blobs: Blobs
   /** What buyers did, and what is under way. */
-  store: Omit<ActivitySources, 'callerIds'>
+  store: Omit<ActivitySources, 'callerIds'> & Pick<Repositories, 'signalChanges'>
   onTrouble(message: string): void
 }
 
@@ -65,7 +67,11 @@ export type Operations = {
   contributions(): Promise<readonly Contribution[]>
   /** A snapshot took the place of another in the public layer. `seconds`: how long the build took. */
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
+  /** This process built `after`, which took the place of `before`. */
+  built(before: Snapshot | undefined, after: Snapshot): void
   buildFailed(): void
+  /** What happened to a signal, oldest first. Rejects with `StorageUnavailable`. */
+  changesOf(handle: string): Promise<readonly object[]>
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
   /** What became of something that an upstream told us. */
@@ -190,6 +196,10 @@ export function createOperations(options: OperationsOptions): Operations {
     memory: () => parts().upstreams.memory(),
   })
 
+  const changes = createSignalChangeLog({
+    records: options.store.signalChanges,
+    onTrouble: options.onTrouble,
+  })
   const callerIds = () => config().callers.keys.map(({ id }) => id)
   const activity = createActivity({ ...options.store, callerIds })
 
@@ -233,6 +243,8 @@ export function createOperations(options: OperationsOptions): Operations {
       void departures.note(before, after, publishedAt)
       former.note(roster(), publishedAt)
     },
+    built: (before, after) => changes.note(before, after, now()),
+    changesOf: changes.of,
     buildFailed: metrics.buildFailed,
     eventSent: metrics.eventSent,
     eventHeard: metrics.eventHeard,
@@ -242,6 +254,7 @@ export function createOperations(options: OperationsOptions): Operations {
     async close() {
       watchdog.close()
       source.close()
+      await changes.close()
       await history.close()
     },
   }

@@ -5,6 +5,7 @@ import type { Audit } from './records/audit.js'
 import type { FoundRows } from './records/found.js'
 import type { Idempotency } from './records/idempotency.js'
 import type { Ledger } from './records/ledger.js'
+import type { SignalChanges } from './records/signal-changes.js'
 import type { Subscriptions } from './records/subscriptions.js'
 import type { Tasks } from './records/tasks.js'
 
@@ -17,4 +18,5 @@ export type Repositories = {
   subscriptions: Subscriptions
   found: FoundRows
   audit: Audit
+  signalChanges: SignalChanges
 }

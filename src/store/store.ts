@@ -25,6 +25,7 @@ import { createAudit } from './records/audit.js'
 import { createFound } from './records/found.js'
 import { createIdempotency } from './records/idempotency.js'
 import { createLedger } from './records/ledger.js'
+import { createSignalChanges } from './records/signal-changes.js'
 import { createSubscriptionRecords } from './records/subscriptions.js'
 import { createTasks } from './records/tasks.js'
 import { createLeases } from './replicas/leases.js'
@@ -91,6 +92,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     subscriptions: createSubscriptionRecords(db, now, seal),
     found: createFound(db, now, seal),
     audit: createAudit(db, now),
+    signalChanges: createSignalChanges(db),
   }
 }
 
@@ -111,6 +113,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
     subscriptions: watched.methods(direct.subscriptions),
     found: watched.methods(direct.found),
     audit: watched.methods(direct.audit),
+    signalChanges: watched.methods(direct.signalChanges),
     write: (work) => watched.work(() => transact(work)),
     undertake: (undertaking) => watched.work(() => undertake(undertaking)),
     conclude: (ending) => watched.work(() => conclude(ending)),

@@ -48,6 +48,7 @@ async function fill(store: Store) {
     Array.from({ length: 250 }, (_, index) => ({ ...row, handle: `sig_${index}`, segment: `nw_${index}` })),
   )
   await store.audit.note({ who: 'op', action: 'suspend-caller', subject: 'acme', outcome: 'done' })
+  await store.signalChanges.note([{ handle: 'sig_a', at: 1, kind: 'priced', told: { fields: [] } }])
   await store.blobs.write('slice/a', [new TextEncoder().encode('rows')])
 }
 
@@ -66,6 +67,7 @@ test('the state of an embedded storage moves to PostgreSQL row by row', { skip: 
     subscriptions: 1,
     found: 250,
     audit: 1,
+    signal_changes: 1,
     blobs: 1,
   })
   for (const table of Object.keys(STATE_TABLES) as (keyof typeof STATE_TABLES)[]) {

@@ -146,8 +146,19 @@ type AuditTable = {
   outcome: string
 }
 
+export type SignalChangeTable = {
+  id: string
+  /** Empty for what changed too many signals at once. */
+  handle: string
+  at: number
+  kind: 'created' | 'updated' | 'priced' | 'removed' | 'many'
+  /** JSON. */
+  told: string
+}
+
 export type Tables = {
   audit: AuditTable
+  signal_changes: SignalChangeTable
   idempotency: IdempotencyTable
   jobs: JobTable
   activations: ActivationTable
@@ -179,6 +190,7 @@ export const STATE_TABLES = {
   subscriptions: ['caller', 'account_id', 'subscriber_id'],
   found: ['handle', 'upstream', 'scope', 'segment'],
   audit: ['id'],
+  signal_changes: ['id'],
 } as const
 
 /** A connection or a transaction: repositories work with either. */
