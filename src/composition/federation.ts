@@ -250,7 +250,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     createOperations({
       ...{ send, clock, config, blobs, store, underWay: egress.underWay },
       configuration: running,
-      suspended: () => actions.current().suspended,
+      ...{ suspended: () => actions.current().suspended, limitedCallers: () => admission.limited() },
       onTrouble: (message) => log.warn({ message }, 'console'),
       parts: (): ObservedParts => ({ ...sources, feed, publisher }),
     }),
@@ -305,13 +305,12 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const callerIds = () => current.callers.keys.map(({ id }) => id)
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
-    ...{ views: operations.views, pulse: operations.pulse },
+    ...{ views: operations.views, pulse: operations.pulse, changesOf: operations.changesOf },
     assets: await readAssets(),
     current: () => feed.current(),
     searchable: discovery.searchable,
     rates: () => current.rates,
     explain: operations.shown.explain,
-    changesOf: operations.changesOf,
     judge: sources.verdicts.judge,
     providerState: providers.state,
     callerIds,

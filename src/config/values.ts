@@ -15,6 +15,7 @@ import { type CallerSettings, toAuth, toCallers } from './callers.js'
 import { type Limits, toLimits } from './limits.js'
 import { toRetention } from './retention.js'
 import type { ConfigFile } from './schema.js'
+import { writtenConfig } from './shown.js'
 import { readSigningKey, type SigningKeySetting } from './signing-key.js'
 import { DEFAULT_TIMES, defaultDrain } from './times.js'
 
@@ -22,6 +23,8 @@ export type Config = {
   file: string
   /** Names the content: the same file and environment give the same revision. */
   revision: string
+  /** The file's content as YAML, without secrets. */
+  shown: string
   listen: {
     host: string
     port: number
@@ -117,6 +120,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
   return {
     file: path,
     revision,
+    shown: writtenConfig(file),
     listen: {
       host: listen?.host ?? '127.0.0.1',
       port: listen?.port ?? 8080,

@@ -116,10 +116,12 @@ export const SCHEMAS = {
       { snapshot: text, published_at: moment },
     ),
     configuration: record(
-      { revision: text },
+      { revision: text, file: text, content: text },
       { problem: text, replicas: { type: 'object', additionalProperties: number } },
     ),
-    memory: record({ used_bytes: number, limit_bytes: number, evictions: number }),
+    limits: list(record({ name: text, used_bytes: number, limit_bytes: number, hits: number })),
+    refused_rows: { type: 'object', additionalProperties: number },
+    limited_callers: list(record({ caller: text, times: number })),
   }),
   Upstream: record(
     {
@@ -200,7 +202,22 @@ export const SCHEMAS = {
       ),
     ),
     jobs: list(record({ kind: text, lane: text, open: number })),
-    subscriptions: list(record({ caller: text, account: text, subscriber: text, suspended: flag })),
+    tasks: list(
+      record(
+        { id: text, caller: text, type: text, status: text, created_at: moment, updated_at: moment },
+        { upstream: text },
+      ),
+    ),
+    usage: list(record({ caller: text, agent_url: text, rows: number, state: text, reported_at: moment })),
+    subscriptions: list(
+      record(
+        {
+          ...{ caller: text, account: text, subscriber: text, suspended: flag },
+          ...{ pending: number, failures: number },
+        },
+        { host: text, reason: text, failing_since: moment, next_attempt_at: moment },
+      ),
+    ),
   }),
   Action: record({ action: text, subject: text }),
   Acted: record({ action: text, subject: text }, { until: { const: 'reload' } }),

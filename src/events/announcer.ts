@@ -80,6 +80,12 @@ export function subscriptionJob(
   return { id, kind: KIND, lane: caller, caller, data: stream }
 }
 
+/** How far a subscriber has been told, from what its job knows: events that wait, and since when none is taken, ms. */
+export function deliveryOf(stream: unknown): { pending: number; failures: number; failingSince?: number } {
+  const { pending = [], failures = 0, failingSince } = (stream ?? {}) as Partial<Stream>
+  return { pending: pending.length, failures, ...(failingSince !== undefined && { failingSince }) }
+}
+
 function hasLostSecret({ authentication }: PushConfig): boolean {
   return authentication !== undefined && authentication.credentials === undefined
 }

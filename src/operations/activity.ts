@@ -1,29 +1,36 @@
-/** What buyers did and what is still under way, for operators: from the storage, without keys, credentials or what webhooks are sent to. */
+/** What callers did and what is still under way, for operators: from the storage, without keys, credentials or what callers said. */
+import { deliveryOf } from '../events/announcer.js'
 import type { Repositories } from '../store/repositories.js'
 
 const MOST_SHOWN = 200
 
-export type ActivitySources = Pick<Repositories, 'ledger' | 'jobs' | 'subscriptions'> & {
-  /** Ids of the callers of the configuration. */
-  callerIds(): readonly string[]
-}
+export type ActivitySources = Pick<Repositories, 'ledger' | 'jobs' | 'work'>
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
 /** The view of the console. Rejects with `StorageUnavailable`. */
-export function createActivity({ ledger, jobs, subscriptions, callerIds }: ActivitySources) {
-  async function told() {
-    const found = await Promise.all(callerIds().map((caller) => subscriptions.ofCaller(caller)))
-    return found.flat().map(({ caller, accountId, subscriberId, suspended }) => ({
-      ...{ caller, account: accountId, subscriber: subscriberId, suspended: suspended !== undefined },
-    }))
+export function createActivity({ ledger, jobs, work }: ActivitySources) {
+  async function subscriptions() {
+    const found = await work.deliveries(MOST_SHOWN)
+    return found.map(({ caller, account, subscriber, host, suspended, stream, nextAttemptAt }) => {
+      const { pending, failures, failingSince } = deliveryOf(stream)
+      return {
+        ...{ caller, account, subscriber, host, pending, failures },
+        suspended: suspended !== undefined,
+        ...(suspended && { reason: suspended.reason }),
+        ...(failingSince !== undefined && { failing_since: iso(failingSince) }),
+        ...(pending > 0 && nextAttemptAt !== undefined && { next_attempt_at: iso(nextAttemptAt) }),
+      }
+    })
   }
 
   return async () => {
-    const [entries, backlog, subscribers] = await Promise.all([
+    const [entries, backlog, tasks, usage, subscribers] = await Promise.all([
       ledger.query({}, MOST_SHOWN),
       jobs.backlog(),
-      told(),
+      work.tasks(MOST_SHOWN),
+      work.usage(MOST_SHOWN),
+      subscriptions(),
     ])
     return {
       activations: entries.map(
@@ -33,6 +40,12 @@ export function createActivity({ ledger, jobs, subscriptions, callerIds }: Activ
           ...{ asked_at: iso(createdAt), updated_at: iso(updatedAt) },
         }),
       ),
+      tasks: tasks.map(({ createdAt, updatedAt, ...task }) => ({
+        ...{ ...task, created_at: iso(createdAt), updated_at: iso(updatedAt) },
+      })),
+      usage: usage.map(({ at, agentUrl, ...report }) => ({
+        ...{ ...report, agent_url: agentUrl, reported_at: iso(at) },
+      })),
       jobs: backlog,
       subscriptions: subscribers,
     }

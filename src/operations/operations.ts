@@ -31,7 +31,7 @@ import { createHistory, type Sample } from './history.js'
 import { createMetrics, type MetricSources } from './metrics.js'
 import { createSignalChangeLog } from './signal-changes.js'
 import { tracedSend } from './tracing.js'
-import { createViews, type Views } from './views.js'
+import { createViews, type ViewSources, type Views } from './views.js'
 import { createWatchdog } from './watchdog.js'
 
 /** Made after us, asked only when somebody looks. */
@@ -53,11 +53,13 @@ type OperationsOptions = {
   parts: () => ObservedParts
   /** Which configuration runs, and why the file as it stands is not it. */
   configuration: () => RunningConfiguration
+  /** Callers that asked more than they may, with how often. */
+  limitedCallers: ViewSources['limitedCallers']
   /** Ids of callers that an operator suspended. */
   suspended: () => ReadonlySet<string>
   blobs: Blobs
   /** What buyers did, and what is under way. */
-  store: Omit<ActivitySources, 'callerIds'> & Pick<Repositories, 'signalChanges'>
+  store: ActivitySources & Pick<Repositories, 'signalChanges'>
   onTrouble(message: string): void
 }
 
@@ -194,14 +196,14 @@ export function createOperations(options: OperationsOptions): Operations {
     providers: () => parts().providers.states(),
     accounts: () => parts().upstreams.accountStatuses(),
     memory: () => parts().upstreams.memory(),
+    ...{ underWay, limitedCallers: options.limitedCallers },
   })
 
   const changes = createSignalChangeLog({
     records: options.store.signalChanges,
     onTrouble: options.onTrouble,
   })
-  const callerIds = () => config().callers.keys.map(({ id }) => id)
-  const activity = createActivity({ ...options.store, callerIds })
+  const activity = createActivity(options.store)
 
   function pulse(): string {
     const told = [

@@ -7,6 +7,7 @@ import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText } from '../explain/remedies.js'
 import { iso, type UpstreamExplanation } from '../explain/upstream.js'
+import type { Egress } from '../net/egress.js'
 import type { Revisions, RunningConfiguration } from '../server/operations.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
@@ -17,7 +18,7 @@ import type { History, Span } from './history.js'
 
 const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
 
-type ViewSources = {
+export type ViewSources = {
   snapshot(): Snapshot | undefined
   publishedAt(): number | undefined
   revisions(): Revisions
@@ -32,6 +33,10 @@ type ViewSources = {
   providers(): readonly ProviderState[]
   accounts(): readonly ScopeStatus[]
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
+  /** Answers of all strangers that are being read. */
+  underWay: Egress['underWay']
+  /** Callers that asked more than they may, with how often since the start; the most often first. */
+  limitedCallers(): readonly (readonly [caller: string, times: number])[]
   /** Ids of callers that an operator suspended. */
   suspended(): ReadonlySet<string>
   history: History
@@ -105,10 +110,36 @@ function countedStates(found: readonly UpstreamStatus[]): Record<(typeof STATES)
 export function createViews(sources: ViewSources) {
   const { history } = sources
 
+  /** Bounds for all strangers together: what is in use, and how many times one was hit since the start. */
+  function limitsNow() {
+    const { usedBytes, limitBytes, evictions } = sources.memory()
+    const { limits } = sources.config()
+    const files = new Map<string, number>()
+    const states = sources.providers()
+    for (const { document } of states) if (document) files.set(document.digest, document.bytes.byteLength)
+    const ofFiles = [...files.values()].reduce((sum, bytes) => sum + bytes, 0)
+    const refused = states.filter(({ problem }) => problem?.reason === 'over_budget').length
+    const { bytes, givenUp } = sources.underWay
+    return [
+      { name: 'memory', used_bytes: usedBytes, limit_bytes: limitBytes, hits: evictions },
+      { name: 'under_way', used_bytes: bytes(), limit_bytes: limits.underWayBytes, hits: givenUp() },
+      { name: 'provider_bytes', used_bytes: ofFiles, limit_bytes: limits.providerBytes, hits: refused },
+    ]
+  }
+
+  /** Of all upstreams, by reason. */
+  function refusedRows(): Record<string, number> {
+    const counts: Record<string, number> = {}
+    for (const { dropped } of sources.statuses()) {
+      for (const [reason, count] of Object.entries(dropped)) counts[reason] = (counts[reason] ?? 0) + count
+    }
+    return counts
+  }
+
   const overview: View = () => {
     const snapshot = sources.snapshot()
     const { built, wanted, behindMs } = sources.revisions()
-    const { usedBytes, limitBytes, evictions } = sources.memory()
+    const { file, shown } = sources.config()
     return {
       feed: {
         ...{
@@ -118,8 +149,10 @@ export function createViews(sources: ViewSources) {
         },
         revision: { built, wanted, behind_ms: behindMs },
       },
-      configuration: sources.configuration(),
-      memory: { used_bytes: usedBytes, limit_bytes: limitBytes, evictions },
+      configuration: { ...sources.configuration(), file, content: shown },
+      limits: limitsNow(),
+      refused_rows: refusedRows(),
+      limited_callers: sources.limitedCallers().map(([caller, times]) => ({ caller, times })),
     }
   }
 

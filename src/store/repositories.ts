@@ -8,6 +8,7 @@ import type { Ledger } from './records/ledger.js'
 import type { SignalChanges } from './records/signal-changes.js'
 import type { Subscriptions } from './records/subscriptions.js'
 import type { Tasks } from './records/tasks.js'
+import type { Work } from './records/work.js'
 
 export type Repositories = {
   idempotency: Idempotency
@@ -19,4 +20,5 @@ export type Repositories = {
   found: FoundRows
   audit: Audit
   signalChanges: SignalChanges
+  work: Work
 }

@@ -28,6 +28,7 @@ import { createLedger } from './records/ledger.js'
 import { createSignalChanges } from './records/signal-changes.js'
 import { createSubscriptionRecords } from './records/subscriptions.js'
 import { createTasks } from './records/tasks.js'
+import { createWork } from './records/work.js'
 import { createLeases } from './replicas/leases.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
 import type { Replicas } from './replicas/replica.js'
@@ -93,6 +94,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
     found: createFound(db, now, seal),
     audit: createAudit(db, now),
     signalChanges: createSignalChanges(db),
+    work: createWork(db, seal),
   }
 }
 
@@ -114,6 +116,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
     found: watched.methods(direct.found),
     audit: watched.methods(direct.audit),
     signalChanges: watched.methods(direct.signalChanges),
+    work: watched.methods(direct.work),
     write: (work) => watched.work(() => transact(work)),
     undertake: (undertaking) => watched.work(() => undertake(undertaking)),
     conclude: (ending) => watched.work(() => conclude(ending)),

@@ -3,6 +3,7 @@
  * that was admitted continues as the caller that it was.
  */
 
+import { LRUCache } from 'lru-cache'
 import type { AdcpError } from '../../adcp/error.js'
 import type { Send } from '../../net/send.js'
 import { createKeySets } from '../../signing/key-sets.js'
@@ -13,6 +14,9 @@ import type { Exchange } from '../answer/chunks.js'
 import { type Callers, type CallersOptions, createCallers, type Identified } from './callers.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { createRateLimiter, type RateLimit, type RateLimiter } from './rate-limit.js'
+
+const MOST_COUNTED = 1_000 // callers of whom it is known how often they asked too much
+const MOST_TOLD = 50
 
 export type AdmissionOptions = {
   callers: Omit<CallersOptions, 'jwt'>
@@ -35,6 +39,8 @@ export type Signatures = {
 export type Admission = Callers &
   RateLimiter & {
     signatures(): Signatures | undefined
+    /** Who asked more than the limit allows, with how often since the start; the most often first. */
+    limited(): readonly (readonly [caller: string, times: number])[]
     reconfigure(options: AdmissionOptions): void
   }
 
@@ -72,13 +78,19 @@ function made(options: AdmissionOptions, replay: ReplayGuard) {
 export function createAdmission(options: AdmissionOptions): Admission {
   const { now = Date.now, sharedNonces: shared } = options
   const replay = createReplayGuard({ now, ...(shared && { shared }) }) // a used nonce stays used when the configuration changes
+  const limited = new LRUCache<string, number>({ max: MOST_COUNTED })
   let current = made(options, replay)
   return {
     identify: (credentials) => current.callers.identify(credentials),
     byId: (id) => current.callers.byId(id),
     keyDigest: (id) => current.callers.keyDigest(id),
     signatures: () => current.signatures,
-    take: (caller, now) => current.limiter.take(caller, now),
+    take(caller, now) {
+      const wait = current.limiter.take(caller, now)
+      if (wait > 0) limited.set(caller, (limited.get(caller) ?? 0) + 1)
+      return wait
+    },
+    limited: () => [...limited.entries()].sort(([, one], [, other]) => other - one).slice(0, MOST_TOLD),
     reconfigure(next) {
       current = made(next, replay)
     },

@@ -5,6 +5,7 @@
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../../adcp/url.js'
+import { EXPANSIONS } from './expansions.js'
 import type { Tables } from './schema.js'
 
 const activation: Migration = {
@@ -322,21 +323,6 @@ const audit: Migration = {
   },
 }
 
-const signalChanges: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('signal_changes')
-      .addColumn('id', 'text', (column) => column.primaryKey())
-      .addColumn('handle', 'text', (column) => column.notNull())
-      .addColumn('at', 'bigint', (column) => column.notNull())
-      .addColumn('kind', 'text', (column) => column.notNull())
-      .addColumn('told', 'text', (column) => column.notNull())
-      .execute()
-    await db.schema.createIndex('signal_changes_of').on('signal_changes').columns(['handle', 'at']).execute()
-    await db.schema.createIndex('signal_changes_age').on('signal_changes').column('at').execute()
-  },
-}
-
 export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
   '003_discovery': discovery,
@@ -345,7 +331,7 @@ export const EMBEDDED_MIGRATIONS: Record<string, Migration> = {
   '006_agent_names': agentNames,
   '008_subscriptions': subscriptions,
   '011_audit': audit,
-  '012_expand_signal_changes': signalChanges,
+  ...EXPANSIONS,
 }
 export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '001_activation': activation,
@@ -359,7 +345,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '009_replicas': replicas,
   '010_pieces': pieces,
   '011_audit': audit,
-  '012_expand_signal_changes': signalChanges,
+  ...EXPANSIONS,
 }
 
 const EXPANDS = /^\d{3}_expand_/
