@@ -15,6 +15,7 @@ import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
+import { report } from './report.js'
 
 const TOKEN = 'bench'
 const TOKEN_SHA256 = hash('sha256', TOKEN, 'hex')
@@ -42,8 +43,9 @@ async function served(signals: number): Promise<void> {
     callers: { anonymous: 'metadata', keys: [{ id: 'bench', token_sha256: TOKEN_SHA256 }] },
     storage: { url: `file:${folder}` },
   }
+  const parsed = (changes: object) => parseConfig('bench', JSON.stringify({ ...config, ...changes }), {})
   const federation = await startFederation({
-    config: parseConfig('bench', JSON.stringify(config), {}),
+    config: parsed({}),
     version: '0.0.0',
     clock: systemClock,
     random: Math.random,
@@ -73,6 +75,17 @@ async function served(signals: number): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 5))
     }
   }
+  /** The longest stop, ms, from a changed configuration until its generation is served: an upstream leaves, a policy changes. */
+  async function reloading(): Promise<number> {
+    const delay = monitorEventLoopDelay({ resolution: 1 })
+    delay.enable()
+    const upstreams = config.upstreams.slice(1)
+    federation.apply(parsed({ upstreams, authorization: { policy: 'observe' } }))
+    const left = signals - signals / AGENTS
+    await until(({ pagination }) => pagination?.total_count === left)
+    delay.disable()
+    return delay.max / 1e6
+  }
   try {
     await federation.ready
     await until(({ pagination }) => pagination?.total_count === signals)
@@ -95,12 +108,21 @@ async function served(signals: number): Promise<void> {
       runs.push({ sinceLast: now - endedAt, sinceFirst: now - beganAt })
     }
     const middle = (of: (run: (typeof runs)[number]) => number) =>
-      runs.map(of).sort((a, b) => a - b)[RUNS >> 1]
-    console.log(
-      `${signals} signals, one price changed: served ${middle(({ sinceLast }) => sinceLast)} ms after the last page` +
-        ` of its upstream, ${middle(({ sinceFirst }) => sinceFirst)} ms after the first (${signals / AGENTS} rows);` +
-        ` longest stop of the serving thread ${longest.toFixed(0)} ms`,
-    )
+      runs.map(of).sort((a, b) => a - b)[RUNS >> 1] as number
+    const walked = `from the first page of its upstream (${signals / AGENTS} rows) ${middle(({ sinceFirst }) => sinceFirst)} ms`
+    console.log(`${signals} signals, one price changed: ${walked}`)
+    report({
+      what: `one price changed among ${signals}, over HTTP: served after the last page of its upstream`,
+      ...{ measured: middle(({ sinceLast }) => sinceLast), unit: 'ms', bar: { atMost: 1_000 } },
+    })
+    report({
+      what: `longest stop of the serving thread meanwhile, ${signals} signals`,
+      ...{ measured: longest, unit: 'ms', bar: { atMost: 50 } },
+    })
+    report({
+      what: `longest stop of the serving thread while the configuration is reloaded, ${signals} signals`,
+      ...{ measured: await reloading(), unit: 'ms', bar: { atMost: 50 } },
+    })
   } finally {
     await federation.close()
     agents.kill()

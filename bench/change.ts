@@ -12,6 +12,7 @@ import { slabBuffers } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
 import { shareRows } from '../src/upstreams/walk/share.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
+import { report } from './report.js'
 
 const SIZES = process.env.SIGNALS ? [Number(process.env.SIGNALS)] : [1_000, 100_000, 1_000_000]
 const UPSTREAMS = 20
@@ -19,7 +20,6 @@ const RETAINED = 100_000
 const RUNS = 5
 const reader: Reader = { caller: 'bench', visibility: 'full', grants: [] }
 const policy = { policy: 'lenient' as const, providers: {} }
-const table: [what: string, measured: string, bar: string][] = []
 
 async function changes(signals: number): Promise<void> {
   const each = signals / UPSTREAMS
@@ -51,12 +51,16 @@ async function changes(signals: number): Promise<void> {
     }
   }
   times.sort((a, b) => a - b)
-  table.push([
-    `one price changed among ${signals}: to the page, ms`,
-    (times[RUNS >> 1] as number).toFixed(1),
-    signals === 1_000_000 ? '1000' : '',
-  ])
-  table.push(['  longest stop of the serving thread meanwhile, ms', longest.toFixed(1), ''])
+  const million = signals === 1_000_000
+  report({
+    what: `one price changed among ${signals}: from the walked rows to the page`,
+    ...{ measured: times[RUNS >> 1] as number, unit: 'ms' },
+    ...(million && { bar: { atMost: 1_000 } }),
+  })
+  report({
+    what: `longest stop of the serving thread while one of ${signals} changes`,
+    ...{ measured: longest, unit: 'ms', bar: { atMost: 50 } },
+  })
   await host.close()
 }
 
@@ -90,32 +94,32 @@ async function memory(): Promise<void> {
   )
   const before = buildSnapshot({ slices, judge: everyoneMay })
   const rowBytes = before.rows.length.reduce((sum, length) => sum + length, 0)
-  const percent = (bytes: number) => `${((bytes / rowBytes) * 100).toFixed(1)} %`
+  const percent = (bytes: number) => (bytes / rowBytes) * 100
   const mirrored = slabsBeyond(slices, []) / rowBytes
   for (const share of [0.01, 1]) {
     const changed = await walkedAgain(slices, (n) => (n % (1 / share) === 0 ? 99 : n % 40))
     const after = buildSnapshot({ previous: before, slices: changed, judge: everyoneMay })
     const own = after.memory.released + slabsBeyond(slices, changed)
     const parts = share * (1 + mirrored) * rowBytes
-    table.push([
-      `a generation kept after ${share * 100} % of prices changed, against payload`,
-      percent(own),
-      `${((parts / rowBytes + 0.05) * 100).toFixed(1)} %: changed parts + 5 %`,
-    ])
+    report({
+      what: `a generation kept after ${share * 100} % of prices changed, against payload`,
+      ...{ measured: percent(own), unit: '%' },
+      bar: { atMost: Number((percent(parts) + 5).toFixed(1)) }, // the changed parts, and five in a hundred
+    })
   }
   const theirs = await walkedAgain(slices, (n) => (n % 100 === 0 ? 99 : n % 40), 'account')
   const account = buildSnapshot({ previous: before, slices: theirs, judge: everyoneMay })
   const whole = before.memory.added
-  const of = (bytes: number) => `${((bytes / whole) * 100).toFixed(1)} %`
-  table.push(
-    ["an account with 1 % own prices, against the public snapshot's memory", of(account.memory.added), '5 %'],
-    ['  its slices, where they share rows with the public ones', of(slabsBeyond(theirs, slices)), ''],
-  )
+  const of = (bytes: number) => (bytes / whole) * 100
+  report({
+    what: "an account with 1 % own prices, against the public snapshot's memory",
+    ...{ measured: of(account.memory.added), unit: '%', bar: { atMost: 5 } },
+  })
+  report({
+    what: '  its slices, where they share rows with the public ones',
+    ...{ measured: of(slabsBeyond(theirs, slices)), unit: '%' },
+  })
 }
 
 for (const signals of SIZES) await changes(signals)
 await memory()
-const width = Math.max(...table.map(([what]) => what.length))
-for (const [what, measured, bar] of table) {
-  console.log(`${what.padEnd(width)}  ${measured.padStart(14)}${bar ? `   (bar ${bar})` : ''}`)
-}

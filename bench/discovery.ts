@@ -1,5 +1,5 @@
 /**
- * Brief fan-out: 50 upstreams over real sockets, 5 of which hang. Bar: the answer leaves by its deadline plus 50 ms,
+ * Brief fan-out: 50 upstreams over real sockets, 5 of which hang. Bar: the answer leaves by its deadline plus 20 ms,
  * and without hung upstreams as soon as the slowest has spoken (docs/performance.md). Run: node
  * dist/bench/discovery.js
  */
@@ -24,6 +24,7 @@ import { createFanout } from '../src/upstreams/fanout.js'
 import { createUpstreams } from '../src/upstreams/upstreams.js'
 import { judgeThat, sliceOf } from '../test/feed/world.js'
 import { briefListing, FEED_SIGNALS } from './discovery-agents-rows.js'
+import { report } from './report.js'
 
 const UPSTREAMS = 50
 const HUNG = 5
@@ -88,7 +89,7 @@ const ranking = createRanking({ local: createLocal({ search, synonyms }), synony
 await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
-async function measure(name: string, seconds: number, isAsked: (n: number) => boolean): Promise<void> {
+async function measure(name: string, seconds: number, isAsked: (n: number) => boolean): Promise<number> {
   const fanout = createFanout({ call: upstreams.call, clock: systemClock, prepare: rowKeys })
   const statuses = urls.flatMap((url, n) =>
     isAsked(n)
@@ -138,15 +139,32 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
   const worst = took.at(-1) ?? 0
   const median = took[took.length >> 1] ?? 0
   console.log(
-    `${name.padEnd(28)} budget ${seconds} s: median ${median.toFixed(0)} ms, worst ${worst.toFixed(0)} ms ` +
-      `(${worst <= seconds * 1_000 + 50 ? 'within' : 'BEYOND'} deadline + 50 ms)`,
+    `${name.padEnd(28)} budget ${seconds} s: median ${median.toFixed(0)} ms, worst ${worst.toFixed(0)} ms`,
   )
+  return worst - seconds * 1_000
+}
+
+/** How late a timer of that length fires here, at worst, where nothing else is to be done. */
+async function timerLateness(seconds: number): Promise<number> {
+  const late: number[] = []
+  for (let run = 0; run < 3; run += 1) {
+    const due = performance.now() + seconds * 1_000
+    await new Promise((resolve) => setTimeout(resolve, seconds * 1_000))
+    late.push(performance.now() - due)
+  }
+  return Math.max(...late)
 }
 
 await measure('mirror only', 1, () => false)
 await measure(`${UPSTREAMS - HUNG} that answer`, 1, (n) => n >= HUNG)
-await measure(`${UPSTREAMS}, ${HUNG} of them hung`, 1, () => true)
-await measure(`${UPSTREAMS}, ${HUNG} of them hung`, 3, () => true)
+for (const seconds of [1, 3]) {
+  const measured = await measure(`${UPSTREAMS}, ${HUNG} of them hung`, seconds, () => true)
+  report({
+    what: `a brief to ${UPSTREAMS} upstreams, ${HUNG} hung, in ${seconds} s: the worst answer after its deadline`,
+    ...{ measured, unit: 'ms', bar: { atMost: 20 } },
+    limit: { is: await timerLateness(seconds), of: 'a timer of that length with nothing else to do' },
+  })
+}
 await search.close()
 await upstreams.close()
 await egress.close()

@@ -21,6 +21,7 @@ import { createSigner } from '../src/signing/sign.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { openStore } from '../src/store/store.js'
 import { benchSlice } from './feed-world.js'
+import { report } from './report.js'
 
 const SIGNALS = 100_000
 const [CALLERS, EACH] = [10, 100]
@@ -119,6 +120,10 @@ async function bench(): Promise<void> {
       `${changes} of ${SIGNALS} signals changed: ${CALLERS * EACH} subscribers told in ${seconds.toFixed(2)} s, ` +
         `longest stop ${longest.toFixed(0)} ms, p99 ${(delay.percentile(99) / 1e6).toFixed(0)} ms`,
     )
+    if (changes === 1_000) {
+      const what = `${CALLERS * EACH} subscribers told of a generation with ${changes} changes`
+      report({ what, measured: seconds, unit: 's', bar: { atMost: 10 } })
+    }
     while (announcer.waiting() < CALLERS * EACH) await wait(20)
   }
   await announcer.close()

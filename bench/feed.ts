@@ -1,10 +1,12 @@
 /**
  * The feed rows of docs/performance.md, up to a million signals (SIGNALS=n for another size): merging, memory,
- * filters, versions, pages, small changes, and what readers feel while a worker merges. Prints one table; takes about
- * two minutes on a quiet machine.
+ * filters, versions, pages, small changes, and what readers feel while a worker merges. Takes about two minutes on a quiet
+ * machine.
  */
 import { fork } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
@@ -15,17 +17,17 @@ import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import { buffersOf, rowBytes, type Snapshot } from '../src/snapshot/snapshot.js'
+import { wholeParts, wholeSnapshot } from '../src/snapshot/snapshot-parts.js'
 import { slabBytes } from '../src/upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../src/upstreams/rows/slice.js'
 import { benchSlice, everyoneMay, range } from './feed-world.js'
+import { mergeLimit } from './merge-limit.js'
+import { report } from './report.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 1_000_000)
 const UPSTREAMS = 20
 const MERGED_WHILE_SERVING = Math.min(300_000, SIGNALS)
 const LOAD_SECONDS = 5
-
-const table: [what: string, measured: string, bar: string][] = []
-const round = (value: number, digits = 2) => value.toFixed(digits)
 
 type Timed<T> = { value: T; wallMs: number; cpuMs: number }
 
@@ -65,7 +67,7 @@ function pageOf(feed: ReturnType<typeof createFeed>, selection: Selection, curso
   return answer
 }
 
-function merging(slices: readonly Slice[]): Snapshot {
+async function merging(slices: readonly Slice[]): Promise<Snapshot> {
   const ajv = new Ajv({ strict: false })
   formats.default(ajv)
   const validate = ajv.compile(SignalRow)
@@ -83,32 +85,84 @@ function merging(slices: readonly Slice[]): Snapshot {
   })
   const validating = (validation.cpuMs - parsing.cpuMs) / sample.rows.count
   const perRow = cpuMs / SIGNALS
-  table.push(
-    ['merge + index, listings a second of wall time', round((SIGNALS / wallMs) * 1_000, 0), '100000'],
-    ['the same, a second of CPU', round(1_000 / perRow, 0), ''],
-    ['the same, validated once more, a second of CPU', round(1_000 / (perRow + validating), 0), '100000'],
-    [
-      'merge against JSON.parse of the same rows',
-      `${round(perRow / (parsing.cpuMs / sample.rows.count))}x`,
-      '',
-    ],
-  )
+  const { one, two } = await mergeLimit(sample.rows)
+  const of = 'JSON.parse, one JSON.stringify and one hash a listing'
+  report({ what: 'merge + index, listings a second of CPU', measured: 1_000 / perRow })
+  report({
+    what: 'the same, validated once more: of one core',
+    ...{ measured: 1_000 / (perRow + validating), bar: { atLeast: 100_000 }, limit: { is: one, of } },
+  })
+  report({
+    what: 'merge + index on two cores, listings a second (one builder merges)',
+    ...{ measured: (SIGNALS / wallMs) * 1_000, bar: { atLeast: 180_000 } },
+    limit: { is: two, of: `${of}, in two threads at once` },
+  })
   return value
 }
 
 function memory(snapshot: Snapshot, slices: readonly Slice[]): void {
   const payload = payloadBytes(snapshot)
   const mirror = slices.reduce((sum, { rows }) => sum + slabBytes(rows) + rows.count * 18, 0)
-  table.push(
-    ['bytes a signal, published row', round(payload / SIGNALS, 0), ''],
-    ['memory of the snapshot against payload', `${round(heldBytes(snapshot) / payload)}x`, '1.35x'],
-    ['the upstream slices beside it, against payload', `${round(mirror / payload)}x`, ''],
-  )
+  report({ what: 'bytes a signal, published row', measured: payload / SIGNALS })
+  report({
+    what: `memory of the snapshot at ${SIGNALS} signals against payload`,
+    ...{ measured: heldBytes(snapshot) / payload, unit: 'x', bar: { atMost: 1.2 } },
+  })
+  report({ what: 'the upstream slices beside it, against payload', measured: mirror / payload, unit: 'x' })
 }
 
-function reading(snapshot: Snapshot): void {
+/** Ms of a plain loop over one column and one hash of what it finds: the least that a filter and its version can cost. */
+function filterLimit({ facts, digests, count }: Snapshot): number {
+  let wanted = 0
+  return middle(9, () => {
+    const found = new Uint32Array(count)
+    let length = 0
+    wanted += 1
+    for (let entry = 0; entry < count; entry += 1) {
+      if (facts.provider[entry] === wanted) found[length++] = entry
+    }
+    const words = new Uint32Array(length * 4)
+    for (let at = 0; at < length; at += 1) {
+      const from = (found[at] as number) * 4
+      for (let word = 0; word < 4; word += 1) words[at * 4 + word] = digests.structure[from + word] as number
+    }
+    hash('sha256', words, 'binary')
+  })
+}
+
+/** A filter nobody asked before, as the server works it out: in portions, between which others are served. */
+async function filtering(feed: ReturnType<typeof createFeed>, snapshot: Snapshot): Promise<void> {
+  const stops: number[] = []
+  const takes: number[] = []
+  for (let run = 0; run < 9; run += 1) {
+    const filters = { data_providers: [`provider-${20 + run}.example`] }
+    const delay = monitorEventLoopDelay({ resolution: 1 })
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    delay.enable()
+    const { wallMs, value } = timed(() => feed.prepared({ filters }, reader))
+    const startedAt = performance.now()
+    await value
+    takes.push(wallMs + performance.now() - startedAt)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    delay.disable()
+    stops.push(delay.max / 1e6)
+  }
+  const at = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1] as number
+  report({
+    what: `a filter over ${SIGNALS} signals that nobody asked before`,
+    ...{ measured: at(takes), unit: 'ms', bar: { atMost: 30 } },
+    limit: { is: filterLimit(snapshot), of: 'a loop over one column and a hash of what it finds' },
+  })
+  report({
+    what: '  longest stop of the serving thread meanwhile',
+    ...{ measured: at(stops), unit: 'ms', bar: { atMost: 10 } },
+  })
+}
+
+async function reading(snapshot: Snapshot): Promise<void> {
   const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1, bytes: 2 ** 30 } })
   feed.publish(snapshot, 0)
+  await filtering(feed, snapshot)
   let provider = 0
   let price = 0
   const byProvider = () =>
@@ -127,30 +181,41 @@ function reading(snapshot: Snapshot): void {
   const elsewhere: Selection = { destinations: [{ type: 'platform', platform: 'dv360' }] }
   pageOf(feed, elsewhere)
   const pages = Math.min(200, SIGNALS / 50 / 50)
-  table.push(
-    ['first page of a provider, view and version made, ms', round(middle(9, byProvider)), ''],
-    ['first page of five criteria, view and version made, ms', round(middle(9, byAll)), ''],
-    ['a page in sequence, us', round((middle(5, () => walk(200, {})) / 200) * 1_000, 1), ''],
-    ['a page of scattered rows, us', round((middle(5, () => walk(pages, scattered)) / pages) * 1_000, 1), ''],
-    [
-      'a page with deployments left out, us',
-      round((middle(5, () => walk(50, elsewhere)) / 50) * 1_000, 1),
-      '',
-    ],
-    [
-      'an unchanged answer, us',
-      round(
-        (middle(5, () => {
-          const { feedVersion: ifFeedVersion } = pageOf(feed, {})
-          for (let at = 0; at < 1_000; at += 1) feed.wholesale({ maxResults: 50, ifFeedVersion }, reader, 0)
-        }) /
-          1_000) *
-          1_000,
-        1,
-      ),
-      '',
-    ],
-  )
+  const micros = (what: string, runs: number, pages: number, work: () => unknown) =>
+    report({ what, measured: (middle(runs, work) / pages) * 1_000, unit: 'us' })
+  report({ what: 'first page of a provider, in one go', measured: middle(9, byProvider), unit: 'ms' })
+  report({ what: 'first page of five criteria, in one go', measured: middle(9, byAll), unit: 'ms' })
+  micros('a page in sequence', 5, 200, () => walk(200, {}))
+  micros('a page of scattered rows', 5, pages, () => walk(pages, scattered))
+  micros('a page with deployments left out', 5, 50, () => walk(50, elsewhere))
+  micros('an unchanged answer', 5, 1_000, () => {
+    const { feedVersion: ifFeedVersion } = pageOf(feed, {})
+    for (let at = 0; at < 1_000; at += 1) feed.wholesale({ maxResults: 50, ifFeedVersion }, reader, 0)
+  })
+}
+
+/** A part as storages give it: in shared memory of its own. */
+function asRead(part: Uint8Array): Uint8Array {
+  const read = new Uint8Array(new SharedArrayBuffer(part.byteLength))
+  read.set(part)
+  return read
+}
+
+/** A replica takes up a generation that another built: from its parts to the first page. */
+function loading(snapshot: Snapshot): void {
+  const parts = wholeParts(snapshot).map(asRead)
+  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1, bytes: 2 ** 30 } })
+  feed.publish(snapshot, 0)
+  const { wallMs } = timed(() => {
+    const loaded = wholeSnapshot(parts)
+    if (!loaded) throw new Error('the parts are no snapshot')
+    feed.publish(loaded, 0)
+    pageOf(feed, {})
+  })
+  report({
+    what: `the serving thread takes up a generation of ${SIGNALS} signals from its parts`,
+    ...{ measured: wallMs, unit: 'ms', bar: { atMost: 50 } },
+  })
 }
 
 /** One upstream brings one price in a hundred anew. */
@@ -160,11 +225,9 @@ function changing(previous: Snapshot, slices: readonly Slice[]): void {
   const next = [moved, ...slices.slice(1)]
   const { wallMs, value } = timed(() => buildSnapshot({ previous, slices: next, judge: everyoneMay }))
   const same = timed(() => buildSnapshot({ previous: value, slices: next, judge: everyoneMay }))
-  table.push(
-    [`a build with ${each / 100} changed listings, ms`, round(wallMs, 0), ''],
-    ['a build in which nothing changed, ms', round(same.wallMs, 0), ''],
-    ['rows copied because their chunk was left', String(countMoved(previous, value)), ''],
-  )
+  report({ what: `a build with ${each / 100} changed listings`, measured: wallMs, unit: 'ms' })
+  report({ what: 'a build in which nothing changed', measured: same.wallMs, unit: 'ms' })
+  report({ what: 'rows copied because their chunk was left', measured: countMoved(previous, value) })
 }
 
 function countMoved(before: Snapshot, after: Snapshot): number {
@@ -219,31 +282,33 @@ async function serving(snapshot: Snapshot): Promise<void> {
       builds += 1
     }
   })()
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
   const merging = await load(port)
+  delay.disable()
   busy = false
   await building
   await host.close()
   await app.close()
-  table.push(
-    ['request p50 / p99 idle, ms', `${round(idle.p50)} / ${round(idle.p99)}`, ''],
-    [
-      `request p50 / p99 while ${MERGED_WHILE_SERVING} listings are merged, ms`,
-      `${round(merging.p50)} / ${round(merging.p99)}`,
-      '',
-    ],
-    ['p99 while merging against idle', `${round(merging.p99 / idle.p99)}x`, '2x'],
+  const times = ({ p50, p99 }: Latencies) => `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
+  console.log(
+    `requests idle: ${times(idle)}; while ${MERGED_WHILE_SERVING} listings are merged: ${times(merging)}`,
   )
+  report({
+    what: `request p99 while ${MERGED_WHILE_SERVING} listings are merged, against idle`,
+    ...{ measured: merging.p99 / idle.p99, unit: 'x', bar: { atMost: 1 } },
+  })
+  report({
+    what: '  longest stop of the serving thread meanwhile',
+    ...{ measured: delay.max / 1e6, unit: 'ms', bar: { atMost: 50 } },
+  })
 }
 
+console.log(`${SIGNALS} signals from ${UPSTREAMS} upstreams`)
 const slices = slicesOf(SIGNALS)
-const snapshot = merging(slices)
+const snapshot = await merging(slices)
 memory(snapshot, slices)
-reading(snapshot)
+await reading(snapshot)
+loading(snapshot)
 changing(snapshot, slices)
 await serving(snapshot)
-
-const width = Math.max(...table.map(([what]) => what.length))
-console.log(`${SIGNALS} signals from ${UPSTREAMS} upstreams, Node ${process.version}`)
-for (const [what, measured, bar] of table) {
-  console.log(`${what.padEnd(width)}  ${measured.padStart(14)}${bar && `   (bar ${bar})`}`)
-}

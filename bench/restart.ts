@@ -4,13 +4,15 @@
  * dist/bench/restart.js [signals ...]`.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { report, rounded } from './report.js'
 
 const SIZES = process.argv.slice(2).map(Number)
 const AGENTS = 20
@@ -106,8 +108,47 @@ async function serve(config: string, url: string, signals: number) {
   }
 }
 
+/** Seconds to read every file of a folder and to hash it once, as whoever trusts a saved feed has to. */
+async function readingSeconds(folder: string): Promise<number> {
+  const startedAt = performance.now()
+  const files = await readdir(folder, { recursive: true, withFileTypes: true })
+  for (const file of files.filter((one) => one.isFile())) {
+    hash('sha256', await readFile(join(file.parentPath, file.name)), 'hex')
+  }
+  return (performance.now() - startedAt) / 1_000
+}
+
+/** Seconds from the start of a process that only loads the packages that a server needs, to its end. */
+async function importingSeconds(): Promise<number> {
+  const packages = [
+    'fastify',
+    'undici',
+    'pino',
+    'libsql',
+    'kysely',
+    'ajv',
+    'prom-client',
+    'yaml',
+    'lru-cache',
+  ]
+  const script = packages.map((name) => `import '${name}'`).join(';')
+  const times: number[] = []
+  for (let run = 0; run < RUNS; run += 1) {
+    const startedAt = performance.now()
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+      stdio: 'inherit',
+      cwd: fileURLToPath(new URL('../..', import.meta.url)),
+    })
+    await once(child, 'exit')
+    times.push((performance.now() - startedAt) / 1_000)
+  }
+  return times.sort((a, b) => a - b)[RUNS >> 1] as number
+}
+
+type Restart = { seconds: number; reading: number }
+
 /** Seconds from the start of a process that held so many signals until it serves them. */
-async function measure(signals: number): Promise<number> {
+async function measure(signals: number): Promise<Restart> {
   const rows = signals / AGENTS
   const agents = await startAgents(rows)
   const providers = await startProviders(agents.urls, rows)
@@ -139,20 +180,28 @@ async function measure(signals: number): Promise<number> {
   }
   const middle = restarts.sort((a, b) => a - b)[RUNS >> 1] as number
   console.log(
-    `${signals} signals: first start ${cold.seconds.toFixed(2)} s, stop ${stopped.toFixed(2)} s, ` +
-      `restart to served ${middle.toFixed(2)} s (of ${restarts.map((each) => each.toFixed(2)).join(', ')})`,
+    `${signals} signals: first start ${rounded(cold.seconds)} s, stop ${rounded(stopped)} s, ` +
+      `restart to served ${rounded(middle)} s (of ${restarts.map(rounded).join(', ')})`,
   )
+  const reading = await readingSeconds(folder)
   agents.child.kill()
   providers.server.close()
   await rm(folder, { recursive: true, force: true })
-  return middle
+  return { seconds: middle, reading }
 }
 
 const [smallest = 1_000, ...sizes] = SIZES.length > 0 ? SIZES : [1_000, 100_000, 1_000_000]
 const base = await measure(smallest)
+report({
+  what: `the start of a process with ${smallest} signals on disk, to served`,
+  ...{ measured: base.seconds, unit: 's', bar: { atMost: 0.5 } },
+  limit: { is: await importingSeconds(), of: 'a process that only loads the packages' },
+})
 for (const signals of sizes) {
-  const seconds = await measure(signals)
-  console.log(
-    `${signals} signals: ${(seconds - base).toFixed(2)} s more than ${smallest}, ${(seconds / base).toFixed(2)}x`,
-  )
+  const { seconds, reading } = await measure(signals)
+  report({
+    what: `restart to served with ${signals} signals on disk, beyond that start`,
+    ...{ measured: seconds - base.seconds, unit: 's', bar: { atMost: 1 } },
+    limit: { is: reading, of: 'reading the saved files and hashing them once, in one thread' },
+  })
 }

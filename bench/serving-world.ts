@@ -1,13 +1,16 @@
 /**
- * The servers that `serving.ts` compares, in a process of their own: a bare Fastify route, ours without and with
- * metrics and limits, and the official MCP server made for each request. It answers `cpu` with its CPU time so far.
+ * The servers that `serving.ts` compares, in a process of their own: ours without and with metrics and limits, and the
+ * others (serving-others.ts). It answers `cpu` with its CPU time so far, and `change` once it serves a feed in which one
+ * price moved.
  */
 import { hash } from 'node:crypto'
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
-import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js'
+import { once } from 'node:events'
+import type { Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { pino } from 'pino'
-import { createFeed } from '../src/feed/feed.js'
+import { overlayName } from '../src/config/callers.js'
+import { createFeed, type Feed } from '../src/feed/feed.js'
 import { addA2a } from '../src/server/a2a/a2a.js'
 import { createA2aCold } from '../src/server/a2a/a2a-cold.js'
 import { createA2aTasks } from '../src/server/a2a/a2a-tasks.js'
@@ -30,13 +33,15 @@ import { getSignals } from '../src/tasks/get-signals.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
 import { onlyLookups } from '../test/support/only-lookups.js'
+import { bare, least, official } from './serving-others.js'
 
-/** Of the callers: one without grants, one who may see keys, and whoever sends none. */
-export const TOKENS = { bench: 'bench', granted: 'granted', nobody: '' } as const
+/** Of the callers: one with an account that has one price in a hundred of its own, and one who may see keys. */
+export const TOKENS = { bench: 'bench', granted: 'granted' } as const
+export const ACCOUNT = 'acc_bench'
 const SIGNALS = 20_000
 const ROW_BYTES = 1_180 // as in docs/decisions.md#serving-from-bytes
 
-function row(n: number) {
+function row(n: number, cpm: number) {
   const shell = {
     signal_ref: { scope: 'data_provider', data_provider_domain: `p${n % 7}.example`, signal_id: `s${n}` },
     signal_agent_segment_id: `seg_${n}`,
@@ -53,7 +58,7 @@ function row(n: number) {
             activation_key: { type: 'segment_id', segment_id: `key_${n}` },
           },
     ],
-    pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm: (n % 50) / 10, currency: 'USD' }],
+    pricing_options: [{ pricing_option_id: 'po', model: 'cpm', cpm, currency: 'USD' }],
   }
   // Ours adds identity and provenance of about 500 bytes; the rest is description.
   const words = 'people who were seen to want this, by a panel of many homes and devices; '
@@ -63,11 +68,14 @@ function row(n: number) {
   }
 }
 
-function slice(): Slice {
+/** The price of a listing in everybody's feed. */
+const listPrice = (n: number) => (n % 50) / 10
+
+function slice(price: (n: number) => number): Slice {
   const writer = createSlabWriter()
   const digests = new BigUint64Array(SIGNALS)
   for (let n = 0; n < SIGNALS; n++) {
-    const bytes = Buffer.from(JSON.stringify(row(n)))
+    const bytes = Buffer.from(JSON.stringify(row(n, price(n))))
     writer.append(bytes)
     digests[n] = hash('sha256', bytes, 'buffer').readBigUInt64LE(0)
   }
@@ -75,15 +83,32 @@ function slice(): Slice {
   return { ...shared, mode: 'wholesale', rows: writer.finish(), digests, dropped: {}, walkedAt: 0 }
 }
 
-function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
-  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 60_000, bytes: 2 ** 30 } })
-  const judge = () => ({
-    stamp: '',
-    policy: 'strict' as const,
-    decide: () => ({ outcome: 'authorized' as const, entries: [0] }),
-    definition: () => undefined,
-  })
-  feed.publish(buildSnapshot({ slices: [slice()], judge }), Date.now())
+const judge = () => ({
+  stamp: '',
+  policy: 'strict' as const,
+  decide: () => ({ outcome: 'authorized' as const, entries: [0] }),
+  definition: () => undefined,
+})
+
+/** A feed with an account in it; `change` moves one price of both. */
+function createChangingFeed() {
+  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1_000, bytes: 2 ** 28 } })
+  const accountPrice = (n: number) => (n % 100 === 0 ? 7 : listPrice(n))
+  let changes = 0
+  function change(): void {
+    changes += 1
+    const moved = (price: (n: number) => number) => slice((n) => (n === 7 ? 100 + changes : price(n)))
+    const previous = feed.current()
+    const open = buildSnapshot({ ...(previous && { previous }), slices: [moved(listPrice)], judge })
+    const own = buildSnapshot({ previous: open, slices: [moved(accountPrice)], judge })
+    const accounts = new Map([[overlayName('bench', ACCOUNT), { snapshot: own, gaps: [] }]])
+    feed.publish(open, Date.now(), { accounts })
+  }
+  change()
+  return { feed, change }
+}
+
+function options(feed: Feed, rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
   const keyOf = (id: 'bench' | 'granted') => ({
     id,
     tokenSha256: hash('sha256', TOKENS[id], 'hex'),
@@ -100,7 +125,7 @@ function options(rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
       callers: {
         anonymous: 'metadata',
         keys: [
-          keyOf('bench'),
+          { ...keyOf('bench'), accounts: { [ACCOUNT]: {} } },
           { ...keyOf('granted'), destinations: [{ type: 'platform', platform: 'dv360' }] },
         ],
       },
@@ -156,64 +181,34 @@ function lean(given: ServerOptions): FastifyInstance {
   return app
 }
 
-/** Sends whatever bytes it was given last: `PUT /bytes`, then `POST /bare`. */
-function bare(): FastifyInstance {
-  const app = Fastify({ logger: false, bodyLimit: 8 * 1024 * 1024 })
-  let bytes = Buffer.alloc(0)
-  app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) =>
-    done(null, body),
-  )
-  app.put('/bytes', (request, reply) => {
-    bytes = request.body as typeof bytes
-    return reply.send({})
-  })
-  app.post('/bare', (_request, reply) => reply.type('application/json').send(bytes))
-  return app
-}
-
-/** The official server as its examples make it: one for each request, text and structured content. */
-function official(unchanged: unknown, page: unknown): FastifyInstance {
-  const app = Fastify({ logger: false })
-  app.post('/mcp', async (request, reply) => {
-    const server = new McpServer({ name: 'official', version: '0' })
-    const { arguments: given } = (request.body as { params: { arguments: Record<string, unknown> } }).params
-    const answer = (given.if_wholesale_feed_version ? unchanged : page) as Record<string, unknown>
-    server.registerTool('get_signals', { description: 'x' }, () => ({
-      content: [{ type: 'text', text: JSON.stringify(answer) }],
-      structuredContent: answer,
-    }))
-    const transport = new StreamableHTTPServerTransport({
-      sessionIdGenerator: undefined,
-      enableJsonResponse: true,
-    })
-    await server.connect(transport as never)
-    reply.hijack()
-    reply.raw.on('close', () => void server.close())
-    await transport.handleRequest(request.raw, reply.raw, request.body)
-  })
-  return app
+async function listen(app: FastifyInstance | Server): Promise<string> {
+  if ('ready' in app) return app.listen({ host: '127.0.0.1', port: 0 })
+  await once(app.listen(0, '127.0.0.1'), 'listening')
+  return `http://127.0.0.1:${(app.address() as AddressInfo).port}`
 }
 
 async function main() {
-  const ours = options(undefined)
-  const { feed } = ours
+  const { feed, change } = createChangingFeed()
   const reader = { caller: 'bench', visibility: 'full' as const, grants: [] }
   const page = feed.wholesale({ maxResults: 50 }, reader, Date.now())
   if (page.kind !== 'page') throw new Error('the feed has no page')
   const rows = Buffer.concat(page.rows).toString()
   const unchanged = { status: 'completed', unchanged: true, wholesale_feed_version: page.feedVersion }
-  const full = { status: 'completed', signals: JSON.parse(`[${rows}]`) as unknown }
+  const whole = { status: 'completed', signals: JSON.parse(`[${rows}]`) as unknown }
   const apps = {
     bare: bare(),
-    lean: lean(ours),
-    full: createServer({ ...options({ perSecond: 1e9, burst: 1e9 }), feed }),
-    official: official(unchanged, full),
+    least: least(),
+    lean: lean(options(feed, undefined)),
+    full: createServer(options(feed, { perSecond: 1e9, burst: 1e9 })),
+    official: official(unchanged, whole),
   }
   const urls: Record<string, string> = {}
-  for (const [name, app] of Object.entries(apps))
-    urls[name] = await app.listen({ host: '127.0.0.1', port: 0 })
-  process.on('message', () => process.send?.({ cpu: process.cpuUsage() }))
-  process.send?.({ urls, version: page.feedVersion, cursor: page.cursor })
+  for (const [name, app] of Object.entries(apps)) urls[name] = await listen(app)
+  process.on('message', (asked) => {
+    if (asked === 'change') change()
+    process.send?.({ cpu: process.cpuUsage() })
+  })
+  process.send?.({ urls })
 }
 
 if (process.send) await main()

@@ -1,64 +1,29 @@
 /**
  * Serving (docs/performance.md): what a request costs, in CPU of the server, as a ratio to a bare Fastify route that sends
- * the same bytes. The two are asked in turn, round after round, and the middle ratio counts: other work on the machine
- * meets both alike. The servers live in another process, so the load generator is no part of it.
- * `node dist/bench/serving.js [requests a round] [rounds] [part of the rows' names]`.
+ * the same bytes, and to the least that Node can do for them. They are asked in turn, round after round, and the middle
+ * ratio counts: other work on the machine meets all alike. `node dist/bench/serving.js [requests a round] [rounds]
+ * [part of the rows' names]`.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import autocannon from 'autocannon'
-import { TOKENS } from './serving-world.js'
+import { request } from 'undici'
+import { type Bar, report, rounded } from './report.js'
+import { type Ask, type Cost, headersOf, type Load, measure } from './serving-load.js'
+import { ACCOUNT, TOKENS } from './serving-world.js'
 
-const REQUESTS = Number(process.argv[2] ?? 3_000)
-const ROUNDS = Number(process.argv[3] ?? 7)
+const REQUESTS = Number(process.argv[2] ?? 2_000)
+const ROUNDS = Number(process.argv[3] ?? 5)
 const ONLY = process.argv[4] ?? ''
-const CONNECTIONS = 32
+const PAGES = 400 // of the whole feed
+const TAUGHT = 8 // different answers that the others send in turn
+const ROUNDS_OF_FIRST = 3
 
-type Started = { urls: Record<'bare' | 'lean' | 'full' | 'official', string>; version: string }
-type Load = {
-  path: string
-  bodies: readonly string[]
-  headers?: Record<string, string>
-  token?: keyof typeof TOKENS
-  connections?: number
-}
-type Measured = { cpuMicros: number; rps: number; p50: number; p99: number }
+type Started = { urls: Record<'bare' | 'least' | 'lean' | 'full' | 'official', string> }
+type Compared = { ratio: number; limit: number; cost: Cost; bare: Cost }
 
 const server = fork(fileURLToPath(new URL('./serving-world.js', import.meta.url)))
-const [{ urls, version }] = (await once(server, 'message')) as [Started]
-
-async function cpu(): Promise<number> {
-  server.send('cpu')
-  const [{ cpu: used }] = (await once(server, 'message')) as [{ cpu: NodeJS.CpuUsage }]
-  return used.user + used.system
-}
-
-const headersOf = ({ headers, token = 'bench' }: Load) => ({
-  'content-type': 'application/json',
-  accept: 'application/json, text/event-stream',
-  ...(token === 'nobody' ? {} : { authorization: `Bearer ${TOKENS[token]}` }),
-  'mcp-protocol-version': '2025-06-18',
-  ...headers,
-})
-
-async function measure(url: string, load: Load, requests = REQUESTS): Promise<Measured> {
-  const [body = ''] = load.bodies
-  const several = load.bodies.length > 1 && load.bodies.map((one) => ({ method: 'POST' as const, body: one }))
-  const before = await cpu()
-  const startedAt = performance.now()
-  const result = await autocannon({
-    ...{ url, method: 'POST', body, headers: headersOf(load), amount: requests },
-    connections: load.connections ?? CONNECTIONS,
-    ...(several && { requests: several }),
-  })
-  const seconds = (performance.now() - startedAt) / 1_000
-  const used = (await cpu()) - before
-  if (result.non2xx > 0 || result.errors > 0)
-    throw new Error(`${url}: ${result.non2xx} refused, ${result.errors} failed`)
-  const { p50, p99 } = result.latency
-  return { cpuMicros: used / requests, rps: requests / seconds, p50, p99 }
-}
+const [{ urls }] = (await once(server, 'message')) as [Started]
 
 const tool = (args: object) =>
   JSON.stringify({
@@ -72,125 +37,250 @@ const skill = (input: object) =>
       message: { messageId: 'm', role: 'ROLE_USER', parts: [{ data: { skill: 'get_signals', input } }] },
     },
   })
+const skill03 = (input: object) =>
+  JSON.stringify({
+    ...{ jsonrpc: '2.0', id: 1, method: 'message/send' },
+    params: {
+      message: {
+        ...{ kind: 'message', messageId: 'm', role: 'user' },
+        parts: [{ kind: 'data', data: { skill: 'get_signals', input } }],
+      },
+    },
+  })
 
-async function post(load: Load): Promise<ArrayBuffer> {
-  const [body = ''] = load.bodies
-  const reply = await fetch(load.path, { method: 'POST', headers: headersOf(load), body })
-  if (!reply.ok) throw new Error(`${load.path}: ${reply.status}`)
-  return reply.arrayBuffer()
+async function post(url: string, load: Load, ask: Ask): Promise<Buffer> {
+  const reply = await request(url, { method: 'POST', headers: headersOf(load, ask), body: ask.body })
+  const bytes = Buffer.from(await reply.body.arrayBuffer())
+  if (reply.statusCode !== 200) throw new Error(`${url}: ${reply.statusCode} ${bytes.subarray(0, 500)}`)
+  return bytes
 }
 
-/** The questions of a walk, each with the cursor of the page before it. */
-async function walk(selection: object, pages: number): Promise<string[]> {
-  const found: string[] = []
+type Structured = { wholesale_feed_version: string; pagination?: { cursor?: string } }
+
+async function answered(args: object, token?: string): Promise<Structured> {
+  const bytes = await post(`${urls.lean}/mcp`, { asks: [] }, { body: tool(args), token })
+  return (JSON.parse(bytes.toString()) as { result: { structuredContent: Structured } }).result
+    .structuredContent
+}
+
+const page = { discovery_mode: 'wholesale', pagination: { max_results: 50 } }
+const FIELDS = { fields: ['name', 'description', 'pricing_options', 'value_type', 'data_sources'] }
+
+/** The questions of a walk, each with the cursor of the page before it. `seen`: how the walk itself asks. */
+async function walk(selection: object, pages: number, token?: string, seen = selection): Promise<Ask[]> {
+  const found: Ask[] = []
   let cursor: string | undefined
   do {
     const pagination = { max_results: 50, ...(cursor && { cursor }) }
-    const body = tool({ discovery_mode: 'wholesale', ...selection, pagination })
-    const answer = await post({ path: `${urls.lean}/mcp`, bodies: [body] })
-    const { result } = JSON.parse(Buffer.from(answer).toString()) as {
-      result: { structuredContent: { pagination: { cursor?: string } } }
-    }
-    cursor = result.structuredContent.pagination.cursor
-    found.push(body)
+    found.push({ body: tool({ ...page, ...selection, pagination }), token })
+    cursor = (await answered({ ...page, ...seen, pagination }, token)).pagination?.cursor
   } while (cursor && found.length < pages)
   return found
 }
 
-const page = { discovery_mode: 'wholesale', pagination: { max_results: 50 } }
-const unchanged = { ...page, if_wholesale_feed_version: version }
-const A2A = { 'a2a-version': '1.0' }
-const [lean, full, leanA2a, fullA2a] = [
+/** Gives the others the very bytes that ours answers with. */
+async function teach(url: string, load: Load): Promise<void> {
+  const step = Math.ceil(load.asks.length / TAUGHT)
+  const some = load.asks.filter((_, at) => at % step === 0)
+  const headers = { 'content-type': 'application/octet-stream' }
+  for (const [at, ask] of some.entries()) {
+    const body = await post(url, load, ask)
+    for (const other of [urls.bare, urls.least])
+      await request(`${other}/bytes${at === 0 ? '?first' : ''}`, { method: 'PUT', headers, body })
+  }
+}
+
+const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number
+
+type Round = Record<'bare' | 'least' | 'ours', Cost>
+
+function compared(rounds: readonly Round[]): Compared {
+  const of = (value: (round: Round) => number) => middle(rounds.map(value))
+  const each = (who: keyof Round): Cost => ({
+    cpuMicros: of((round) => round[who].cpuMicros),
+    rps: of((round) => round[who].rps),
+    p50: of((round) => round[who].p50),
+    p99: of((round) => round[who].p99),
+  })
+  return {
+    ratio: of(({ bare, ours }) => bare.cpuMicros / ours.cpuMicros),
+    limit: of(({ bare, least }) => bare.cpuMicros / least.cpuMicros),
+    cost: each('ours'),
+    bare: each('bare'),
+  }
+}
+
+async function oneRound(url: string, load: Load, requests: number): Promise<Round> {
+  return {
+    bare: await measure(server, `${urls.bare}/bare`, load, requests),
+    least: await measure(server, `${urls.least}/`, load, requests),
+    ours: await measure(server, url, load, requests),
+  }
+}
+
+/** The same question again and again, or a walk that goes on. */
+async function compare(url: string, load: Load): Promise<Compared> {
+  await teach(url, load)
+  await oneRound(url, load, 2 * REQUESTS)
+  const rounds: Round[] = []
+  for (let round = 0; round < ROUNDS; round += 1) rounds.push(await oneRound(url, load, REQUESTS))
+  return compared(rounds)
+}
+
+/** Every page of the feed, each asked for once after a price has moved. The cursors come from a walk with other fields. */
+async function compareFirst(selection: object, token: string): Promise<Compared> {
+  const url = `${urls.lean}/mcp`
+  const rounds: Round[] = []
+  for (let round = 0; round <= ROUNDS_OF_FIRST; round += 1) {
+    server.send('change')
+    await once(server, 'message')
+    const asks = await walk(selection, PAGES, token, { ...selection, fields: ['name'] })
+    const ours = await measure(server, url, { asks }, asks.length)
+    await teach(url, { asks })
+    const others = [urls.bare, `${urls.least}/`] as const
+    const bare = await measure(server, `${others[0]}/bare`, { asks }, asks.length)
+    const least = await measure(server, others[1], { asks }, asks.length)
+    if (round > 0) rounds.push({ bare, least, ours }) // the first one warms the code
+  }
+  return compared(rounds)
+}
+
+const LEAST = 'Node alone that reads the body and writes the same pieces'
+
+function told(what: string, { ratio, limit, cost, bare }: Compared, bar: Bar): void {
+  report({ what, measured: ratio, bar, limit: { is: limit, of: LEAST } })
+  const times = `p50 ${rounded(cost.p50)} ms, p99 ${rounded(cost.p99)} ms, ${rounded(cost.rps / bare.rps)} of its rps`
+  console.log(
+    `    ${rounded(cost.cpuMicros)} us of CPU a request (bare ${rounded(bare.cpuMicros)}), ${times}`,
+  )
+}
+
+const atLeast = (value: number): Bar => ({ atLeast: value })
+const [mcp, fullMcp, a2a, fullA2a] = [
   `${urls.lean}/mcp`,
   `${urls.full}/mcp`,
   `${urls.lean}/a2a`,
   `${urls.full}/a2a`,
 ]
+const token = TOKENS.bench
+const granted = TOKENS.granted
+const { wholesale_feed_version: version } = await answered(page, token)
+const unchanged = { ...page, if_wholesale_feed_version: version }
+const A2A = { 'a2a-version': '1.0' }
 const narrow = { filters: { catalog_types: ['marketplace'], data_providers: ['p3.example'] } }
-const FIELDS = { fields: ['name', 'description', 'pricing_options'] }
 const DESTINATION = { destinations: [{ type: 'platform', platform: 'dv360' }] }
 const COUNTRIES = { countries: ['DE'] }
 const every = { ...FIELDS, ...DESTINATION, ...COUNTRIES }
-const of = (selection: object) => [tool({ ...page, ...selection })]
+const account = { account: { account_id: ACCOUNT } }
+const of = (selection: object, by: string | undefined = token): Load => ({
+  asks: [{ body: tool({ ...page, ...selection }), token: by }],
+})
+const askUnchanged = (connections?: number): Load => ({
+  asks: [{ body: tool(unchanged), token }],
+  ...(connections && { connections }),
+})
+const over = (body: string, headers?: Load['headers']): Load => ({
+  asks: [{ body, token }],
+  ...(headers && { headers }),
+})
+const mixed: Load = {
+  asks: [
+    { body: tool(page) },
+    { body: tool({ ...page, ...FIELDS }), token },
+    { body: tool({ ...page, ...account }), token },
+    { body: tool({ ...page, ...DESTINATION }), token: granted },
+    { body: tool(unchanged), token },
+  ],
+}
 
-const LOADS: [string, Load][] = [
-  ['unchanged, MCP', { path: lean, bodies: [tool(unchanged)] }],
-  ['unchanged, MCP, metrics and limits', { path: full, bodies: [tool(unchanged)] }],
-  [
-    'unchanged, MCP, metrics and limits, 1 connection',
-    { path: full, bodies: [tool(unchanged)], connections: 1 },
-  ],
-  [
-    'unchanged, MCP, metrics and limits, 256 connections',
-    { path: full, bodies: [tool(unchanged)], connections: 256 },
-  ],
-  ['unchanged, A2A', { path: leanA2a, bodies: [skill(unchanged)], headers: A2A }],
-  ['unchanged, A2A, metrics and limits', { path: fullA2a, bodies: [skill(unchanged)], headers: A2A }],
-  ['page of 50, MCP', { path: lean, bodies: of({}) }],
-  ['page of 50, MCP, metrics and limits', { path: full, bodies: of({}) }],
-  ['page of 50, anonymous', { path: full, bodies: of({}), token: 'nobody' }],
-  ['page of 50, A2A', { path: leanA2a, bodies: [skill(page)], headers: A2A }],
-  ['page of 50, MCP, gzip', { path: lean, bodies: of({}), headers: { 'accept-encoding': 'gzip' } }],
-  ['page of 50, walking', { path: lean, bodies: await walk({}, 300) }],
-  ['page of 50, scattered by a filter', { path: lean, bodies: await walk(narrow, 50) }],
-  ['page of 50, fields', { path: lean, bodies: of(FIELDS) }],
-  ['page of 50, a destination', { path: lean, bodies: of(DESTINATION) }],
-  ['page of 50, countries', { path: lean, bodies: of(COUNTRIES) }],
-  ["page of 50, the caller's keys", { path: lean, bodies: of({}), token: 'granted' }],
-  ['page of 50, all of these', { path: lean, bodies: of(every), token: 'granted' }],
-  ['page of 50, all of these, walking', { path: lean, bodies: await walk(every, 100), token: 'bench' }],
-  [
-    'page of 50, older client (JSON in text)',
-    { path: lean, bodies: of({}), headers: { 'mcp-protocol-version': '2025-03-26' } },
-  ],
+type Asked = [what: string, url: string, load: Load | (() => Promise<Load>), bar: Bar]
+const walking =
+  (selection: object, pages: number, by: string = token) =>
+  async (): Promise<Load> => ({
+    asks: await walk(selection, pages, by),
+  })
+
+const LOADS: Asked[] = [
+  ['unchanged, MCP', mcp, askUnchanged(), atLeast(0.95)],
+  ['unchanged, MCP, metrics and limits', fullMcp, askUnchanged(), atLeast(0.8)],
+  ['unchanged, MCP, metrics and limits, 1 connection', fullMcp, askUnchanged(1), atLeast(0.8)],
+  ['unchanged, MCP, metrics and limits, 256 connections', fullMcp, askUnchanged(256), atLeast(0.8)],
+  ['page of 50, MCP', mcp, of({}), atLeast(0.95)],
+  ['page of 50, MCP, metrics and limits', fullMcp, of({}), atLeast(0.8)],
+  ['page of 50, MCP, 1 connection', mcp, { ...of({}), connections: 1 }, atLeast(0.95)],
+  ['page of 50, MCP, 256 connections', mcp, { ...of({}), connections: 256 }, atLeast(0.95)],
+  ['page of 50, MCP, gzip', mcp, { ...of({}), headers: { 'accept-encoding': 'gzip' } }, atLeast(0.6)],
+  ['page of 50, anonymous', mcp, of({}, ''), atLeast(0.6)],
+  ['page of 50, walking', mcp, walking({}, 300), atLeast(0.6)],
+  ['page of 50, scattered by a filter', mcp, walking(narrow, 50), atLeast(0.6)],
+  ['page of 50 again, fields', mcp, of(FIELDS), atLeast(0.6)],
+  ['page of 50 again, a destination', mcp, of(DESTINATION), atLeast(0.6)],
+  ['page of 50 again, countries', mcp, of(COUNTRIES), atLeast(0.6)],
+  ["page of 50 again, the caller's keys", mcp, of({}, granted), atLeast(0.6)],
+  ['page of 50 again, an account with prices of its own', mcp, of(account), atLeast(0.6)],
+  ['page of 50 again, fields, destination, countries and keys', mcp, of(every, granted), atLeast(0.6)],
+  ['page of 50 again, all of these, walking', mcp, walking(every, 100, granted), atLeast(0.6)],
+  ['anonymous, keyed, granted and account callers, mixed', mcp, mixed, atLeast(0.6)],
 ]
 
-/** Gives the bare route the very bytes that ours answers with. */
-async function teach(load: Load): Promise<string> {
-  const headers = { 'content-type': 'application/octet-stream' }
-  await fetch(`${urls.bare}/bytes`, { method: 'PUT', headers, body: await post(load) })
-  return `${urls.bare}/bare`
+const ratios = new Map<string, number>()
+for (const [what, url, load, bar] of LOADS) {
+  const isAsked = what.includes(ONLY)
+  const isBase = what.endsWith('MCP') && 'A2A'.includes(ONLY)
+  if (!isAsked && !isBase) continue
+  const result = await compare(url, typeof load === 'function' ? await load() : load)
+  ratios.set(what, result.ratio)
+  told(what, result, bar)
 }
 
-const middle = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number
-
-/** Rounds of one after the other; the middle of each. */
-async function compare(load: Load) {
-  const bare = await teach(load)
-  for (const url of [bare, load.path]) await measure(url, load, 2 * REQUESTS)
-  const rounds: { ours: Measured; bare: Measured }[] = []
-  for (let round = 0; round < ROUNDS; round += 1)
-    rounds.push({ bare: await measure(bare, load), ours: await measure(load.path, load) })
-  const of = (value: (round: (typeof rounds)[number]) => number) => middle(rounds.map(value))
-  return {
-    cpu: of(({ ours }) => ours.cpuMicros),
-    bareCpu: of((one) => one.bare.cpuMicros),
-    cpuRatio: of((one) => one.bare.cpuMicros / one.ours.cpuMicros),
-    rpsRatio: of((one) => one.ours.rps / one.bare.rps),
-    p50: of(({ ours }) => ours.p50),
-    p99: of(({ ours }) => ours.p99),
-  }
+const FIRST: [what: string, selection: object, token: string][] = [
+  ['fields', FIELDS, token],
+  ['a destination', DESTINATION, token],
+  ['countries', COUNTRIES, token],
+  ["the caller's keys", {}, granted],
+  ['all of these', every, granted],
+]
+for (const [what, selection, by] of FIRST) {
+  const name = `page of 50 for the first time, ${what}`
+  if (name.includes(ONLY)) told(name, await compareFirst(selection, by), atLeast(0.3))
 }
 
-const cells = (...values: (string | number)[]) =>
-  values.map((value) => (typeof value === 'number' ? value.toFixed(2) : value).padStart(10)).join('')
-console.log(`${''.padEnd(54)}${cells('us CPU', 'bare', 'CPU ratio', 'rps ratio', 'p50 ms', 'p99 ms')}`)
-for (const [what, load] of LOADS.filter(([name]) => name.includes(ONLY))) {
-  const { cpu: ours, bareCpu, cpuRatio, rpsRatio, p50, p99 } = await compare(load)
-  console.log(`${what.padEnd(54)}${cells(ours, bareCpu, cpuRatio, rpsRatio, p50, p99)}`)
+const { wholesale_feed_version: newest } = await answered(page, token)
+const still = { ...page, if_wholesale_feed_version: newest }
+const A2A_LOADS: [what: string, of: string, url: string, load: Load][] = [
+  ['unchanged, A2A 1.0', 'unchanged, MCP', a2a, over(skill(still), A2A)],
+  ['unchanged, A2A 0.3', 'unchanged, MCP', a2a, over(skill03(still))],
+  ['page of 50, A2A 1.0', 'page of 50, MCP', a2a, over(skill(page), A2A)],
+  ['page of 50, A2A 0.3', 'page of 50, MCP', a2a, over(skill03(page))],
+  ['unchanged, A2A 1.0, metrics and limits', 'unchanged, MCP', fullA2a, over(skill(still), A2A)],
+]
+for (const [what, than, url, load] of A2A_LOADS) {
+  if (!what.includes(ONLY)) continue
+  const result = await compare(url, load)
+  const base = ratios.get(than.replace('MCP', what.endsWith('limits') ? 'MCP, metrics and limits' : 'MCP'))
+  if (base === undefined) continue
+  report({ what: `${what}, against ${than}`, measured: result.ratio / base, bar: atLeast(0.9) })
+  console.log(`    ${rounded(result.ratio)} of the bare route, which is ${rounded(base)} of it over MCP`)
 }
+
 // Last: what it leaves to the garbage collector would be paid by whoever is measured next.
-for (const [what, args] of [
-  ['unchanged', unchanged],
-  ['page of 50', page],
+for (const [what, args, bar] of [
+  ['unchanged', still, 15],
+  ['page of 50', page, 20],
 ] as const) {
-  if (ONLY !== '') break
-  const load: Load = { path: full, bodies: [tool(args)] }
-  const few = Math.ceil(REQUESTS / 10)
-  const theirs = await measure(`${urls.official}/mcp`, load, few)
-  const ours = await measure(full, load, few)
-  console.log(
-    `${`${what}, times the CPU of ours: official McpServer`.padEnd(54)}${cells(theirs.cpuMicros / ours.cpuMicros)}`,
-  )
+  const name = `${what}, metrics and limits, against the official McpServer for each request`
+  if (!name.includes(ONLY)) continue
+  const load = over(tool(args))
+  const few = Math.ceil(REQUESTS / 5)
+  await teach(fullMcp, load)
+  const others = [`${urls.official}/mcp`, fullMcp, `${urls.least}/`] as const
+  const rounds: number[][] = []
+  for (let round = 0; round <= ROUNDS_OF_FIRST; round += 1) {
+    const costs: number[] = []
+    for (const url of others) costs.push((await measure(server, url, load, few)).cpuMicros)
+    if (round > 0) rounds.push(costs)
+  }
+  const than = (who: number) => middle(rounds.map((costs) => (costs[0] as number) / (costs[who] as number)))
+  report({ what: name, measured: than(1), unit: 'x', bar: atLeast(bar), limit: { is: than(2), of: LEAST } })
 }
 server.kill()

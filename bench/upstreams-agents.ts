@@ -13,6 +13,10 @@ const DESCRIPTION =
     3,
   )
 
+const TOOLS = JSON.stringify({
+  tools: ['get_adcp_capabilities', 'get_signals'].map((name) => ({ name, inputSchema: { type: 'object' } })),
+})
+
 /** By agent: how often its price changed, and its last walk, ms since the epoch. */
 const changes = new Map<number, number>()
 const walks = new Map<number, { beganAt: number; endedAt: number }>()
@@ -35,10 +39,9 @@ function page(agent: number, from: number, size: number): string {
 
 function answer(agent: number, call: { name: string; arguments?: Record<string, unknown> }): string {
   if (call.name === 'get_adcp_capabilities') {
-    return '"adcp":{"supported_versions":["3.0","3.1"]},"signals":{"discovery_modes":["wholesale"]}'
+    return '"adcp":{"major_versions":[3],"supported_versions":["3.0","3.1"]},"supported_protocols":["signals"],"signals":{"discovery_modes":["wholesale"]}'
   }
-  if (call.arguments === undefined) return '"tools":[]' // a question about its tools, which are nobody's concern here
-  const { pagination, if_wholesale_feed_version: token } = call.arguments
+  const { pagination, if_wholesale_feed_version: token } = call.arguments ?? {}
   const { cursor = '0', max_results: size = 50 } = (pagination ?? {}) as {
     cursor?: string
     max_results?: number
@@ -53,7 +56,8 @@ function result(
   params: { name: string; arguments: Record<string, unknown> },
 ): string {
   if (method === 'initialize')
-    return '{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"bench","version":"1"}}'
+    return '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"bench","version":"1"}}'
+  if (method === 'tools/list') return TOOLS
   return `{"content":[{"type":"text","text":"ok"}],"structuredContent":{"status":"completed",${answer(agent, params)}}}`
 }
 
@@ -65,6 +69,7 @@ const urls = await Promise.all(
         return void response.end()
       }
       if (request.url === '/walked') return void response.end(JSON.stringify(walks.get(agent)))
+      if (request.method !== 'POST') return void response.writeHead(405).end()
       const chunks: Buffer[] = []
       request.on('data', (chunk: Buffer) => chunks.push(chunk))
       request.on('end', () => {
