@@ -74,7 +74,7 @@ const GOES_ON: ReadonlySet<string> = new Set<TaskStatus>([
   'auth-required',
 ])
 
-function withoutResult(upstream: string, status: string, code: string): TaskProgress {
+function withoutResult(upstream: string, status: string, code = ''): TaskProgress {
   const refused = understand(
     { kind: 'error', error: { code, message: '' } },
     { upstream, errorsRefuse: false, mayHaveActed: false },
@@ -106,7 +106,7 @@ function readProgress(task: StoredTask, upstream: string, outcome: CallOutcome):
   }
   const status = readStatus(outcome.payload) ?? 'completed'
   if (GOES_ON.has(status)) return { status: status as TaskStatus }
-  if (ENDED.has(status)) return withoutResult(upstream, status, 'UNSPECIFIED')
+  if (ENDED.has(status)) return withoutResult(upstream, status)
   if (status !== 'completed') return undefined
   const { destinations } = task.request as { destinations: readonly Destination[] }
   // Some tasks complete without a result: the next reading of the feed shows what is live.

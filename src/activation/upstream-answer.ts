@@ -61,21 +61,30 @@ function retrySeconds(ms: number | undefined): number {
 const SENT_ON =
   /^(?:signal_agent_segment_id|pricing_option_id|governance_context|(?:destinations(?:\[\d{1,3}\])?|account)(?:\.[a-z_]{1,32})?)$/
 
+/**
+ * An upstream's error code as callers are shown it: of one word, 64 characters at most (schema core/error). Agents also
+ * send numbers, small letters and the numbers of JSON-RPC. Undefined for anything else, which could be a text of theirs.
+ */
+export function shownCode(code: unknown): string | undefined {
+  const text = typeof code === 'number' ? String(code) : code
+  return typeof text === 'string' && /^[\w.:/-]{1,64}$/.test(text) ? text : undefined
+}
+
 /** The upstream's refusal in our words. `said`: the field that it names. */
-function upstreamRefusal(upstream: string, code: string, said = ''): AdcpError {
-  const details = { upstream, ...(/^[A-Z][A-Z0-9_]{0,63}$/.test(code) && { upstream_code: code }) }
-  if (OURS.test(code)) {
+function upstreamRefusal(upstream: string, code: string | undefined, said = ''): AdcpError {
+  const details = { upstream, ...(code !== undefined && { upstream_code: code }) }
+  if (code !== undefined && OURS.test(code)) {
     return adcpError('SERVICE_UNAVAILABLE', 'The upstream that offers this does not let this agent in.', {
       retry_after: RETRY_SECONDS,
       suggestion: 'Choose another offer of the signal, or tell the operator of this agent.',
       details,
     })
   }
-  const ours = PASSED_ON.has(code) ? (code as ErrorCode) : 'INVALID_REQUEST'
+  const ours = PASSED_ON.has(code ?? '') ? (code as ErrorCode) : 'INVALID_REQUEST'
   return adcpError(ours, 'The upstream that offers this refused the request.', {
     field: SENT_ON.test(said) ? said : 'signal_agent_segment_id',
     details,
-    suggestion: 'See details.upstream_code; read the signal again with get_signals before another attempt.',
+    suggestion: `${code === undefined ? 'R' : 'See details.upstream_code; r'}ead the signal again with get_signals before another attempt.`,
   })
 }
 
@@ -94,20 +103,20 @@ function untold(upstream: string, field = 'action'): AdcpError {
   return adcpError('INVALID_REQUEST', message, { field, suggestion, details })
 }
 
-type SaidError = { code: string; field?: string; recovery?: unknown; retryAfterMs?: number }
+type SaidError = { code: string | undefined; field?: string; recovery?: unknown; retryAfterMs?: number }
 
 function firstError(errors: unknown): SaidError | undefined {
   const [first] = Array.isArray(errors) ? errors : []
   const { code, severity, field } = (first ?? {}) as Record<string, unknown>
   if (!first || severity === 'warning') return undefined
   return {
-    code: typeof code === 'string' ? code : 'UNSPECIFIED',
+    code: shownCode(code),
     ...(typeof field === 'string' && { field }),
   }
 }
 
 function fromError(upstream: string, { code, field, recovery, retryAfterMs }: SaidError): UnderstoodAnswer {
-  if (UNDECIDED.has(code) || recovery === 'transient') {
+  if (UNDECIDED.has(code ?? '') || recovery === 'transient') {
     return { kind: 'unknown', retryAfter: retrySeconds(retryAfterMs) }
   }
   return { kind: 'refused', error: upstreamRefusal(upstream, code, field) }
@@ -145,7 +154,7 @@ export function understand(outcome: CallOutcome, circumstances: Circumstances): 
     // Only a request that was carried out holds its key. So the first attempt arrived, and our repetition differs in
     // its transport (another release, for example). Its answer is lost; the feed shows what is live.
     if (mayHaveActed && code === 'IDEMPOTENCY_CONFLICT') return { kind: 'done', payload: {} }
-    return fromError(upstream, outcome.error)
+    return fromError(upstream, { ...outcome.error, code: shownCode(code) })
   }
   const { payload } = outcome
   const refusal = errorsRefuse ? firstError(payload.errors) : undefined

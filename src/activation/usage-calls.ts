@@ -1,9 +1,10 @@
 /** What a call to an upstream's report_usage means here: how many of its rows were accepted, and which were not. */
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import type { CallKind, Delivered } from './delivery.js'
+import { shownCode } from './upstream-answer.js'
 
 /** What is kept of an upstream's answer; `errors` are by the row's index in the part. */
-type PartAnswer = { accepted: number; errors: { at: number; field?: string; code: string }[] }
+type PartAnswer = { accepted: number; errors: { at: number; field?: string; code?: string }[] }
 
 const RETRY_SECONDS = 10
 const ROW_FIELD = /^usage\[(\d{1,6})\](?:\.([a-z_]{1,64}))?$/
@@ -15,8 +16,14 @@ function readErrors(errors: unknown): PartAnswer['errors'] {
     const { code, field, severity } = (error ?? {}) as Record<string, unknown>
     const match = typeof field === 'string' ? ROW_FIELD.exec(field) : null
     if (!match || severity === 'warning') return []
-    const known = typeof code === 'string' && /^[A-Z][A-Z0-9_]{0,63}$/.test(code) ? code : 'UNSPECIFIED'
-    return [{ at: Number(match[1]), ...(match[2] !== undefined && { field: match[2] }), code: known }]
+    const shown = shownCode(code)
+    return [
+      {
+        at: Number(match[1]),
+        ...(match[2] !== undefined && { field: match[2] }),
+        ...(shown !== undefined && { code: shown }),
+      },
+    ]
   })
 }
 
@@ -85,8 +92,8 @@ export function partOutcome(delivered: Delivered): PartOutcome {
   const told = errors.map(({ at, field, code }) =>
     adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
       field: rowField(call.rows[at] ?? 0, field),
-      suggestion: 'See details.upstream_code; mend the row and report it under a new idempotency_key.',
-      details: { upstream: call.agentUrl, upstream_code: code },
+      suggestion: `${code === undefined ? 'M' : 'See details.upstream_code; m'}end the row and report it under a new idempotency_key.`,
+      details: { upstream: call.agentUrl, ...(code !== undefined && { upstream_code: code }) },
     }),
   )
   return { accepted, pending: 0, refused: rows - accepted, errors: told }

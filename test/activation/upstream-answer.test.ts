@@ -1,5 +1,8 @@
 import { test } from 'tap'
 import { understand } from '../../src/activation/upstream-answer.js'
+import { partOutcome, usageCalls } from '../../src/activation/usage-calls.js'
+import type { AdcpError } from '../../src/adcp/error.js'
+import type { Call } from '../../src/store/jobs/calls.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 
 const answered = (payload: Record<string, unknown>): CallOutcome => ({ kind: 'answer', payload })
@@ -58,7 +61,13 @@ test("an upstream's words are not passed on, its code is", (t) => {
     ['REFERENCE_NOT_FOUND', 'REFERENCE_NOT_FOUND', 'REFERENCE_NOT_FOUND'],
     ['GOVERNANCE_DENIED', 'INVALID_REQUEST', 'GOVERNANCE_DENIED'],
     ['AUTH_REQUIRED', 'SERVICE_UNAVAILABLE', 'AUTH_REQUIRED'],
+    ['JSONRPC_-32603', 'INVALID_REQUEST', 'JSONRPC_-32603'],
+    ['validation_error', 'INVALID_REQUEST', 'validation_error'],
+    ['billing/no-credit:v2', 'INVALID_REQUEST', 'billing/no-credit:v2'],
+    ['X'.repeat(65), 'INVALID_REQUEST', undefined],
     ['<script>', 'INVALID_REQUEST', undefined],
+    ['the agent said <secret>', 'INVALID_REQUEST', undefined],
+    ['', 'INVALID_REQUEST', undefined],
   ]
   for (const [said, code, told] of cases) {
     const understood = understand(error(said), first)
@@ -67,7 +76,39 @@ test("an upstream's words are not passed on, its code is", (t) => {
       error: { code, details: { upstream: 'northwind', upstream_code: told } },
     })
     t.notMatch(JSON.stringify(understood), /secret|script/)
+    const names = JSON.stringify(understood).includes('See details.upstream_code')
+    t.equal(names, told !== undefined && code !== 'SERVICE_UNAVAILABLE', `${said}: only a code that is there`)
   }
+  for (const [said, told] of [
+    ['terms', 'terms'],
+    [403, '403'],
+    [undefined, undefined],
+    [{}, undefined],
+  ]) {
+    const understood = understand(answered({ errors: [{ code: said }] }), first)
+    const { details } = (understood.kind === 'refused' ? understood.error : {}) as AdcpError
+    t.strictSame(details, { upstream: 'northwind', ...(told !== undefined && { upstream_code: told }) })
+  }
+  t.end()
+})
+
+test('a row that an upstream refused is told with its code where it gave one', (t) => {
+  const call = { agentUrl: 'https://a.example/', rows: [4, 5] } as unknown as Call
+  const told = (errors: object[]) => {
+    const understood = understand(answered({ accepted: 1, errors }), { ...first, errorsRefuse: false })
+    const answer = understood.kind === 'done' && usageCalls.digest(call, understood)
+    return partOutcome({ call: { ...call, state: 'answered', answer } }).errors
+  }
+  t.match(told([{ field: 'usage[1]', code: 'bad_row' }]), [
+    {
+      field: 'usage[5]',
+      details: { upstream_code: 'bad_row' },
+      suggestion: /^See details\.upstream_code; mend/,
+    },
+  ])
+  const [unnamed] = told([{ field: 'usage[0].impressions', code: 'too many words' }])
+  t.match(unnamed, { field: 'usage[4].impressions', suggestion: /^Mend/ })
+  t.strictSame(unnamed?.details, { upstream: 'https://a.example/' })
   t.end()
 })
 

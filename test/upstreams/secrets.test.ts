@@ -7,7 +7,10 @@ const TOKEN = 'north-4f9a1c77'
 const KEY = 'sk-url-998877'
 
 /** An agent that repeats what it is shown, in its errors or in its rows. */
-async function startEcho(t: { teardown(task: () => unknown): void }, place: 'error' | 'rows') {
+async function startEcho(
+  t: { teardown(task: () => unknown): void },
+  place: 'error' | 'rows' | 'errors beside an answer',
+) {
   const agent = await startHttp(async (request, response) => {
     const { id, method, params } = (await readJson(request)) as {
       id?: number
@@ -22,6 +25,9 @@ async function startEcho(t: { teardown(task: () => unknown): void }, place: 'err
       return answer({ structuredContent: { adcp: { major_versions: [3] } } })
     if (place === 'rows') {
       return answer({ structuredContent: { signals: [row(1), row(2, { description: seen }), row(3)] } })
+    }
+    if (place !== 'error') {
+      return answer({ structuredContent: { deployments: [], errors: [{ code: TOKEN, message: seen }] } })
     }
     const adcp_error = { code: 'AUTH_INVALID', message: `no such key: ${seen}`, details: { seen, [seen]: 1 } }
     return answer({ isError: true, structuredContent: { adcp_error } })
@@ -45,6 +51,22 @@ test('an agent that repeats our credential in an error is quoted without it', as
   t.notMatch(told, TOKEN)
   t.notMatch(told, KEY)
   t.notMatch(upstreams.roster().entries[0]?.agentUrl, KEY)
+})
+
+test('errors beside an answer are held without it too', async (t) => {
+  const agent = await startEcho(t, 'errors beside an answer')
+  const auth = { type: 'bearer', token: TOKEN } as const
+  const { upstreams } = await openUpstreams(
+    t,
+    configOf([{ id: 'a', url: `${agent.url}?api_key=${KEY}`, auth }]),
+  )
+  await upstreams.start()
+  const called = JSON.stringify(
+    await upstreams.call('a', 'get_signals', {}, { deadline: Date.now() + 60_000 }),
+  )
+  t.match(called, /"code":"\[secret\]"/)
+  t.notMatch(called, TOKEN)
+  t.notMatch(called, KEY)
 })
 
 test('a row that repeats our credential is refused, and the others are kept', async (t) => {

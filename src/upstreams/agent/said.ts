@@ -16,10 +16,14 @@ export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
-/** The outcome with secrets removed from its texts. Answers hold rows and fields, and are not searched. */
+/** The outcome with secrets removed from its texts: of an answer, from the errors that it lists beside its rows. */
 export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
-  if (outcome.kind === 'answer') return outcome
+  if (outcome.kind === 'answer') {
+    const { errors } = outcome.payload
+    if (errors === undefined) return outcome
+    return { ...outcome, payload: { ...outcome.payload, errors: redactedValue(errors, secrets) } }
+  }
   const { message, code, field, details } = outcome.error
   return {
     kind: 'error',
