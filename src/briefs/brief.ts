@@ -13,7 +13,7 @@ import type { Reader } from '../feed/query.js'
 import type { Judge } from '../merge/judge.js'
 import type { FoundRow } from '../store/records/found.js'
 import type { Auth } from '../upstreams/agent/agent.js'
-import type { UpstreamStatus } from '../upstreams/agent/status.js'
+import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { gatherFindings } from './ranking/findings.js'
@@ -73,12 +73,15 @@ export function accessOf(reader: Reader, agentUrl: string, access: BriefOptions[
   return access?.(reader, agentUrl) ?? { scope: 'public' }
 }
 
+/** Nothing of it can be read for everybody, while a buyer's own question, or account, may bring an answer. */
+const ONLY_ASKED: ReadonlySet<UpstreamFailure | undefined> = new Set(['not_enumerable', 'account_needed'])
+
 /**
  * Whether it is worth asking: it answers, or questions are the only way to its signals
  * (docs/protocol.md#how-agents-differ: brief-only agents).
  */
 export function isAskable({ state, problem }: UpstreamStatus): boolean {
-  return state !== 'absent' || problem?.reason === 'not_enumerable'
+  return state !== 'absent' || ONLY_ASKED.has(problem?.reason)
 }
 
 /** References with a meaning at that upstream: a provider's everywhere, a source's at the source. */
@@ -114,7 +117,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
           ...(account && { account }),
           pagination: { max_results: ASKED_ROWS },
         }
-        const briefOnly = mode === 'enumerated' || problem?.reason === 'not_enumerable'
+        const briefOnly = mode === 'enumerated' || ONLY_ASKED.has(problem?.reason)
         return [{ id, agentUrl, args, scope, briefOnly, ...(auth && { auth }) }]
       })
   }

@@ -59,6 +59,8 @@ export const FAILURE_WORDS: Record<UpstreamFailure, string> = {
   not_an_agent: 'nothing at its url speaks MCP or A2A',
   protocol_error: 'its answers cannot be read',
   agent_error: 'it answers with an error',
+  account_needed: 'it answers nobody without an account that it knows',
+  not_signals: 'it refuses to be asked for signals, and says that it offers something else',
   cursor_loop: 'its pages go round in a loop',
   endless_feed: 'its feed does not end',
   unstable_feed: 'its feed kept changing while it was read',

@@ -63,7 +63,7 @@ test('what an agent prices for our account alone is not read', async (t) => {
   const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url }]))
   await upstreams.start()
   await until('the outcome', () => upstreams.statuses()[0]?.problem !== undefined)
-  t.match(upstreams.statuses(), [{ state: 'absent', problem: { reason: 'agent_error' } }])
+  t.match(upstreams.statuses(), [{ state: 'absent', problem: { reason: 'account_needed' } }])
 })
 
 test('a bad moment does not make us introduce ourselves', async (t) => {

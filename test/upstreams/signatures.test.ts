@@ -238,19 +238,3 @@ test('an agent that refuses a larger number keeps the one that it took', async (
   const upstreams = await readBy(t, url)
   t.equal(upstreams.statuses().map(rowsRead)[0], 'limited at 100')
 })
-
-test('an agent that nothing enumerates tells what it said of its feed', async (t) => {
-  const handler: TaskHandler = (task) =>
-    task === 'get_adcp_capabilities'
-      ? { adcp: { supported_versions: ['3.1'] } }
-      : { status: 'failed', adcp_error: { code: 'VALIDATION_ERROR', message: 'brand is required' } }
-  const agent = await startMcpAgent(handler)
-  t.teardown(agent.close)
-  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url }]))
-  await upstreams.start()
-  await until('an outcome', () => upstreams.statuses()[0]?.problem !== undefined)
-  t.match(upstreams.statuses()[0]?.problem, {
-    reason: 'not_enumerable',
-    message: /no seed question.*VALIDATION_ERROR: brand is required/,
-  })
-})

@@ -16,6 +16,8 @@ export type UpstreamFailure =
   | 'not_an_agent' // nothing at the url speaks MCP or A2A
   | 'protocol_error' // it answers, but in a shape that no dialect reads
   | 'agent_error' // an AdCP error answer
+  | 'account_needed' // it answers nobody without an account that it knows
+  | 'not_signals' // it refuses, and says itself that it offers something else
   | 'incomplete_feed' // it reports itself that its feed is not complete
   | 'cursor_loop'
   | 'endless_feed'

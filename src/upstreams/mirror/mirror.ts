@@ -4,13 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { SignalRef } from '../../adcp/reference.js'
-import {
-  type AgentError,
-  type AgentOutcome,
-  type Arguments,
-  type CallFailure,
-  callFailed,
-} from '../agent/agent.js'
+import { type AgentOutcome, type Arguments, type CallFailure, callFailed } from '../agent/agent.js'
 import {
   type Dialect,
   fitting,
@@ -25,6 +19,7 @@ import { type Outages, type Part, type Slice, type SliceMode, sameDigests } from
 import { carryParts } from '../walk/carry.js'
 import { enumerate } from '../walk/enumerate.js'
 import type { Share } from '../walk/governor.js'
+import { asOfAnother, refusalOf } from '../walk/refusal.js'
 import { doShare, shareRows } from '../walk/share.js'
 import { createSpotCheck, isDistrusted } from '../walk/spot-check.js'
 import { isSameVersion, type Tokens, type WalkOutcome, walkUpstream } from '../walk/walk.js'
@@ -49,7 +44,10 @@ export type HeldSlice = {
 /** The answer to a wholesale request of an agent whose tool list already shows that it has no feed. */
 const NO_FEED = {
   kind: 'error' as const,
-  error: { code: 'UNSUPPORTED_FEATURE', message: 'its tool get_signals takes no discovery_mode' },
+  error: {
+    code: 'UNSUPPORTED_FEATURE',
+    message: 'it cannot be asked for its whole feed: its tool get_signals takes no discovery_mode',
+  },
 }
 
 export type MirrorOutcome =
@@ -98,13 +96,6 @@ function conditions(held: HeldSlice | undefined, now: number): Arguments {
     if_wholesale_feed_version: feedVersion,
     ...(pricingVersion && { if_pricing_version: pricingVersion }),
   }
-}
-
-function errorFailure(error: AgentError): CallFailure {
-  const message = `get_signals: ${error.code}: ${error.message}`
-  if (isCredentialError(error)) return callFailed('unauthorized', message)
-  const reason = error.code === 'RATE_LIMITED' ? 'rate_limited' : 'agent_error'
-  return callFailed(reason, message, error.retryAfterMs)
 }
 
 /** What a walk or an enumeration brought. */
@@ -257,7 +248,7 @@ export function createMirror(options: MirrorOptions) {
     if (outcome.kind === 'failed') return outcome
     asked?.learn(questions, outcome.barren)
     if (outcome.rows.count === 0 && !held) {
-      return callFailed('not_enumerable', 'none of the questions found a signal')
+      return callFailed('not_enumerable', 'no answer to its other questions had a signal in it')
     }
     return settle(held, 'enumerated', outcome, dialect)
   }
@@ -282,18 +273,18 @@ export function createMirror(options: MirrorOptions) {
     const { error } = outcome
     const canBeAsked = takes(dialect, 'get_signals', 'discovery_mode')
     const hasFeed = canBeAsked && (dialect.declaresWholesale || held?.slice.mode === 'wholesale')
-    if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return errorFailure(error)
+    if (hasFeed || isCredentialError(error) || error.code === 'RATE_LIMITED') return refusalOf(error)
     // Some agents answer every wholesale request with "unavailable" because it breaks them: only a question tells this
     // from real trouble.
     const asked = await question(held, dialect)
     if (asked.kind !== 'failed') return asked
-    if (isTransient(error)) return errorFailure(error)
+    if (isTransient(error)) return refusalOf(error)
     if (asked.reason !== 'not_enumerable') return asked
-    // The error of the wholesale request often names the real cause: it wants an account, or it is not a signals agent.
-    return {
-      ...asked,
-      message: `${asked.message}; asked for its feed, it said ${error.code}: ${error.message}`,
-    }
+    // What it said of its feed often names the real cause.
+    const refusal = refusalOf(error)
+    const reason = refusal.reason === 'agent_error' ? asked.reason : refusal.reason
+    const tried = outcome === NO_FEED ? error.message : `asked for its whole feed, ${refusal.message}`
+    return { ...asked, reason, message: `${tried}; ${asked.message}` }
   }
 
   /**
@@ -305,10 +296,13 @@ export function createMirror(options: MirrorOptions) {
     dialect: Dialect,
     whole = false,
   ): Promise<MirrorOutcome> {
-    if (!takes(dialect, 'get_signals', 'discovery_mode')) return concluded(NO_FEED, held, dialect)
-    const { outcome, contradicted } = await walkIfMoved(held, dialect, whole)
+    const hasMode = takes(dialect, 'get_signals', 'discovery_mode')
+    const { outcome, contradicted } = hasMode
+      ? await walkIfMoved(held, dialect, whole)
+      : { outcome: NO_FEED, contradicted: false }
     const found = await concluded(outcome, held, dialect)
-    return found.kind === 'failed' && contradicted ? { ...found, contradicted } : found
+    if (found.kind !== 'failed') return found
+    return { ...asOfAnother(found, dialect), ...(contradicted && { contradicted }) }
   }
 
   return { refresh }

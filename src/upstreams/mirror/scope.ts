@@ -158,10 +158,7 @@ export function createScope(options: ScopeOptions) {
       failures += 1
       problem = { reason, message }
       // What one account meets there says nothing about the agent in general.
-      const isPublic = setting.scope.name === PUBLIC
-      if (isPublic && (reason === 'agent_error' || reason === 'protocol_error')) {
-        setting.contact.doubt(reason === 'protocol_error')
-      }
+      if (setting.scope.name === PUBLIC) setting.contact.refused(reason)
     } else {
       failures = 0
       problem = undefined

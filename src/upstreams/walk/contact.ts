@@ -17,6 +17,7 @@ import {
 } from '../agent/dialect/dialect.js'
 import type { LearntStore } from '../agent/dialect/learnt.js'
 import { nameOf } from '../agent/dialect/signatures.js'
+import type { UpstreamFailure } from '../agent/status.js'
 import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
 import { createLink, credentialName, type LineOptions } from './link.js'
 
@@ -34,6 +35,14 @@ function unpriced(rows: ReadRows): ReadRows {
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'
+
+/** Failures that an agent may have because it is spoken to in words that are no longer its own. */
+const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
+  'agent_error',
+  'account_needed',
+  'not_signals',
+  'protocol_error',
+])
 
 export type UpstreamCall = {
   /** Ms since the epoch. */
@@ -188,10 +197,11 @@ export function createContact(options: ContactOptions) {
     correct(value: Dialect): void {
       if (known && known.value !== value) keep(value, known.readAt)
     },
-    /** It may be another release now: the next read asks again; `transport`: for what it speaks, too. */
-    doubt(transport: boolean): void {
+    /** A reading failed. It may be another release now: the next one asks again. */
+    refused(reason: UpstreamFailure): void {
+      if (!OF_ITS_SPEECH.has(reason)) return
       known = undefined
-      if (transport) link.forget()
+      if (reason === 'protocol_error') link.forget()
     },
     providerDomains,
     /** Its prices are told for accounts only: whether they are shown all the same. `before`: what an earlier process was told. */

@@ -22,6 +22,7 @@ import {
 } from '../agent/dialect/dialect.js'
 import { type Collected, type Collector, createCollector } from '../rows/collect.js'
 import type { Part } from '../rows/slice.js'
+import { refusalOf } from './refusal.js'
 import { OVER_MEMORY, partsOut } from './walk.js'
 
 const BATCH = 50 // references in one question: a request of some 10 KB
@@ -105,12 +106,7 @@ function cursorOf(payload: Payload): string | undefined {
 
 function failureOf(outcome: Exclude<AgentOutcome, { kind: 'answer' }>): CallFailure {
   if (outcome.kind === 'failed') return outcome
-  const reason = isCredentialError(outcome.error) ? 'unauthorized' : 'agent_error'
-  return callFailed(
-    reason,
-    `get_signals: ${outcome.error.code}: ${outcome.error.message}`,
-    outcome.error.retryAfterMs,
-  )
+  return refusalOf(outcome.error)
 }
 
 /** An agent may work on a brief question: its task is polled a bounded number of times. */
@@ -254,7 +250,10 @@ async function askInShapes(
 export async function enumerate(options: EnumerateOptions): Promise<EnumerateOutcome> {
   const questions = questionsOf(options)
   if (questions.length === 0) {
-    return callFailed('not_enumerable', 'no published definition and no seed question names its signals')
+    return callFailed(
+      'not_enumerable',
+      'there was nothing else to ask: no published definition and no seed question names its signals',
+    )
   }
   const collector = createCollector({ overlapping: true })
   const learnt: Learnt = {

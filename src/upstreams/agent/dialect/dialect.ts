@@ -30,6 +30,8 @@ export type Dialect = {
   readonly declaresWholesale: boolean
   /** Providers whose signals the agent says it sells: where a brief-only agent's signals are looked up. */
   readonly providerDomains?: readonly string[]
+  /** What it says it serves, where signals are not among it. */
+  readonly offers?: readonly string[]
   /** The release to pin, when the agent said that it serves exactly that one. */
   readonly pin?: string
   /** What its tools take, as its list of tools says. */
@@ -60,6 +62,7 @@ export function listingFields({ pin = '3.1' }: Pick<Dialect, 'pin'>): readonly s
 }
 
 const MAX_SIGNED = 100
+const MAX_OFFERS = 20
 const MAX_EVENT_TYPES = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
@@ -112,6 +115,7 @@ function readCapabilities(payload: Payload): Dialect {
   const spoken = typeof payload.adcp_version === 'string' ? [...versions, payload.adcp_version] : versions
   const modes = strings(signals.discovery_modes)
   const signing = signingWish(payload.request_signing, versions.some(isAtLeast32))
+  const offers = strings(payload.supported_protocols).slice(0, MAX_OFFERS)
   const pin = PINS.find((one) => versions.includes(one))
   const recognisesMs = readRecognition(adcp.idempotency)
   const feedEvents = readFeedEvents(payload)
@@ -122,6 +126,7 @@ function readCapabilities(payload: Payload): Dialect {
     declaresWholesale: modes.includes('wholesale'),
     ...(recognisesMs !== undefined && { recognisesMs }),
     providerDomains: strings(signals.data_provider_domains).slice(0, MAX_PROVIDER_DOMAINS),
+    ...(offers.length > 0 && !offers.includes('signals') && { offers }),
     ...(pin && { pin }),
     ...(signing && { signing }),
     ...(feedEvents && { feedEvents }),
