@@ -14,6 +14,8 @@ export type Books = {
   refused: string[]
   /** How often it was asked each task. */
   asked: Record<string, number>
+  /** Whether its tasks wait. */
+  holds: boolean
 }
 
 export type Kind = {
@@ -109,6 +111,25 @@ function page(rows: readonly Payload[], args: Payload, most: number): Payload {
   }
 }
 
+/** Tasks by id: each is under way when it is first looked at, and while the agent holds. */
+function openTasks(books: Books) {
+  const tasks = new Map<unknown, { destinations: unknown; looks: number }>()
+  return {
+    begin(destinations: unknown): string {
+      const id = `task-${tasks.size}`
+      tasks.set(id, { destinations, looks: 0 })
+      return id
+    },
+    /** What became live; undefined while it is under way. */
+    done(id: unknown): Payload[] | undefined {
+      const task = tasks.get(id)
+      if (!task) return undefined
+      task.looks += 1
+      return task.looks === 1 || books.holds ? undefined : live(task.destinations)
+    },
+  }
+}
+
 const rowsOf = (total: number, of: (at: number) => Payload) =>
   Array.from({ length: total }, (_, at) => of(at))
 
@@ -124,8 +145,7 @@ const wellBehaved: Kind = {
   total: 250,
   open(books) {
     const rows = rowsOf(250, (at) => signal(at, { deployments: OFF, ...options(2) }))
-    let polls = 0
-    let destinations: unknown
+    const tasks = openTasks(books)
     return (task, args) => {
       if (task === 'get_adcp_capabilities') return CURRENT
       if (task === 'get_signals') {
@@ -134,21 +154,21 @@ const wellBehaved: Kind = {
         return same ? { ...tokens, unchanged: true } : { ...tokens, ...page(rows, args, 100) }
       }
       if (task === 'get_task_status') {
-        polls += 1
         const about = { task_id: args.task_id, task_type: 'activate_signal' }
-        if (polls === 1) return { ...about, status: 'working' }
-        return { ...about, status: 'completed', result: { deployments: live(destinations) } }
+        const deployments = tasks.done(args.task_id)
+        return deployments
+          ? { ...about, status: 'completed', result: { deployments } }
+          : { ...about, status: 'working' }
       }
-      destinations = args.destinations
       if (args.action === 'deactivate') {
         books.deactivated += 1
         return {
           status: 'completed',
-          deployments: (destinations as Payload[]).map((one) => ({ ...one, is_live: false })),
+          deployments: (args.destinations as Payload[]).map((one) => ({ ...one, is_live: false })),
         }
       }
       books.activated += 1
-      return { status: 'submitted', task_id: 'a-task' }
+      return { status: 'submitted', task_id: tasks.begin(args.destinations) }
     }
   },
 }
@@ -215,20 +235,22 @@ const release30: Kind = {
   total: 120,
   open(books) {
     const rows = rowsOf(120, (at) => signal(at, { deployments: OFF, ...options(2) }))
-    let destinations: unknown
+    const tasks = openTasks(books)
     return (task, args) => {
       if (task === 'get_adcp_capabilities') {
         return { adcp: { major_versions: [3] }, supported_protocols: ['signals'] }
       }
       if (task === 'get_signals') return { status: 'completed', ...page(rows, args, 50) }
-      if (task === 'get_task_status') return { status: 'completed', deployments: live(destinations) }
-      destinations = args.destinations
+      if (task === 'get_task_status') {
+        const deployments = tasks.done(args.task_id)
+        return deployments ? { status: 'completed', deployments } : { status: 'working' }
+      }
       if (args.action === 'deactivate') {
         books.deactivated += 1
-        return { deployments: (destinations as Payload[]).map((one) => ({ ...one, is_live: false })) }
+        return { deployments: (args.destinations as Payload[]).map((one) => ({ ...one, is_live: false })) }
       }
       books.activated += 1
-      return { status: 'submitted', task_id: 'a-task' }
+      return { status: 'submitted', task_id: tasks.begin(args.destinations) }
     }
   },
 }
@@ -265,15 +287,16 @@ const plural: Kind = {
   total: 575,
   open(books) {
     const rows = rowsOf(575, (at) => signal(at, { deployments: OFF, ...bare }))
-    let platform: unknown
+    const tasks = openTasks(books)
     return (task, args) => {
       if (task === 'get_signals') return { signals: rows.slice(0, Number(args.max_results ?? 100)) }
       if (task === 'tasks_get') {
-        return { status: 'completed', deployments: live([{ type: 'platform', platform }]) }
+        const deployments = tasks.done(args.task_id)
+        return deployments ? { status: 'completed', deployments } : { status: 'working' }
       }
       books.activated += 1
-      platform = args.platform
-      return { status: 'working', task_id: 'a-task' }
+      const { platform } = args
+      return { status: 'working', task_id: tasks.begin([{ type: 'platform', platform }]) }
     }
   },
 }
