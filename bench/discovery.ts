@@ -110,15 +110,15 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     judge: () => judge,
   })
   const pages = createAnswerPages({
-    feed,
-    kept: createKept(Date.now),
+    ...{ feed, kept: createKept({ now: Date.now, secret: 'of the bench' }) },
     upstreams: { statuses: () => statuses },
+    found: async () => undefined,
+    onTrouble: () => {},
   })
-  const learned = { learn: () => {} } // what is written later is no part of an answer's time
   const { discover } = createDiscover({
     brief,
     pages,
-    learned,
+    learn: async () => {}, // what is written later is no part of an answer's time
     searchable: async () => true,
     lacks: () => [],
   })

@@ -9,23 +9,29 @@ import type { Moment } from '../feed/layers.js'
 import { PAGE_BYTES } from '../feed/page.js'
 import type { Gap, Reader } from '../feed/query.js'
 import { WORDS } from '../snapshot/keys.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { questionKey } from './brief.js'
 import { type Corpus, handleOf, hitOf, keyOf, sizeOf } from './ranking/hits.js'
+import type { Kept } from './ranking/kept.js'
 import {
-  type Kept,
   type KeptAnswer,
   keepRelevance,
   type Relevance,
   type ShownRelevance,
   shownRelevance,
-} from './ranking/kept.js'
+} from './ranking/order.js'
 import { createGate, createRowPieces } from './ranking/page.js'
 import { staleWarnings } from './upstream-report.js'
 
 type AnswerPagesOptions = {
   feed: Pick<Feed, 'see'>
   kept: Kept
+  /** What is known of signals that the feed may lack, by their handles. */
+  found(handles: readonly string[], reader: Reader, feed: Snapshot): Promise<Snapshot | undefined>
+  /** Told of what could not be kept for other processes, or read from there. */
+  onTrouble(message: string): void
   upstreams: { statuses(): readonly UpstreamStatus[] }
 }
 
@@ -59,6 +65,15 @@ function bindingOf(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
 }
 
+/** Where another process began the answer and the storage, which knows it, is away. */
+const AWAY: Refused = {
+  kind: 'refused',
+  error: adcpError('SERVICE_UNAVAILABLE', 'The answer cannot be read now.', {
+    retry_after: 5,
+    suggestion: 'Repeat the request after retry_after seconds, or ask again from the first page.',
+  }),
+}
+
 function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
   const keys = new Uint32Array(hits.length * WORDS)
   hits.forEach((hit, at) => {
@@ -67,7 +82,7 @@ function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
   return keys
 }
 
-export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions) {
+export function createAnswerPages({ feed, kept, found, upstreams, onTrouble }: AnswerPagesOptions) {
   /** Rows of an answer from `from` up to at most `end`. `keep` returns the name that cursors hold. */
   function page(
     { extra, keys, relevance }: KeptAnswer,
@@ -133,36 +148,57 @@ export function createAnswerPages({ feed, kept, upstreams }: AnswerPagesOptions)
    * The first page of an answer, which is kept when there are others. Signals that share nothing with the question come
    * on later pages, even when the first page is short or empty.
    */
-  function first(
+  async function first(
     corpus: Corpus,
     hits: readonly number[],
     input: GetSignalsRequest,
     reader: Reader,
     { at, relevance }: { at: Moment | undefined; relevance?: Relevance },
-  ) {
-    const { extra } = corpus
+  ): Promise<AnswerPage | Refused> {
+    const { extra, feed: known } = corpus
     const answer: KeptAnswer = {
       keys: keysOf(corpus, hits),
+      beside: hits.flatMap((hit) => (hit < known.count ? [] : [handleOf(corpus, hit)])),
       ...(extra && { extra }),
       ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
     }
     const end = answer.relevance?.first ?? hits.length
-    return page(answer, { from: 0, end }, () => kept.keep(reader.caller, answer), input, reader, at)
+    let stored: Promise<void> | undefined
+    const keep = () => {
+      const keeping = kept.keep(reader.caller, answer)
+      stored = keeping.stored
+      return keeping.id
+    }
+    const made = page(answer, { from: 0, end }, keep, input, reader, at)
+    await stored?.catch((error: Error) =>
+      onTrouble(`other processes cannot show the further pages of an answer: ${error.message}`),
+    )
+    return made
   }
 
   /** The page that a cursor of an earlier one leads to. */
-  function further(
+  async function further(
     cursor: string,
     input: GetSignalsRequest,
     reader: Reader,
     at: Moment | undefined,
-  ): AnswerPage | Refused {
-    const found = kept.find(cursor, bindingOf(input, reader))
-    if (!found) return { kind: 'refused', error: BAD_CURSOR }
-    const { answer, from } = found
+  ): Promise<AnswerPage | Refused> {
+    let known: Awaited<ReturnType<Kept['find']>>
+    try {
+      known = await kept.find(cursor, bindingOf(input, reader), reader.caller)
+    } catch (error) {
+      if (!(error instanceof StorageUnavailable)) throw error
+      return AWAY
+    }
+    if (!known) return { kind: 'refused', error: BAD_CURSOR }
+    const { id, from, answer } = known
+    const isElsewhere = answer.beside.length > 0 && !answer.extra
+    const snapshot = isElsewhere ? feed.see(selectionOf(input), reader, { at })?.snapshot : undefined
+    const extra = snapshot && (await found(answer.beside, reader, snapshot))
     const total = answer.keys.length / WORDS
     const sharing = answer.relevance?.first ?? total
-    return page(answer, { from, end: from < sharing ? sharing : total }, () => found.id, input, reader, at)
+    const whole = { ...answer, ...(extra && { extra }) }
+    return page(whole, { from, end: from < sharing ? sharing : total }, () => id, input, reader, at)
   }
 
   return { first, further }

@@ -10,7 +10,7 @@ import type { Reader } from '../feed/query.js'
 import type { Rates } from '../feed/rates.js'
 import { signalPart } from '../merge/identity.js'
 import type { Clock } from '../net/clock.js'
-import { createDeadline } from '../net/deadline.js'
+import { createDeadline, within } from '../net/deadline.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search-host.js'
@@ -39,7 +39,7 @@ export type BriefsOptions = {
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
   synonyms: SynonymFile
-  store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared'>
+  store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared' | 'shelf'>
   /** The destinations whose activation keys a caller may see now. */
   grantsOf(caller: string): readonly Destination[]
   /** How webhooks are sent, and the current policy for them. */
@@ -50,10 +50,15 @@ export type BriefsOptions = {
   /** By which prices in different currencies are compared. */
   rates?: () => Rates | undefined
   clock: Clock
+  /** What cursors are signed with. */
+  secret: string | Uint8Array
   /** Unguessable. */
   newId(): string
   onTrouble(message: string): void
 }
+
+/** Other processes cannot be told any faster when the storage is away; the answer leaves then. */
+const TOLD_WITHIN_MS = 2_000
 
 export function createBriefs(options: BriefsOptions) {
   const { feed, upstreams, judge, access, synonyms, store, send, clock, newId, onTrouble, webhookKey } =
@@ -66,9 +71,14 @@ export function createBriefs(options: BriefsOptions) {
     ...(options.rates && { rates: options.rates }),
   })
   const fanout = createFanout({ call, clock, prepare: rowKeys })
-  const kept = createKept(clock.now)
+  const soon = (work: Promise<void>) => within(work, { timeoutMs: TOLD_WITHIN_MS, clock }, () => {})
+  const { shelf } = store
+  const kept = createKept({
+    ...{ now: clock.now, secret: options.secret },
+    ...(shelf && { shared: { keep: (items) => soon(shelf.keep(items)), find: shelf.find } }),
+  })
   const learned = createLearned({
-    found: store.found,
+    ...{ found: store.found, isShared: store.shared },
     scopesOf(reader) {
       const asked = upstreams.statuses().filter(isAskable)
       return new Map(asked.map(({ id, agentUrl }) => [id, accessOf(reader, agentUrl, access).scope]))
@@ -87,7 +97,7 @@ export function createBriefs(options: BriefsOptions) {
   }
   const later = createLater({
     ...{ brief, store, call, webhook, clock, newId, onTrouble, grantsOf: options.grantsOf },
-    firstPage: (...args): DiscoverAnswer => answers.firstPage(...args),
+    firstPage: (...args): Promise<DiscoverAnswer> => answers.firstPage(...args),
     pushRules,
   })
 
@@ -101,19 +111,27 @@ export function createBriefs(options: BriefsOptions) {
     return search.covers(asked)
   }
 
-  const pages = createAnswerPages({ feed, kept, upstreams })
+  async function found(handles: readonly string[], reader: Reader, snapshot: Snapshot) {
+    const slices = await learned.rowsOf(handles, reader)
+    return slices.length > 0 ? gatherFindings(snapshot, slices, judge()).corpus.extra : undefined
+  }
+
+  const pages = createAnswerPages({ feed, kept, found, upstreams, onTrouble })
   const { statusesOf, silentRegistries } = upstreams
   const health: Health = { statuses: () => [], statusesOf, silentRegistries } // upstreams report on themselves
   const answers = createDiscover({
-    ...{ brief, pages, learned, searchable, later },
+    ...{ brief, pages, searchable, later },
+    async learn(rows) {
+      const told = learned.learn(rows)
+      if (told) await soon(told)
+    },
     lacks: (gaps, { account }) =>
       incompleteOf({ gaps, health, account, scope: 'signals', now: clock.now() }) ?? [],
   })
 
   async function resolveAs(handle: string, reader: Reader): Promise<Resolved | undefined> {
-    const slices = await learned.rowsOf([signalPart(handle)], reader)
-    const snapshot = slices.length > 0 ? feed.current(reader.account) : undefined
-    const { extra } = snapshot ? gatherFindings(snapshot, slices, judge()).corpus : {}
+    const snapshot = feed.current(reader.account)
+    const extra = snapshot && (await found([signalPart(handle)], reader, snapshot))
     return extra && resolveHandle(extra, handle)
   }
 

@@ -10,9 +10,9 @@ import type { IncompleteEntry } from '../feed/incomplete.js'
 import type { Moment } from '../feed/layers.js'
 import type { Gap, Reader } from '../feed/query.js'
 import { MAX_CHARACTERS } from '../search/reading.js'
+import type { FoundRow } from '../store/records/found.js'
 import { type AnswerPages, NOT_READY } from './answer-pages.js'
 import type { Brief, Inquiry, Ranked } from './brief.js'
-import type { Learned } from './learned.js'
 import { briefMessage } from './message.js'
 import type { UnderstoodWords } from './ranking/rank.js'
 import type { Missing } from './upstream-report.js'
@@ -60,7 +60,8 @@ export type Later = {
 type DiscoverOptions = {
   brief: Brief
   pages: AnswerPages
-  learned: Pick<Learned, 'learn'>
+  /** Remembers what upstreams found besides the feed; resolves when other processes know it, too. */
+  learn(rows: readonly FoundRow[]): Promise<void>
   /** Whether the current feed can be searched; waits for its index until `until` (ms since the epoch) at the latest. */
   searchable(until: number, signal: AbortSignal): Promise<boolean>
   /** What the feed lacks for this reader, apart from what upstreams report themselves. */
@@ -94,14 +95,14 @@ function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>
   return Math.min(MAX_BUDGET_MS, Math.max(MIN_BUDGET_MS, durationMs(asked)))
 }
 
-export function createDiscover({ brief, pages, learned, searchable, lacks, later }: DiscoverOptions) {
-  function furtherPage(
+export function createDiscover({ brief, pages, learn, searchable, lacks, later }: DiscoverOptions) {
+  async function furtherPage(
     cursor: string,
     input: GetSignalsRequest,
     reader: Reader,
     at: Moment | undefined,
-  ): DiscoverAnswer {
-    const page = pages.further(cursor, input, reader, at)
+  ): Promise<DiscoverAnswer> {
+    const page = await pages.further(cursor, input, reader, at)
     if (page.kind === 'refused') return page
     const { count, total, rows, warnings, relevance } = page
     const fields = { ...page.fields, ...(relevance.length > 0 && { ext: { tributary: { relevance } } }) }
@@ -109,15 +110,15 @@ export function createDiscover({ brief, pages, learned, searchable, lacks, later
   }
 
   /** The first page of a ranked answer; `isSearched`: our own search took part in it. */
-  function firstPage(
+  async function firstPage(
     ranked: Ranked,
     input: GetSignalsRequest,
     reader: Reader,
     isSearched = true,
-  ): DiscoverAnswer {
+  ): Promise<DiscoverAnswer> {
     const { at, corpus, hits, reports, read, relevance: order } = ranked
-    learned.learn(ranked.rows)
-    const page = pages.first(corpus, hits, input, reader, { at, ...(order && { relevance: order }) })
+    await learn(ranked.rows)
+    const page = await pages.first(corpus, hits, input, reader, { at, ...(order && { relevance: order }) })
     if (page.kind === 'refused') return page
     const { count, total, fields, rows, relevance, gaps } = page
     const [relevanceOfBest] = relevance

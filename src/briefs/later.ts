@@ -47,7 +47,7 @@ type Question = {
 type LaterOptions = {
   brief: Brief
   /** Shapes a ranked answer as a response. */
-  firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): DiscoverAnswer
+  firstPage(ranked: Ranked, input: GetSignalsRequest, reader: Reader): Promise<DiscoverAnswer>
   store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'shared'>
   call: Upstreams['call']
   webhook: Webhook
@@ -143,7 +143,7 @@ export function createLater(
     const late = await lateRows(inquiry, until)
     if (stop.signal.aborted) return undefined
     const ranked = await inquiry.rank(late)
-    const answer = ranked && firstPage(ranked, input, reader)
+    const answer = ranked && (await firstPage(ranked, input, reader))
     return answer?.kind === 'answer'
       ? { status: 'completed', result: response(answer, contextId) }
       : { status: 'failed', error: answer?.error ?? UNANSWERED }

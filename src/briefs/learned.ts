@@ -16,6 +16,8 @@ const MOST_UNWRITTEN = 10_000
 
 type LearnedOptions = {
   found: FoundRows
+  /** Whether other processes look for them, too. */
+  isShared: boolean
   /** The scope that answers a reader, by the ids of the upstreams that are asked now. */
   scopesOf(reader: Reader): ReadonlyMap<string, string>
   onTrouble(message: string): void
@@ -37,7 +39,7 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
   })
 }
 
-export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
+export function createLearned({ found, isShared, scopesOf, onTrouble }: LearnedOptions) {
   const recent = new LRUCache<string, Map<string, FoundRow>>({ max: MOST_SIGNALS }) // by handle, then by name
   const unwritten = new Map<string, FoundRow>()
   let writing: Promise<void> | undefined
@@ -56,8 +58,11 @@ export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
     }
   }
 
-  /** Remembers rows; returns at once. */
-  function learn(rows: readonly FoundRow[]): void {
+  /**
+   * Remembers rows, at once. What it gives resolves when other processes know them, or cannot be told; undefined when
+   * there is nobody to wait for.
+   */
+  function learn(rows: readonly FoundRow[]): Promise<void> | undefined {
     for (const row of rows) {
       const known = recent.get(row.handle) ?? new Map<string, FoundRow>()
       recent.set(row.handle, known)
@@ -65,9 +70,11 @@ export function createLearned({ found, scopesOf, onTrouble }: LearnedOptions) {
       known.set(nameOf(row), row)
       if (unwritten.size < MOST_UNWRITTEN) unwritten.set(row.handle + nameOf(row), row)
     }
+    if (unwritten.size === 0 && !writing) return undefined
     writing ??= write().finally(() => {
       writing = undefined
     })
+    return isShared ? writing : undefined
   }
 
   async function stored(handles: readonly string[]): Promise<FoundRow[]> {

@@ -84,7 +84,7 @@ export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
 
     const { corpus } = gatherFindings(seen.snapshot, slices, judge())
     const passes = createGate(corpus, seen.entries, { criteria: seen.criteria, reader })
-    const page = pages.first(corpus, anchorsOf(corpus, refs).filter(passes), input, reader, { at })
+    const page = await pages.first(corpus, anchorsOf(corpus, refs).filter(passes), input, reader, { at })
     if (page.kind === 'refused') return page
     const isMissing = (ref: SignalRef) => !anchorsOf(corpus, [ref]).some(passes)
     return { ...page, warnings: [...page.warnings, ...missingWarnings(refs, isMissing, input)] }

@@ -4,7 +4,7 @@
  * is removed.
  */
 import type { Deployment, PricingOption } from '../adcp/signal.js'
-import type { ShownRelevance } from './ranking/kept.js'
+import type { ShownRelevance } from './ranking/order.js'
 import type { UnderstoodWords } from './ranking/rank.js'
 
 const NAME_LENGTH = 80

@@ -22,6 +22,7 @@ import { createEgress } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import { createOperations, type ObservedParts, type Operations } from '../operations/operations.js'
 import { isTracing, traceRequests } from '../operations/tracing.js'
+import { createSharedTasks } from '../server/a2a/a2a-shared.js'
 import { createServer } from '../server/app.js'
 import { createAdmission } from '../server/door/admission.js'
 import type { RunningConfiguration } from '../server/operations.js'
@@ -107,6 +108,8 @@ export async function startFederation(options: FederationOptions): Promise<Feder
   }
 }
 
+const warning = (log: Logger, room: string) => (message: string) => log.warn({ message }, room)
+
 type Base = {
   options: FederationOptions
   config(): Config
@@ -132,9 +135,7 @@ async function createPublishing(base: Base, stack: Stack) {
   const { upstreams, verdicts, worlds } = sources
   const { signingKey } = config().events
   const builder = stack.add(createBuilderHost())
-  const savedFeed = stack.add(
-    createSavedFeed({ blobs, clock, onTrouble: (message) => log.warn({ message }, 'feed') }),
-  )
+  const savedFeed = stack.add(createSavedFeed({ blobs, clock, onTrouble: warning(log, 'feed') }))
   const discovery = stack.add(
     createBriefs({
       ...{ feed, upstreams, store, clock },
@@ -145,8 +146,8 @@ async function createPublishing(base: Base, stack: Stack) {
       grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
       rates: () => config().rates,
       synonyms: await readSynonyms(SYNONYMS),
-      newId: randomUUID,
-      onTrouble: (message) => log.warn({ message }, 'discovery'),
+      ...{ secret, newId: randomUUID },
+      onTrouble: warning(log, 'discovery'),
       ...(signingKey && { webhookKey: signingKey }),
     }),
   )
@@ -158,18 +159,19 @@ async function createPublishing(base: Base, stack: Stack) {
       })
     })
   }
+  function show(before: Snapshot | undefined, snapshot: Snapshot, seconds: number): void {
+    operations.published(before, snapshot, seconds)
+    index(snapshot)
+    feedEvents.announcer?.published()
+  }
   const generations =
     replica &&
     stack.add(
       createGenerations({
         ...{ sharing: replica.sharing, blobs, feed, clock, secret },
         accounts: () => accountsOf(config()),
-        onTaken(before, snapshot) {
-          operations.published(before, snapshot, 0)
-          index(snapshot)
-          feedEvents.announcer?.published()
-        },
-        onTrouble: (message) => log.warn({ message }, 'replicas'),
+        onTaken: (before, snapshot) => show(before, snapshot, 0),
+        onTrouble: warning(log, 'replicas'),
       }),
     )
   const publisher = stack.add(
@@ -177,11 +179,9 @@ async function createPublishing(base: Base, stack: Stack) {
       ...{ worlds, builder, feed, clock, random, log },
       ...(generations && { generations }),
       onPublished(before, snapshot, seconds) {
-        operations.published(before, snapshot, seconds)
         operations.built(before, snapshot)
         if (!generations) savedFeed.keep(snapshot)
-        index(snapshot)
-        feedEvents.announcer?.published()
+        show(before, snapshot, seconds)
       },
       onFailure: operations.buildFailed,
     }),
@@ -251,7 +251,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
       ...{ send, clock, config, blobs, store, underWay: egress.underWay },
       configuration: running,
       ...{ suspended: () => actions.current().suspended, limitedCallers: () => admission.limited() },
-      onTrouble: (message) => log.warn({ message }, 'console'),
+      onTrouble: warning(log, 'console'),
       parts: (): ObservedParts => ({ ...sources, feed, publisher }),
     }),
   )
@@ -294,15 +294,13 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     ...admissionSettings(current, send, clock, among),
     ...(sharedNonces && { sharedNonces }),
   })
-  const { questions: held } = discovery
   const controller = options.config.testController
-    ? createTestController({ store, questions: held })
+    ? createTestController({ store, questions: discovery.questions })
     : undefined
   const actions = createActions({
     ...{ config, upstreams, providers, log, audit: store.audit },
     override: (overrides) => follow(current, overrides),
   })
-  const callerIds = () => current.callers.keys.map(({ id }) => id)
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
     ...{ views: operations.views, pulse: operations.pulse, changesOf: operations.changesOf },
@@ -313,16 +311,19 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     explain: operations.shown.explain,
     judge: sources.verdicts.judge,
     providerState: providers.state,
-    callerIds,
+    callerIds: () => current.callers.keys.map(({ id }) => id),
     ...{ actions: ACTIONS, audit: store.audit },
     act: (action, subject, who) => actions.run(action as OperatorAction, subject, who),
   })
+  const { shelf } = store
+  const sharedTasks = shelf && stack.add(createSharedTasks({ shelf, clock, onTrouble: warning(log, 'a2a') }))
   const draining = createDraining(clock, current.listen.drainMs)
   const { app, url } = await listening(current.listen, (publicUrl) => {
     agentUrl = `${publicUrl}/mcp`
     const server = createServer({
       ...{ publicUrl, version, feed, upstreams, log, hooked: isTracing() },
       ...(generations && { recall: generations.recall }),
+      ...(sharedTasks && { sharedTasks }),
       discovery: controller?.forced(discovery) ?? discovery,
       facts: () => factsOf(current, options.config.events, feed),
       ...{ revisions: publisher.revisions, storageProblem: store.problem },

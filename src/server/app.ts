@@ -12,6 +12,7 @@ import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
 import { addA2a } from './a2a/a2a.js'
 import { createA2aCold } from './a2a/a2a-cold.js'
+import type { SharedTasks } from './a2a/a2a-shared.js'
 import { createA2aTasks } from './a2a/a2a-tasks.js'
 import { agentCard } from './a2a/agent-card.js'
 import { createFastLane } from './answer/fast-lane.js'
@@ -55,6 +56,8 @@ export type ServerOptions = GetSignalsOptions & {
   tasks?: readonly Task[]
   /** Releases that are not final and are served all the same, over MCP. */
   previews?: readonly Preview[]
+  /** The A2A tasks of all processes on one storage; absent: this one is alone. */
+  sharedTasks?: SharedTasks
   /** What tests may force (comply_test_controller). */
   testScenarios?: (release: Release) => readonly string[]
   /** How long an idempotency key replays; given when `tasks` change state. */
@@ -186,8 +189,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const { publicUrl, version } = options
   addMcp(app, { cold: createMcpCold({ tasks, version }), ...shared })
   const card = agentCard({ publicUrl, version, tasks })
-  const kept = createA2aTasks(now)
-  addA2a(app, { cold: createA2aCold({ card, tasks: kept }), tasks: kept, card, ...shared })
+  const a2aTasks = createA2aTasks(now, options.sharedTasks)
+  addA2a(app, { cold: createA2aCold({ card, tasks: a2aTasks }), tasks: a2aTasks, card, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
     ...(options.isStopping && { isStopping: options.isStopping }),

@@ -32,6 +32,7 @@ import { createWork } from './records/work.js'
 import { createLeases } from './replicas/leases.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
 import type { Replicas } from './replicas/replica.js'
+import { createShelf, type Shelf } from './replicas/shelf.js'
 import type { Repositories } from './repositories.js'
 import { createSteps, type Steps } from './steps.js'
 
@@ -62,6 +63,8 @@ export type Store = Repositories &
     shared: boolean
     /** Used nonces of signatures; only when the state is shared. */
     nonces?: Nonces
+    /** What is kept for callers for some minutes; only when the state is shared. */
+    shelf?: Shelf
     /** How processes on one state divide their work; absent when this one is alone. */
     replicas?: Replicas
     blobs: AddedBlobs
@@ -187,12 +190,14 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const blobDb = openPostgres({ ...told, connections: BLOB_CONNECTIONS, statementMs })
   const onDamage = (name: string, reason: string) => onProblem(`blob ${name} is ignored: ${reason}`)
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
-  const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal: createSeal(keys), answersMs })
+  const seal = createSeal(keys)
+  const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal, answersMs })
   if (!beside) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
   return {
     ...store,
     nonces: storageMethods(createNonces(db, now)),
+    shelf: storageMethods(createShelf(db, seal, now)),
     replicas: {
       leases: storageMethods(createLeases(db, POSTGRES)),
       notes: storageMethods(createNotes(db, (work) => db.transaction().execute(work), POSTGRES)),

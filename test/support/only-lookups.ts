@@ -8,7 +8,15 @@ import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'
 import { judge } from './server-feed.js'
 
 export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscovery {
-  const pages = createAnswerPages({ feed, kept: createKept(Date.now), upstreams: { statuses: () => [] } })
+  const pages = createAnswerPages({
+    ...{
+      feed,
+      kept: createKept({ now: Date.now, secret: 'of the tests' }),
+      upstreams: { statuses: () => [] },
+    },
+    found: async () => undefined,
+    onTrouble: () => {},
+  })
   const learned = { rowsOf: async () => [] }
   return {
     lookup: createLookup({ feed, pages, learned, judge: () => judge }),

@@ -1,83 +1,31 @@
 /**
  * Answers that are kept for their further pages. An answer keeps the order of its signals, not their content: a page
- * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time.
+ * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. An answer that
+ * another process on the same storage began is found there.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createSignedCursors } from '../../feed/cursor.js'
-import type { Snapshot } from '../../snapshot/snapshot.js'
-
-/** How well the signals of an answer match its question, and by which words, so that a buyer can check it. */
-export type Relevance = {
-  /** What was looked for, by the words of the question. */
-  labels: readonly string[]
-  /** By hit: how well it fits against the best, 0 to 1, and one bit for each label that it has. */
-  of: ReadonlyMap<number, { fit: number; match: number }>
-  /** How many hits share something with the question, or were named in it: the first page shows only these. */
-  first: number
-}
-
-/** The same for the pages of an answer, by index in its order. */
-type KeptRelevance = {
-  labels: readonly string[]
-  fits: Float32Array
-  matches: Uint32Array
-  first: number
-}
-
-/** One signal's, as an answer shows it. */
-export type ShownRelevance = {
-  signal_agent_segment_id: string
-  /** 0 to 1, compared with the best of the answer; absent for signals that only an upstream or a reference brought. */
-  fit?: number
-  has: string[]
-  lacks: string[]
-}
-
-const HUNDREDTHS = 100
-
-/** In the order of the answer. */
-export function keepRelevance({ labels, of, first }: Relevance, hits: readonly number[]): KeptRelevance {
-  return {
-    ...{ labels, first },
-    fits: Float32Array.from(hits, (hit) => of.get(hit)?.fit ?? 0),
-    matches: Uint32Array.from(hits, (hit) => of.get(hit)?.match ?? 0),
-  }
-}
-
-/** The signal at this index of the order; `handle` names it. */
-export function shownRelevance(
-  { labels, fits, matches }: KeptRelevance,
-  place: number,
-  handle: string,
-): ShownRelevance {
-  const fit = fits[place] as number
-  const has = labels.filter((_, at) => ((matches[place] as number) >>> at) & 1)
-  return {
-    signal_agent_segment_id: handle,
-    ...(fit > 0 && { fit: Math.max(1, Math.round(fit * HUNDREDTHS)) / HUNDREDTHS }),
-    has,
-    lacks: labels.filter((label) => !has.includes(label)),
-  }
-}
+import type { Shelf } from '../../store/replicas/shelf.js'
+import { type KeptAnswer, orderFrom, orderOf } from './order.js'
 
 const KEEP_MS = 15 * 60_000
 const MOST = 2_000
 const MOST_A_CALLER = 50
 const ID_BYTES = 12
 
-export type KeptAnswer = {
-  /** Four words per signal, in the order of the answer. */
-  keys: Uint32Array
-  /** What upstreams found besides the feed. */
-  extra?: Snapshot
-  /** How well each fits; absent where nothing was asked in words. */
-  relevance?: KeptRelevance
+type KeptOptions = {
+  /** In ms. */
+  now(): number
+  /** What cursors are signed with: the same for all processes that share answers. */
+  secret: string | Uint8Array
+  /** Where other processes find them; absent: there are none. */
+  shared?: Pick<Shelf, 'keep' | 'find'>
 }
 
-/** `now` in ms. Cursors are bound to a text (the caller and its question). */
-export function createKept(now: () => number) {
-  const cursors = createSignedCursors(randomBytes(32)) // the answers end with the process, so their cursors may, too
+/** Cursors are bound to a text (the caller and its question). */
+export function createKept({ now, secret, shared }: KeptOptions) {
+  const cursors = createSignedCursors(secret)
   const callers = new Map<string, Set<string>>()
   const answers = new LRUCache<string, KeptAnswer & { caller: string }>({
     max: MOST,
@@ -90,9 +38,10 @@ export function createKept(now: () => number) {
       if (own?.size === 0) callers.delete(caller)
     },
   })
+  const nameOf = (id: string) => Buffer.from(id, 'latin1').toString('base64url')
 
-  /** Returns the name under which it is kept. */
-  function keep(caller: string, answer: KeptAnswer): string {
+  /** Gives the name under which it is kept; `stored` resolves when other processes find it. Rejects as the storage does. */
+  function keep(caller: string, answer: KeptAnswer): { id: string; stored: Promise<void> | undefined } {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
     callers.set(caller, own)
@@ -100,7 +49,8 @@ export function createKept(now: () => number) {
     answers.set(id, { ...answer, caller })
     const [oldest] = own
     if (own.size > MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
-    return id
+    const item = () => ({ name: nameOf(id), kind: 'answer' as const, owner: caller, bytes: orderOf(answer) })
+    return { id, stored: shared?.keep([item()]) }
   }
 
   function cursor(id: string, from: number, binding: string): string {
@@ -110,12 +60,24 @@ export function createKept(now: () => number) {
     return cursors.write(body, binding)
   }
 
-  /** Undefined for a cursor of another binding, or when its answer is gone. */
-  function find(text: string, binding: string): { id: string; answer: KeptAnswer; from: number } | undefined {
+  async function fetched(caller: string, id: string): Promise<KeptAnswer | undefined> {
+    const found = await shared?.find('answer', caller, nameOf(id))
+    return found && orderFrom(found.bytes)
+  }
+
+  /**
+   * Undefined for a cursor of another binding, or when its answer is gone. Rejects when the storage had to be asked and
+   * does not answer.
+   */
+  async function find(
+    text: string,
+    binding: string,
+    caller: string,
+  ): Promise<{ id: string; answer: KeptAnswer; from: number } | undefined> {
     const body = cursors.read(text, binding)
     if (body?.byteLength !== ID_BYTES + 4) return undefined
     const id = body.toString('latin1', 0, ID_BYTES)
-    const answer = answers.get(id)
+    const answer = answers.get(id) ?? (await fetched(caller, id))
     return answer && { id, answer, from: body.readUInt32BE(ID_BYTES) }
   }
 

@@ -13,8 +13,8 @@ import { type ReadAs, type ReadPrice, readBrief } from '../../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../search/refinement.js'
 import type { Synonyms } from '../../search/synonyms.js'
 import { anchorsOf, type Corpus, sizeOf } from './hits.js'
-import type { Relevance } from './kept.js'
 import type { Local } from './local.js'
+import type { Relevance } from './order.js'
 import { createGate, createRowPieces } from './page.js'
 
 /** Weakens the first places, so that one searcher's favourite does not outweigh what several agree on. */

@@ -1,9 +1,9 @@
 /** An answer as an A2A response, in the words of 1.0 or of 0.3: bytes around the payload that MCP sends too. */
 import type { Chunk } from '../answer/chunks.js'
 import type { AnswerPayload } from '../answer/payload.js'
+import { type AnsweredTask, artifactMetadata, taskState } from './a2a-content.js'
 import type { A2aRelease } from './a2a-message.js'
 import { PROFILE } from './a2a-profile.js'
-import { type AnsweredTask, artifactMetadata, taskState } from './a2a-tasks.js'
 
 /** What 0.3 says of each object, and 1.0 leaves out. */
 const KINDS = { task: '"kind":"task",', data: '"kind":"data",', text: '"kind":"text",' }

@@ -5,23 +5,18 @@
  * each task would survive the collector's youngest generation, and that costs more than the call.
  */
 import { randomBytes } from 'node:crypto'
-import { Task as A2aTask } from '@a2a-js/sdk'
+import type { Task as A2aTask } from '@a2a-js/sdk'
 import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
 import { bufferOf } from '../../adcp/json.js'
-import { textOf, wrapped } from '../answer/chunks.js'
 import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
+import { type AnsweredTask, contentOf, taskOf } from './a2a-content.js'
+import type { FoundTask, SharedTasks } from './a2a-shared.js'
 
 const MAX_TASKS = 2_000
 const MAX_BYTES = 64 * 1024 * 1024
 const KEEP_MS = 10 * 60_000
+const IDS = /^a2a_[\w-]{16}_\d+$/
 const LISTED = 100 // newest tasks of an owner that a listing returns; each may hold a page
-
-/** A call that was answered. */
-export type AnsweredTask = {
-  payload: AnswerPayload
-  /** The protocol's own profile was asked for (a2a-profile.ts). */
-  profiled: boolean
-}
 
 type Held = AnsweredTask & { owner: string; bytes: number }
 
@@ -48,32 +43,8 @@ function bytesOf(payload: AnswerPayload): number {
   return payload.rows.reduce((sum, row) => sum + row.byteLength, payload.head.length + payload.tail.length)
 }
 
-/** The JSON text of the task's state, in the words of 1.0 or of 0.3. */
-export function taskState(payload: AnswerPayload, dialect: '1.0' | '0.3'): string {
-  // An AdCP task that was submitted is an A2A task that is completed (docs/protocol.md#a2a).
-  if (dialect === '1.0') return payload.isError ? 'TASK_STATE_FAILED' : 'TASK_STATE_COMPLETED'
-  return payload.isError ? 'failed' : 'completed'
-}
-
-/**
- * What clients of earlier releases know an open task of ours by. In the profile the handle stands once, in the data
- * (AdCP A2A Profile Extension, "Submitted AdCP work").
- */
-export function artifactMetadata({ payload, profiled }: AnsweredTask): { adcp_task_id: string } | undefined {
-  return payload.taskId === undefined || profiled ? undefined : { adcp_task_id: payload.taskId }
-}
-
-function revived(id: string, held: Held, at: number): A2aTask {
-  const { payload } = held
-  const data: unknown = JSON.parse(textOf(wrapped('', payload, '')))
-  const status = { state: taskState(payload, '1.0'), timestamp: new Date(at).toISOString() }
-  const parts = [{ data }, { text: payload.isError ? payload.message : payload.words.text() }]
-  const metadata = artifactMetadata(held)
-  const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...(metadata && { metadata }) }
-  return A2aTask.fromJSON({ id, contextId: payload.contextId, status, artifacts: [artifact] })
-}
-
-export function createA2aTasks(now: () => number) {
+/** `shared`: where other processes find them, and this one theirs; absent: it is alone. */
+export function createA2aTasks(now: () => number, shared?: SharedTasks) {
   const [ours, nobodys] = [0, 1].map(() => `a2a_${randomBytes(12).toString('base64url')}_`) as [
     string,
     string,
@@ -81,7 +52,7 @@ export function createA2aTasks(now: () => number) {
   const places: (Held | undefined)[] = new Array(MAX_TASKS).fill(undefined)
   const times = new Float64Array(MAX_TASKS)
   /** Answers that are given again are held once for all their tasks. */
-  const shared = new WeakMap<AnswerPayload, Held>()
+  const again = new WeakMap<AnswerPayload, Held>()
   let next = 0 // tasks are numbered in turn; the number gives the place in the ring
   let oldest = 0
   let unowned = 0
@@ -98,7 +69,7 @@ export function createA2aTasks(now: () => number) {
   }
 
   function heldOf(owner: string, { payload, profiled }: AnsweredTask): Held {
-    const known = payload.comesAgain ? shared.get(payload) : undefined
+    const known = payload.comesAgain ? again.get(payload) : undefined
     if (known?.owner === owner && known.profiled === profiled) return known
     const held = {
       owner,
@@ -106,7 +77,7 @@ export function createA2aTasks(now: () => number) {
       payload: { ...payload, ...ownOf(payload) },
       bytes: bytesOf(payload) + 512,
     }
-    if (payload.comesAgain) shared.set(payload, held)
+    if (payload.comesAgain) again.set(payload, held)
     return held
   }
 
@@ -123,7 +94,9 @@ export function createA2aTasks(now: () => number) {
     times[placeOf(number)] = at
     bytes += held.bytes
     while (bytes > MAX_BYTES) drop()
-    return `${ours}${number}`
+    const id = `${ours}${number}`
+    shared?.add(owner, id, held, at)
+    return id
   }
 
   function find(owner: string | undefined, id: string): { held: Held; at: number } | undefined {
@@ -136,24 +109,46 @@ export function createA2aTasks(now: () => number) {
 
   const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
 
+  const own = (id: string, { held, at }: { held: Held; at: number }): FoundTask => ({
+    ...{ id, at },
+    content: contentOf(held),
+  })
+
+  async function known(owner: string, id: string): Promise<FoundTask | undefined> {
+    const found = find(owner, id)
+    if (found) return own(id, found)
+    return owner !== '' && IDS.test(id) && !id.startsWith(ours) ? await shared?.find(owner, id) : undefined
+  }
+
   async function load(id: string, context: ServerCallContext): Promise<A2aTask | undefined> {
-    const found = find(ownerOf(context), id)
-    return found && revived(id, found.held, found.at)
+    const found = await known(ownerOf(context), id)
+    return found && taskOf(id, found.content, found.at)
+  }
+
+  function newestHere(owner: string): FoundTask[] {
+    const listed: FoundTask[] = []
+    for (let number = next - 1; number >= oldest && listed.length < LISTED; number -= 1) {
+      const id = `${ours}${number}`
+      const found = find(owner, id)
+      if (found) listed.push(own(id, found))
+    }
+    return listed
+  }
+
+  async function newest(owner: string): Promise<FoundTask[]> {
+    const here = newestHere(owner)
+    const elsewhere = owner === '' ? [] : ((await shared?.newest(owner, LISTED)) ?? [])
+    const others = elsewhere.filter(({ id }) => !id.startsWith(ours))
+    return [...here, ...others].sort((one, other) => other.at - one.at).slice(0, LISTED)
   }
 
   const store: TaskStore = {
     load,
     async list(params, context) {
-      const owner = ownerOf(context)
       // Filters and page tokens are the library's; it sees the owner's tasks for one listing and is dropped.
       const listing = new InMemoryTaskStore()
-      let listed = 0
-      for (let number = next - 1; number >= oldest && listed < LISTED; number -= 1) {
-        const id = `${ours}${number}`
-        const found = find(owner, id)
-        if (!found) continue
-        listed += 1
-        await listing.save(revived(id, found.held, found.at), context)
+      for (const { id, content, at } of await newest(ownerOf(context))) {
+        await listing.save(taskOf(id, content, at), context)
       }
       return listing.list(params, context)
     },
@@ -162,7 +157,8 @@ export function createA2aTasks(now: () => number) {
     },
   }
 
-  const has = (owner: string | undefined, id: string) => find(owner, id) !== undefined
+  const has = async (owner: string | undefined, id: string) =>
+    owner !== undefined && (await known(owner, id)) !== undefined
 
   return { keep, has, store, size: () => next - oldest }
 }

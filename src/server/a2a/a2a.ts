@@ -147,9 +147,13 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const read = readSkill(request)
     if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
     if (read.kind === 'continues') {
-      return tasks.has(ownerOf(who), read.taskId)
-        ? fault(UNSUPPORTED_OPERATION, 'The task is finished: send a message without taskId')
-        : fault(TASK_NOT_FOUND, 'There is no such task')
+      return tasks
+        .has(ownerOf(who), read.taskId)
+        .then((has) =>
+          has
+            ? fault(UNSUPPORTED_OPERATION, 'The task is finished: send a message without taskId')
+            : fault(TASK_NOT_FOUND, 'There is no such task'),
+        )
     }
     if (read.kind === 'wants_push') {
       return fault(PUSH_NOT_SUPPORTED, NO_PUSH)

@@ -1,12 +1,14 @@
 /**
  * The tables' history: forward only, all steps in one transaction, under a database lock. A database with steps that
- * this program does not know belongs to a newer release and is refused.
- * uses (`013_contract_...`): two neighbouring releases work side by side on the first, not on the second.
+ * this program does not know belongs to a newer release. A step that only adds is named so (`NNN_expand_...`), and so is
+ * one that takes away what the release before uses (`NNN_contract_...`): two neighbouring releases work side by side on
+ * the first, not on the second.
  */
 import { type Kysely, type Migration, Migrator, sql } from 'kysely'
 import { agentUrlOf } from '../../adcp/url.js'
 import { EXPANSIONS } from './expansions.js'
 import type { Tables } from './schema.js'
+import { blobRows, nonces, pieces, replicas, shelf } from './shared-tables.js'
 
 const activation: Migration = {
   async up(db: Kysely<unknown>) {
@@ -113,24 +115,6 @@ const activation: Migration = {
       .addColumn('updated_at', 'bigint', (column) => column.notNull())
       .addPrimaryKeyConstraint('accounts_pk', ['caller', 'account_id'])
       .addUniqueConstraint('accounts_natural_key', ['caller', 'natural_key'])
-      .execute()
-  },
-}
-
-const blobRows: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('blobs')
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('parts', 'text', (column) => column.notNull())
-      .execute()
-    await db.schema
-      .createTable('blob_chunks')
-      .addColumn('name', 'text', (column) => column.notNull().references('blobs.name').onDelete('cascade'))
-      .addColumn('part', 'integer', (column) => column.notNull())
-      .addColumn('chunk', 'integer', (column) => column.notNull())
-      .addColumn('bytes', 'bytea', (column) => column.notNull())
-      .addPrimaryKeyConstraint('blob_chunks_pk', ['name', 'part', 'chunk'])
       .execute()
   },
 }
@@ -243,19 +227,6 @@ const agentNames: Migration = {
   },
 }
 
-const nonces: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('nonces')
-      .addColumn('key', 'text', (column) => column.notNull())
-      .addColumn('nonce', 'text', (column) => column.notNull())
-      .addColumn('until', 'bigint', (column) => column.notNull())
-      .addPrimaryKeyConstraint('nonces_pk', ['key', 'nonce'])
-      .execute()
-    await db.schema.createIndex('nonces_until').on('nonces').column('until').execute()
-  },
-}
-
 const subscriptions: Migration = {
   async up(db: Kysely<unknown>) {
     await db.schema
@@ -268,42 +239,6 @@ const subscriptions: Migration = {
       .addColumn('suspended', 'text')
       .addColumn('created_at', 'bigint', (column) => column.notNull())
       .addPrimaryKeyConstraint('subscriptions_pk', ['caller', 'account_id', 'subscriber_id'])
-      .execute()
-  },
-}
-
-const replicas: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('notes')
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('seq', 'bigserial', (column) => column.notNull())
-      .addColumn('value', 'text', (column) => column.notNull())
-      .addColumn('told_at', 'bigint', (column) => column.notNull())
-      .execute()
-    await db.schema.createIndex('notes_order').on('notes').column('seq').execute()
-    await db.schema
-      .createTable('leases')
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('owner', 'text', (column) => column.notNull())
-      .addColumn('epoch', 'bigint', (column) => column.notNull())
-      .addColumn('until', 'bigint', (column) => column.notNull())
-      .execute()
-  },
-}
-
-const pieces: Migration = {
-  async up(db: Kysely<unknown>) {
-    await db.schema
-      .createTable('pieces')
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('bytes', 'bytea', (column) => column.notNull())
-      .addColumn('used_at', 'bigint', (column) => column.notNull())
-      .execute()
-    await db.schema
-      .createTable('manifests')
-      .addColumn('name', 'text', (column) => column.primaryKey())
-      .addColumn('parts', 'text', (column) => column.notNull())
       .execute()
   },
 }
@@ -346,6 +281,7 @@ export const SHARED_MIGRATIONS: Record<string, Migration> = {
   '010_pieces': pieces,
   '011_audit': audit,
   ...EXPANSIONS,
+  '014_expand_shelf': shelf,
 }
 
 const EXPANDS = /^\d{3}_expand_/

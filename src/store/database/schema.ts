@@ -131,6 +131,20 @@ type PieceTable = { name: string; bytes: Uint8Array; used_at: number }
 type ManifestTable = { name: string; parts: string }
 type BlobChunkTable = { name: string; part: number; chunk: number; bytes: Uint8Array }
 
+type ShelfTable = {
+  name: string
+  kind: string
+  owner: string
+  /** By the database's clock. */
+  kept_at: number
+  /** Bytes. */
+  size: number
+  about: string
+  /** The row that has its bytes, when many share them. */
+  body: string | null
+  bytes: Uint8Array | null
+}
+
 type NonceTable = { key: string; nonce: string; until: number }
 
 type LeaseTable = { name: string; owner: string; epoch: number; until: number }
@@ -174,6 +188,8 @@ export type Tables = {
   blob_chunks: BlobChunkTable
   /** PostgreSQL only: a process that is alone keeps them in memory. */
   nonces: NonceTable
+  /** PostgreSQL only: a process that is alone keeps it in memory. */
+  shelf: ShelfTable
   /** PostgreSQL only: a process that is alone needs no leases. */
   leases: LeaseTable
   /** PostgreSQL only: a process that is alone has nobody to tell. */

@@ -27,6 +27,10 @@ export type Seal = {
    * as it is.
    */
   read(text: string): unknown
+  /** Bytes that may hold secrets, encrypted; undefined without a key. */
+  hide(clear: Uint8Array): Uint8Array | undefined
+  /** What was hidden; undefined when it cannot be decrypted. */
+  show(hidden: Uint8Array): Uint8Array | undefined
 }
 
 /** Any text of enough entropy can be a key: it is stretched to the cipher's length, and a hash names it. */
@@ -35,25 +39,31 @@ function derived(text: string): Key {
   return { id: hash('sha256', bytes).slice(0, ID_LENGTH), bytes }
 }
 
-function encrypted({ id, bytes }: Key, clear: string): string {
+function locked({ bytes }: Key, clear: Uint8Array): Buffer {
   const nonce = randomBytes(NONCE_BYTES)
   const cipher = createCipheriv('aes-256-gcm', bytes, nonce)
-  const content = Buffer.concat([cipher.update(clear, 'utf8'), cipher.final()])
-  return `${id}.${Buffer.concat([nonce, cipher.getAuthTag(), content]).toString('base64url')}`
+  const content = [cipher.update(clear), cipher.final()]
+  return Buffer.concat([nonce, cipher.getAuthTag(), ...content])
 }
 
-function decrypted(keys: readonly Key[], sealed: string): string | undefined {
-  const key = keys.find(({ id }) => sealed.startsWith(`${id}.`))
-  if (!key) return undefined
-  const bytes = Buffer.from(sealed.slice(ID_LENGTH + 1), 'base64url')
+function unlocked(key: Key, bytes: Uint8Array): Buffer | undefined {
   try {
     const decipher = createDecipheriv('aes-256-gcm', key.bytes, bytes.subarray(0, NONCE_BYTES))
     decipher.setAuthTag(bytes.subarray(NONCE_BYTES, NONCE_BYTES + TAG_BYTES))
     const content = decipher.update(bytes.subarray(NONCE_BYTES + TAG_BYTES))
-    return Buffer.concat([content, decipher.final()]).toString()
+    return Buffer.concat([content, decipher.final()])
   } catch {
     return undefined // changed on disk, so nothing in it can be trusted
   }
+}
+
+function encrypted(key: Key, clear: string): string {
+  return `${key.id}.${locked(key, Buffer.from(clear)).toString('base64url')}`
+}
+
+function decrypted(keys: readonly Key[], sealed: string): string | undefined {
+  const key = keys.find(({ id }) => sealed.startsWith(`${id}.`))
+  return key && unlocked(key, Buffer.from(sealed.slice(ID_LENGTH + 1), 'base64url'))?.toString()
 }
 
 function markOf(value: unknown): string | undefined {
@@ -91,5 +101,11 @@ export function createSeal(keys: readonly string[]): Seal {
         const clear = first ? decrypted(derivedKeys, mark) : known.get(mark)
         return clear === undefined ? undefined : (JSON.parse(clear) as unknown)
       }) as unknown,
+    hide: (clear) => first && Buffer.concat([Buffer.from(first.id), locked(first, clear)]),
+    show(hidden) {
+      const id = Buffer.from(hidden.subarray(0, ID_LENGTH)).toString()
+      const key = derivedKeys.find((one) => one.id === id)
+      return key && unlocked(key, hidden.subarray(ID_LENGTH))
+    },
   }
 }

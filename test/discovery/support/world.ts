@@ -99,6 +99,7 @@ export async function openWorld(
     ...{ feed, upstreams, judge, store, send, clock },
     synonyms: await readSynonyms('config/synonyms.yaml'),
     egressPolicy: () => policy,
+    secret: 'a secret of the tests',
     newId: randomUUID,
     grantsOf: () => [],
     onTrouble: () => {},

@@ -1,0 +1,152 @@
+/**
+ * What processes on one storage keep for callers for some minutes, so that any of them goes on with what another began:
+ * the order of an answer for its further pages, and the tasks of A2A. Encrypted, because answers hold activation keys:
+ * without `storage.key` nothing is kept. Bounded for each owner and in all. PostgreSQL only; a process that is alone
+ * keeps the same in memory.
+ */
+import { sql } from 'kysely'
+import { POSTGRES } from '../database/dialect.js'
+import type { Db } from '../database/schema.js'
+import type { Seal } from '../database/seal.js'
+
+const MEBIBYTE = 1024 * 1024
+const TRIM_EVERY_MS = 1_000
+const ROW_BYTES = 200 // of one without bytes
+
+type Bounds = { ms: number; rows: number; bytes: number }
+
+/** Of one owner. Bodies are bytes that several of its tasks share. */
+const BOUNDS = {
+  answer: { ms: 15 * 60_000, rows: 50, bytes: 8 * MEBIBYTE },
+  task: { ms: 10 * 60_000, rows: 2_000, bytes: MEBIBYTE },
+  body: { ms: 10 * 60_000, rows: 2_000, bytes: 64 * MEBIBYTE },
+} satisfies Record<string, Bounds>
+/** Of all owners together, for each kind. */
+const IN_ALL = { rows: 20_000, bytes: 256 * MEBIBYTE }
+
+type ShelfKind = keyof typeof BOUNDS
+
+export type ShelfItem = {
+  /** Unguessable, and of this item alone. */
+  name: string
+  kind: ShelfKind
+  owner: string
+  /** Words that are no secret. */
+  about?: string
+  /** The name of the item that has its bytes; it is kept as long as this one. */
+  body?: string
+  bytes?: Uint8Array
+}
+
+export type FoundItem = { name: string; about: string; bytes: Uint8Array }
+
+export type Shelf = {
+  /** Bytes of bodies are written only where they are not there yet. */
+  keep(items: readonly ShelfItem[]): Promise<void>
+  /** The item of that owner, with its bytes; undefined when there is none any more. */
+  find(kind: ShelfKind, owner: string, name: string): Promise<FoundItem | undefined>
+  /** The newest of an owner, newest first. */
+  newest(kind: ShelfKind, owner: string, most: number): Promise<FoundItem[]>
+}
+
+/** `now` in ms: how often it is made shorter. Ages are by the database's clock. */
+export function createShelf(db: Db, seal: Seal, now: () => number): Shelf {
+  const owners = new Set<string>()
+  let trimmedAt = 0
+
+  /** The newest stay, as many and as large as the bounds allow; others may be doing the same. */
+  async function trimTo(kind: ShelfKind, { rows, bytes }: Omit<Bounds, 'ms'>, of?: readonly string[]) {
+    const part = of ? sql`partition by owner` : sql``
+    const some = of ? sql`and owner = any(${of}::text[])` : sql``
+    await sql`delete from shelf where name in (select name from shelf where name in (
+        select name from (
+          select name, row_number() over newer as place, sum(size) over newer as bytes from shelf
+          where kind = ${kind} ${some} window newer as (${part} order by kept_at desc, name)
+        ) as placed where place > ${rows} or bytes > ${bytes}
+      ) for update skip locked)`.execute(db)
+  }
+
+  async function trim(): Promise<void> {
+    if (now() < trimmedAt + TRIM_EVERY_MS) return
+    trimmedAt = now()
+    const written = [...owners]
+    owners.clear()
+    for (const [kind, bounds] of Object.entries(BOUNDS) as [ShelfKind, Bounds][]) {
+      await sql`delete from shelf where name in (select name from shelf
+        where kind = ${kind} and kept_at < ${POSTGRES.now()} - ${bounds.ms} for update skip locked)`.execute(
+        db,
+      )
+      await trimTo(kind, bounds, written)
+      await trimTo(kind, IN_ALL)
+    }
+  }
+
+  /** Those that are there, which are now as new as what is about to need them. */
+  async function renewed(names: readonly string[]): Promise<ReadonlySet<string>> {
+    if (names.length === 0) return new Set()
+    const { rows } = await sql<{ name: string }>`update shelf set kept_at = ${POSTGRES.now()}
+      where name in (select name from shelf where name = any(${names}::text[]) order by name for update)
+      returning name`.execute(db)
+    return new Set(rows.map(({ name }) => name))
+  }
+
+  async function keep(items: readonly ShelfItem[]): Promise<void> {
+    const there = await renewed(items.flatMap(({ kind, name }) => (kind === 'body' ? [name] : [])))
+    const values = items.flatMap(({ name, kind, owner, about = '', body = null, bytes }) => {
+      if (there.has(name)) return []
+      const hidden = bytes && seal.hide(bytes)
+      if (bytes && !hidden) return []
+      owners.add(owner)
+      const size = ROW_BYTES + (hidden?.byteLength ?? 0)
+      return [
+        {
+          name,
+          kind,
+          owner,
+          about,
+          body,
+          size,
+          bytes: hidden ?? null,
+          kept_at: sql<number>`${POSTGRES.now()}`,
+        },
+      ]
+    })
+    if (values.length > 0) {
+      const insert = db.insertInto('shelf').values(values)
+      await insert.onConflict((conflict) => conflict.column('name').doNothing()).execute()
+    }
+    await trim()
+  }
+
+  const rowsOf = (kind: ShelfKind, owner: string) =>
+    db
+      .selectFrom('shelf as item')
+      .leftJoin('shelf as whole', (join) =>
+        join.onRef('whole.name', '=', 'item.body').onRef('whole.owner', '=', 'item.owner'),
+      )
+      .select([
+        'item.name',
+        'item.about',
+        sql<Uint8Array | null>`coalesce(item.bytes, whole.bytes)`.as('bytes'),
+      ])
+      .where('item.kind', '=', kind)
+      .where('item.owner', '=', owner)
+      .where('item.kept_at', '>=', sql<number>`${POSTGRES.now()} - ${BOUNDS[kind].ms}`)
+
+  function shown({ name, about, bytes }: { name: string; about: string; bytes: Uint8Array | null }) {
+    const clear = bytes && seal.show(bytes)
+    return clear ? [{ name, about, bytes: clear }] : []
+  }
+
+  return {
+    keep,
+    async find(kind, owner, name) {
+      const row = await rowsOf(kind, owner).where('item.name', '=', name).executeTakeFirst()
+      return row && shown(row)[0]
+    },
+    async newest(kind, owner, most) {
+      const rows = await rowsOf(kind, owner).orderBy('item.kept_at', 'desc').limit(most).execute()
+      return rows.flatMap(shown)
+    },
+  }
+}

@@ -1,0 +1,105 @@
+/** What processes on one database keep for callers for minutes: each item for its owner, within bounds. */
+import { randomBytes } from 'node:crypto'
+import { sql } from 'kysely'
+import { test } from 'tap'
+import type { Shelf, ShelfItem } from '../../src/store/replicas/shelf.js'
+import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+
+const KEYS = ['a storage key of the tests, long enough']
+const item = (name: string, more: Partial<ShelfItem> = {}): ShelfItem => ({
+  ...{ name, kind: 'answer', owner: 'buyer', bytes: Buffer.from(`of ${name}`) },
+  ...more,
+})
+const textOf = async (shelf: Shelf, name: string, owner = 'buyer') => {
+  const found = await shelf.find('answer', owner, name)
+  return found && Buffer.from(found.bytes).toString()
+}
+
+test('what one process keeps the other finds, for its owner, with the key, and for its time', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const [one, other] = await Promise.all([storage.open({ keys: KEYS }), storage.open({ keys: KEYS })])
+  if (!one.shelf || !other.shelf) throw new Error('a shared storage keeps')
+  await one.shelf.keep([item('a')])
+  t.equal(await textOf(other.shelf, 'a'), 'of a')
+  t.equal(await textOf(other.shelf, 'a', 'another'), undefined)
+  t.equal(await other.shelf.find('task', 'buyer', 'a'), undefined)
+
+  const stranger = await storage.open({ keys: ['another key, and it is long enough too'] })
+  t.equal(await textOf(stranger.shelf as Shelf, 'a'), undefined)
+  const keyless = await storage.open()
+  await keyless.shelf?.keep([item('clear')])
+  t.equal(await textOf(one.shelf, 'clear'), undefined, 'nothing is kept in clear text')
+
+  await sql`update shelf set kept_at = kept_at - 16 * 60000`.execute(one.db)
+  t.equal(await textOf(other.shelf, 'a'), undefined, 'its time is over')
+  storage.clock.now += 2_000
+  await one.shelf.keep([item('b')])
+  const left = await one.db.selectFrom('shelf').select('name').execute()
+  t.same(
+    left.map(({ name }) => name),
+    ['b'],
+  )
+})
+
+test('an owner has so many, and so many bytes, of which the newest stay, and takes nobody`s place', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { shelf, db } = await storage.open({ keys: KEYS })
+  if (!shelf) throw new Error('a shared storage keeps')
+  const count = async (owner: string) =>
+    Number(
+      (
+        await db
+          .selectFrom('shelf')
+          .select((eb) => eb.fn.countAll().as('count'))
+          .where('owner', '=', owner)
+          .executeTakeFirst()
+      )?.count,
+    )
+  await shelf.keep([item('theirs', { owner: 'another' })])
+  for (let at = 0; at < 60; at += 1) await shelf.keep([item(`${at}`)])
+  storage.clock.now += 2_000
+  await shelf.keep([item('last')])
+  t.equal(await count('buyer'), 50)
+  t.equal(await textOf(shelf, 'last'), 'of last')
+  t.equal(await textOf(shelf, '0'), undefined)
+  t.equal(await textOf(shelf, 'theirs', 'another'), 'of theirs')
+
+  const large = randomBytes(3 * 1024 * 1024)
+  for (let at = 0; at < 4; at += 1) await shelf.keep([item(`large ${at}`, { bytes: large })])
+  storage.clock.now += 2_000
+  await shelf.keep([item('after')])
+  t.equal(await textOf(shelf, 'after'), 'of after')
+  t.equal(await textOf(shelf, 'large 0'), undefined)
+  t.ok(await shelf.find('answer', 'buyer', 'large 3'))
+})
+
+test('bytes that many tasks share are written once, and stay as long as the newest of them', {
+  skip: NO_POSTGRES,
+}, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const { shelf, db } = await storage.open({ keys: KEYS })
+  if (!shelf) throw new Error('a shared storage keeps')
+  const body = item('body', { kind: 'body' })
+  const task = (name: string): ShelfItem => ({ name, kind: 'task', owner: 'buyer', about: '7', body: 'body' })
+  await shelf.keep([body, task('one')])
+  await sql`update shelf set kept_at = kept_at - 9 * 60000`.execute(db)
+  await shelf.keep([body, task('two')])
+  await sql`update shelf set kept_at = kept_at - 2 * 60000`.execute(db)
+  storage.clock.now += 2_000
+  await shelf.keep([item('other')])
+  t.equal(await shelf.find('task', 'buyer', 'one'), undefined)
+  const found = await shelf.find('task', 'buyer', 'two')
+  t.equal(found && Buffer.from(found.bytes).toString(), 'of body')
+  t.match(await shelf.newest('task', 'buyer', 10), [{ name: 'two', about: '7' }])
+})
+
+test('a process that is alone keeps nothing for others', async (t) => {
+  t.equal((await (await embedded(t)).open()).shelf, undefined)
+})
