@@ -151,6 +151,8 @@ const ACTIONS = [
   ['admit', 'admit-upstream', 'upstream', 'Let an upstream in again that is left out.', 'let in'],
   ['suspend', 'suspend-caller', 'caller', 'Refuse the calls and sessions of a caller.', 'suspended'],
   ['resume', 'resume-caller', 'caller', 'Serve a suspended caller again.', 'resumed'],
+  ['retry', 'retry-job', 'job', 'Have a running server try an open job again now.', 'tried again'],
+  ['give-up', 'give-up-job', 'job', 'End an open job of a running server undone.', 'given up'],
 ] as const
 
 for (const [name, action, subject, description, done] of ACTIONS) {
@@ -166,6 +168,17 @@ for (const [name, action, subject, description, done] of ACTIONS) {
       await actOnServer({ ...options, action, subject: given, done, url, token, out })
     })
 }
+
+command('jobs', 'List the open jobs of a running server, those that failed most often first.')
+  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
+  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .option('--json', 'one JSON line a job', false)
+  .action(
+    async ({ url, token, json, ...options }: Common & { url?: string; token?: string; json: boolean }) => {
+      const { printJobs } = await import('./commands/operator.js')
+      await printJobs({ ...options, url, token, json, out })
+    },
+  )
 
 command('audit', 'List what operators did to a running server, newest first.')
   .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")

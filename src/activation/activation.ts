@@ -81,6 +81,8 @@ export function createActivation(options: ActivationOptions) {
     ...{ store, newId, resolve, upstreamAt, hasOwnCredential },
     once,
     progress,
+    /** How each kind of job is ended undone. */
+    givingUp: { call: delivery.giveUp, upstream_task: progress.giveUp },
     /** Works once on all that is due now. */
     round: worker.round,
     /** Continues what an earlier process left open, until `close`. */

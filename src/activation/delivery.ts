@@ -5,6 +5,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import pLimit, { type LimitFunction } from 'p-limit'
+import { adcpError } from '../adcp/error.js'
 import type { Clock } from '../net/clock.js'
 import { type Call, callJob, callTarget, readCall } from '../store/jobs/calls.js'
 import type { Held, JobEnd } from '../store/jobs/jobs.js'
@@ -98,6 +99,12 @@ export type Delivered = { call: Call; retryAfter?: number; watched?: boolean }
 
 /** A call that this process works on. */
 type Working = Call & { held: Held }
+
+/** Nothing was done under its key. */
+const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent ended it before it was sent.', {
+  retry_after: 60,
+  suggestion: 'Send the request again when you still want it, or choose another offer.',
+})
 
 /** Attempts so far that certainly reached nobody. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
@@ -229,6 +236,13 @@ export function createDelivery(options: DeliveryOptions) {
     return { call: ended }
   }
 
+  /** Ends an open call for good: refused if it certainly reached nobody, with an unknown effect if it may have. */
+  async function giveUp(held: Held): Promise<void> {
+    const call = { ...readCall(held), held }
+    if (call.attempts - 1 > unsentOf(call)) await end(call, 'abandoned')
+    else await end(call, 'refused', GIVEN_UP)
+  }
+
   return (worker: Worker) => {
     async function makeOrRelease(held: Held, deadline: number): Promise<Delivered> {
       try {
@@ -242,6 +256,7 @@ export function createDelivery(options: DeliveryOptions) {
     return {
       hold: worker.hold,
       reserve: worker.reserve,
+      giveUp,
       /** Sends a call that was just stored and is held. */
       deliver: (held: Held, deadline: number): Promise<Delivered> =>
         worker.during(held, () => make({ ...readCall(held), held }, deadline, true)),

@@ -53,6 +53,17 @@ const FORGOTTEN: TaskProgress = {
   },
 }
 
+/** An operator ended the asking. */
+const NOT_ASKED: TaskProgress = {
+  status: 'failed',
+  error: {
+    code: 'REFERENCE_NOT_FOUND',
+    message: 'This agent no longer asks the upstream for this task; what came of it is unknown.',
+  },
+}
+
+const UNKNOWN_ENDS: ReadonlySet<unknown> = new Set([FORGOTTEN.error, NOT_ASKED.error])
+
 /** The job that asks about the task with which an upstream answered a call. */
 export function upstreamTaskJob({
   id,
@@ -121,7 +132,7 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
     return { outcome: 'completed', deployments: visibleDeployments([...deployments, ...left], []) }
   }
   if (!isFinal(status)) return undefined
-  return { outcome: error === FORGOTTEN.error ? 'unknown' : 'failed', error }
+  return { outcome: UNKNOWN_ENDS.has(error) ? 'unknown' : 'failed', error }
 }
 
 export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
@@ -163,6 +174,12 @@ export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }
 
   return (worker: Worker) => ({
     run: (held: Held) => advanceHeld(held, clock.now() + POLL_MS),
+    /** The upstream is not asked again: the task ends, and what came of it is unknown. */
+    async giveUp(held: Held): Promise<void> {
+      const task = await store.tasks.get(held.caller, held.id)
+      if (task && !isFinal(task.status)) await record(held, task, NOT_ASKED)
+      else await store.jobs.end(held, 'abandoned')
+    },
     /** Asks the upstream, unless it was asked moments ago. On failure a later question will find out. */
     async advance(task: StoredTask, deadline: number): Promise<void> {
       if (isFinal(task.status) || task.type !== 'activate_signal') return

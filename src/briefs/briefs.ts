@@ -157,6 +157,7 @@ export function createBriefs(options: BriefsOptions) {
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
     /** Continues the tasks of an earlier process; call it once the feed is published and the upstreams are known. */
     resume: later.resume,
+    givingUp: later.givingUp,
     /** Call it before the upstreams and the store are closed. */
     async close(): Promise<void> {
       fanout.close()

@@ -79,9 +79,12 @@ function response({ message, fields, rows, warnings }: Answer, contextId: string
   }
 }
 
-export function createLater(
-  options: LaterOptions,
-): Later & { resume(): Promise<void>; close(): Promise<void> } {
+export function createLater(options: LaterOptions): Later & {
+  /** How each kind of job is ended undone. */
+  givingUp: Readonly<Record<'question' | 'notice', (held: Held) => Promise<void>>>
+  resume(): Promise<void>
+  close(): Promise<void>
+} {
   const { brief, firstPage, store, call, webhook, pushRules, clock, grantsOf, newId, onTrouble } = options
   const upstreamTasks = createUpstreamTasks({ call, clock })
   const stop = new AbortController()
@@ -150,14 +153,19 @@ export function createLater(
   }
 
   async function complete(held: Held): Promise<void> {
-    const { id, caller } = held
-    const { push, contextId } = held.data as Question
+    const { id } = held
     const end = await endOf(held).catch((error: Error): TaskProgress => {
       if (error instanceof StorageUnavailable) throw error
       onTrouble(`task ${id} failed: ${error.message}`)
       return { status: 'failed', error: UNANSWERED }
     })
-    if (!end) return void (await store.jobs.release(held, 0)) // the next start continues it
+    if (end) await finish(held, end)
+    else await store.jobs.release(held, 0) // the next start continues it
+  }
+
+  async function finish(held: Held, end: TaskProgress): Promise<void> {
+    const { id, caller } = held
+    const { push, contextId } = held.data as Question
     await store.write(async ({ jobs, tasks }) => {
       if (!(await jobs.end(held, end.status))) return
       await tasks.progress(id, end)
@@ -250,6 +258,10 @@ export function createLater(
   return {
     refusal,
     submit,
+    givingUp: {
+      question: (held) => finish(held, { status: 'failed', error: UNANSWERED }),
+      notice: notices.giveUp,
+    },
     async resume() {
       worker.start()
     },

@@ -82,5 +82,9 @@ export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: No
     await store.jobs.release(held, wait)
   }
 
-  return { run, longestPauseMs: LONGEST_PAUSE_MS }
+  return {
+    run,
+    longestPauseMs: LONGEST_PAUSE_MS,
+    giveUp: (held: Held) => giveUp(held, held.data as Notice, 'an operator gave it up'),
+  }
 }

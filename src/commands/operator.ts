@@ -2,8 +2,9 @@
 import { hash, randomBytes } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 
+import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from '../explain/explain.js'
-import { tableWidth } from '../explain/table.js'
+import { renderTable, tableWidth } from '../explain/table.js'
 import { explanationText } from '../explain/text.js'
 import { addressOf, type Target } from './address.js'
 import { CommandFailure, EXIT } from './terminal.js'
@@ -68,10 +69,10 @@ export async function actOnServer(
   out.write(`${subject}: ${done}${until ? ', until the configuration is read again' : ''}\n`)
 }
 
+type ListCommand = Target & { json: boolean; out: NodeJS.WriteStream }
+
 /** `tributary audit`: what operators did, newest first. */
-export async function printAudit(
-  command: Target & { json: boolean; out: NodeJS.WriteStream },
-): Promise<void> {
+export async function printAudit(command: ListCommand): Promise<void> {
   const { json, out } = command
   const { entries } = (await askServer(command, '/console/api/audit', 'GET')) as {
     entries: Record<string, string>[]
@@ -80,6 +81,23 @@ export async function printAudit(
     const { at, who, action, subject, outcome } = entry
     out.write(json ? `${JSON.stringify(entry)}\n` : `${at}  ${who}  ${action}  ${subject}  ${outcome}\n`)
   }
+}
+
+/** `tributary jobs`: what is under way and what keeps failing, with the ids that `retry` and `give-up` take. */
+export async function printJobs(command: ListCommand): Promise<void> {
+  const { json, out } = command
+  const { jobs } = (await askServer(command, '/console/api/jobs', 'GET')) as {
+    jobs: { id: string; kind: string; lane: string; caller: string; attempts: number; is_held: boolean }[]
+  }
+  if (json) {
+    for (const job of jobs) out.write(`${JSON.stringify(job)}\n`)
+    return
+  }
+  const rows = forTerminal(jobs).map(({ id, kind, lane, caller, attempts, is_held }) => [
+    ...[id, kind, lane, caller, String(attempts), is_held ? 'being worked on' : 'waits'],
+  ])
+  const header = ['job', 'kind', 'where', 'caller', 'attempts', 'state']
+  out.write(rows.length > 0 ? `${renderTable(header, rows, tableWidth(out))}\n` : 'no job is open\n')
 }
 
 /** `tributary explain REF`: asks a running server why a signal or an upstream is, or is not, in its feed. */

@@ -46,7 +46,7 @@ import {
   type OperatorAction,
   type Overrides,
   overridden,
-} from './actions.js'
+} from './actions/actions.js'
 import { createFeedEvents, createFeedListener, type FeedEvents, factsOf } from './feed-events.js'
 import { createGenerations, createSavedFeed } from './generations.js'
 import { createDraining, createStack, listening, opening, type Stack } from './opening.js'
@@ -298,7 +298,8 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     ? createTestController({ store, questions: discovery.questions })
     : undefined
   const actions = createActions({
-    ...{ config, upstreams, providers, log, audit: store.audit },
+    ...{ config, upstreams, providers, log, store },
+    givingUp: { ...activation.givingUp, ...discovery.givingUp, ...feedEvents.announcer?.givingUp },
     override: (overrides) => follow(current, overrides),
   })
   const console = createConsole({

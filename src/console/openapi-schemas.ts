@@ -219,6 +219,17 @@ export const SCHEMAS = {
       ),
     ),
   }),
+  Jobs: record({
+    jobs: list(
+      record(
+        {
+          ...{ id: text, kind: text, lane: text, caller: text, attempts: number },
+          ...{ is_held: flag, created_at: moment },
+        },
+        { next_attempt_at: moment },
+      ),
+    ),
+  }),
   Action: record({ action: text, subject: text }),
   Acted: record({ action: text, subject: text }, { until: { const: 'reload' } }),
   Audit: record({

@@ -194,6 +194,13 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
       answer: 'Activity',
     },
   },
+  '/console/api/jobs': {
+    get: {
+      summary: 'Jobs that have not ended, those that failed most often first',
+      who: 'operators',
+      answer: 'Jobs',
+    },
+  },
   '/console/api/history': {
     get: {
       summary: 'How an upstream was doing',

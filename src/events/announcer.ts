@@ -339,6 +339,14 @@ export function createAnnouncer(options: AnnouncerOptions) {
   return {
     start: turn.start,
     published,
+    /** How its kind of job is ended: the subscriber is told nothing any more, and may register again. */
+    givingUp: {
+      async [KIND](held: Held): Promise<void> {
+        const subscription = await store.subscriptions.byJob(held.id)
+        if (subscription) await suspend(held, subscription, 'an operator gave it up')
+        else await store.jobs.end(held, 'ended')
+      },
+    },
     /** A subscription was made: its job is due. */
     wake: () => worker?.wake(),
     /** Tells everybody what is due now, once; resolves when that is done. */

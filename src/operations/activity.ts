@@ -1,10 +1,16 @@
 /** What callers did and what is still under way, for operators: from the storage, without keys, credentials or what callers said. */
+
+import { shownUrl } from '../adcp/redaction.js'
 import { deliveryOf } from '../events/announcer.js'
+import type { OpenJobs } from '../store/jobs/open-jobs.js'
 import type { Repositories } from '../store/repositories.js'
 
 const MOST_SHOWN = 200
+const MOST_JOBS = 200
 
 export type ActivitySources = Pick<Repositories, 'ledger' | 'jobs' | 'work'>
+
+export type JobsSources = { openJobs: Pick<OpenJobs, 'list'>; now(): number }
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
@@ -48,6 +54,20 @@ export function createActivity({ ledger, jobs, work }: ActivitySources) {
       })),
       jobs: backlog,
       subscriptions: subscribers,
+    }
+  }
+}
+
+/** The jobs that have not ended, for the console: whom they are for and when they are tried next. Rejects with `StorageUnavailable`. */
+export function createJobsView({ openJobs, now }: JobsSources) {
+  return async () => {
+    const jobs = await openJobs.list(MOST_JOBS)
+    return {
+      jobs: jobs.map(({ id, kind, lane, caller, attempts, isHeld, dueInMs, createdAt }) => ({
+        ...{ id, kind, lane: shownUrl(lane), caller, attempts, is_held: isHeld },
+        ...(!isHeld && { next_attempt_at: iso(now() + Math.max(0, dueInMs)) }),
+        created_at: iso(createdAt),
+      })),
     }
   }
 }

@@ -26,7 +26,7 @@ import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { createToolSurvey } from '../upstreams/tool-survey.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { type ActivitySources, createActivity } from './activity.js'
+import { type ActivitySources, createActivity, createJobsView, type JobsSources } from './activity.js'
 import { createHistory, type Sample } from './history.js'
 import { createMetrics, type MetricSources } from './metrics.js'
 import { createSignalChangeLog } from './signal-changes.js'
@@ -59,7 +59,7 @@ type OperationsOptions = {
   suspended: () => ReadonlySet<string>
   blobs: Blobs
   /** What buyers did, and what is under way. */
-  store: ActivitySources & Pick<Repositories, 'signalChanges'>
+  store: ActivitySources & Pick<Repositories, 'signalChanges'> & Pick<JobsSources, 'openJobs'>
   onTrouble(message: string): void
 }
 
@@ -81,7 +81,7 @@ export type Operations = {
   /** What the server shows of us. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */
-  views: Views & { activity: ReturnType<typeof createActivity> }
+  views: Views & { activity: ReturnType<typeof createActivity>; jobs: ReturnType<typeof createJobsView> }
   /** Names what the views show: another name, something of them is another. */
   pulse(): string
   /** Looks at the parts from now on: they are all there. */
@@ -204,6 +204,7 @@ export function createOperations(options: OperationsOptions): Operations {
     onTrouble: options.onTrouble,
   })
   const activity = createActivity(options.store)
+  const jobs = createJobsView({ openJobs: options.store.openJobs, now })
 
   function pulse(): string {
     const told = [
@@ -252,7 +253,7 @@ export function createOperations(options: OperationsOptions): Operations {
     eventHeard: metrics.eventHeard,
     shown: { operatorRegistry: metrics.registry, registryListing, explain },
     ...{ pulse, start: history.start },
-    views: { ...views, activity },
+    views: { ...views, activity, jobs },
     async close() {
       watchdog.close()
       source.close()

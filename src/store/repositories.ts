@@ -1,5 +1,6 @@
 /** Everything that one transaction reads and writes. */
 import type { Jobs } from './jobs/jobs.js'
+import type { OpenJobs } from './jobs/open-jobs.js'
 import type { Accounts } from './records/accounts.js'
 import type { Audit } from './records/audit.js'
 import type { FoundRows } from './records/found.js'
@@ -13,6 +14,7 @@ import type { Work } from './records/work.js'
 export type Repositories = {
   idempotency: Idempotency
   jobs: Jobs
+  openJobs: OpenJobs
   ledger: Ledger
   tasks: Tasks
   accounts: Accounts

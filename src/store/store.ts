@@ -19,6 +19,7 @@ import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
 import { storageMethods, storageWork, watchedStorage } from './database/unavailable.js'
 import { createJobs } from './jobs/jobs.js'
+import { createOpenJobs } from './jobs/open-jobs.js'
 import { createNonces, type Nonces } from './nonces.js'
 import { createAccounts } from './records/accounts.js'
 import { createAudit } from './records/audit.js'
@@ -90,6 +91,7 @@ function repositories(db: Db, { now, dialect, seal, answersMs }: Means): Reposit
   return {
     idempotency: createIdempotency(db, now, dialect, seal, answersMs),
     jobs: createJobs(db, now, dialect, seal),
+    openJobs: createOpenJobs(db, dialect),
     ledger: createLedger(db, now, dialect),
     tasks: createTasks(db, now, seal),
     accounts: createAccounts(db, now, seal),
@@ -112,6 +114,7 @@ function storeOn(db: Kysely<Tables>, blobs: AddedBlobs, shared: boolean, means: 
     blobs,
     idempotency: watched.methods(direct.idempotency),
     jobs: watched.methods(direct.jobs),
+    openJobs: watched.methods(direct.openJobs),
     ledger: watched.methods(direct.ledger),
     tasks: watched.methods(direct.tasks),
     accounts: watched.methods(direct.accounts),

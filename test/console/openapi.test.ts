@@ -60,6 +60,7 @@ const QUESTIONS: Readonly<Record<string, readonly Asked[]>> = {
   ],
   'get /console/api/activity': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
   'get /console/api/callers': [{ key: OPERATOR }, { key: BUYER, status: 403 }],
+  'get /console/api/jobs': [{ key: OPERATOR }, { key: BUYER, status: 403 }, { status: 401 }],
   'get /console/api/history': [
     { key: OPERATOR, query: `upstream=${NORTHWIND}&span=days` },
     { key: OPERATOR, query: 'upstream=nobody', status: 404 },

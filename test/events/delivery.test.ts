@@ -217,6 +217,25 @@ onEmbeddedStorage(
   },
 )
 
+onEmbeddedStorage('a subscriber that an operator gives up is told nothing more', async (t, storage) => {
+  const { publishNext, process, subscribe, receiver, pass, outcomes } = await stage(t, storage)
+  const one = await process()
+  const { store, announcer } = one
+  const to = await receiver()
+  const job = await subscribe(store, 'given-up', to.url)
+  await pass(1, one)
+  const held = await store.jobs.claim(job, { owner: 'operator', ms: 60_000 }, { early: true })
+  if (!held) throw new Error('somebody works on it')
+  await announcer.givingUp.feed_events(held)
+  t.match(await store.subscriptions.ofCaller('buyer'), [{ suspended: { reason: 'an operator gave it up' } }])
+  t.same(outcomes, ['suspended'])
+  publishNext()
+  announcer.published()
+  await pass(10_000, one, 1_000)
+  t.equal(to.events.length, 0)
+  t.equal(await store.openJobs.get(job), undefined)
+})
+
 onEmbeddedStorage(
   'what waits for a subscriber is not told once its caller is gone or sees other keys; back again, it reads again',
   async (t, storage) => {

@@ -1,10 +1,11 @@
 /** What an operator can do to a running server. Each attempt is written down with who, when and what came of it. */
 import type { Logger } from 'pino'
-import { agentUrlOf } from '../adcp/url.js'
-import type { Providers } from '../authz/provider/providers.js'
-import type { Config } from '../config/values.js'
-import type { Audit } from '../store/records/audit.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
+import { agentUrlOf } from '../../adcp/url.js'
+import type { Providers } from '../../authz/provider/providers.js'
+import type { Config } from '../../config/values.js'
+import type { Audit } from '../../store/records/audit.js'
+import type { Upstreams } from '../../upstreams/upstreams.js'
+import { createJobActions, type JobActionsOptions } from './job-actions.js'
 
 /**
  * What an operator changed in a running process besides the configuration: upstreams that are excluded or admitted,
@@ -44,13 +45,15 @@ export const ACTIONS = [
   'admit-upstream',
   'suspend-caller',
   'resume-caller',
+  'retry-job',
+  'give-up-job',
 ] as const
 export type OperatorAction = (typeof ACTIONS)[number]
 
 /** `until`: it holds until then, no longer. */
 type Acted =
   | { kind: 'done'; until?: 'reload' }
-  /** There is no such upstream, provider or caller. */
+  /** There is no such upstream, provider, caller or open job. */
   | { kind: 'unknown' }
   | { kind: 'refused'; reason: string }
 
@@ -60,7 +63,8 @@ type ActionsOptions = {
   providers: Pick<Providers, 'refresh' | 'state'>
   /** Puts other overrides in force, in one step. Throws when they cannot be; then nothing has changed. */
   override(overrides: Overrides): void
-  audit: Audit
+  store: Omit<JobActionsOptions, 'givingUp'> & { audit: Audit }
+  givingUp: JobActionsOptions['givingUp']
   log: Logger
 }
 
@@ -70,7 +74,9 @@ const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
 const UNKNOWN: Acted = { kind: 'unknown' }
 
 export function createActions(options: ActionsOptions) {
-  const { config, upstreams, providers, override, audit, log } = options
+  const { config, upstreams, providers, override, store, givingUp, log } = options
+  const { jobs, openJobs, audit } = store
+  const jobActions = createJobActions({ jobs, openJobs, givingUp })
   let current = NO_OVERRIDES
 
   function put(next: Overrides): Acted {
@@ -105,7 +111,9 @@ export function createActions(options: ActionsOptions) {
     return put({ ...current, suspended })
   }
 
-  function act(action: OperatorAction, subject: string, who: string): Acted {
+  function act(action: OperatorAction, subject: string, who: string): Acted | Promise<Acted> {
+    if (action === 'retry-job') return jobActions.retry(subject)
+    if (action === 'give-up-job') return jobActions.giveUp(subject)
     if (action === 'refresh-upstream') return upstreams.refreshWhole(subject) ? DONE : UNKNOWN
     if (action === 'refresh-provider') {
       if (!providers.state(subject)) return UNKNOWN
@@ -120,7 +128,7 @@ export function createActions(options: ActionsOptions) {
   return {
     /** Throws `StorageUnavailable` when the action was done but cannot be recorded. */
     async run(action: OperatorAction, given: string, who: string): Promise<Acted> {
-      const acted = act(action, given, who)
+      const acted = await act(action, given, who)
       const subject = given.slice(0, MOST_SUBJECT)
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
       log.info({ audit: true, who, action, subject, outcome }, 'an operator acted')
