@@ -39,14 +39,7 @@ import { syncAccounts } from '../tasks/sync-accounts.js'
 import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import { accountAccess, accountsOf, credentialOf, declaredAccountsOf } from './accounts.js'
-import {
-  ACTIONS,
-  createActions,
-  NO_OVERRIDES,
-  type OperatorAction,
-  type Overrides,
-  overridden,
-} from './actions/actions.js'
+import { ACTIONS, createActions, NO_OVERRIDES, type Overrides, overridden } from './actions/actions.js'
 import { createFeedEvents, createFeedListener, type FeedEvents, factsOf } from './feed-events.js'
 import { createGenerations, createSavedFeed } from './generations.js'
 import { createDraining, createStack, listening, opening, type Stack } from './opening.js'
@@ -314,7 +307,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     providerState: providers.state,
     callerIds: () => current.callers.keys.map(({ id }) => id),
     ...{ actions: ACTIONS, audit: store.audit },
-    act: (action, subject, who) => actions.run(action as OperatorAction, subject, who),
+    act: actions.run,
   })
   const { shelf } = store
   const sharedTasks = shelf && stack.add(createSharedTasks({ shelf, clock, onTrouble: warning(log, 'a2a') }))

@@ -48,7 +48,7 @@ export const ACTIONS = [
   'retry-job',
   'give-up-job',
 ] as const
-export type OperatorAction = (typeof ACTIONS)[number]
+type OperatorAction = (typeof ACTIONS)[number]
 
 /** `until`: it holds until then, no longer. */
 type Acted =
@@ -127,7 +127,9 @@ export function createActions(options: ActionsOptions) {
 
   return {
     /** Throws `StorageUnavailable` when the action was done but cannot be recorded. */
-    async run(action: OperatorAction, given: string, who: string): Promise<Acted> {
+    async run(named: string, given: string, who: string): Promise<Acted> {
+      const action = ACTIONS.find((one) => one === named)
+      if (!action) return UNKNOWN
       const acted = await act(action, given, who)
       const subject = given.slice(0, MOST_SUBJECT)
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind

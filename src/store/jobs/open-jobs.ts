@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 
-export type OpenJob = {
+type OpenJob = {
   id: string
   kind: string
   lane: string
