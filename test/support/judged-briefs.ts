@@ -81,6 +81,9 @@ export const JUDGED_BRIEFS: readonly JudgedBrief[] = [
   judged('quit smoking products', { subjects: ['Smoking Cessation'] }),
   judged('home fitness and workout equipment', { subjects: ['Home Fitness'] }),
   judged('expecting mothers prenatal vitamins', { subjects: ['Prenatal Vitamins'] }),
+  judged('people who use wellness apps', {
+    subjects: ['Home Fitness', 'Prenatal Vitamins', 'Vitamin D and Minerals', 'Plant-Based Protein'],
+  }),
   judged('contact lens wearers', { subjects: ['Contact Lenses'] }),
   judged('IT decision makers for cybersecurity', {
     subjects: ['Cybersecurity'],

@@ -158,6 +158,20 @@ export type Row = {
 
 type Answer = Awaited<ReturnType<World['ask']>>
 
+type Told = { signal_agent_segment_id: string; has: readonly string[] }
+
+/** The rows of a page that share no concept with the question, or of which the answer does not say that they do. */
+export function strangersIn({
+  signals,
+  ext,
+}: Pick<ReturnType<typeof readAnswer>, 'signals' | 'ext'>): string[] {
+  const { relevance = [] } = (ext as { tributary: { relevance?: readonly Told[] } }).tributary
+  const sharing = new Set(
+    relevance.flatMap(({ has, signal_agent_segment_id: id }) => (has.length > 0 ? [id] : [])),
+  )
+  return signals.map((row) => row.signal_agent_segment_id).filter((id) => !sharing.has(id))
+}
+
 /** The parts of an answer, as a caller would read them. */
 export function readAnswer(answer: Answer) {
   if (answer.kind === 'refused') throw new Error(`refused: ${answer.error.message}`)
