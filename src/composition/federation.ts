@@ -28,6 +28,7 @@ import { createAdmission } from '../server/door/admission.js'
 import type { RunningConfiguration } from '../server/operations.js'
 import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { SNAPSHOT_FORM } from '../snapshot/snapshot-parts.js'
 import { createReplica, cursorSecret, type Replica } from '../store/replicas/replica.js'
 import { openStore, type Store } from '../store/store.js'
 import { activateSignal } from '../tasks/activate-signal.js'
@@ -232,7 +233,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     stack.add(
       createReplica({
         ...{ replicas: store.replicas, clock, log },
-        ...{ self: randomUUID(), revision: () => current.revision },
+        ...{ self: randomUUID(), revision: () => current.revision, form: SNAPSHOT_FORM },
       }),
     )
   const running = (): RunningConfiguration => ({
@@ -376,7 +377,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   function apply(next: Config): readonly string[] {
     const before = current
     follow(next, NO_OVERRIDES)
-    replica?.revisions.tell()
+    replica?.revisions.changed()
     actions.forget()
     return settledAtStart(before, next)
   }

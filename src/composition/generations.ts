@@ -9,14 +9,16 @@ import { EVERYBODY, type Publication } from '../feed/layers.js'
 import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { following, snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
+import { following, SNAPSHOT_FORM, snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Sharing } from '../upstreams/rows/sharing.js'
 import type { Account, AccountMap } from './accounts.js'
 import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './snapshot-store.js'
 
-const BUILDER = 'builder'
-const NOTE = 'generation'
+/** Snapshots of another form are another release's, with its own builder: neither disturbs the other. */
+const FORM = `form/${SNAPSHOT_FORM}/`
+const BUILDER = `${FORM}builder`
+const NOTE = `${FORM}generation`
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
 
@@ -51,7 +53,7 @@ export type Generations = ReturnType<typeof createGenerations>
 
 export function createGenerations(options: GenerationsOptions) {
   const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
-  const snapshots = createSnapshotStore({ blobs, clock, write: sharing.write })
+  const snapshots = createSnapshotStore({ blobs, clock, sharing })
   const recalling = new Map<string, Promise<void>>()
   let current: Told | undefined
   let wanted: Told | undefined
@@ -187,7 +189,7 @@ export function createGenerations(options: GenerationsOptions) {
     /** Called when this process becomes the builder, or ceases to be. */
     onTurns: (listener: () => void): void => sharing.onTurns(listener),
     /** From now on this process may be the builder. */
-    offer: (): void => sharing.want('feed', [BUILDER]),
+    offer: (): void => sharing.lead('feed', [BUILDER]),
     /** Resolves when this process has taken up a generation that another one built. */
     first: () => first,
     /** A generation is being taken up. */

@@ -6,11 +6,13 @@ import pLimit from 'p-limit'
 import type { Gap } from '../feed/query.js'
 import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
-import { wholeParts, wholeSnapshot } from '../snapshot/snapshot-parts.js'
+import { SNAPSHOT_FORM, wholeParts, wholeSnapshot } from '../snapshot/snapshot-parts.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Sharing, Turn } from '../upstreams/rows/sharing.js'
 
-const PREFIX = 'snapshot/'
+/** Snapshots of every form, each under its number. */
+const FORMS = 'form/'
+const PREFIX = `${FORMS}${SNAPSHOT_FORM}/snapshot/`
 /** Longer than walks go on in a snapshot that was replaced, and than anybody takes to take one up. */
 const KEPT_MS = 20 * 60_000
 
@@ -32,11 +34,11 @@ type Kept = {
 
 type SnapshotStoreOptions = {
   blobs: Blobs
-  write: Sharing['write']
+  sharing: Pick<Sharing, 'write' | 'forms'>
   clock: Clock
 }
 
-export function createSnapshotStore({ blobs, write, clock }: SnapshotStoreOptions) {
+export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOptions) {
   const unused = new Map<string, number>() // since when
   const inTurn = pLimit(1) // one that comes back after a long time is written after it was removed, or not removed
 
@@ -48,18 +50,19 @@ export function createSnapshotStore({ blobs, write, clock }: SnapshotStoreOption
         .map(([name, layer]) => [name, layer.gaps.map(toldGap)])
       const parts = [Buffer.from(JSON.stringify(gaps)), ...wholeParts(snapshot)]
       unused.delete(`${PREFIX}${id}`)
-      if (!(await write(`${PREFIX}${id}`, parts, under))) return false
+      if (!(await sharing.write(`${PREFIX}${id}`, parts, under))) return false
     }
     return true
   }
 
   async function swept(used: ReadonlySet<string>): Promise<void> {
-    const names = new Set(await blobs.list(PREFIX))
-    for (const name of unused.keys()) {
-      if (!names.has(name) || used.has(name.slice(PREFIX.length))) unused.delete(name)
-    }
+    const others = [...sharing.forms()].filter((form) => form !== SNAPSHOT_FORM)
+    const isAnothers = (name: string) => others.some((form) => name.startsWith(`${FORMS}${form}/`))
+    const names = new Set((await blobs.list(FORMS)).filter((name) => !isAnothers(name)))
+    const isUsed = (name: string) => name.startsWith(PREFIX) && used.has(name.slice(PREFIX.length))
+    for (const name of unused.keys()) if (!names.has(name) || isUsed(name)) unused.delete(name)
     for (const name of names) {
-      if (used.has(name.slice(PREFIX.length))) continue
+      if (isUsed(name)) continue
       const since = unused.get(name) ?? clock.now()
       unused.set(name, since)
       if (clock.now() - since < KEPT_MS) continue
@@ -79,7 +82,7 @@ export function createSnapshotStore({ blobs, write, clock }: SnapshotStoreOption
     },
     /** All snapshots of a generation, by layer; false when the turn is over. Rejects when the storage cannot take them. */
     save: (layers: ReadonlyMap<string, Layer>, under: Turn) => inTurn(() => saved(layers, under)),
-    /** Removes those that have been in no generation for long; `used` gives the ids of the newest one's. */
+    /** Removes those that have been in no generation for long, and of forms that nobody reads any more; `used` gives the ids of the newest one's. */
     sweep: (used: () => ReadonlySet<string>) => inTurn(() => swept(used())),
     /** From now on another process sees which are in use. */
     leave: (): void => unused.clear(),

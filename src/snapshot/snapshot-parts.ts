@@ -12,7 +12,7 @@ import { columnsOf, filled, listsOf, TABLE, valueAt } from './table.js'
  * Raise this number when a column changes, or what a merge writes for the same listings and verdicts: a feed that an
  * earlier release saved is then merged again. A test fails when the saved bytes change and this number does not.
  */
-const FORMAT = 5
+export const SNAPSHOT_FORM = 5
 
 /** Everything that is not numbers. */
 type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> & {
@@ -27,7 +27,7 @@ const LISTS = listsOf(TABLE)
 export function snapshotParts(snapshot: Snapshot): Uint8Array[] {
   const { id, count, structure, pricing, rows, slices, stamps } = snapshot
   const header: Header = {
-    ...{ format: FORMAT, id, count, structure, pricing },
+    ...{ format: SNAPSHOT_FORM, id, count, structure, pricing },
     lists: Object.fromEntries(LISTS.map(([path]) => [path, valueAt(snapshot, path) as readonly string[]])),
     stamps: [...stamps],
     slices: slices.map(({ slice: { upstream, agentUrl, scope, mode } }) => {
@@ -56,7 +56,7 @@ function remembered(
 export function snapshotFrom([head, ...parts]: readonly Uint8Array[]): Snapshot | undefined {
   if (!head) return undefined
   const header = JSON.parse(Buffer.from(head).toString()) as Header
-  if (header.format !== FORMAT) return undefined
+  if (header.format !== SNAPSHOT_FORM) return undefined
   let at = 0
   const next = () => sharedBytes(parts[at++] ?? new Uint8Array())
   // Members are read in the order in which they are written.

@@ -8,6 +8,7 @@ import type { Gap } from '../../src/feed/query.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
+import { SNAPSHOT_FORM } from '../../src/snapshot/snapshot-parts.js'
 import { type Blobs, createPassingBlobs } from '../../src/upstreams/rows/blobs.js'
 import type { Sharing } from '../../src/upstreams/rows/sharing.js'
 import { emptyFeed } from '../feed/feed-of.js'
@@ -16,6 +17,7 @@ import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { until } from '../support/upstream-world.js'
 
+const SNAPSHOTS = `form/${SNAPSHOT_FORM}/snapshot/`
 const RETAINED_MS = 60_000
 const snapshotOf = (name: string): Snapshot =>
   buildSnapshot({
@@ -31,11 +33,14 @@ function createGroup() {
   const turns: (() => void)[] = []
   let builder = 'none'
   let epoch = 0
+  const otherForms = new Set<number>()
 
   function sharingOf(self: string): Sharing {
     const turn = (name: string) => (builder === self ? { name, epoch } : undefined)
     return {
       want: () => {},
+      lead: () => {},
+      forms: () => new Set([SNAPSHOT_FORM, ...otherForms]),
       turn,
       onTurns: (listener) => void turns.push(listener),
       async tell(name, value) {
@@ -54,6 +59,8 @@ function createGroup() {
   return {
     time,
     blobs,
+    /** Of processes of other releases that live. */
+    otherForms,
     build(self: string): void {
       builder = self
       epoch += 1
@@ -103,7 +110,7 @@ test('a walk whose snapshot is gone is told so after one look, however many come
   const one = group.join('one')
   await one.publish(snapshotOf('before'))
   const { cursor = '' } = one.page()
-  for (const name of await group.blobs.list('snapshot/')) await group.blobs.remove(name)
+  for (const name of await group.blobs.list(SNAPSHOTS)) await group.blobs.remove(name)
   const { reads, blobs } = counted(group.blobs)
   const two = group.join('two', blobs)
   two.feed.publish(snapshotOf('now'), group.time.clock.now())
@@ -165,7 +172,7 @@ test('a snapshot that comes back while it is removed is there for the others', a
   await new Promise(setImmediate)
   proceed()
   await back
-  t.ok(await group.blobs.read(`snapshot/${old.id}`))
+  t.ok(await group.blobs.read(`${SNAPSHOTS}${old.id}`))
   await until('another takes it up', () => two.feed.current()?.id === old.id)
   t.same(two.troubles, [])
 })
@@ -181,7 +188,7 @@ test('snapshots go 20 minutes after they were in use, also those that another bu
       await new Promise(setImmediate)
     }
   }
-  const kept = async () => (await group.blobs.list('snapshot/')).length
+  const kept = async () => (await group.blobs.list(SNAPSHOTS)).length
   group.build('one')
   await one.publish(first)
   await one.publish(second)
@@ -243,4 +250,26 @@ test('who becomes the builder again builds again: the others show what somebody 
   group.build('one')
   await until('its own again', () => feed.current()?.id === mine)
   t.equal(published, 2)
+})
+
+test('snapshots of another form stay as long as somebody reads that form, and go 20 minutes later', async (t) => {
+  const group = createGroup()
+  const foreign = 'form/99/snapshot/of-a-newer-release'
+  await group.blobs.write(foreign, [])
+  group.otherForms.add(99)
+  group.build('one')
+  const one = group.join('one')
+  await one.publish(snapshotOf('one'))
+  const minutes = async (count: number) => {
+    for (let minute = 0; minute < count; minute += 1) {
+      group.time.advance(60_000)
+      await new Promise(setImmediate)
+    }
+  }
+  await minutes(30)
+  t.ok(await group.blobs.read(foreign))
+  group.otherForms.clear()
+  await minutes(22)
+  t.notOk(await group.blobs.read(foreign))
+  t.equal((await group.blobs.list(SNAPSHOTS)).length, 1)
 })

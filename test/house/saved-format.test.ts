@@ -8,7 +8,7 @@ import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { NOW, stateWith } from '../authz/compiled.js'
 import { agentUrl, listing, sliceOf } from '../feed/world.js'
 
-/** What FORMAT in src/snapshot/snapshot-parts.ts stands for. Whoever raises it writes down here what it stands for now. */
+/** What SNAPSHOT_FORM in src/snapshot/snapshot-parts.ts stands for. Whoever raises it writes down here what it stands for now. */
 const RECORDED = { format: 5, digest: 'd8bcc70d5cb30cb7' }
 
 const platform = (name: string, more: object = {}) =>
@@ -122,7 +122,7 @@ test('a feed saved by this release is the one that its format number stands for'
   t.same(
     { format: header.format, digest: digest.digest('hex').slice(0, 16) },
     RECORDED,
-    'another digest under the same number: raise FORMAT, then record both here',
+    'another digest under the same number: raise SNAPSHOT_FORM, then record both here',
   )
   t.end()
 })

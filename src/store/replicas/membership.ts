@@ -22,9 +22,11 @@ type MembershipOptions = {
   onProblem(problem: string): void
 }
 
+type Wanted = { names: ReadonlySet<string>; among?: () => readonly string[] }
+
 /** Nothing is held before the first `round` or `start`. */
 export function createMembership({ leases, clock, self, onProblem }: MembershipOptions) {
-  const wanted = new Map<string, ReadonlySet<string>>()
+  const wanted = new Map<string, Wanted>()
   const held = new Map<string, Lease & { until: number }>()
   const listeners = new Set<() => void>()
   let members: readonly string[] = [self]
@@ -79,7 +81,10 @@ export function createMembership({ leases, clock, self, onProblem }: MembershipO
     const live = await leases.held(MEMBERS)
     const isNews = follow(live.map((name) => name.slice(MEMBERS.length)))
     const mine = new Set(
-      [...wanted.values()].flatMap((names) => [...names].filter((name) => ownerOf(name) === self)),
+      [...wanted.values()].flatMap(({ names, among }) => {
+        const owner = among ? createRendezvous(among()) : ownerOf
+        return [...names].filter((name) => owner(name) === self)
+      }),
     )
     const others = [...held.values()].filter(({ name }) => !mine.has(name) && !name.startsWith(MEMBERS))
     for (const { name } of others) held.delete(name)
@@ -117,10 +122,11 @@ export function createMembership({ leases, clock, self, onProblem }: MembershipO
   }
 
   return {
-    want(kind: string, names: Iterable<string>): void {
+    /** `among`: who may do such work; absent: all members. */
+    want(kind: string, names: Iterable<string>, among?: () => readonly string[]): void {
       const next = new Set(names)
-      const before = wanted.get(kind)
-      wanted.set(kind, next)
+      const before = wanted.get(kind)?.names
+      wanted.set(kind, { names: next, ...(among && { among }) })
       const isSame = before?.size === next.size && [...next].every((name) => before.has(name))
       if (!isSame && started && !closed) void round()
     },
@@ -134,6 +140,10 @@ export function createMembership({ leases, clock, self, onProblem }: MembershipO
       return () => listeners.delete(listener)
     },
     round,
+    /** Something changed that decides who does what. */
+    look(): void {
+      if (started && !closed) void round()
+    },
     /** From now on; resolves when it has seen who else is there. */
     async start(): Promise<void> {
       started = true

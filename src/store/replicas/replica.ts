@@ -33,19 +33,23 @@ type ReplicaOptions = {
   self: string
   /** Of the configuration that this process runs now. */
   revision: () => string
+  /** Of the snapshots that this process writes and reads. */
+  form: number
   log: Logger
 }
 
 export type Replica = ReturnType<typeof createReplica>
 
 /** Nothing is heard before `listen`, and nothing falls to it before `join`. */
-export function createReplica({ replicas, clock, self, revision, log }: ReplicaOptions) {
+export function createReplica({ replicas, clock, self, revision, form, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
   const { leases, notes, listen, write } = replicas
   const membership = createMembership({ leases, clock, self, onProblem })
   const board = createBoard({ notes, listen, clock, onProblem })
   const sharing: Sharing = {
-    want: membership.want,
+    want: (kind, names) => membership.want(kind, names),
+    lead: (kind, names) => membership.want(kind, names, () => revisions.newest()),
+    forms: () => revisions.forms(),
     turn: membership.lease,
     onTurns: (listener) => void membership.onChange(listener),
     tell: board.tell,
@@ -53,7 +57,10 @@ export function createReplica({ replicas, clock, self, revision, log }: ReplicaO
     write: (blob, parts, under) => write(under, blob, parts),
   }
   const { members } = membership
-  const revisions = createRevisions({ sharing, clock, self, members, revision })
+  const revisions = createRevisions({
+    ...{ sharing, clock, self, members, revision, form },
+    onChange: () => membership.look(),
+  })
   let cancelSweep = () => {}
 
   async function sweep(): Promise<void> {
@@ -78,8 +85,8 @@ export function createReplica({ replicas, clock, self, revision, log }: ReplicaO
     /** Takes part from now on; resolves when it has what falls to it. */
     async join(): Promise<void> {
       membership.want('storage', [SWEEPING])
+      revisions.start()
       await membership.start()
-      revisions.tell()
       sweepLater()
     },
     /** The others take up what was its own at once. */

@@ -1,6 +1,8 @@
 /**
  * Which configuration each live process runs: one that a change did not reach serves another feed than its neighbours,
- * and that has to be seen from any of them.
+ * and that has to be seen from any of them. The newest configuration is the one that was first run last, or that a process
+ * took up while it ran; those who run it build the feed. Snapshots have a form, which releases change: each form has
+ * builders of its own, so that neighbours of two releases both go on.
  */
 import type { Clock } from '../../net/clock.js'
 import type { Sharing } from '../../upstreams/rows/sharing.js'
@@ -8,6 +10,7 @@ import type { Sharing } from '../../upstreams/rows/sharing.js'
 const PREFIX = 'configuration/'
 const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
 const AGAIN_MS = 24 * 60 * 60 * 1_000 // what is told is forgotten after a week (notes.ts)
+const UNTOLD_AGAIN_MS = 1_000
 
 type RevisionsOptions = {
   sharing: Pick<Sharing, 'tell' | 'hear'>
@@ -17,37 +20,85 @@ type RevisionsOptions = {
   members(): readonly string[]
   /** Of the configuration that this process runs now. */
   revision(): string
+  /** Of the snapshots that this process writes and reads. */
+  form: number
+  /** Called when other processes may be the ones that build. */
+  onChange(): void
 }
 
-export function createRevisions({ sharing, clock, self, members, revision }: RevisionsOptions) {
-  const told = new Map<string, { revision: string; heardAt: number }>()
+/** `order`: how new the revision is; a higher one is newer. */
+type Runs = { revision: string; order: number; form: number }
+
+/** Negative when `one` is older; two that were first run at the same moment have some order, the same everywhere. */
+function compare(one: Runs, other: Runs): number {
+  if (one.order !== other.order) return one.order - other.order
+  if (one.revision === other.revision) return 0
+  return one.revision < other.revision ? -1 : 1
+}
+
+export function createRevisions(options: RevisionsOptions) {
+  const { sharing, clock, self, members, revision, form, onChange } = options
+  const told = new Map<string, Runs & { heardAt: number }>()
+  let mine: Runs | undefined
+  let closed = false
   let cancel = () => {}
   sharing.hear(PREFIX, (name, value) => {
-    if (typeof value !== 'string') return
-    told.set(name.slice(PREFIX.length), { revision: value, heardAt: clock.now() })
+    told.set(name.slice(PREFIX.length), { ...(value as Runs), heardAt: clock.now() })
     for (const [member, { heardAt }] of told) {
       if (heardAt + GONE_MS < clock.now() && !members().includes(member)) told.delete(member)
     }
+    onChange()
   })
 
-  /** To be called whenever this process runs another configuration. */
-  function tell(): void {
+  async function tell(): Promise<void> {
     cancel()
-    cancel = clock.after(AGAIN_MS, tell)
-    void sharing.tell(`${PREFIX}${self}`, revision())
+    const isTold = await sharing.tell(`${PREFIX}${self}`, mine)
+    if (!closed) cancel = clock.after(isTold ? AGAIN_MS : UNTOLD_AGAIN_MS, () => void tell())
   }
 
+  const highest = (all: readonly Runs[]) => Math.max(0, ...all.map(({ order }) => order))
+
+  /** A revision that was run before is as new as it was then, until a process takes it up while it runs. */
+  function run(isChange: boolean): void {
+    const known = [...told.values()]
+    const same = known.filter((one) => one.revision === revision())
+    const order = same.length > 0 && !isChange ? highest(same) : highest(known) + 1
+    mine = { revision: revision(), order, form }
+    onChange()
+    void tell()
+  }
+
+  const runsOf = (member: string) => (member === self ? mine : told.get(member))
+
   return {
-    tell,
+    /** Tells what this process runs; to be called once what the others told was heard. */
+    start: (): void => run(false),
+    /** To be called whenever this process has taken up another configuration. */
+    changed(): void {
+      if (mine?.revision !== revision()) run(true)
+    },
+    /** The live processes that run the newest configuration, of those with snapshots of this process's form. */
+    newest(): string[] {
+      const runs = members().flatMap((member) => {
+        const its = runsOf(member)
+        return its?.form === form ? [{ member, its }] : []
+      })
+      const isNewest = ({ its }: { its: Runs }) => runs.every((one) => compare(one.its, its) <= 0)
+      return runs.filter(isNewest).map(({ member }) => member)
+    },
+    forms: (): ReadonlySet<number> => new Set(members().flatMap((member) => runsOf(member)?.form ?? [])),
     /** How many live processes run each revision. One that has not said yet which it runs is not counted. */
     live(): Record<string, number> {
       const counts: Record<string, number> = {}
       for (const member of members()) {
-        const its = member === self ? revision() : told.get(member)?.revision
+        const its = runsOf(member)?.revision
         if (its !== undefined) counts[its] = (counts[its] ?? 0) + 1
       }
       return counts
     },
-    close: () => cancel(),
+    close(): void {
+      closed = true
+      cancel()
+    },
   }
 }

@@ -11,6 +11,10 @@ type Hear = (name: string, value: unknown, ageMs: number) => void
 export type Sharing = {
   /** All pieces of work of a kind that some process has to do. To be called again whenever they change. */
   want(kind: string, names: Iterable<string>): void
+  /** The same, for work of those processes alone that run the newest configuration and write snapshots of our form. */
+  lead(kind: string, names: Iterable<string>): void
+  /** The forms of snapshots that live processes write and read. */
+  forms(): ReadonlySet<number>
   /** Undefined when the work is another process's. */
   turn(name: string): Turn | undefined
   /** Called when work has come to this process, or gone from it. */
