@@ -1,9 +1,11 @@
-// What buyers did, and what is still under way.
+// What callers did, and what is still under way.
 import { href } from './address.js'
 import { get } from './api.js'
 import { ago, count, moment, words } from './format.js'
 import { html } from './h.js'
-import { right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, right, State, Table, Trouble, useAnswer, useTick } from './parts.js'
+
+const AGAIN_MS = 5_000
 
 const OUTCOMES = {
   completed: 'good',
@@ -14,43 +16,105 @@ const OUTCOMES = {
   unknown: 'bad',
 }
 
+const TASKS = { completed: 'good', failed: 'bad', rejected: 'bad', canceled: 'off' }
+const CALLS = { answered: 'good', open: 'wait', superseded: 'off' }
+
 const signalOf = (handle) => handle.split('.')[0]
 
-export function Activity({ pulse }) {
-  const { value, error } = useAnswer((signal) => get('activity', signal), pulse.operations)
+function Activations({ activations }) {
+  if (activations.length === 0) return html`<p class="empty">Nobody has activated anything yet.</p>`
+  return html`<${Table} label="Activations" head=${['Asked', 'Caller', 'Did', 'Signal', 'Upstream', 'Seen there as', 'Outcome', 'Since']}>
+    ${activations.map(
+      (one) => html`<tr>
+      <td class="tight">${moment(one.asked_at)}</td><td>${one.caller}</td><td>${one.action}</td>
+      <td class="mono"><a href=${href({ signal: signalOf(one.handle) })}>${one.handle}</a></td>
+      <td>${one.upstream}</td><td>${one.seen_as === 'own' ? 'the caller' : 'this agent'}</td>
+      <td><${State} kind=${OUTCOMES[one.outcome]}>${one.outcome}<//></td>
+      <td class="tight" title=${moment(one.updated_at)}>${ago(one.updated_at)}</td>
+    </tr>`,
+    )}
+  <//>`
+}
+
+/** Work that waits for somebody else, and what an operator can do about it. */
+function Jobs({ tick }) {
+  const { value, error } = useAnswer((signal) => get('jobs', signal), tick)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
-  const { activations, jobs, subscriptions } = value
+  if (value.jobs.length === 0) return html`<p class="empty">No job is open.</p>`
+  return html`<${Table} label="Open jobs" head=${['Kind', 'For', 'Caller', 'Since', right('Attempts'), 'Next', 'Action']}>
+    ${value.jobs.map(
+      (one) => html`<tr key=${one.id}>
+      <td>${words(one.kind)}</td><td class="words">${one.lane || '–'}</td><td>${one.caller || '–'}</td>
+      <td class="tight" title=${moment(one.created_at)}>${ago(one.created_at)}</td>
+      <td class="right">${count(one.attempts)}</td>
+      <td class="tight" title=${moment(one.next_attempt_at)}>${one.is_held ? html`<${State} kind="wait">at work<//>` : ago(one.next_attempt_at)}</td>
+      <td><${Act} action="retry-job" subject=${one.id} label="Try now" done="Tried again" />
+      <${Act} action="give-up-job" subject=${one.id} label="Give up" done="Given up" warning="It is not tried again, and whoever waits for it is told that it failed. Give it up?" /></td>
+    </tr>`,
+    )}
+  <//>`
+}
+
+function Tasks({ tasks }) {
+  if (tasks.length === 0) return html`<p class="empty">No task is open, and none has ended lately.</p>`
+  return html`<${Table} label="Tasks" head=${['Begun', 'Caller', 'Task', 'Upstream', 'State', 'Since', 'Id']}>
+    ${tasks.map(
+      (
+        one,
+      ) => html`<tr><td class="tight">${moment(one.created_at)}</td><td>${one.caller}</td><td>${words(one.type)}</td>
+      <td>${one.upstream ?? 'all'}</td><td><${State} kind=${TASKS[one.status] ?? 'wait'}>${words(one.status)}<//></td>
+      <td class="tight" title=${moment(one.updated_at)}>${ago(one.updated_at)}</td><td class="mono">${one.id}</td></tr>`,
+    )}
+  <//>`
+}
+
+function Usage({ usage }) {
+  if (usage.length === 0) return html`<p class="empty">Nobody has reported usage lately.</p>`
+  return html`<${Table} label="Usage" head=${['Reported', 'Caller', 'Told to', right('Rows'), 'State']}>
+    ${usage.map(
+      (
+        one,
+      ) => html`<tr><td class="tight">${moment(one.reported_at)}</td><td>${one.caller}</td><td class="words">${one.agent_url}</td>
+      <td class="right">${count(one.rows)}</td><td><${State} kind=${CALLS[one.state] ?? 'bad'}>${one.state}<//></td></tr>`,
+    )}
+  <//>`
+}
+
+function deliveryState({
+  suspended,
+  reason,
+  pending,
+  failures,
+  failing_since: since,
+  next_attempt_at: next,
+}) {
+  if (suspended) return html`<${State} kind="bad">suspended<//><span class="under">${words(reason)}</span>`
+  if (pending === 0) return html`<${State} kind="good">told everything<//>`
+  const waiting = `${count(pending)} ${pending === 1 ? 'event waits' : 'events wait'}`
+  if (failures === 0) return html`<${State} kind="wait">${waiting}<//>`
+  return html`<${State} kind="bad">${waiting}<//><span class="under">${count(failures)} attempts failed since ${moment(since)}, the next ${ago(next)}</span>`
+}
+
+function Subscriptions({ subscriptions }) {
+  if (subscriptions.length === 0) return html`<p class="empty">Nobody subscribes to the feed.</p>`
+  return html`<${Table} label="Subscriptions" head=${['Caller', 'Account', 'Subscriber', 'At', 'Delivery']}>
+    ${subscriptions.map((one) => html`<tr><td>${one.caller}</td><td>${one.account}</td><td>${one.subscriber}</td><td>${one.host ?? '–'}</td><td>${deliveryState(one)}</td></tr>`)}
+  <//>`
+}
+
+export function Activity({ pulse }) {
+  const tick = useTick(AGAIN_MS)
+  const { value, error } = useAnswer((signal) => get('activity', signal), `${pulse.operations} ${tick}`)
+  if (error) return html`<${Trouble} error=${error} />`
+  if (!value) return html`<p class="hint">Loading</p>`
+  const { activations, tasks, usage, subscriptions } = value
   return html`<h1 class="hidden">Activity</h1>
-    <h2>Activations</h2>
-    ${
-      activations.length === 0
-        ? html`<p class="empty">Nobody has activated anything yet.</p>`
-        : html`<${Table} label="Activations" head=${['Asked', 'Caller', 'Did', 'Signal', 'Upstream', 'Seen there as', 'Outcome', 'Since']}>
-        ${activations.map(
-          (one) => html`<tr>
-          <td class="tight">${moment(one.asked_at)}</td><td>${one.caller}</td><td>${one.action}</td>
-          <td class="mono"><a href=${href({ signal: signalOf(one.handle) })}>${one.handle}</a></td>
-          <td>${one.upstream}</td><td>${one.seen_as === 'own' ? 'the caller' : 'this agent'}</td>
-          <td><${State} kind=${OUTCOMES[one.outcome]}>${one.outcome}<//></td>
-          <td class="tight" title=${moment(one.updated_at)}>${ago(one.updated_at)}</td>
-        </tr>`,
-        )}
-      <//>`
-    }
-    <h2 class="section">Under way</h2>
-    ${
-      jobs.length === 0
-        ? html`<p class="empty">No job is open.</p>`
-        : html`<${Table} label="Open jobs" head=${['Kind', 'For', right('Open')]}>
-        ${jobs.map((one) => html`<tr><td>${words(one.kind)}</td><td class="words">${one.lane || '–'}</td><td class="right">${count(one.open)}</td></tr>`)}
-      <//>`
-    }
-    ${
-      subscriptions.length > 0 &&
-      html`<h2 class="section">Subscriptions to the feed</h2>
-      <${Table} label="Subscriptions" head=${['Caller', 'Account', 'Subscriber', 'State']}>
-        ${subscriptions.map((one) => html`<tr><td>${one.caller}</td><td>${one.account}</td><td>${one.subscriber}</td><td>${one.suspended ? html`<${State} kind="bad">suspended<//>` : html`<${State} kind="good">told<//>`}</td></tr>`)}
-      <//>`
-    }`
+    <div class="sheets">
+      <section class="sheet wide"><h2>Activations</h2><${Activations} activations=${activations} /></section>
+      <section class="sheet wide"><h2>Under way</h2><${Jobs} tick=${tick} /></section>
+      <section class="sheet wide"><h2>Tasks</h2><${Tasks} tasks=${tasks} /></section>
+      <section class="sheet wide"><h2>Usage</h2><${Usage} usage=${usage} /></section>
+      <section class="sheet wide"><h2>Subscriptions to the feed</h2><${Subscriptions} subscriptions=${subscriptions} /></section>
+    </div>`
 }

@@ -1,8 +1,8 @@
-// Callers and their accounts, and the server itself: what runs, and from which configuration.
+// Callers and their accounts, and what operators did.
 import { get } from './api.js'
-import { ago, bytes, count, moment } from './format.js'
+import { count, moment } from './format.js'
 import { html } from './h.js'
-import { Act, Facts, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, State, Table, Trouble, useAnswer, useTick } from './parts.js'
 import { STATES } from './upstreams.js'
 
 const target = ({ platform, agent_url: url, account }) =>
@@ -42,7 +42,8 @@ export function Callers({ pulse, who }) {
 }
 
 export function Audit({ pulse }) {
-  const { value, error } = useAnswer((signal) => get('audit', signal), pulse.operations)
+  const tick = useTick(5_000)
+  const { value, error } = useAnswer((signal) => get('audit', signal), `${pulse.operations} ${tick}`)
   if (error) return html`<${Trouble} error=${error} />`
   if (!value) return html`<p class="hint">Loading</p>`
   return html`<h1 class="hidden">Audit</h1>
@@ -50,43 +51,7 @@ export function Audit({ pulse }) {
       value.entries.length === 0
         ? html`<p class="empty">No operator has done anything yet.</p>`
         : html`<${Table} label="What operators did" head=${['When', 'Who', 'Did', 'To', 'Outcome']}>
-        ${value.entries.map((one) => html`<tr><td class="tight">${moment(one.at)}</td><td>${one.who}</td><td>${one.action.replace('-', ' ')}</td><td class="words">${one.subject}</td><td>${one.outcome}</td></tr>`)}
+        ${value.entries.map((one) => html`<tr><td class="tight">${moment(one.at)}</td><td>${one.who}</td><td>${one.action.replaceAll('-', ' ')}</td><td class="words">${one.subject}</td><td>${one.outcome}</td></tr>`)}
       <//>`
     }`
-}
-
-export function Server({ pulse }) {
-  const { value, error } = useAnswer((signal) => get('overview', signal), pulse.operations)
-  if (error) return html`<${Trouble} error=${error} />`
-  if (!value) return html`<p class="hint">Loading</p>`
-  const { feed, configuration, memory } = value
-  const { built, wanted, behind_ms: behind } = feed.revision
-  return html`<h1 class="hidden">Server</h1>
-    <div class="sheets">
-      <section class="sheet"><h2>Feed</h2><${Facts} of=${[
-        ['Signals', count(feed.signals)],
-        ['Snapshot', html`<span class="mono">${feed.snapshot ?? 'none yet'}</span>`],
-        ['Published', feed.published_at && `${moment(feed.published_at)} (${ago(feed.published_at)})`],
-        [
-          'Revision',
-          built === wanted
-            ? html`<${State} kind="good">${built}, everything is published<//>`
-            : html`<${State} kind="wait">${built} of ${wanted}, behind for ${count(Math.round(behind / 1_000))} s<//>`,
-        ],
-      ]} /></section>
-      <section class="sheet"><h2>Configuration</h2><${Facts} of=${[
-        ['In force', html`<span class="mono">${configuration.revision}</span>`],
-        [
-          'The file',
-          configuration.problem
-            ? html`<${State} kind="bad">refused<//>`
-            : html`<${State} kind="good">is in force<//>`,
-        ],
-      ]} />${configuration.problem && html`<pre class="trouble" tabindex="0">${configuration.problem}</pre>`}</section>
-      <section class="sheet"><h2>Memory of rows</h2><${Facts} of=${[
-        ['In use', bytes(memory.used_bytes)],
-        ['Limit', bytes(memory.limit_bytes)],
-        ['Gave way', count(memory.evictions)],
-      ]} /></section>
-    </div>`
 }

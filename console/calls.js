@@ -1,4 +1,6 @@
 // What the page shows, as calls that a program can make.
+import { html } from './h.js'
+import { Copy } from './parts.js'
 
 const KEY = '$TRIBUTARY_KEY'
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
@@ -13,25 +15,38 @@ function curl(url, body, headers = []) {
   return lines.join(' \\\n  ')
 }
 
-export const asMcp = (task, args) => ({
+const asMcp = (task, args) => ({
   jsonrpc: '2.0',
   id: 1,
   method: 'tools/call',
   params: { name: task, arguments: args },
 })
 
-export const asA2a = (task, args) => ({
+// crypto.randomUUID is missing where the page came over plain HTTP from another machine.
+const newId = () =>
+  [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+
+const asA2a = (task, args) => ({
   jsonrpc: '2.0',
   id: 1,
   method: 'SendMessage',
   params: {
     message: {
-      messageId: crypto.randomUUID(),
+      messageId: newId(),
       role: 'ROLE_USER',
       parts: [{ data: { skill: task, input: args } }],
     },
   },
 })
 
-export const asCurl = (task, args) =>
+const asCurl = (task, args) =>
   curl(`${location.origin}/mcp`, asMcp(task, args), ['accept: application/json, text/event-stream'])
+
+/** Buttons that copy the question of the page; the shell reads the key from $TRIBUTARY_KEY. */
+export function Calls({ task, args }) {
+  return html`<span class="copies" role="group" aria-label="Copy this question">
+    <${Copy} label="Copy as curl" text=${() => asCurl(task, args)} />
+    <${Copy} label="as MCP" text=${() => JSON.stringify(asMcp(task, args), null, 2)} />
+    <${Copy} label="as A2A" text=${() => JSON.stringify(asA2a(task, args), null, 2)} />
+  </span>`
+}

@@ -1,11 +1,11 @@
 // The feed: words, facets, rows.
 import { go, href } from './address.js'
 import { get } from './api.js'
-import { asA2a, asCurl, asMcp } from './calls.js'
+import { Calls } from './calls.js'
 import { count, country, fromPrice, host, percent, words } from './format.js'
 import { html } from './h.js'
 import { useEffect, useRef, useState } from './lib/hooks.js'
-import { Copy, right, Table, Trouble, useAnswer } from './parts.js'
+import { right, Table, Trouble, useAnswer } from './parts.js'
 
 const TYPING_MS = 120
 const SHOWN = 8
@@ -15,6 +15,7 @@ const SORTS = {
   coverage: 'Coverage, highest first',
   price: 'Price, lowest first',
   price_desc: 'Price, highest first',
+  name: 'Name',
   provider: 'Provider',
   sellers: 'Most sellers',
 }
@@ -22,7 +23,7 @@ const SORTS = {
 const FACETS = {
   provider: ['Provider', (value) => value],
   upstream: ['Upstream', (value) => value],
-  destination: ['Destination', (value) => value.replace(/^(platform|agent):/, '')],
+  destination: ['Destination', (value) => host(value.replace(/^(platform|agent):/, ''))],
   country: ['Country', country],
   type: ['Type', words],
   value_type: ['Value type', words],
@@ -125,7 +126,44 @@ function Row({ signal, account }) {
   </tr>`
 }
 
-function Rows({ params, query, pulse }) {
+/** Nothing is found. An operator may ask why, where it is a name that is looked for. */
+function None({ params, who }) {
+  const q = params.get('q')
+  return html`<div class="empty"><p>No signal matches. Take a filter away, or use fewer words.</p>
+    ${q && who.caller.role === 'operator' && html`<p><a href=${href({ signal: q })}>Why is there no ${q}?</a></p>`}
+  </div>`
+}
+
+/** What each column is put in order by; a second click turns it around where there is another way. */
+const BY_COLUMN = {
+  Signal: ['name'],
+  Coverage: ['coverage'],
+  'Price from': ['price', 'price_desc'],
+  Sellers: ['sellers'],
+}
+const DIRECTIONS = {
+  name: 'ascending',
+  price: 'ascending',
+  price_desc: 'descending',
+  coverage: 'descending',
+  sellers: 'descending',
+}
+
+function headsOf(sort, choose) {
+  return ['Signal', right('Coverage'), right('Price from'), 'Sellers', right('Live on')].map((one) => {
+    const head = typeof one === 'string' ? { text: one } : one
+    const [first, second] = BY_COLUMN[head.text] ?? []
+    if (!first) return head
+    const isOn = sort === first || sort === second
+    return {
+      ...head,
+      sorted: isOn ? DIRECTIONS[sort] : 'none',
+      onSort: () => choose(sort === first && second ? second : first),
+    }
+  })
+}
+
+function Rows({ params, query, pulse, who }) {
   const first = useAnswer((signal) => get(`signals?${query}`, signal), `${query} ${pulse.feed}`)
   const [more, setMore] = useState({ query, pages: [] })
   const [error, setError] = useState()
@@ -145,23 +183,19 @@ function Rows({ params, query, pulse }) {
   if (!value) return html`<p class="hint">Loading</p>`
   const signals = [value, ...pages].flatMap((page) => page.signals)
   const args = value.get_signals
-  const sort = (event) => go(changedBy(params, (changed) => changed.set('sort', event.target.value)))
+  const sortBy = (name) => go(changedBy(params, (changed) => changed.set('sort', name)))
   const sorts = Object.entries(SORTS).filter(([name]) => name !== 'relevance' || params.get('q'))
   return html`<div class=${first.isLoading ? 'waiting' : ''}>
     <div class="tools">
       <p class="total" role="status"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'signal' : 'signals'}</p>
-      <label class="sort">Sort <select value=${value.sort} onChange=${sort}>${sorts.map(([name, title]) => html`<option value=${name} selected=${name === value.sort}>${title}</option>`)}</select></label>
-      <span class="copies" role="group" aria-label="Copy this question">
-        <${Copy} label="Copy as curl" text=${() => asCurl('get_signals', args)} />
-        <${Copy} label="as MCP" text=${() => JSON.stringify(asMcp('get_signals', args), null, 2)} />
-        <${Copy} label="as A2A" text=${() => JSON.stringify(asA2a('get_signals', args), null, 2)} />
-      </span>
+      <label class="sort">Sort <select value=${value.sort} onChange=${(event) => sortBy(event.target.value)}>${sorts.map(([name, title]) => html`<option value=${name} selected=${name === value.sort}>${title}</option>`)}</select></label>
+      <${Calls} task="get_signals" args=${args} />
     </div>
     ${value.warnings.map(({ message }) => html`<p class="notice">${message}</p>`)}
     ${
       signals.length === 0
-        ? html`<p class="empty">No signal matches. Take a filter away, or use fewer words.</p>`
-        : html`<${Table} label="Signals" head=${['Signal', right('Coverage'), right('Price from'), 'Sellers', right('Live on')]}>
+        ? html`<${None} params=${params} who=${who} />`
+        : html`<${Table} label="Signals" head=${headsOf(value.sort, sortBy)}>
           ${signals.map((signal) => html`<${Row} key=${signal.signal_agent_segment_id} signal=${signal} account=${params.get('account')} />`)}
         <//>`
     }
@@ -216,6 +250,6 @@ export function Feed({ params, who, pulse }) {
     <div class="search-line"><${Search} params=${params} /><${Account} params=${params} who=${who} /></div>
     <div class="feed">
       <${Facets} params=${params} query=${query} pulse=${pulse} />
-      <div class="results cards"><${Rows} params=${params} query=${query} pulse=${pulse} /></div>
+      <div class="results cards"><${Rows} params=${params} query=${query} pulse=${pulse} who=${who} /></div>
     </div>`
 }

@@ -1,4 +1,5 @@
 // Small parts that several pages are made of.
+import { go } from './address.js'
 import { send } from './api.js'
 import { html } from './h.js'
 import { useEffect, useState } from './lib/hooks.js'
@@ -11,6 +12,17 @@ export function State({ kind, children }) {
   return html`<span class=${`state ${kind}`}><span class="sign" aria-hidden="true">${SIGNS[kind]}</span>${children}</span>`
 }
 
+/** Also where the page came over plain HTTP from another machine, to which browsers give no clipboard. */
+async function putOnClipboard(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text)
+  const area = document.createElement('textarea')
+  area.value = text
+  document.body.append(area)
+  area.select()
+  document.execCommand('copy')
+  area.remove()
+}
+
 export function Copy({ text, label }) {
   const [done, setDone] = useState(false)
   useEffect(() => {
@@ -19,7 +31,7 @@ export function Copy({ text, label }) {
     return () => clearTimeout(timer)
   }, [done])
   const copy = async () => {
-    await navigator.clipboard.writeText(typeof text === 'function' ? text() : text)
+    await putOnClipboard(text())
     setDone(true)
   }
   return html`<button type="button" class="quiet" onClick=${copy}>${done ? 'Copied' : label}</button>`
@@ -52,13 +64,43 @@ export function useAnswer(read, key) {
   return state
 }
 
+/** Another number every so often, for what no event tells: it is read again. Not while nobody looks. */
+export function useTick(ms) {
+  const [tick, setTick] = useState(0)
+  useEffect(() => {
+    const timer = setInterval(() => document.hidden || setTick((before) => before + 1), ms)
+    return () => clearInterval(timer)
+  }, [ms])
+  return tick
+}
+
+/** A field that looks for something while it is typed; what is looked for is part of the address. */
+export function Search({ label, params, name = 'q', hint }) {
+  const typed = (event) => {
+    const next = new URLSearchParams(params)
+    if (event.target.value) next.set(name, event.target.value)
+    else next.delete(name)
+    go(next, { replace: true })
+  }
+  return html`<form role="search" class="search search-line" onSubmit=${(event) => event.preventDefault()}>
+    <label class="hidden" for=${`search-${name}`}>${label}</label>
+    <input id=${`search-${name}`} type="search" value=${params.get(name) ?? ''} onInput=${typed} placeholder=${hint} autocomplete="off" spellcheck="false" />
+  </form>`
+}
+
+const ARROWS = { none: '', ascending: ' ↑', descending: ' ↓' }
+
 /** A table that scrolls sideways in itself and can be reached by keyboard. */
 export function Table({ label, head, children }) {
   return html`<div class="scroll" role="region" aria-label=${label} tabindex="0">
     <table>
       <thead><tr>${head.map((one) => {
-        const { text, right } = typeof one === 'string' ? { text: one } : one
-        return html`<th scope="col" class=${right ? 'right' : ''}>${text}</th>`
+        const { text, right, sorted, onSort } = typeof one === 'string' ? { text: one } : one
+        return html`<th scope="col" class=${right ? 'right' : ''} aria-sort=${sorted}>${
+          onSort
+            ? html`<button type="button" class="head" onClick=${onSort}>${text}<span class="arrow" aria-hidden="true">${ARROWS[sorted]}</span></button>`
+            : text
+        }</th>`
       })}</tr></thead>
       <tbody>${children}</tbody>
     </table>

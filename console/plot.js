@@ -21,8 +21,8 @@ function axis(more) {
   }
 }
 
-/** `lines`: [label, values, variable of the colour]; `at`: seconds since the epoch. */
-export function Plot({ title, at, lines, format }) {
+/** `lines`: [label, values, variable of the colour]; `at`: seconds since the epoch; `isStepped`: a value holds until the next. */
+export function Plot({ title, at, lines, format, isStepped }) {
   const place = useRef()
   const shown = JSON.stringify([at, lines])
   useEffect(() => {
@@ -43,6 +43,7 @@ export function Plot({ title, at, lines, format }) {
           label,
           stroke: () => colour(name),
           width: 1.5,
+          ...(isStepped && { paths: uPlot.paths.stepped({ align: 1 }) }),
           points: { show: at.length <= FEW, size: 5 },
           value: (_plot, value) => (value === null || value === undefined ? '–' : format(value)),
         })),

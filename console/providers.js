@@ -1,9 +1,8 @@
 // Providers: whose word is held, how old it is, and what is wrong with it.
-import { go } from './address.js'
 import { get } from './api.js'
 import { ago, bytes, count, moment } from './format.js'
 import { html } from './h.js'
-import { Act, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, right, Search, State, Table, Trouble, useAnswer } from './parts.js'
 
 function stateOf({ file, problem }) {
   if (!problem)
@@ -19,17 +18,8 @@ export function Providers({ params, pulse }) {
     (signal) => get(`providers?${new URLSearchParams({ q })}`, signal),
     `${q} ${pulse.operations}`,
   )
-  const typed = (event) => {
-    const next = new URLSearchParams(params)
-    if (event.target.value) next.set('q', event.target.value)
-    else next.delete('q')
-    go(next, { replace: true })
-  }
   return html`<h1 class="hidden">Providers</h1>
-    <form role="search" class="search search-line" onSubmit=${(event) => event.preventDefault()}>
-      <label class="hidden" for="domain">Search providers</label>
-      <input id="domain" type="search" value=${q} onInput=${typed} placeholder="Search providers by domain" />
-    </form>
+    <${Search} label="Search providers" params=${params} hint="Search providers by domain" />
     <${Trouble} error=${error} />
     ${
       value &&

@@ -1,11 +1,12 @@
 // One signal: what it is, who sells it for how much, where it can be used, and why it is or is not there.
 import { href } from './address.js'
 import { get } from './api.js'
-import { asA2a, asCurl, asMcp } from './calls.js'
+import { Calls } from './calls.js'
+import { Changes } from './changes.js'
 import { count, country, host, moment, percent, price, target, words } from './format.js'
 import { html } from './h.js'
 import { useEffect } from './lib/hooks.js'
-import { Copy, Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
 
 const VERDICTS = {
   authorized: 'good',
@@ -19,6 +20,7 @@ const ELSEWHERE = new Set([
   'signal_agent_segment_id',
   'signal_ref',
   'signal_id',
+  'id',
   'name',
   'description',
   'deployments',
@@ -27,11 +29,19 @@ const ELSEWHERE = new Set([
   'coverage_forecast',
 ])
 
+/** What is made of parts, part by part. */
+function Tree({ of }) {
+  return html`<ul class="tree">${Object.entries(of).map(
+    ([name, value]) =>
+      html`<li>${!Array.isArray(of) && html`<span class="hint">${words(name)}</span> `}${told(value)}</li>`,
+  )}</ul>`
+}
+
 const told = (value) => {
   if (value === undefined) return ''
   if (Array.isArray(value) && value.every((one) => typeof one !== 'object'))
     return value.map(words).join(', ')
-  if (typeof value === 'object') return JSON.stringify(value)
+  if (typeof value === 'object') return html`<${Tree} of=${value} />`
   return typeof value === 'string' && !value.includes(' ') && !value.includes(':')
     ? words(value)
     : String(value)
@@ -148,6 +158,28 @@ function Definition({ answer }) {
   <//>`
 }
 
+/** What has to be true of a signal in the feed, one after the other. */
+const STEPS = [
+  'its upstream is read',
+  'the upstream lists it',
+  'its row can be kept',
+  'it may be sold here',
+  'in the feed',
+]
+/** The step that fails, for each reason of explain. */
+const FAILS_AT = {
+  ...{ upstream_excluded: 0, upstream_left: 0, upstream_absent: 0, upstream_starting: 0 },
+  ...{ unknown: 1, not_offered: 1, withdrawn: 1, offer_unknown: 1, refused_row: 2 },
+  ...{ not_authorized: 3, no_country_left: 3, no_room: 3, outranked: 3, nothing_published: 3, starting: 4 },
+}
+
+/** How far it comes on its way into the feed. */
+function Way({ reason }) {
+  const failing = FAILS_AT[reason] ?? STEPS.length
+  const kindOf = (at) => (at < failing ? 'good' : at === failing ? 'bad' : 'off')
+  return html`<ol class="way">${STEPS.map((step, at) => html`<li class=${kindOf(at)}><${State} kind=${kindOf(at)}>${step}<//></li>`)}</ol>`
+}
+
 function Evidence({ answer }) {
   const { explanation, evidence = [] } = answer
   if (!explanation) return null
@@ -165,6 +197,7 @@ function Evidence({ answer }) {
   const isThere = explanation.reason === 'present'
   return html`<${Sheet} title="Why it is there, or not" wide>
     <p><${State} kind=${isThere ? 'good' : 'bad'}>${explanation.explanation}<//> ${explanation.detail && html`<span class="hint">${words(explanation.detail)}</span>`}</p>
+    <${Way} reason=${explanation.reason} />
     ${explanation.hint && html`<p class="notice">${explanation.hint}</p>`}
     <${Facts} of=${facts} />
     ${
@@ -216,20 +249,14 @@ export function Signal({ id, account, who, pulse }) {
   const { signal, get_signals: args } = value
   return html`<div class="heading">
       <h1>${title}</h1>
-      ${
-        args &&
-        html`<span class="copies" role="group" aria-label="Copy this question">
-        <${Copy} label="Copy as curl" text=${() => asCurl('get_signals', args)} />
-        <${Copy} label="as MCP" text=${() => JSON.stringify(asMcp('get_signals', args), null, 2)} />
-        <${Copy} label="as A2A" text=${() => JSON.stringify(asA2a('get_signals', args), null, 2)} />
-      </span>`
-      }
+      ${args && html`<${Calls} task="get_signals" args=${args} />`}
     </div>
     <div class="sheets">
       ${signal && html`<${Summary} signal=${signal} />`}
       <${SeenBy} views=${value.seen_by} />
       ${signal && html`<${Offers} signal=${signal} who=${who} /><${Deployments} signal=${signal} />`}
       <${Evidence} answer=${value} />
+      <${Changes} changes=${value.changes} />
       ${signal && html`<${Definition} answer=${value} />`}
     </div>`
 }

@@ -1,20 +1,38 @@
 // Upstreams: how each is doing, what it gives, and how that went over time.
 import { href } from './address.js'
 import { get } from './api.js'
-import { ago, count, host, moment, words } from './format.js'
+import { ago, count, moment, words } from './format.js'
 import { html } from './h.js'
 import { useState } from './lib/hooks.js'
-import { Act, Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, Facts, right, Search, State, Table, Trouble, useAnswer } from './parts.js'
 import { Plot } from './plot.js'
 
 export const STATES = { fresh: 'good', starting: 'wait', stale: 'wait', absent: 'bad', excluded: 'off' }
 
+/** Numbers in a text as people read them. */
+const inDigits = (text) => text.replace(/\d+/g, (digits) => count(Number(digits)))
+
 const milliseconds = (value) => (value === undefined ? '–' : `${count(Math.round(value))} ms`)
 
+const PART = {
+  rows: 'its last good rows are shown',
+  pricing: 'its prices are out',
+  coverage: 'its coverage is out',
+}
+
+/** What is shown although the upstream does not say so now. */
+function carriedText({ part, given_at: at }) {
+  if (part === 'rows') return `${PART.rows}, of ${moment(at)}`
+  return at
+    ? `${PART[part]}: those of ${moment(at)} are shown`
+    : `${PART[part]}, and nothing stands in for it`
+}
+
 function Reasons({ upstream }) {
-  const { problem, reasons, dropped, notes, hint } = upstream
+  const { problem, reasons, dropped, notes, hint, carried } = upstream
   const counted = (of) => Object.entries(of).map(([reason, number]) => `${count(number)} ${words(reason)}`)
   const lines = [
+    ...carried.map(carriedText),
     ...(problem ? [`${words(problem.reason)}: ${problem.message}`, problem.remedy] : []),
     ...counted(reasons),
     ...counted(dropped),
@@ -37,7 +55,7 @@ function Row({ upstream }) {
   return html`<tr>
     <td class="signal"><a href=${href({ page: 'upstreams', id })}>${id}</a><span class="under">${upstream.name}</span></td>
     <td><${State} kind=${STATES[state]}>${state}<//></td>
-    <td class="right" data-label="Read">${read}</td>
+    <td class="right" data-label="Read">${inDigits(read)}</td>
     <td class="right" data-label="Published">${count(published)}</td>
     <td class="right" data-label="Last answer">${milliseconds(last?.ms)}</td>
     <td class="tight" data-label="Confirmed" title=${moment(confirmed)}>${ago(confirmed)}</td>
@@ -102,7 +120,7 @@ function Plots({ id, pulse }) {
 }
 
 function One({ upstream, pulse }) {
-  const { id, accounts, refused } = upstream
+  const { id, accounts, refused, carried } = upstream
   return html`<div class="heading"><h1>${id}</h1><${State} kind=${STATES[upstream.state]}>${upstream.state}<//><span class="copies">
     <${Act} action="refresh-upstream" subject=${id} label="Read again" done="Being read in full" />
     <${Act} action="exclude-upstream" subject=${id} label="Leave out" done="Left out" warning=${`Its signals leave the feed at once, for everybody. Leave ${id} out?`} />
@@ -117,7 +135,7 @@ function One({ upstream, pulse }) {
       ['Read as', upstream.mode && words(upstream.mode)],
     ]} /></section>
     <section class="sheet"><h2>How it is doing</h2><${Facts} of=${[
-      ['Rows read', upstream.read],
+      ['Rows read', inDigits(upstream.read)],
       ['Published', html`<a href=${`/?upstream=${encodeURIComponent(id)}`}>${count(upstream.published)}</a>`],
       ['Withheld', count(upstream.withheld)],
       [
@@ -127,6 +145,7 @@ function One({ upstream, pulse }) {
       ['Whole walk', moment(upstream.walked_at)],
       ['Confirmed', moment(upstream.confirmed_at)],
       ['Next attempt', moment(upstream.next_attempt_at)],
+      ['Carried', carried.map(carriedText).join('; ')],
       ['Why not more', html`<${Reasons} upstream=${upstream} />`],
     ]} /></section>
     <${Plots} id=${id} pulse=${pulse} />
@@ -147,20 +166,35 @@ function One({ upstream, pulse }) {
   </div>`
 }
 
+const STATE_ORDER = ['absent', 'stale', 'starting', 'fresh']
+
+/** How many there are in each state. */
+function States({ states }) {
+  return html`<p class="total states">${STATE_ORDER.filter((state) => states[state] > 0).map(
+    (state) => html`<${State} kind=${STATES[state]}><strong>${count(states[state])}</strong> ${state}<//>`,
+  )}</p>`
+}
+
 export function Upstreams({ params, pulse }) {
-  const { value, error } = useAnswer((signal) => get('upstreams', signal), pulse.operations)
-  if (error) return html`<${Trouble} error=${error} />`
-  if (!value) return html`<p class="hint">Loading</p>`
   const id = params.get('id')
-  const chosen = id && value.upstreams.find((one) => one.id === id)
-  if (id && !chosen) return html`<p class="trouble">No upstream is called ${id}.</p>`
-  if (chosen) return html`<${One} upstream=${chosen} pulse=${pulse.operations} />`
-  const worst = { absent: 0, stale: 1, starting: 2, fresh: 3 }
-  const ordered = [...value.upstreams].sort(
-    (a, b) => worst[a.state] - worst[b.state] || host(a.id).localeCompare(host(b.id)),
+  const query = new URLSearchParams(id ? { id } : { q: params.get('q') ?? '' }).toString()
+  const { value, error } = useAnswer(
+    (signal) => get(`upstreams?${query}`, signal),
+    `${query} ${pulse.operations}`,
   )
+  if (id && value?.total === 0) return html`<p class="trouble">No upstream is called ${id}.</p>`
+  if (id && value) return html`<${One} upstream=${value.upstreams[0]} pulse=${pulse.operations} />`
   return html`<h1 class="hidden">Upstreams</h1>
-    <div class="cards"><${Table} label="Upstreams" head=${HEAD}>${ordered.map((one) => html`<${Row} key=${one.id} upstream=${one} />`)}<//></div>
-    <${Excluded} excluded=${value.excluded} />
-    <${Registries} registries=${value.registries} />`
+    ${!id && html`<${Search} label="Search upstreams" params=${params} hint="Search upstreams by id, name or url" />`}
+    <${Trouble} error=${error} />
+    ${!value && !error && html`<p class="hint">Loading</p>`}
+    ${
+      value &&
+      !id &&
+      html`<${States} states=${value.states} />
+      <div class="cards"><${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} />`)}<//></div>
+      ${value.total > value.upstreams.length && html`<p class="hint">The first ${count(value.upstreams.length)} of ${count(value.total)}: search for others.</p>`}
+      <${Excluded} excluded=${value.excluded} />
+      <${Registries} registries=${value.registries} />`
+    }`
 }

@@ -13,7 +13,7 @@ import { inTurns } from '../threads/portions.js'
 import type { Entrance } from './entrance.js'
 import { counted, FACETS, type Facet } from './facets.js'
 import type { Find, Found } from './find.js'
-import { nextInOrder, type OrderPlace, orderValue } from './in-order.js'
+import { nameOrder, nextInOrder, type OrderPlace, orderValue } from './in-order.js'
 import { type FeedQuestion, readFeedQuestion, type Sort } from './question.js'
 
 type FeedRoutesOptions = {
@@ -70,7 +70,8 @@ async function pageOf(
   rates: Rates | undefined,
 ): Promise<PageOfHits> {
   const { after, limit } = question
-  const value = await inTurns(orderValue(snapshot, orderOf(question), rates))
+  const sort = orderOf(question)
+  const value = await (sort === 'name' ? nameOrder(snapshot) : inTurns(orderValue(snapshot, sort, rates)))
   if (!value) {
     const from = Math.max(0, Number.parseInt(after ?? '0', 10) || 0)
     const next = from + limit < entries.length ? String(from + limit) : undefined

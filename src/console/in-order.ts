@@ -5,8 +5,8 @@
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { converted, type Rates } from '../feed/rates.js'
 import { currencyCode } from '../merge/pricing.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
-import { createMeter, type InPortions } from '../threads/portions.js'
+import { headBytes, type Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import type { Sort } from './question.js'
 
 /** Where an entry stands: by its value, and among equals by its number. Ascending. */
@@ -55,6 +55,43 @@ function* rankOf(words: readonly string[]): InPortions<Uint32Array> {
   })
   ranks.set(words, made)
   return made
+}
+
+const NAME = /"name":"((?:[^"\\]|\\.)*)"/ // the first member of that name is the signal's: what stands before it has none
+const UNITS_A_NAME = 4 // one is as much work as looking at so many signals
+const decoder = new TextDecoder()
+
+function nameAt(snapshot: Snapshot, entry: number): string {
+  const [, text = ''] = NAME.exec(decoder.decode(headBytes(snapshot, entry))) ?? []
+  return (text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text).toLowerCase()
+}
+
+/** For each entry the place of its name in the alphabet. */
+function* nameRanks(snapshot: Snapshot): InPortions<Uint32Array> {
+  const meter = createMeter()
+  const { shown } = snapshot
+  const names: string[] = []
+  for (const entry of shown) {
+    meter.did(UNITS_A_NAME)
+    if (meter.isDue()) yield
+    names.push(nameAt(snapshot, entry))
+  }
+  const order = yield* alphabetical(names)
+  const ranks = new Uint32Array(snapshot.count)
+  order.forEach((at, rank) => {
+    ranks[shown[at] as number] = rank
+  })
+  return ranks
+}
+
+const named = new WeakMap<Snapshot, Promise<Uint32Array>>()
+
+/** By name, whatever the case. Read once a snapshot, however many ask. */
+export async function nameOrder(snapshot: Snapshot): Promise<ValueOf> {
+  const known = named.get(snapshot) ?? inTurns(nameRanks(snapshot))
+  named.set(snapshot, known)
+  const ranks = await known
+  return (entry) => ranks[entry] as number
 }
 
 /** Prices in one measure as far as the table of rates goes; beyond it they stand behind, each as the number that it is. */

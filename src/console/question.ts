@@ -9,7 +9,7 @@ import { VALUE_TYPES, type ValueType } from '../adcp/signal.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
 import type { Selection } from '../feed/query.js'
 
-export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'provider', 'sellers'] as const
+export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'name', 'provider', 'sellers'] as const
 export type Sort = (typeof SORTS)[number]
 
 const MOST_TEXT = 500

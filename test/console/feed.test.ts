@@ -72,6 +72,9 @@ test('the feed page', async (t) => {
       price,
       [...price].sort((a, b) => a - b),
     )
+    const names = (await walked('sort=name')).map((row) => String(row.name).toLowerCase())
+    t.same(names, [...names].sort())
+    t.equal(names.length, price.length)
     const coverage = (await walked('sort=coverage')).map((row) => Number(row.coverage_percentage ?? -1))
     t.same(
       coverage,
@@ -140,7 +143,7 @@ test('the feed page', async (t) => {
       ['type=none', 'type'],
       ['country=Germany', 'country'],
       ['value_type=colour', 'value_type'],
-      ['sort=name', 'sort'],
+      ['sort=colour', 'sort'],
       ['limit=1000', 'limit'],
       ['account=nobody', 'account'],
       [`q=${'x'.repeat(600)}`, 'q'],

@@ -1,4 +1,6 @@
+import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
+import { promisify } from 'node:util'
 import type { Page } from 'playwright-core'
 import { test } from 'tap'
 import { startWorld } from '../support/federation.js'
@@ -6,6 +8,7 @@ import { NO_BROWSER, openBrowser, openPage } from './support/browser.js'
 import { BUYER, digest, KEYS, OPERATOR, OTHER } from './support/console-world.js'
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
+const run = promisify(execFile)
 const NORTHWIND = 'signals.northwind.example'
 const PAGES = [
   '/',
@@ -46,6 +49,16 @@ async function tabTo(page: Page, selector: string): Promise<void> {
 async function ready(page: Page): Promise<void> {
   await page.waitForSelector('main table tbody tr, main .facts, main .empty, .sign-in form')
 }
+
+/** What a button puts on the clipboard. */
+async function copied(page: Page, label: string): Promise<string> {
+  await page.evaluate("navigator.clipboard.writeText('')")
+  await page.getByRole('button', { name: label }).click()
+  const held = await page.waitForFunction('navigator.clipboard.readText()')
+  return (await held.jsonValue()) as string
+}
+
+const handles = (text: string) => [...new Set(text.match(/sig_[\w-]{22}(?![\w.-])/g))]
 
 /** What reaches beyond the window though nothing around it scrolls. */
 const TOO_WIDE = `[...document.querySelectorAll('body *')]
@@ -95,6 +108,77 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await page.keyboard.press('Space')
     await page.waitForSelector('button.clear')
     t.match(page.url(), /provider=/)
+    t.same(faults, [])
+  })
+
+  await t.test(
+    'a question that is copied asks for the same, from a shell, over MCP and over A2A',
+    async (t) => {
+      const { page, faults } = await openPage(browser, url, {
+        permissions: ['clipboard-read', 'clipboard-write'],
+      })
+      await signIn(page, url, BUYER)
+      await page.waitForSelector('td.signal a')
+      const link = String(await page.getAttribute('td.signal a', 'href'))
+      const filtered = '/?provider=motorledger.example&country=DE'
+      for (const path of [filtered, link]) {
+        await page.goto(`${url}${path}`)
+        await ready(page)
+        const asked = new URLSearchParams(path.slice(2))
+        const shown = asked.has('signal')
+          ? [asked.get('signal')]
+          : handles(await (await page.request.get(`${url}/console/api/signals?${asked}&sort=name`)).text())
+        const { stdout } = await run('sh', ['-c', await copied(page, 'Copy as curl')], {
+          env: { ...process.env, TRIBUTARY_KEY: BUYER },
+        })
+        const post = async (where: string, body: string, headers: Record<string, string>) => {
+          const authorization = `Bearer ${BUYER}`
+          const answer = await fetch(`${url}/${where}`, {
+            ...{ method: 'POST', body },
+            headers: { authorization, 'content-type': 'application/json', ...headers },
+          })
+          return answer.text()
+        }
+        const overMcp = await post('mcp', await copied(page, 'as MCP'), {
+          accept: 'application/json, text/event-stream',
+        })
+        const overA2a = await post('a2a', await copied(page, 'as A2A'), { 'A2A-Version': '1.0' })
+        for (const answer of [stdout, overMcp, overA2a])
+          t.same(handles(answer).sort(), [...shown].sort(), path)
+        t.ok(shown.length > 0)
+      }
+      t.same(faults, [])
+    },
+  )
+
+  await t.test('columns put the rows in order, and turn it around', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    await signIn(page, url, OPERATOR)
+    await page.waitForSelector('td.signal a')
+    await page.getByRole('button', { name: 'Price from' }).click()
+    await page.waitForSelector('th[aria-sort="ascending"]')
+    t.match(page.url(), /sort=price$/)
+    await page.getByRole('button', { name: 'Price from' }).click()
+    await page.waitForSelector('th[aria-sort="descending"]')
+    await page.getByRole('button', { name: 'Signal', exact: true }).click()
+    await page.locator('th[aria-sort="ascending"]', { hasText: 'Signal' }).waitFor()
+    await page.waitForFunction("!document.querySelector('.waiting')")
+    const names = (await page.locator('td.signal a').allTextContents()).map((name) => name.toLowerCase())
+    t.same(names, [...names].sort())
+    const aligned =
+      "[...new Set([...document.querySelectorAll('td.right')].map((one) => getComputedStyle(one).textAlign))]"
+    t.same(await page.evaluate(aligned), ['right'], 'numbers stand under each other')
+    t.same(faults, [])
+  })
+
+  await t.test('says why a signal is not there, and how far it comes', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    await signIn(page, url, OPERATOR)
+    await page.fill('#q', 'qqzzqqzz')
+    await page.getByRole('link', { name: /^Why is there no/ }).click()
+    await page.waitForSelector('.way')
+    t.equal((await page.locator('.way .bad').count()) > 0, true)
+    t.same(await violations(page), [])
     t.same(faults, [])
   })
 
