@@ -37,6 +37,11 @@ type Mirroring = {
   account?: string
   every: number
   once: boolean
+  listen?: string
+  host: string
+  port: number
+  brand?: string
+  allowNetworks?: string[]
 }
 type Asking = Common & { url?: string; token?: string; filters?: Record<string, unknown>; json: boolean }
 
@@ -238,9 +243,21 @@ program
   .option('--account <id>', 'the account that it is read for')
   .option('--every <time>', 'how often it is asked whether it changed (30s, 5m)', duration, 60_000)
   .option('--once', 'read once and end', false)
-  .action(async ({ every: everyMs, ...options }: Mirroring) => {
+  .option('--listen <url>', 'be told what changes: the https url at which the agent reaches this mirror')
+  .option('--port <port>', 'where what is posted to that url comes in', Number, 8090)
+  .option('--host <host>', 'the address to listen on', '127.0.0.1')
+  .option(
+    '--brand <domain>',
+    'for whom an account is declared, without --account (default: the host of --listen)',
+  )
+  .option('--allow-networks <cidr...>', "non-public networks in which the agent's keys may be")
+  .action(async ({ every: everyMs, listen, host, port, brand, allowNetworks, ...options }: Mirroring) => {
     const { mirrorFeed } = await import('./commands/mirror.js')
-    await mirrorFeed({ ...options, everyMs, stdout: out, stderr: err })
+    const told = listen && {
+      listen: { url: listen, host, port, brand },
+      egress: { ...(allowNetworks && { allowNetworks }) },
+    }
+    await mirrorFeed({ ...options, ...told, everyMs, stdout: out, stderr: err })
   })
 
 program

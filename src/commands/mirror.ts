@@ -5,7 +5,7 @@ import { CommandFailure } from './terminal.js'
 
 export type MirrorCommand = Pick<
   FeedMirrorOptions,
-  'url' | 'token' | 'filters' | 'account' | 'out' | 'format' | 'everyMs'
+  'url' | 'token' | 'filters' | 'account' | 'out' | 'format' | 'everyMs' | 'listen' | 'egress'
 > & {
   /** One reading, and the end. */
   once: boolean

@@ -1,6 +1,6 @@
 /**
- * `get_signals` asked of an agent as any client asks it: over MCP, through the official client. A session that broke is
- * opened again with the next question.
+ * Tasks of an agent, called as any client calls them: over MCP, through the official client, each answer within a bound of
+ * bytes. A session that broke is opened again with the next call.
  */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
@@ -8,6 +8,7 @@ import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '../adcp/json.js'
 
 const TIMEOUT_MS = 60_000
+const ANSWER_BYTES = 32 * 2 ** 20 // a hundred rows of 256 KiB, and what is around them
 const GOES_AWAY = [404, 408, 409, 425, 429] // the session ended, or too much is asked at once
 
 export type FeedReply =
@@ -16,9 +17,11 @@ export type FeedReply =
   | { kind: 'refused'; message: string; field?: string }
   /** No answer, or one that asks to come back later. */
   | { kind: 'trouble'; message: string; retryAfterMs?: number }
+  /** An answer that is larger than any page may be. */
+  | { kind: 'unsound'; message: string }
 
 export type FeedAsker = {
-  ask(question: Readonly<Record<string, unknown>>): Promise<FeedReply>
+  ask(task: string, args: Readonly<Record<string, unknown>>): Promise<FeedReply>
   /** A question that waits for its answer has trouble. */
   close(): Promise<void>
 }
@@ -27,6 +30,29 @@ type AskerOptions = {
   /** Of the agent's MCP endpoint. */
   url: string
   token: string | undefined
+  /** Origins that requests for a domain go to instead. */
+  hosts: Readonly<Record<string, string>>
+}
+
+/** `fetch` whose answers to a POST end with `ANSWER_BYTES`, and are then told of. */
+function boundedFetch(hosts: AskerOptions['hosts'], onTooLarge: () => void): typeof fetch {
+  return async (target, init) => {
+    const url = new URL(String(target))
+    const origin = hosts[url.hostname]
+    const reply = await fetch(origin ? new URL(`${url.pathname}${url.search}`, origin) : url, init)
+    if (!reply.body || init?.method !== 'POST') return reply
+    let left = ANSWER_BYTES
+    const bound = new TransformStream<Uint8Array, Uint8Array>({
+      transform(chunk, controller) {
+        left -= chunk.length
+        if (left >= 0) return controller.enqueue(chunk)
+        onTooLarge()
+        controller.error(new Error('the answer is too large'))
+      },
+    })
+    const { status, statusText, headers } = reply
+    return new Response(reply.body.pipeThrough(bound), { status, statusText, headers })
+  }
 }
 
 /** What the client threw: a status of HTTP, an error of JSON-RPC, or the network's. */
@@ -72,15 +98,20 @@ function replyOf(result: Readonly<Record<string, unknown>>): FeedReply {
   return isRecord(answer.adcp_error) ? refusalOf(answer.adcp_error) : { kind: 'answer', answer }
 }
 
-export function createFeedAsker({ url, token }: AskerOptions): FeedAsker {
+export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker {
   const requestInit = { headers: { ...(token && { authorization: `Bearer ${token}` }) } }
   let client: Client | undefined
+  let isTooLarge = false
+  const bounded = boundedFetch(hosts, () => {
+    isTooLarge = true
+    void close() // the client waits for the end of a stream that broke
+  })
 
   async function connected(): Promise<Client> {
     if (client) return client
     const opened = new Client({ name: 'tributary-mirror', version: '1' })
     client = opened // from now on, so that it can be closed while it connects
-    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit })
+    const transport = new StreamableHTTPClientTransport(new URL(url), { requestInit, fetch: bounded })
     await opened.connect(transport, { timeout: TIMEOUT_MS })
     return opened
   }
@@ -92,13 +123,15 @@ export function createFeedAsker({ url, token }: AskerOptions): FeedAsker {
   }
 
   return {
-    async ask(question) {
+    async ask(task, args) {
+      isTooLarge = false
       try {
         const speaking = await connected()
-        const call = { name: 'get_signals', arguments: { discovery_mode: 'wholesale', ...question } }
+        const call = { name: task, arguments: args }
         return replyOf(await speaking.callTool(call, undefined, { timeout: TIMEOUT_MS }))
       } catch (error) {
         await close()
+        if (isTooLarge) return { kind: 'unsound', message: `an answer has more than ${ANSWER_BYTES} bytes` }
         return failureOf(error)
       }
     },

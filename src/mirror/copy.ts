@@ -33,10 +33,25 @@ export type Replacement = {
   abandon(): Promise<void>
 }
 
+/** What became of a row. */
+export type RowChange =
+  | { kind: 'put'; row: CopyRow['row'] }
+  /** Members of the row that is there. */
+  | { kind: 'set'; members: CopyRow['row'] }
+  | { kind: 'remove' }
+
+/** By segment id. */
+export type RowChanges = ReadonlyMap<string, RowChange>
+
 /** Methods reject when the disk or the database cannot serve; the copy is then what it was. */
 export type Copy = {
   /** Undefined where nothing is held, or where what is there is not what was written: then a whole walk repairs it. */
   state(): Promise<CopyState | undefined>
   replace(): Promise<Replacement>
+  /**
+   * Changes some rows, and the versions of the state with them, in one step. Undefined, and nothing is changed, where nothing is
+   * held, or not the row whose members are to be set.
+   */
+  amend(changes: RowChanges, versions: Pick<CopyState, 'version' | 'pricing'>): Promise<CopyState | undefined>
   close(): Promise<void>
 }

@@ -5,10 +5,15 @@
 import canonicalize from 'canonicalize'
 import { backoffMs, jittered } from '../net/backoff.js'
 import { type Clock, pause, systemClock } from '../net/clock.js'
+import { createEgress } from '../net/egress.js'
 import { createFeedAsker } from './asker.js'
-import type { Copy } from './copy.js'
+import { catchUp } from './catching-up.js'
+import type { Copy, CopyState } from './copy.js'
+import { createInbox } from './inbox.js'
 import { openJsonLines } from './json-lines.js'
+import { type Listening, type ListenOptions, startListening } from './listening.js'
 import { type FeedReading, readFeed } from './reading.js'
+import { stepOf } from './steps.js'
 import { openPostgresCopy, openSqliteCopy } from './table.js'
 
 const EVERY_MS = 60_000
@@ -29,9 +34,13 @@ export type FeedMirrorOptions = {
   format?: 'ndjson' | 'sqlite' | undefined
   /** Between two readings, ms. Default: a minute. */
   everyMs?: number | undefined
+  /** Has the agent tell what changes, so that the copy follows within a second; it is asked on schedule all the same. */
+  listen?: ListenOptions | undefined
+  /** As in the configuration: what may be reached beside public https to find the agent's keys, and domains that are elsewhere. */
+  egress?: { allowNetworks?: readonly string[]; hosts?: Readonly<Record<string, string>> } | undefined
   /** Told of each reading that `follow` makes. */
   onReading?: (reading: FeedReading) => void
-  /** Told of lost connections to the database. */
+  /** Told of lost connections to the database, and of an agent that does not tell what changes. */
   onProblem?: (problem: string) => void
   /** Default: the system's. */
   clock?: Clock
@@ -62,7 +71,8 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   const copy = await openCopy(options)
   const lifetime = new AbortController()
   const { signal } = lifetime
-  const asker = createFeedAsker({ url, token })
+  const { allowNetworks = [], hosts = {} } = options.egress ?? {}
+  const asker = createFeedAsker({ url, token, hosts })
 
   const before = await copy.state().catch(async (error: unknown) => {
     await copy.close()
@@ -73,55 +83,90 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
     throw new Error(`the place holds a copy of something else: ${before.source}`)
   }
 
+  const isRecent = ({ walkedAt }: CopyState) => clock.now() - walkedAt < WHOLE_MS
+
   async function readNow(): Promise<FeedReading> {
     const state = await copy.state()
-    const held = state && clock.now() - state.walkedAt < WHOLE_MS ? state : undefined
+    const held = state && isRecent(state) ? state : undefined
     return await readFeed({ asker, question, copy, held, source, clock, random: Math.random, signal })
   }
 
-  let last: Promise<unknown> = Promise.resolve()
+  const inbox = createInbox()
+  const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } })
+  const telling = createFeedAsker({ url, token, hosts }) // of its own: a page that is large breaks its connection
+  let listening: Listening | undefined
 
-  /**
-   * Once, after a reading that is under way: the copy is current when it resolves, or it is what it was. Rejects when it
-   * cannot be written.
-   */
-  function read(): Promise<FeedReading> {
-    const reading = last.then(readNow)
+  async function end(): Promise<void> {
+    lifetime.abort()
+    await Promise.all([asker.close(), telling.close(), listening?.close()])
+    await Promise.all([last, following])
+    await egress.close()
+    await copy.close()
+  }
+  let ending: Promise<void> | undefined
+  let last: Promise<unknown> = Promise.resolve()
+  let following: Promise<void> | undefined
+
+  /** Ends what is under way; the copy stays as it is. */
+  function close(): Promise<void> {
+    ending ??= end()
+    return ending
+  }
+
+  if (options.listen) {
+    const started = startListening({
+      ...{ listen: options.listen, url, account, source, asker: telling, send: egress.send, clock, signal },
+      onEvent(event, bytes) {
+        const step = stepOf(event)
+        if (account !== undefined || step.scope === 'public') inbox.put(step, bytes)
+      },
+      onSubscribed: inbox.ring,
+      onProblem: options.onProblem ?? (() => {}),
+    })
+    listening = await started.catch(async (error: unknown) => {
+      await close()
+      throw error
+    })
+  }
+
+  /** After a reading that is under way. */
+  function inTurn(read: () => Promise<FeedReading>): Promise<FeedReading> {
+    const reading = last.then(read)
     last = reading.catch(() => {}) // told to whoever asked for it
     return reading
   }
 
-  /** Reads again and again until it is closed. After a failure sooner at first, then ever later up to a minute. */
+  /** Once: the copy is current when it resolves, or it is what it was. Rejects when it cannot be written. */
+  const read = () => inTurn(readNow)
+
+  const canApply = (held: CopyState) => filters === undefined && isRecent(held)
+  const catchUpNow = () => catchUp({ asker, question, copy, inbox, clock, signal, read: readNow, canApply })
+
+  /**
+   * Reads again and again until it is closed, and at once when the agent tells that something changed. After a failure sooner at
+   * first, then ever later up to a minute.
+   */
   async function follow(): Promise<void> {
+    following ??= listening?.follow()
     for (let failures = 0; !signal.aborted; ) {
-      const reading = await read().catch(({ message }: Error): FeedReading => {
-        return { kind: 'failed', reason: 'unwritten', message }
-      })
+      const reading = await inTurn(inbox.isWaiting() ? catchUpNow : readNow).catch(
+        ({ message }: Error): FeedReading => ({ kind: 'failed', reason: 'unwritten', message }),
+      )
       if (signal.aborted) return
       onReading(reading)
       failures = reading.kind === 'failed' ? failures + 1 : 0
       const { random } = Math
-      const wait =
-        failures > 0 ? backoffMs({ failures, refreshMs: everyMs, random }) : jittered(everyMs, random)
-      await pause(clock, wait, signal)
+      if (failures > 0) await pause(clock, backoffMs({ failures, refreshMs: everyMs, random }), signal)
+      else if (!inbox.isWaiting())
+        await pause(clock, jittered(everyMs, random), AbortSignal.any([signal, inbox.next()]))
     }
   }
-
-  async function end(): Promise<void> {
-    lifetime.abort()
-    await asker.close()
-    await last
-    await copy.close()
-  }
-  let ending: Promise<void> | undefined
 
   return {
     read,
     follow,
-    /** Ends what is under way; the copy stays as it is. */
-    close(): Promise<void> {
-      ending ??= end()
-      return ending
-    },
+    /** The port that is listened on. */
+    port: listening?.port,
+    close,
   }
 }

@@ -17,6 +17,8 @@ const FIRST_WAIT_MS = 1_000
 export type FeedReading =
   | { kind: 'unchanged'; state: CopyState }
   | { kind: 'replaced'; state: CopyState }
+  /** What the agent told of changes was applied, and the agent's feed is what the copy is now. */
+  | { kind: 'applied'; state: CopyState }
   | { kind: 'failed'; reason: FeedFailure; message: string }
 
 /**
@@ -58,11 +60,14 @@ function isSame(one: Versions, other: Versions): boolean {
 }
 
 /** "Unchanged" need not repeat the versions; those that it names are ours, or it speaks of another feed. */
-function confirms({ unchanged, ...answer }: Readonly<Record<string, unknown>>, held: CopyState): boolean {
+export function confirms(
+  { unchanged, ...answer }: Readonly<Record<string, unknown>>,
+  held: CopyState,
+): boolean {
   return unchanged === true && isSame(held, { ...held, ...versionsOf(answer) })
 }
 
-function tokensOf({ version, pricing }: Versions): Record<string, string> {
+export function conditionOf({ version, pricing }: Versions): Record<string, string> {
   if (version === undefined) return {}
   return { if_wholesale_feed_version: version, ...(pricing && { if_pricing_version: pricing }) }
 }
@@ -89,7 +94,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
   async function patiently(asked: Readonly<Record<string, unknown>>): Promise<FeedReply> {
     for (let failures = 1; ; failures += 1) {
       if (signal.aborted) return { kind: 'trouble', message: 'the mirror was closed' }
-      const reply = await asker.ask({ ...question, ...asked })
+      const reply = await asker.ask('get_signals', { discovery_mode: 'wholesale', ...question, ...asked })
       if (reply.kind !== 'trouble' || failures === MAX_ATTEMPTS) return reply
       const { retryAfterMs } = reply
       await pause(clock, backoffMs({ failures, refreshMs: FIRST_WAIT_MS, random, retryAfterMs }), signal)
@@ -131,7 +136,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
     }
   }
 
-  let reply = await patiently({ pagination: { max_results: PAGE }, ...(held && tokensOf(held)) })
+  let reply = await patiently({ pagination: { max_results: PAGE }, ...(held && conditionOf(held)) })
   if (held?.version !== undefined && reply.kind === 'answer') {
     // An agent that takes no tokens answers with its first page; the versions on it say the same as "unchanged".
     const { answer } = reply

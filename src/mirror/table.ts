@@ -12,7 +12,7 @@ import { lockFolder, makeFolder } from '../store/database/folder.js'
 import { openPostgres } from '../store/database/postgres.js'
 import type { Tables } from '../store/database/schema.js'
 import { openSqlite } from '../store/database/sqlite.js'
-import type { Copy, CopyRow, CopyState } from './copy.js'
+import type { Copy, CopyRow, CopyState, RowChange } from './copy.js'
 
 const CONNECTIONS = 2
 
@@ -60,18 +60,64 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
     throw error
   }
 
-  async function count(table: string): Promise<number> {
+  async function count(table: string, on: Kysely<Tables>): Promise<number> {
     const { rows } = await sql<{ count: number }>`select count(*) as count from ${sql.table(table)}`.execute(
-      db,
+      on,
     )
     return Number(rows[0]?.count)
   }
 
+  async function held(on: Kysely<Tables>): Promise<CopyState | undefined> {
+    const { rows } = await sql<{ state: string }>`select state from tributary_mirror_state`.execute(on)
+    const state = rows[0] && readState(rows[0].state)
+    return state && (await count('tributary_mirror_signals', on)) === state.rows ? state : undefined
+  }
+
+  async function keep(state: CopyState, tx: Kysely<Tables>): Promise<void> {
+    await sql`insert into tributary_mirror_state (one, state) values (1, ${JSON.stringify(state)})
+      on conflict (one) do update set state = excluded.state`.execute(tx)
+  }
+
+  /** The rows among these that are there, by id. */
+  async function rowsOf(ids: readonly string[], tx: Kysely<Tables>): Promise<Map<string, CopyRow['row']>> {
+    const named = dialect.given(ids.map((id) => ({ id })))
+    const { rows } = await sql<{ id: string; signal: string | CopyRow['row'] }>`select id, signal
+      from tributary_mirror_signals where id in (select value->>'id' from ${named})`.execute(tx)
+    const rowIn = (signal: string | CopyRow['row']) =>
+      typeof signal === 'string' ? (JSON.parse(signal) as CopyRow['row']) : signal
+    return new Map(rows.map(({ id, signal }) => [id, rowIn(signal)]))
+  }
+
   return {
-    async state() {
-      const { rows } = await sql<{ state: string }>`select state from tributary_mirror_state`.execute(db)
-      const state = rows[0] && readState(rows[0].state)
-      return state && (await count('tributary_mirror_signals')) === state.rows ? state : undefined
+    state: () => held(db),
+
+    async amend(changes, versions) {
+      return await db.transaction().execute(async (tx) => {
+        const state = await held(tx)
+        if (!state) return undefined
+        const there = await rowsOf([...changes.keys()], tx)
+        const isLacking = ([id, { kind }]: [string, RowChange]) => kind === 'set' && !there.has(id)
+        if ([...changes].some(isLacking)) return undefined
+        const put: { id: string; signal: string }[] = []
+        const gone: { id: string }[] = []
+        for (const [id, change] of changes) {
+          if (change.kind === 'remove') gone.push({ id })
+          else {
+            const row = change.kind === 'put' ? change.row : { ...there.get(id), ...change.members }
+            put.push({ id, signal: storableText(row) })
+          }
+        }
+        await sql`delete from tributary_mirror_signals
+          where id in (select value->>'id' from ${dialect.given(gone)})`.execute(tx)
+        await sql`insert into tributary_mirror_signals (id, signal)
+          select value->>'id', cast(value->>'signal' as ${type}) from ${dialect.given(put)} where true
+          on conflict (id) do update set signal = excluded.signal`.execute(tx)
+        const removed = gone.filter(({ id }) => there.has(id)).length
+        const added = put.filter(({ id }) => !there.has(id)).length
+        const next = { ...state, ...versions, rows: state.rows - removed + added }
+        await keep(next, tx)
+        return next
+      })
     },
 
     async replace() {
@@ -95,8 +141,7 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
               select id, signal from tributary_mirror_walk where walk = ${walk}
               on conflict (id) do update set signal = excluded.signal
               where tributary_mirror_signals.signal <> excluded.signal`.execute(tx)
-            await sql`insert into tributary_mirror_state (one, state) values (1, ${JSON.stringify(state)})
-              on conflict (one) do update set state = excluded.state`.execute(tx)
+            await keep(state, tx)
             await sql`delete from tributary_mirror_walk where walk = ${walk}`.execute(tx)
           })
         },

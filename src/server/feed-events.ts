@@ -1,10 +1,11 @@
 /** Where upstreams report changes (docs/events.md): each has its own url, which only that upstream was told. */
 import type { FastifyInstance } from 'fastify'
-import type { ListenerReply, Received } from '../events/listener.js'
+import type { Received } from '../events/listener.js'
+import type { ReceiverReply } from '../events/receiver.js'
 
 const NO_BODY = new Uint8Array(0)
 
-export type FeedEventsOptions = { receive(received: Received): Promise<ListenerReply> }
+export type FeedEventsOptions = { receive(received: Received): Promise<ReceiverReply> }
 
 export function addFeedEvents(app: FastifyInstance, { receive }: FeedEventsOptions): void {
   app.post<{ Params: { token: string } }>('/events/:token', async (request, reply) => {

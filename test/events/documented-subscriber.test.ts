@@ -8,7 +8,7 @@ import { test } from 'tap'
 import { startOver } from '../support/federation-over.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { row, tempFolder, until } from '../support/upstream-world.js'
+import { row, tempFolder } from '../support/upstream-world.js'
 
 const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: 'events-key' }
 
@@ -33,7 +33,7 @@ test('the subscriber of the page about events holds the feed', async (t) => {
   })
   const page = await readFile('docs/events.md', 'utf8')
   const [, code = ''] = /^```js\n(.*?)^```/ms.exec(page) ?? []
-  t.ok(code.split('\n').length <= 65, 'it is short')
+  t.ok(code.trim().split('\n').length <= 40, 'it has forty lines')
   const file = join(await tempFolder(t), 'subscriber.mjs')
   await writeFile(file, code)
   let out = ''
@@ -60,21 +60,21 @@ test('the subscriber of the page about events holds the feed', async (t) => {
   }
   await startChild()
   const says = async (signals: number) => {
-    const { wholesale_feed_version: version } = await over.wholesale()
-    await until(`${signals} signals`, () => out.includes(`${signals} ${version}`))
+    for (const end = Date.now() + 60_000; ; ) {
+      const { wholesale_feed_version: version } = await over.wholesale()
+      if (out.includes(`${signals} ${version}`)) return
+      if (Date.now() > end) throw new Error(`it never had ${signals} signals: ${out} ${errors}`)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
   }
   await says(2)
-  const lines = () => out.trim().split('\n').length
-  t.equal(lines(), 1)
   feed.publish([row(1, { name: 'New name' }), row(3), row(4)], 'v2')
   await over.post('/refresh?upstream=north')
-  await until('four events', () => lines() === 5)
   await says(3)
   feed.publish(
     Array.from({ length: 30 }, (_, at) => row(at + 100)),
     'v3',
   )
   await over.post('/refresh?upstream=north')
-  await until('the bulk change', () => lines() === 6)
   await says(30)
 })

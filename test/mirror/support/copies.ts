@@ -102,3 +102,9 @@ export function onEveryCopy(rule: string, prove: (t: Test, place: Place) => Prom
     if (storage) await prove(t, postgresPlace(storage.url))
   })
 }
+
+/** Every kind of copy that this machine has. */
+export async function everyPlace(t: Test): Promise<Place[]> {
+  const storage = NO_POSTGRES ? undefined : await shared(t)
+  return [await linesPlace(t), await sqlitePlace(t), ...(storage ? [postgresPlace(storage.url)] : [])]
+}

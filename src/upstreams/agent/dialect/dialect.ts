@@ -99,8 +99,15 @@ function readRecognition(declared: unknown): number | undefined {
   return 1_000 * (typeof seconds === 'number' && seconds > 0 ? seconds : LEAST_REPLAY_S)
 }
 
-/** Events that nobody could verify are not listened to. */
-function readFeedEvents({ wholesale_feed_webhooks: webhooks, webhook_signing: signing, identity }: Payload) {
+/**
+ * The events of its feed that an agent's capabilities declare, and where its operator names its keys. Undefined for events that
+ * nobody could verify: those are not listened to.
+ */
+export function readFeedEvents({
+  wholesale_feed_webhooks: webhooks,
+  webhook_signing: signing,
+  identity,
+}: Payload) {
   if (!isRecord(webhooks) || webhooks.supported !== true) return undefined
   if (!isRecord(signing) || signing.supported !== true || !isRecord(identity)) return undefined
   const { brand_json_url: brandJsonUrl } = identity

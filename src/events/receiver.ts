@@ -1,0 +1,136 @@
+/**
+ * A place at which an agent reports changes of its feed: its signature is verified, a proof of control is answered while it was
+ * asked for, and what came before or is meant for somebody else is told apart (docs/protocol.md#feed-webhooks).
+ */
+import { LRUCache } from 'lru-cache'
+import { isRecord } from '../adcp/json.js'
+import { canonicalUrl } from '../adcp/url.js'
+import type { SignedMessage } from '../signing/base.js'
+import { WEBHOOKS } from '../signing/profile.js'
+import type { ReplayGuard } from '../signing/replay.js'
+import { createVerifier, type KeyAnswer } from '../signing/verify.js'
+import type { Sender } from './sender-keys.js'
+
+const MOST_REMEMBERED = 100_000
+
+/** What is known of one subscription at one agent. */
+export type EventsPlace = {
+  sender: Sender
+  /** As the agent was told it: signatures cover it. */
+  url: string
+  subscriberId: string
+  /** The events that were asked for. */
+  types: readonly string[]
+  /** A subscribing request is under way: a challenge may come now. */
+  isAsking: boolean
+  /** The agent's name of the account, once it has given it. */
+  accountId?: string
+}
+
+export type SignedDelivery = Pick<SignedMessage, 'headers' | 'body'>
+export type ReceiverReply = { status: number; headers?: Record<string, string>; body?: object }
+
+type Receipt =
+  | { kind: 'refused' | 'challenge' | 'duplicate'; reply: ReceiverReply }
+  /** The first delivery of this event. Its content is the agent's word. */
+  | { kind: 'event'; reply: ReceiverReply; event: Readonly<Record<string, unknown>> }
+
+type ReceiverOptions = {
+  /** The place of an agent, by its canonical url. */
+  placeOf(agentUrl: string): EventsPlace | undefined
+  keyOf(sender: Sender, keyid: string): Promise<KeyAnswer>
+  replay: ReplayGuard
+  now(): number
+}
+
+const TAKEN: ReceiverReply = { status: 200 }
+const FORBIDDEN: Receipt = { kind: 'refused', reply: { status: 403 } }
+
+function unverified(code: string): Receipt {
+  const headers = { 'www-authenticate': `Signature error="${code}"` }
+  return { kind: 'refused', reply: { status: 401, headers } }
+}
+
+const sameSet = (a: readonly unknown[], b: readonly unknown[]) =>
+  a.length === b.length && a.every((one) => b.includes(one))
+
+/** Whether the challenge is for exactly what this place has just asked for (schema core/webhook-challenge). */
+function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>): boolean {
+  const { challenge, seller_agent_url: seller, delivery_auth: auth, event_types: asked } = body
+  return (
+    place.isAsking &&
+    typeof challenge === 'string' &&
+    typeof seller === 'string' &&
+    canonicalUrl(seller) === place.sender.agentUrl &&
+    body.subscriber_id === place.subscriberId &&
+    (place.accountId === undefined || body.account_id === place.accountId) &&
+    isRecord(auth) &&
+    auth.mode === 'rfc9421' &&
+    Array.isArray(asked) &&
+    sameSet(asked, place.types)
+  )
+}
+
+/** Receives for all places of one process. Nothing of a message is read before its signature stands. */
+export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions) {
+  const taken = new LRUCache<string, true>({ max: MOST_REMEMBERED })
+  const verify = createVerifier({
+    ...{ profile: WEBHOOKS, replay, now },
+    keyOf(keyid, owner = '') {
+      const place = placeOf(owner)
+      return place ? keyOf(place.sender, keyid) : 'unknown'
+    },
+  })
+
+  function eventOf(place: EventsPlace, body: Readonly<Record<string, unknown>>): Receipt {
+    const { idempotency_key: key, subscriber_id: subscriber, account_id: account } = body
+    const isOurs = place.accountId === undefined || account === place.accountId
+    if (subscriber !== place.subscriberId || !isOurs || typeof key !== 'string') return FORBIDDEN
+    const name = `${place.sender.agentUrl} ${key.slice(0, 255)}`
+    if (taken.has(name)) return { kind: 'duplicate', reply: TAKEN }
+    taken.set(name, true)
+    return { kind: 'event', reply: TAKEN, event: body }
+  }
+
+  return async (place: EventsPlace, { headers, body }: SignedDelivery): Promise<Receipt> => {
+    const message = { method: 'POST', url: place.url, headers, body }
+    const verified = await verify(message, place.sender.agentUrl)
+    if (verified.kind === 'rejected') return unverified(verified.code)
+    if (verified.kind === 'unsigned') {
+      const isLegacy = headers.authorization !== undefined || headers['x-adcp-signature'] !== undefined
+      return unverified(isLegacy ? 'webhook_mode_mismatch' : 'webhook_signature_required')
+    }
+    let said: unknown
+    try {
+      said = JSON.parse(Buffer.from(body).toString())
+    } catch {
+      said = undefined // signed, and yet no JSON
+    }
+    if (!isRecord(said)) return { kind: 'refused', reply: { status: 400 } }
+    if (said.type !== 'webhook.challenge') return eventOf(place, said)
+    if (!isExpected(place, said)) return FORBIDDEN
+    return { kind: 'challenge', reply: { status: 200, body: { challenge: said.challenge } } }
+  }
+}
+
+/** What an agent says it keeps, in the row that answers `sync_accounts`. */
+type KeptSubscription = {
+  accountId: string
+  isActive: boolean
+  own: Readonly<Record<string, unknown>> | undefined
+  /** The other subscriptions of the account. */
+  others: readonly Readonly<Record<string, unknown>>[]
+}
+
+/** Undefined where the agent did not accept the row. */
+export function keptSubscription(
+  answer: Readonly<Record<string, unknown>>,
+  subscriberId: string,
+): KeptSubscription | undefined {
+  const [row] = Array.isArray(answer.accounts) ? answer.accounts.filter(isRecord) : []
+  if (!row || row.action === 'failed' || typeof row.account_id !== 'string') return undefined
+  const configs = Array.isArray(row.notification_configs) ? row.notification_configs.filter(isRecord) : []
+  const own = configs.find(({ subscriber_id }) => subscriber_id === subscriberId)
+  const others = configs.filter((one) => one !== own)
+  return { accountId: row.account_id, isActive: own !== undefined && own.active !== false, own, others }
+}

@@ -1,0 +1,192 @@
+/**
+ * Has an agent tell what changes in its feed: subscribes with `sync_accounts`, proves the url, and takes what comes there once its
+ * signature stands (specification, "Events"). An agent that does not tell, or not us, is told of, and asked again later.
+ */
+import { hash, randomUUID } from 'node:crypto'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { isRecord } from '../adcp/json.js'
+import { canonicalUrl } from '../adcp/url.js'
+import { FEED_EVENTS } from '../events/feed-event.js'
+import { createReceiver, type EventsPlace, keptSubscription, type ReceiverReply } from '../events/receiver.js'
+import { createSenderKeys } from '../events/sender-keys.js'
+import { type Clock, pause } from '../net/clock.js'
+import type { Send } from '../net/send.js'
+import { createReplayGuard } from '../signing/replay.js'
+import { readFeedEvents } from '../upstreams/agent/dialect/dialect.js'
+import type { FeedAsker } from './asker.js'
+
+const RENEW_MS = 10 * 60_000
+const [FIRST_RETRY_MS, LONGEST_RETRY_MS] = [5_000, 5 * 60_000]
+const MOST_BYTES = 1_000_000
+const MESSAGE_MS = 30_000
+
+export type ListenOptions = {
+  /** Where the agent reaches us: https. What is posted there has to come to `port`. */
+  url: string
+  port: number
+  /** Default: 127.0.0.1. */
+  host?: string | undefined
+  /** Where no account is named: the domain for which one is declared. Default: the host of `url`. */
+  brand?: string | undefined
+}
+
+type ListeningOptions = {
+  listen: ListenOptions
+  /** Of the agent. */
+  url: string
+  account: string | undefined
+  /** Two mirrors of one account have two names there. */
+  source: string
+  asker: FeedAsker
+  send: Send
+  clock: Clock
+  signal: AbortSignal
+  onEvent(event: Readonly<Record<string, unknown>>, bytes: number): void
+  /** From now on we are told. */
+  onSubscribed(): void
+  onProblem(problem: string): void
+}
+
+type Config = Readonly<Record<string, unknown>>
+
+const sameSet = (a: readonly unknown[], b: unknown) =>
+  Array.isArray(b) && a.length === b.length && a.every((one) => b.includes(one))
+
+/** Another's subscription as it is sent again: an account's set is replaced whole. */
+function repeated({ ext, ...config }: Config): Config {
+  const { tributary: _, ...rest } = isRecord(ext) ? ext : {}
+  return { ...config, ...(Object.keys(rest).length > 0 && { ext: rest }) }
+}
+
+/** The body; undefined when it is larger than an event may be: the rest is let pass unread, so that the answer arrives. */
+async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
+  if (Number(request.headers['content-length']) > MOST_BYTES) return undefined
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MOST_BYTES) return undefined
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function send(response: ServerResponse, { status, headers = {}, body = {} }: ReceiverReply): void {
+  response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+/** Listens at once; rejects when the port is not to be had. */
+export async function startListening(options: ListeningOptions) {
+  const { listen, url, account, source, asker, clock, signal, onEvent, onSubscribed, onProblem } = options
+  const target = URL.canParse(listen.url) ? new URL(listen.url) : undefined
+  if (!target) throw new Error(`expected the url at which the agent reaches this mirror, got ${listen.url}`)
+  const brand = listen.brand ?? target.hostname
+  const place: EventsPlace = {
+    sender: { agentUrl: canonicalUrl(url) ?? url, brandJsonUrl: '' },
+    url: target.href,
+    subscriberId: `mirror-${hash('sha256', `${source} ${target.href}`).slice(0, 16)}`,
+    types: [],
+    isAsking: false,
+  }
+  const receive = createReceiver({
+    placeOf: () => place,
+    keyOf: createSenderKeys({ send: options.send, now: clock.now }),
+    replay: createReplayGuard({ now: clock.now }),
+    now: clock.now,
+  })
+
+  async function answer(request: IncomingMessage): Promise<ReceiverReply> {
+    if (request.method !== 'POST') return { status: 405, headers: { allow: 'POST' } }
+    if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) return { status: 415 }
+    const body = await bodyOf(request)
+    if (!body) return { status: 413 }
+    const receipt = await receive(place, { headers: request.headersDistinct, body })
+    if (receipt.kind === 'event') onEvent(receipt.event, body.length)
+    return receipt.reply
+  }
+
+  const server = createServer(
+    { requestTimeout: MESSAGE_MS, headersTimeout: MESSAGE_MS },
+    (request, response) => {
+      answer(request).then(
+        (reply) => send(response, reply),
+        () => response.destroy(), // whoever was sending has gone
+      )
+    },
+  )
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(listen.port, listen.host ?? '127.0.0.1', resolve)
+  })
+
+  const declared = account
+    ? { account: { account_id: account } }
+    : { brand: { domain: brand }, operator: brand, billing: 'operator' }
+
+  /** What the agent keeps of the account's subscriptions now; why there is none. */
+  async function sync(configs?: readonly Config[]) {
+    const entry = { ...declared, ...(configs && { notification_configs: configs }) }
+    const reply = await asker.ask('sync_accounts', {
+      idempotency_key: `mirror-${randomUUID()}`,
+      accounts: [entry],
+    })
+    if (reply.kind !== 'answer') return reply.message
+    const kept = keptSubscription(reply.answer, place.subscriberId)
+    if (kept) return kept
+    const [row] = Array.isArray(reply.answer.accounts) ? reply.answer.accounts.filter(isRecord) : []
+    const [error] = Array.isArray(row?.errors) ? row.errors.filter(isRecord) : []
+    return typeof error?.message === 'string' ? error.message : 'it did not accept the subscription'
+  }
+
+  /** Undefined when the agent tells us; else why it does not. */
+  async function subscribe(): Promise<string | undefined> {
+    const capabilities = await asker.ask('get_adcp_capabilities', {})
+    if (capabilities.kind !== 'answer') return capabilities.message
+    const told = readFeedEvents(capabilities.answer)
+    const types = FEED_EVENTS.filter((type) => told?.types.includes(type))
+    if (!told || types.length === 0) return 'it declares no feed webhooks that could be verified'
+    place.sender = { ...place.sender, brandJsonUrl: told.brandJsonUrl }
+    place.types = types
+    const before = await sync()
+    if (typeof before === 'string') return before
+    const { own, others, accountId } = before
+    place.accountId = accountId
+    if (before.isActive && own?.url === place.url && sameSet(types, own?.event_types)) return undefined
+    if (others.some(({ authentication }) => authentication !== undefined)) {
+      return 'the account has another subscription, whose secret would have to be sent again'
+    }
+    const wanted = { subscriber_id: place.subscriberId, url: place.url, event_types: types, active: true }
+    place.isAsking = true
+    const after = await sync([...others.map(repeated), wanted]).finally(() => {
+      place.isAsking = false
+    })
+    if (typeof after === 'string') return after
+    onSubscribed()
+    return after.isActive ? undefined : 'it keeps the subscription as paused'
+  }
+
+  return {
+    /** The port that is listened on. */
+    port: (server.address() as { port: number }).port,
+    /** Subscribes, and looks again and again whether we are still told. */
+    async follow(): Promise<void> {
+      let said: string | undefined
+      for (let failures = 0; !signal.aborted; ) {
+        const problem = await subscribe()
+        if (problem !== undefined && problem !== said && !signal.aborted) {
+          onProblem(`${url} does not tell what changes, it is asked on schedule: ${problem}`)
+        }
+        said = problem
+        failures = problem === undefined ? 0 : failures + 1
+        const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 10))
+        await pause(clock, failures > 0 ? retryMs : RENEW_MS, signal)
+      }
+    },
+    async close(): Promise<void> {
+      server.closeAllConnections()
+      await new Promise((resolve) => server.close(resolve))
+    },
+  }
+}
+
+export type Listening = Awaited<ReturnType<typeof startListening>>

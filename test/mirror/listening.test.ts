@@ -1,0 +1,151 @@
+/** What a mirror that listens makes of others on its port, and of agents that cannot or must not tell it. */
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
+import { createServer } from 'node:net'
+import { type Test, test } from 'tap'
+import { WEBHOOKS } from '../../src/signing/profile.js'
+import { createSigner } from '../../src/signing/sign.js'
+import { HMAC, startSubscriber } from '../events/support/subscriber.js'
+import { startCommand } from '../support/command.js'
+import { BUYER_TOKEN } from '../support/server-fixture.js'
+import { row, until } from '../support/upstream-world.js'
+import { linesPlace } from './support/copies.js'
+import { startFeed } from './support/feed.js'
+import { FAR_KEY, startTelling } from './support/telling.js'
+
+const ACME = { brand: { domain: 'acme.example' }, operator: 'acme.example', billing: 'operator' }
+const rows = [row(1), row(2), row(3)]
+
+async function start(t: Test) {
+  const telling = await startTelling(t, rows)
+  const way = await telling.way()
+  const problems: string[] = []
+  const kinds: string[] = []
+  const follow = async (more: object = {}) => {
+    const mirror = await telling.mirrorAt(await linesPlace(t), way, {
+      onProblem: (problem) => void problems.push(problem),
+      onReading: ({ kind }) => void kinds.push(kind),
+      ...more,
+    })
+    void mirror.follow()
+    return mirror
+  }
+  const sync = async (notification_configs: object[]) => {
+    const input = { idempotency_key: `key-${randomUUID()}`, accounts: [{ ...ACME, notification_configs }] }
+    return (await telling.over.call('sync_accounts', input)).accounts[0]
+  }
+  return { telling, way, problems, kinds, follow, sync }
+}
+
+test('strangers, forgers, repeaters and other tenants are refused, and nothing is read for them', async (t) => {
+  const { telling, way, kinds, follow } = await start(t)
+  const { port } = await follow()
+  await until('it is subscribed, and has read again', () => kinds.length === 2)
+  const { accounts } = await telling.over.call('list_accounts', {})
+  const { account_id, notification_configs } = accounts[0]
+  const [{ subscriber_id }] = notification_configs
+  const event = (more: object = {}) =>
+    JSON.stringify({
+      idempotency_key: `whk_${randomUUID()}`,
+      notification_type: 'signal.removed',
+      event: { event_type: 'signal.removed', payload: { signal_agent_segment_id: 'any' } },
+      ...{ subscriber_id, account_id, cache_scope: 'public', ...more },
+    })
+  const signed = (text: string, key = FAR_KEY, at = Date.now(), to = way.url) =>
+    createSigner(key, WEBHOOKS)(to, text, at, randomBytes(16).toString('base64url'))
+  const send = async (text: string, headers: Record<string, string>) => {
+    const init = { method: 'POST', body: text, headers: { 'content-type': 'application/json', ...headers } }
+    const reply = await fetch(`http://127.0.0.1:${port}/`, init)
+    const [, code] = /error="(.+)"/.exec(reply.headers.get('www-authenticate') ?? '') ?? []
+    return code ?? reply.status
+  }
+  const stranger = (keyId: string) => ({ keyId, privateKey: generateKeyPairSync('ed25519').privateKey })
+  const text = event()
+  t.equal(await send(text, {}), 'webhook_signature_required')
+  t.equal(await send(text, { authorization: 'Bearer x' }), 'webhook_mode_mismatch')
+  t.equal(await send(text, signed(text, stranger(FAR_KEY.keyId))), 'webhook_signature_invalid')
+  t.equal(await send(text, signed(text, stranger('another'))), 'webhook_signature_key_unknown')
+  t.equal(await send(event(), signed(text)), 'webhook_signature_digest_mismatch')
+  t.equal(await send(text, signed(text, FAR_KEY, Date.now() - 600_000)), 'webhook_signature_window_invalid')
+  t.equal(
+    await send(text, signed(text, FAR_KEY, Date.now(), `${way.url}/other`)),
+    'webhook_signature_invalid',
+  )
+  for (const more of [
+    { account_id: 'acc_other' },
+    { subscriber_id: 'other' },
+    { type: 'webhook.challenge', challenge: 'x'.repeat(40) },
+  ]) {
+    const other = event(more)
+    t.equal(await send(other, signed(other)), 403, JSON.stringify(more))
+  }
+  const large = event({ ext: 'x'.repeat(1_100_000) })
+  t.equal(await send(large, signed(large)), 413)
+  t.equal(await send(text, { ...signed(text), 'content-type': 'text/plain' }), 415)
+  t.equal((await fetch(`http://127.0.0.1:${port}/`)).status, 405)
+  t.equal(kinds.length, 2, 'nothing was read')
+  const headers = signed(text)
+  t.equal(await send(text, headers), 200)
+  t.equal(await send(text, headers), 'webhook_signature_replayed')
+  t.equal(await send(text, signed(text)), 200, 'the same event again is taken, and means nothing')
+  await until('what follows on nothing that is held is a reason to read', () => kinds.length === 3)
+  t.same(kinds, ['replaced', 'unchanged', 'unchanged'])
+})
+
+test("others' subscriptions stay; where one has a secret the set is left alone, and that is told", async (t) => {
+  const { telling, problems, follow, sync } = await start(t)
+  const other = await startSubscriber()
+  t.teardown(() => other.close())
+  const config = { subscriber_id: 'theirs', url: other.url, event_types: ['signal.priced'] }
+  await sync([config])
+  await follow()
+  const names = async () => {
+    const { accounts } = await telling.over.call('list_accounts', {})
+    return (accounts[0].notification_configs as { subscriber_id: string }[]).map((one) => one.subscriber_id)
+  }
+  for (const end = Date.now() + 60_000; (await names()).length < 2; )
+    if (Date.now() > end) throw new Error('never')
+  t.match(await names(), ['theirs', /^mirror-[0-9a-f]{16}$/])
+  t.equal(other.challenges.length, 1, 'who stands there is not asked again')
+
+  await sync([{ ...config, authentication: HMAC }])
+  await follow()
+  await until('it is told', () => problems.length === 1)
+  t.match(problems[0], /does not tell what changes, it is asked on schedule: .* secret/)
+  t.same(await names(), ['theirs'])
+})
+
+test('an agent that does not tell is read on schedule, and the command says so', async (t) => {
+  const { gate } = await startFeed(t)
+  const place = await linesPlace(t)
+  const listen = ['--listen', 'https://mirror.acme.example/', '--port', '0']
+  const command = startCommand([
+    'mirror',
+    '--url',
+    gate.url,
+    '--token',
+    BUYER_TOKEN,
+    '--out',
+    place.out,
+    ...listen,
+  ])
+  let said = ''
+  command.process.stderr.on('data', (text: string) => {
+    said += text
+  })
+  await command.printed(/^replaced: 250 signals/m)
+  await until('it says why', () => /asked on schedule: it declares no feed webhooks/.test(said))
+  command.process.kill('SIGTERM')
+  t.match(await command.finished, { code: 0 })
+})
+
+test('a port that is taken is an error', async (t) => {
+  const { telling, way } = await start(t)
+  const taken = createServer()
+  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => taken.close())
+  const { port } = taken.address() as { port: number }
+  const place = await linesPlace(t)
+  await t.rejects(telling.mirrorAt(place, way, { listen: { url: way.url, port } }), /EADDRINUSE/)
+  const mirror = await telling.mirrorAt(place, way)
+  t.match(await mirror.read(), { kind: 'replaced' }, 'and nothing is held on to')
+})
