@@ -30,7 +30,7 @@ import { createBuilderHost } from '../snapshot/builder-host.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { SNAPSHOT_FORM } from '../snapshot/snapshot-parts.js'
 import { createReplica, cursorSecret, type Replica } from '../store/replicas/replica.js'
-import { openStore, type Store } from '../store/store.js'
+import type { Store } from '../store/store.js'
 import { activateSignal } from '../tasks/activate-signal.js'
 import { getTaskStatus } from '../tasks/get-task-status.js'
 import { listAccounts } from '../tasks/list-accounts.js'
@@ -43,7 +43,7 @@ import { accountAccess, accountsOf, credentialOf, declaredAccountsOf } from './a
 import { ACTIONS, createActions, NO_OVERRIDES, type Overrides, overridden } from './actions/actions.js'
 import { createFeedEvents, createFeedListener, type FeedEvents, factsOf } from './feed-events.js'
 import { createGenerations, createSavedFeed } from './generations.js'
-import { createDraining, createStack, listening, opening, type Stack } from './opening.js'
+import { createDraining, createStack, listening, opening, openStorage, type Stack } from './opening.js'
 import { createPublisher } from './publisher.js'
 import { admissionSettings, nonceCheck, settledAtStart, upstreamsSettings } from './settings.js'
 import { createSources, type Sources } from './sources.js'
@@ -206,10 +206,12 @@ function openActivation({ options, config, sources, feed, store }: Base, discove
   })
 }
 
-async function composed(options: FederationOptions, stack: Stack): Promise<Federation> {
-  const { version, clock, random, log, configuration } = options
-  let current = options.config
+async function composed(given: FederationOptions, stack: Stack): Promise<Federation> {
+  const { version, random, log, configuration } = given
+  let current = given.config
   const config = () => current
+  const { store, clock } = await openStorage(current, given.clock, log, stack)
+  const options = { ...given, clock }
   const demo = await openDemoWorld(current, options.sandboxSignals)
   const hosts = demo ? stack.add(demo).hosts : {}
   const egressPolicy = () => ({ ...current.egress, hosts: { ...hosts, ...current.egress.hosts } })
@@ -219,14 +221,6 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
   const { send } = egress
   const toCallers = stack.add(createEgress({ policy: webhookPolicy(current.egress) }))
   const sendToCallers = options.sendToCallers?.(toCallers.send) ?? toCallers.send
-  const store = stack.add(
-    await openStore({
-      ...current.storage,
-      answersMs: current.storage.retention.answersMs,
-      now: clock.now,
-      onProblem: (problem) => log.warn({ problem }, 'storage'),
-    }),
-  )
   const { blobs } = store
   const replica =
     store.replicas &&
@@ -317,6 +311,7 @@ async function composed(options: FederationOptions, stack: Stack): Promise<Feder
     agentUrl = `${publicUrl}/mcp`
     const server = createServer({
       ...{ publicUrl, version, feed, upstreams, log, hooked: isTracing() },
+      now: clock.now,
       ...(generations && { recall: generations.recall }),
       ...(sharedTasks && { sharedTasks }),
       discovery: controller?.forced(discovery) ?? discovery,

@@ -21,6 +21,7 @@ const BUILDER = `${FORM}builder`
 const NOTE = `${FORM}generation`
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
+const RECALL_MS = 5_000 // a caller waits no longer; what is read meanwhile is there when it asks again
 
 /** All snapshots of one revision of the world. */
 type Generation = {
@@ -54,7 +55,7 @@ export type Generations = ReturnType<typeof createGenerations>
 export function createGenerations(options: GenerationsOptions) {
   const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
   const snapshots = createSnapshotStore({ blobs, clock, sharing })
-  const recalling = new Map<string, Promise<void>>()
+  const recalling = new Map<string, Promise<boolean>>()
   let current: Told | undefined
   let wanted: Told | undefined
   let taking: Promise<void> | undefined
@@ -152,34 +153,46 @@ export function createGenerations(options: GenerationsOptions) {
   const used = () => new Set([current?.open.id ?? '', ...(current?.accounts ?? []).map(([, { id }]) => id)])
 
   async function sweep(): Promise<void> {
-    if (turn() && current) {
+    const under = turn()
+    if (under && current) {
       await snapshots
-        .sweep(used)
+        .sweep(used, under)
         .catch((error: Error) => onTrouble(`old snapshots stay in the storage: ${error.message}`))
     }
     if (!closed) cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
   }
 
-  /** Whoever gave a cursor into it had saved it before: what is not there now will not come. */
-  async function recalled({ layers, id }: Lacking): Promise<void> {
+  /**
+   * Whoever gave a cursor into it had saved it before: what is not there now will not come. False when the storage does
+   * not say whether it is there.
+   */
+  async function recalled({ layers, id }: Lacking): Promise<boolean> {
     try {
       const kept = await snapshots.read(id)
-      if (!kept || closed) return
+      if (!kept || closed) return true
       const layer = layers.find((name) => kept.gaps.has(name)) ?? EVERYBODY
       feed.restore(layer, kept.snapshot, kept.gaps.get(layer) ?? [], clock.now())
+      return true
     } catch (error) {
       onTrouble(`a snapshot could not be read: ${(error as Error).message}`)
+      return false
     }
   }
 
   /** Many walks that come from one process at once cost one reading. */
-  function recalledOnce(lacking: Lacking): Promise<void> {
+  function recalledOnce(lacking: Lacking): Promise<boolean> {
     const name = JSON.stringify(lacking)
     const known = recalling.get(name)
     if (known) return known
     const reading = recalled(lacking).finally(() => recalling.delete(name))
     recalling.set(name, reading)
     return reading
+  }
+
+  async function inTime(reading: Promise<boolean>): Promise<boolean> {
+    const isOver = new AbortController()
+    const late = pause(clock, RECALL_MS, isOver.signal).then(() => false)
+    return await Promise.race([reading, late]).finally(() => isOver.abort())
   }
 
   return {
@@ -204,10 +217,13 @@ export function createGenerations(options: GenerationsOptions) {
       else if (turn()) throw new Error('a generation could not be told to the other replicas')
       return told !== undefined
     },
-    /** A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. */
-    recall(query: WholesaleQuery, reader: Reader, now: number): Promise<void> | undefined {
+    /**
+     * A snapshot that a walk is in and the feed does not hold is put where the walk finds it, if it is to be had. False
+     * when that is not known, because the storage does not answer: then the walk must not go on in another snapshot.
+     */
+    recall(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined {
       const lacking = feed.lacking(query, reader, now)
-      return lacking && recalledOnce(lacking)
+      return lacking && inTime(recalledOnce(lacking))
     },
     async close(): Promise<void> {
       closed = true

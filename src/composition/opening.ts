@@ -6,9 +6,12 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import type { Logger } from 'pino'
 import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
 import { type Clock, pause } from '../net/clock.js'
+import { createSharedTime } from '../store/replicas/shared-time.js'
+import { openStore } from '../store/store.js'
 import type { UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
@@ -114,3 +117,17 @@ export function createStack() {
 }
 
 export type Stack = ReturnType<typeof createStack>
+
+/**
+ * The storage, and the time that everything goes by: where several processes share the storage it is theirs together.
+ * Throws when the storage cannot be opened.
+ */
+export async function openStorage({ storage }: Config, own: Clock, log: Logger, stack: Stack) {
+  const onProblem = (problem: string) => log.warn({ problem }, 'storage')
+  const time = stack.add(createSharedTime({ own, onProblem }))
+  const { clock } = time
+  const { answersMs } = storage.retention
+  const store = stack.add(await openStore({ ...storage, answersMs, now: clock.now, onProblem }))
+  if (store.replicas) await time.follow(store.replicas.now)
+  return { store, clock }
+}

@@ -34,7 +34,7 @@ type Kept = {
 
 type SnapshotStoreOptions = {
   blobs: Blobs
-  sharing: Pick<Sharing, 'write' | 'forms'>
+  sharing: Pick<Sharing, 'write' | 'remove' | 'forms'>
   clock: Clock
 }
 
@@ -55,7 +55,7 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
     return true
   }
 
-  async function swept(used: ReadonlySet<string>): Promise<void> {
+  async function swept(used: ReadonlySet<string>, under: Turn): Promise<void> {
     const others = [...sharing.forms()].filter((form) => form !== SNAPSHOT_FORM)
     const isAnothers = (name: string) => others.some((form) => name.startsWith(`${FORMS}${form}/`))
     const names = new Set((await blobs.list(FORMS)).filter((name) => !isAnothers(name)))
@@ -66,7 +66,7 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
       const since = unused.get(name) ?? clock.now()
       unused.set(name, since)
       if (clock.now() - since < KEPT_MS) continue
-      await blobs.remove(name)
+      await sharing.remove(name, under)
       unused.delete(name)
     }
   }
@@ -83,7 +83,7 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
     /** All snapshots of a generation, by layer; false when the turn is over. Rejects when the storage cannot take them. */
     save: (layers: ReadonlyMap<string, Layer>, under: Turn) => inTurn(() => saved(layers, under)),
     /** Removes those that have been in no generation for long, and of forms that nobody reads any more; `used` gives the ids of the newest one's. */
-    sweep: (used: () => ReadonlySet<string>) => inTurn(() => swept(used())),
+    sweep: (used: () => ReadonlySet<string>, under: Turn) => inTurn(() => swept(used(), under)),
     /** From now on another process sees which are in use. */
     leave: (): void => unused.clear(),
   }

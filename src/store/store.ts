@@ -5,7 +5,7 @@
  */
 
 import { join, resolve } from 'node:path'
-import type { Kysely, Migration } from 'kysely'
+import { type Kysely, type Migration, sql } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 import { openBlobFiles } from './blobs/blob-files.js'
 import { createBlobRows } from './blobs/blob-rows.js'
@@ -179,6 +179,11 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
   }
 }
 
+async function databaseNow(db: Db): Promise<number> {
+  const { rows } = await sql<{ now: number }>`select ${POSTGRES.now()} as now`.execute(db)
+  return (rows[0] as { now: number }).now
+}
+
 async function openShared(options: StoreOptions): Promise<Store> {
   const { url, now, keys = [], answersMs, beside = false, onProblem } = options
   const { statementMs = STATEMENT_MS, lockMs = LOCK_MS } = options
@@ -202,9 +207,11 @@ async function openShared(options: StoreOptions): Promise<Store> {
     nonces: storageMethods(createNonces(db, now)),
     shelf: storageMethods(createShelf(db, seal, now)),
     replicas: {
+      now: () => storageWork(() => databaseNow(db)),
       leases: storageMethods(createLeases(db, POSTGRES)),
       notes: storageMethods(createNotes(db, (work) => db.transaction().execute(work), POSTGRES)),
       write: blobs.writeUnder,
+      remove: blobs.removeUnder,
       sweep: blobs.sweep,
       listen: (onNews) => listenPostgres(url, CHANNEL, onNews),
     },

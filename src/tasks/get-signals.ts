@@ -66,8 +66,8 @@ export type SignalsDiscovery = {
 
 export type GetSignalsOptions = {
   feed: SignalsFeed
-  /** Fetches what the feed lacks of a walk that began at another process; never rejects. Undefined where it lacks nothing. */
-  recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<void> | undefined
+  /** Fetches what the feed lacks of a walk; never rejects. Undefined: it lacks nothing; false: nobody can tell it now. */
+  recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined
   upstreams: Health
   discovery: SignalsDiscovery
   declaredAccounts?: DeclaredAccounts
@@ -247,6 +247,14 @@ function refused(error: AdcpError): Answer {
   return { kind: 'refused', error }
 }
 
+/** Another process has what the walk goes on in, and a walk must not tear: the caller asks again. */
+const CUT_OFF = refused(
+  adcpError('SERVICE_UNAVAILABLE', 'This walk began in a snapshot that cannot be fetched just now.', {
+    retry_after: 1,
+    suggestion: 'Repeat this page with the same cursor, or start again without one.',
+  }),
+)
+
 type Found = Exclude<WholesaleAnswer, { kind: 'refused' }>
 
 export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRequest> {
@@ -335,7 +343,7 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     const isWalk = input.discovery_mode === 'wholesale' && query.cursor !== undefined
     const recalled = isWalk ? options.recall?.(query, reader, context.now) : undefined
     return recalled
-      ? recalled.then(() => answerHere(input, query, reader, context))
+      ? recalled.then((isKnown) => (isKnown ? answerHere(input, query, reader, context) : CUT_OFF))
       : answerHere(input, query, reader, context)
   }
 

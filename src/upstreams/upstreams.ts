@@ -227,14 +227,15 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
 
   /** Once all registries have answered, drops saved slices of upstreams and accounts that no longer exist. */
   async function sweep(): Promise<void> {
-    if (swept || !started || !registered.isComplete() || !turns.turn(SWEEPING)) return
+    const turn = turns.turn(SWEEPING)
+    if (swept || !started || !registered.isComplete() || !turn) return
     swept = true
     const entries = new Map(roster.entries.map((entry) => [entry.agentUrl, entry]))
     await learnt.sweep((agentUrl) => entries.has(agentUrl))
     await store.sweep(({ agentUrl, scope }) => {
       const entry = entries.get(agentUrl)
       return entry !== undefined && (scope === PUBLIC || scopesOf(entry).some(({ name }) => name === scope))
-    })
+    }, turn)
   }
 
   /** Brings the runners in line with registries and configuration, in one synchronous step. */

@@ -35,7 +35,7 @@ function createGroup() {
   let epoch = 0
   const otherForms = new Set<number>()
 
-  function sharingOf(self: string): Sharing {
+  function sharingOf(self: string, over: Blobs): Sharing {
     const turn = (name: string) => (builder === self ? { name, epoch } : undefined)
     return {
       want: () => {},
@@ -43,6 +43,8 @@ function createGroup() {
       forms: () => new Set([SNAPSHOT_FORM, ...otherForms]),
       turn,
       onTurns: (listener) => void turns.push(listener),
+      pass: async () => {},
+      remove: (name) => over.remove(name),
       async tell(name, value) {
         if (!turn(name)) return false
         for (const hear of hears) hear(name, value, 0)
@@ -71,7 +73,7 @@ function createGroup() {
       const troubles: string[] = []
       const generations = createGenerations({
         ...{
-          sharing: sharingOf(self),
+          sharing: sharingOf(self, over),
           blobs: over,
           feed,
           clock: time.clock,
@@ -117,6 +119,34 @@ test('a walk whose snapshot is gone is told so after one look, however many come
   await Promise.all([two.recall(cursor), two.recall(cursor), two.recall(cursor)]) // no time passes
   t.equal(reads.length, 1)
   t.equal(two.page(cursor).count, 1, 'it goes on in the current one')
+})
+
+test('a walk is not moved to another snapshot because the storage does not answer', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  await one.publish(snapshotOf('before'))
+  const { cursor = '' } = one.page()
+  const cut = group.join('two', { ...group.blobs, read: () => Promise.reject(new Error('cut off')) })
+  cut.feed.publish(snapshotOf('now'), group.time.clock.now())
+  t.equal(await cut.recall(cursor), false)
+  let answer = () => {}
+  const slow = group.join('three', {
+    ...group.blobs,
+    async read(name) {
+      await new Promise<void>((resolve) => {
+        answer = resolve
+      })
+      return await group.blobs.read(name)
+    },
+  })
+  slow.feed.publish(snapshotOf('now'), group.time.clock.now())
+  const asked = slow.recall(cursor)
+  await group.time.advance(5_000)
+  t.equal(await asked, false, 'nobody waits longer')
+  const again = slow.recall(cursor)
+  answer()
+  t.equal(await again, true, 'who comes again finds what was read meanwhile')
 })
 
 test('later pages tell what their snapshot lacks, at every process, which reads it once', async (t) => {

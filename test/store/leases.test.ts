@@ -103,6 +103,21 @@ test('nobody takes a lease while somebody writes under it', { skip: NO_POSTGRES 
   t.same(order, ['written', 'taken'])
 })
 
+test('a blob is neither replaced nor removed under an old epoch', { skip: NO_POSTGRES }, async (t) => {
+  const store = await opened(t)
+  if (!store?.replicas) return
+  const { leases, write, remove } = store.replicas
+  const [old] = (await leases.take('one', ['a'], 60_000)) as [Lease]
+  t.equal(await write(old, 'blob', [Buffer.from('of one')]), true)
+  await leases.release([old])
+  const [next] = (await leases.take('two', ['a'], 60_000)) as [Lease]
+  t.equal(await write(old, 'blob', [Buffer.from('too late')]), false)
+  await remove(old, 'blob')
+  t.equal(Buffer.from((await store.blobs.read('blob'))?.[0] ?? []).toString(), 'of one')
+  await remove(next, 'blob')
+  t.equal(await store.blobs.read('blob'), undefined)
+})
+
 type Mode = 'well' | 'paused' | 'cut' | 'unheard'
 
 /** The database as one process sees it: `unheard`, what it asks is done and the answer lost. */

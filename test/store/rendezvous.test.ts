@@ -4,7 +4,10 @@ import { createRendezvous } from '../../src/store/replicas/rendezvous.js'
 
 const NAMES = Array.from({ length: 3_000 }, (_, at) => `mirror/https://agent-${at}.example/mcp`)
 const members = (count: number) => Array.from({ length: count }, (_, at) => `replica-${at}-${at * 7_919}`)
-const owners = (of: readonly string[]) => NAMES.map(createRendezvous(of))
+function owners(of: readonly string[]) {
+  const ownerOf = createRendezvous(of)
+  return NAMES.map((name) => ownerOf(name))
+}
 
 test('every member has its share, within a fifth', async (t) => {
   for (const count of [2, 3, 5, 8]) {
@@ -28,4 +31,11 @@ test('who comes takes from each, who goes gives to each, and nothing else moves'
 test('the order in which members are named says nothing', async (t) => {
   t.same(owners(members(5).reverse()), owners(members(5)))
   t.equal(createRendezvous([])('any'), undefined)
+})
+
+test('what a member does not take goes to the next, and nothing else moves', async (t) => {
+  const ownerOf = createRendezvous(members(3))
+  const [name = ''] = NAMES
+  const [first = '', second] = [ownerOf(name), ownerOf(name, [ownerOf(name) ?? ''])]
+  t.equal(second, createRendezvous(members(3).filter((one) => one !== first))(name))
 })

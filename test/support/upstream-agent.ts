@@ -67,7 +67,7 @@ export async function startMcpAgent(
   handler: TaskHandler,
   { sessions, json }: McpFlavour = { sessions: false, json: true },
   tools: ToolList = PLAIN,
-): Promise<RunningAgent & { forget(): void; sessionsOpened(): number }> {
+): Promise<RunningAgent & { server: HttpServer; forget(): void; sessionsOpened(): number }> {
   const open = new Map<string, StreamableHTTPServerTransport>()
   let opened = 0
 

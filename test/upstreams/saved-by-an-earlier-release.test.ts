@@ -65,7 +65,7 @@ test('what the first release kept under a url with a key in it is found under th
   const key = { agentUrl, scope: 'public' }
   t.match((await store.load(key, owner))?.slice, { agentUrl, rows: { count: 1 } })
   t.equal(await store.load({ agentUrl: `${agentUrl}/other`, scope: 'public' }, owner), undefined)
-  await store.sweep(({ agentUrl: url }) => url === agentUrl)
+  await store.sweep(({ agentUrl: url }) => url === agentUrl, { name: 'sweeping', epoch: 0 })
   await store.close()
   t.same([...kept.keys()], [`slice/public/${agentUrl}`])
   t.notMatch(Buffer.concat([...kept.values()].flat()).toString('latin1'), 'a-secret-of-the-url')

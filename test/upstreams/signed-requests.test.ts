@@ -54,7 +54,7 @@ async function start(t: Test, transport: 'mcp' | 'a2a', sign: boolean, auth: Aut
     limits: () => READ_LIMITS,
     ...{ timeoutMs: () => 5_000, clock: systemClock, random: Math.random },
     learnt: createLearntStore({ blobs: createPassingBlobs(), onTrouble: () => {} }),
-    ...{ onDialect: () => {}, onBroken: () => {}, nextProbeAt: () => undefined },
+    ...{ onDialect: () => {}, onBroken: () => {}, isReader: () => true, nextReadingAt: () => undefined },
   })
   t.teardown(async () => {
     contact.close()

@@ -12,6 +12,8 @@ import { createPieces, type PartNames } from './pieces.js'
 type BlobRows = AddedBlobs & {
   /** Like `write`, but only while this process holds the lease; false when it does not. */
   writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  /** Like `remove`, but only while this process holds the lease. */
+  removeUnder(lease: Lease, name: string): Promise<void>
   /** Removes pieces that no blob uses any more. */
   sweep(): Promise<void>
 }
@@ -115,9 +117,15 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
       .execute()
   }
 
-  async function remove(name: string): Promise<void> {
-    await db.deleteFrom('manifests').where('name', '=', name).execute()
-    await db.deleteFrom('blobs').where('name', '=', name).execute()
+  async function take(from: Db, name: string): Promise<void> {
+    await from.deleteFrom('manifests').where('name', '=', name).execute()
+    await from.deleteFrom('blobs').where('name', '=', name).execute()
+  }
+
+  async function removeUnder(lease: Lease, name: string): Promise<void> {
+    await db.transaction().execute(async (tx) => {
+      if (await leaseStands(tx, lease)) await take(tx, name)
+    })
   }
 
   async function list(prefix: string): Promise<string[]> {
@@ -132,5 +140,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
       .sort()
   }
 
-  return { read, write, writeUnder, add, remove, list, sweep: pieces.sweep }
+  const remove = (name: string) => take(db, name)
+
+  return { read, write, writeUnder, add, remove, removeUnder, list, sweep: pieces.sweep }
 }

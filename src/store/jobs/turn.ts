@@ -6,8 +6,8 @@ import type { Clock } from '../../net/clock.js'
 import { StorageUnavailable } from '../database/unavailable.js'
 import type { Held, Jobs } from './jobs.js'
 
-const LEASE_MS = 15_000
-const BEAT_MS = 5_000
+const LEASE_MS = 10_000
+const BEAT_MS = 3_000
 
 type TurnOptions = {
   /** The name of the work. */

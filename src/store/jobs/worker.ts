@@ -8,8 +8,8 @@ import { StorageUnavailable } from '../database/unavailable.js'
 import type { Held, Hold, Jobs } from './jobs.js'
 
 /** How long after a process ends another one takes over its jobs, ms. */
-const LEASE_MS = 15_000
-const HEARTBEAT_MS = 5_000
+const LEASE_MS = 10_000
+const HEARTBEAT_MS = 3_000
 const LOOK_EVERY_MS = 1_000
 const LOOKED_AT = 256
 const FIRST_PAUSE_MS = 500

@@ -18,6 +18,8 @@ type MembershipOptions = {
   clock: Clock
   /** Names this process among the others: no two may have the same. */
   self: string
+  /** Members that have left a piece of work to the others; never all of them. */
+  passedBy?(name: string): readonly string[]
   /** Told of what an operator should know. */
   onProblem(problem: string): void
 }
@@ -25,7 +27,8 @@ type MembershipOptions = {
 type Wanted = { names: ReadonlySet<string>; among?: () => readonly string[] }
 
 /** Nothing is held before the first `round` or `start`. */
-export function createMembership({ leases, clock, self, onProblem }: MembershipOptions) {
+export function createMembership(options: MembershipOptions) {
+  const { leases, clock, self, passedBy, onProblem } = options
   const wanted = new Map<string, Wanted>()
   const held = new Map<string, Lease & { until: number }>()
   const listeners = new Set<() => void>()
@@ -83,7 +86,7 @@ export function createMembership({ leases, clock, self, onProblem }: MembershipO
     const mine = new Set(
       [...wanted.values()].flatMap(({ names, among }) => {
         const owner = among ? createRendezvous(among()) : ownerOf
-        return [...names].filter((name) => owner(name) === self)
+        return [...names].filter((name) => owner(name, passedBy?.(name)) === self)
       }),
     )
     const others = [...held.values()].filter(({ name }) => !mine.has(name) && !name.startsWith(MEMBERS))

@@ -19,14 +19,18 @@ function mixed(of: number): number {
   return (bits ^ (bits >>> 16)) >>> 0
 }
 
+/** The winner of a name among all but `except`. */
+type Rendezvous = (name: string, except?: readonly string[]) => string | undefined
+
 /** Gives the winner of a name among `members`, in whatever order they are named; undefined when there are none. */
-export function createRendezvous(members: readonly string[]): (name: string) => string | undefined {
+export function createRendezvous(members: readonly string[]): Rendezvous {
   const hashed = [...members].sort().map((member) => ({ member, hash: mixed(hashOf(member)) }))
-  return (name) => {
+  return (name, except = []) => {
     const hash = hashOf(name)
     let winner: string | undefined
     let highest = -1
     for (const one of hashed) {
+      if (except.includes(one.member)) continue
       const score = mixed(hash ^ one.hash)
       if (score <= highest) continue
       highest = score

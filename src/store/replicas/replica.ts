@@ -9,14 +9,19 @@ import { createBoard } from './board.js'
 import type { Lease, Leases } from './leases.js'
 import { createMembership } from './membership.js'
 import type { Notes } from './notes.js'
+import { createPassed } from './passed.js'
 import { createRevisions } from './revisions.js'
 
 /** What the database offers to processes that work on one state. */
 export type Replicas = {
+  /** The database's time, ms since the epoch. */
+  now(): Promise<number>
   leases: Leases
   notes: Notes
   /** Replaces a blob while the lease stands; false when it does not. */
   write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
+  /** Removes a blob while the lease stands. */
+  remove(lease: Lease, name: string): Promise<void>
   /** Removes bytes that no blob is made of any more. */
   sweep(): Promise<void>
   /** Calls back whenever something may have been told. Gives how to stop. */
@@ -43,18 +48,28 @@ export type Replica = ReturnType<typeof createReplica>
 /** Nothing is heard before `listen`, and nothing falls to it before `join`. */
 export function createReplica({ replicas, clock, self, revision, form, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
-  const { leases, notes, listen, write } = replicas
-  const membership = createMembership({ leases, clock, self, onProblem })
+  const { leases, notes, listen, write, remove } = replicas
   const board = createBoard({ notes, listen, clock, onProblem })
+  let joined = false
+  const passed = createPassed({
+    ...{ sharing: board, clock, self },
+    members: () => membership.members(),
+    onPassed: async () => {
+      if (joined) await membership.round()
+    },
+  })
+  const membership = createMembership({ leases, clock, self, passedBy: passed.by, onProblem })
   const sharing: Sharing = {
     want: (kind, names) => membership.want(kind, names),
     lead: (kind, names) => membership.want(kind, names, () => revisions.newest()),
     forms: () => revisions.forms(),
     turn: membership.lease,
     onTurns: (listener) => void membership.onChange(listener),
+    pass: passed.pass,
     tell: board.tell,
     hear: board.hear,
     write: (blob, parts, under) => write(under, blob, parts),
+    remove: (blob, under) => remove(under, blob),
   }
   const { members } = membership
   const revisions = createRevisions({
@@ -86,11 +101,13 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
     async join(): Promise<void> {
       membership.want('storage', [SWEEPING])
       revisions.start()
+      joined = true
       await membership.start()
       sweepLater()
     },
     /** The others take up what was its own at once. */
     async close(): Promise<void> {
+      joined = false
       cancelSweep()
       revisions.close()
       await membership.close()

@@ -30,6 +30,13 @@ const READING = 'reading/'
 const HURRY = 'hurry/'
 const HURRY_HEARD_MS = 30_000 // a process that starts also hears older requests; they have been carried out
 
+/** Failures that may be of this process's own way to the agent. */
+const OUT_OF_REACH: ReadonlySet<string> = new Set(['unresolvable', 'unreachable', 'timeout'])
+const TRIES = 2 // before another process tries
+
+const isOutOfReach = ({ failures, problem }: Reading) =>
+  failures >= TRIES && problem !== undefined && OUT_OF_REACH.has(problem.reason)
+
 const placeOf = ({ agentUrl, scope }: Key) => `${encodeURIComponent(scope)}/${agentUrl}`
 
 export const turnOf = (agentUrl: string) => `mirror/${agentUrl}`
@@ -69,7 +76,9 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
         if (listeners.get(place) === listener) listeners.delete(place)
       }
     },
-    async tell(key: Key, { nextAttemptAt, confirmedAt, ...rest }: Reading, turn: Turn): Promise<void> {
+    /** Also leaves the scope to another process when the agent seems to be out of reach from here. */
+    async tell(key: Key, reading: Reading, turn: Turn): Promise<void> {
+      const { nextAttemptAt, confirmedAt, ...rest } = reading
       const now = clock.now()
       const told: Told = {
         ...rest,
@@ -77,6 +86,7 @@ export function createReadings({ sharing, clock }: ReadingsOptions) {
         ...(confirmedAt !== undefined && { confirmedMsAgo: now - confirmedAt }),
       }
       await sharing?.tell(`${READING}${placeOf(key)}`, told, turn)
+      if (isOutOfReach(reading)) await sharing?.pass(turn.name)
     },
     /** Asks the process that reads the scope to read it again. */
     ask: (key: Key, how: Hurry): void => void sharing?.tell(`${HURRY}${placeOf(key)}`, how),

@@ -13,6 +13,7 @@ import type { RosterEntry } from '../roster/roster.js'
 import type { Slice } from '../rows/slice.js'
 import { type Contact, createContact, type UpstreamCall } from '../walk/contact.js'
 import { createAsked } from './asked.js'
+import { turnOf } from './readings.js'
 import { createScope, type KeptScope, type ScopeOptions } from './scope.js'
 import { type Pace, PUBLIC, type Scope } from './scope-setting.js'
 import type { ScopeStatus } from './scope-status.js'
@@ -63,7 +64,7 @@ function contactName({ entry: { url, agentUrl, protocol, auth, accountPrices } }
 const EVERYBODY: Scope = { name: PUBLIC }
 
 export function createRunner(options: RunnerOptions) {
-  const { send, sign, slotsFor, learnt, clock, random, governor, onChange } = options
+  const { send, sign, slotsFor, learnt, clock, random, governor, turns, onChange } = options
   let setting = options.setting
   let slots = slotsFor(setting.concurrency)
   let contact = contactFor(setting)
@@ -84,7 +85,8 @@ export function createRunner(options: RunnerOptions) {
       ...{ clock, random, learnt },
       onDialect: onChange,
       onBroken: () => open.probeSoon(),
-      nextProbeAt: () => open.nextAttemptAt(),
+      isReader: () => turns.turn(turnOf(setting.entry.agentUrl)) !== undefined,
+      nextReadingAt: () => open.nextAttemptAt(),
     })
   }
 

@@ -109,7 +109,8 @@ export function createScope(options: ScopeOptions) {
 
   function drop(): void {
     hold(undefined)
-    if (turn()) store.remove(key())
+    const under = turn()
+    if (under) store.remove(key(), under)
     tell()
     onChange()
   }

@@ -140,11 +140,11 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     cancelFlush ??= clock.after(CONFIRM_EVERY_MS, flush)
   }
 
-  function remove(key: Key): void {
+  function remove(key: Key, turn: Turn): void {
     const name = nameOf(key)
     confirmations.delete(name)
     distrusted.delete(name)
-    enqueue(name, () => blobs.remove(name))
+    enqueue(name, () => (shared ? shared.sharing.remove(name, turn) : blobs.remove(name)))
   }
 
   /** A process that has lost its turn writes nothing: the one that has the turn now knows better. */
@@ -250,11 +250,11 @@ export function createSliceStore({ blobs, clock, shared, onTrouble }: SliceStore
     },
     remove,
     /** Deletes slices of agents and accounts that no longer exist. */
-    async sweep(isKnown: (key: Key) => boolean): Promise<void> {
+    async sweep(isKnown: (key: Key) => boolean, turn: Turn): Promise<void> {
       for (const name of new Set([...confirmations.keys(), ...(await blobs.list(PREFIX))])) {
         const [, scope = ''] = name.split('/')
         const key = { agentUrl: urlIn(name), scope: decodeURIComponent(scope) }
-        if (!isKnown(key)) remove(key)
+        if (!isKnown(key)) remove(key, turn)
       }
     },
     async close(): Promise<void> {

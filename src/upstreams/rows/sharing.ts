@@ -19,12 +19,16 @@ export type Sharing = {
   turn(name: string): Turn | undefined
   /** Called when work has come to this process, or gone from it. */
   onTurns(listener: () => void): void
+  /** Leaves work that this process cannot do, and perhaps another can, to the others. Never rejects. */
+  pass(name: string): Promise<void>
   /** Tells all processes, this one included; under a turn only while it stands. Never rejects: false when it was not told. */
   tell(name: string, value: unknown, under?: Turn): Promise<boolean>
   /** Hears the latest word under each name that begins so, and how long ago it was told. */
   hear(prefix: string, listener: Hear): void
   /** Replaces a blob while the turn stands; false when it does not. Rejects when the storage cannot take it. */
   write(blob: string, parts: readonly Uint8Array[], under: Turn): Promise<boolean>
+  /** Removes a blob while the turn stands. Rejects when the storage cannot do it. */
+  remove(blob: string, under: Turn): Promise<void>
 }
 
 export type Turns = Pick<Sharing, 'want' | 'turn' | 'onTurns'>

@@ -2,6 +2,7 @@
  * How one upstream is spoken to: the line to it and the dialect that it speaks, shared by all scopes that are read from
  * it and by callers' own calls. Made anew when its place, transport or credential changes.
  */
+import { backoffMs } from '../../net/backoff.js'
 import { type Clock, pause } from '../../net/clock.js'
 import { within } from '../../net/deadline.js'
 import type { Signer } from '../../signing/sign.js'
@@ -35,6 +36,7 @@ function unpriced(rows: ReadRows): ReadRows {
 
 const DIALECT_MS = 24 * 60 * 60 * 1_000
 const CAPABILITIES = 'get_adcp_capabilities'
+const PROBE_WITHIN_MS = 60_000
 
 /** Failures that an agent may have because it is spoken to in words that are no longer its own. */
 const OF_ITS_SPEECH: ReadonlySet<UpstreamFailure> = new Set([
@@ -61,8 +63,10 @@ type ContactOptions = LineOptions & {
   learnt: LearntStore
   /** Called when what the agent says about itself is first known, or has changed. */
   onDialect(): void
-  /** When the next probe is due, ms since the epoch. */
-  nextProbeAt(): number | undefined
+  /** Whether this process reads the agent's feed: then that is how it finds out that the agent answers again. */
+  isReader(): boolean
+  /** When it is read next, ms since the epoch. */
+  nextReadingAt(): number | undefined
 }
 
 function messageOf(outcome: AgentOutcome): string {
@@ -71,17 +75,36 @@ function messageOf(outcome: AgentOutcome): string {
 }
 
 export function createContact(options: ContactOptions) {
-  const { entry, send, sign, timeoutMs, clock, learnt, onDialect, nextProbeAt } = options
+  const { entry, send, sign, timeoutMs, clock, learnt, onDialect, isReader, nextReadingAt } = options
   const credential = credentialName(entry.auth)
   const lifetime = new AbortController()
   const { signal } = lifetime
   const sleep = (ms: number) => pause(clock, ms, signal)
   const wish = () => known?.value.signing
   const signedSend = sign && createSignedSend({ send, sign, wish, now: clock.now })
-  const link = createLink({ ...options, ...(signedSend && { signedSend }), sleep, signal })
+  const onBroken = () => {
+    options.onBroken()
+    if (!isProbing) void probe()
+  }
+  const link = createLink({ ...options, ...(signedSend && { signedSend }), sleep, signal, onBroken })
+  let isProbing = false
+  let probeAt: number | undefined
   let known: { value: Dialect; readAt: number } | undefined
   let isPersonal: boolean | undefined
   let restored: Promise<void> | undefined
+
+  /** Asks a small question now and then until one is answered: no reading would tell a process that does not read. */
+  async function probe(): Promise<void> {
+    isProbing = true
+    for (let failures = 1; link.broken() !== undefined && !signal.aborted; ) {
+      const waitMs = backoffMs({ failures, refreshMs: PROBE_WITHIN_MS, random: options.random })
+      probeAt = clock.now() + waitMs
+      await sleep(waitMs)
+      failures = isReader() ? 1 : failures + 1
+      if (!isReader() && link.broken() !== undefined) await link.read(CAPABILITIES, {}, entry.auth)
+    }
+    isProbing = false
+  }
 
   /**
    * When a request names no account, prices that the agent calls an account's are those of our credential. Everybody sees
@@ -156,9 +179,9 @@ export function createContact(options: ContactOptions) {
     { deadline, signal: given, auth = entry.auth, sentAt }: UpstreamCall,
   ): Promise<AgentOutcome> {
     const troubles = link.broken()
-    const probeAt = nextProbeAt()
-    if (troubles !== undefined && probeAt !== undefined) {
-      const wait = Math.max(0, probeAt - clock.now())
+    const againAt = isReader() ? nextReadingAt() : probeAt
+    if (troubles !== undefined && againAt !== undefined) {
+      const wait = Math.max(0, againAt - clock.now())
       return callFailed('backing_off', `it failed ${troubles} times in a row`, wait)
     }
     const speaking = await dialectBy(deadline)

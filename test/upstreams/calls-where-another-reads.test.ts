@@ -1,0 +1,40 @@
+/** A process that does not read an agent, because another one does, still notices when it answers callers again. */
+import { test } from 'tap'
+import type { Sharing } from '../../src/upstreams/rows/sharing.js'
+import { until } from '../support/replicas.js'
+import { startMcpAgent } from '../support/upstream-agent.js'
+import { CAPABILITIES } from '../support/upstream-feed.js'
+import { configOf, openUpstreams } from '../support/upstream-world.js'
+
+/** Every turn is somebody else's. */
+const OTHERS: Sharing = {
+  want() {},
+  lead() {},
+  forms: () => new Set(),
+  turn: () => undefined,
+  onTurns() {},
+  pass: async () => {},
+  tell: async () => true,
+  hear() {},
+  write: async () => false,
+  remove: async () => {},
+}
+
+test('calls that failed too often are made again once a small question is answered', async (t) => {
+  let isDown = true
+  const agent = await startMcpAgent((task) =>
+    task === 'get_adcp_capabilities' ? CAPABILITIES : { status: 'completed', signals: [] },
+  )
+  t.teardown(agent.close)
+  agent.server.on('connection', (socket) => isDown && socket.destroy())
+  const { upstreams } = await openUpstreams(t, configOf([{ id: 'a', url: agent.url, protocol: 'mcp' }]), {
+    sharing: OTHERS,
+  })
+  await upstreams.start()
+  const call = () =>
+    upstreams.call('a', 'get_signals', { signal_spec: 'coffee' }, { deadline: Date.now() + 30_000 })
+  const failed = await until(call, (outcome) => outcome.kind === 'failed' && outcome.reason === 'backing_off')
+  t.ok(failed.kind === 'failed' && failed.retryAfterMs !== undefined, 'it says when to come again')
+  isDown = false
+  t.equal((await until(call, ({ kind }) => kind !== 'failed')).kind, 'answer')
+})
