@@ -1,7 +1,7 @@
 /**
  * The other side of the upstreams benchmark: many wholesale agents in one child process, their rows made on demand so
  * that a million of them need no memory. Prints its urls as one line of JSON. `POST /change` at an agent changes one price
- * and its version; `GET /walked` says when its last walk began and when the last page of it was sent.
+ * and its version, `POST /change?every=100` that of every hundredth row; `GET /walked` says when its last walk began and when the last page of it was sent.
  */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,13 +17,14 @@ const TOOLS = JSON.stringify({
   tools: ['get_adcp_capabilities', 'get_signals'].map((name) => ({ name, inputSchema: { type: 'object' } })),
 })
 
-/** By agent: how often its price changed, and its last walk, ms since the epoch. */
-const changes = new Map<number, number>()
+/** By agent: how often its prices changed and which the last time, and its last walk, ms since the epoch. */
+const changes = new Map<number, { times: number; every: number }>()
 const walks = new Map<number, { beganAt: number; endedAt: number }>()
-const versionOf = (agent: number) => `v${1 + (changes.get(agent) ?? 0)}`
+const versionOf = (agent: number) => `v${1 + (changes.get(agent)?.times ?? 0)}`
 
 function row(agent: number, at: number): string {
-  const price = at === 7 ? 100 + (changes.get(agent) ?? 0) : 1 + (at % 9)
+  const { times = 0, every = ROWS } = changes.get(agent) ?? {}
+  const price = at % every === 7 % every ? 100 + times : 1 + (at % 9)
   const id = `signal_${agent}_${at}`
   return `{"signal_ref":{"scope":"data_provider","data_provider_domain":"provider${at % 50}.example","signal_id":"${id}"},"signal_agent_segment_id":"seg_${id}","name":"Auto intenders ${at}","description":"${DESCRIPTION}","value_type":"binary","signal_type":"marketplace","data_provider":"Provider ${at % 50}","coverage_percentage":${at % 100},"deployments":[{"type":"platform","platform":"the-trade-desk","is_live":false,"estimated_activation_duration_minutes":60},{"type":"agent","agent_url":"https://sales.example/mcp","is_live":true}],"pricing_options":[{"pricing_option_id":"po_cpm","model":"cpm","cpm":${price},"currency":"USD"}]}`
 }
@@ -64,8 +65,10 @@ function result(
 const urls = await Promise.all(
   Array.from({ length: Number(agents) }, async (_, agent) => {
     const server = createServer((request, response) => {
-      if (request.url === '/change') {
-        changes.set(agent, (changes.get(agent) ?? 0) + 1)
+      const { pathname, searchParams } = new URL(request.url ?? '', 'http://agent')
+      if (pathname === '/change') {
+        const times = 1 + (changes.get(agent)?.times ?? 0)
+        changes.set(agent, { times, every: Number(searchParams.get('every') ?? ROWS) })
         return void response.end()
       }
       if (request.url === '/walked') return void response.end(JSON.stringify(walks.get(agent)))

@@ -16,9 +16,14 @@ export type Running = {
   finished: Promise<Finished>
 }
 
-export function startCommand(args: readonly string[], environment: Record<string, string> = {}): Running {
+/** It is killed after `longestMs`, whatever it does. */
+export function startCommand(
+  args: readonly string[],
+  environment: Record<string, string> = {},
+  longestMs = LONGEST_MS,
+): Running {
   const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...environment } })
-  const timer = setTimeout(() => child.kill('SIGKILL'), LONGEST_MS)
+  const timer = setTimeout(() => child.kill('SIGKILL'), longestMs)
   const waiting = new Set<() => void>()
   let out = ''
   let err = ''
