@@ -1,9 +1,9 @@
 /**
- * Runs the test files, each in a process of its own, and says at the end what failed.
+ * Runs the test files and says at the end what failed: a few files of one folder share a process, one after another.
  *
  *     node dist/test/run.js              every test that npm test runs
  *     node dist/test/run.js adcp store   those of these folders
- *     node dist/test/run.js --slow       what takes minutes
+ *     node dist/test/run.js --slow       what takes minutes, each file in a process of its own
  *
  * tap's own command would load its coverage and process hooks into every test and into every process that a test starts:
  * nothing here reads them, and they cost more than most of the tests.
@@ -16,19 +16,28 @@ import { parseArgs } from 'node:util'
 import { t } from 'tap'
 import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 
-/** For what hangs: no test counts on it, and a busy machine must not reach it. */
+/** For what hangs: no test counts on it, and a busy machine must not reach it. Counted from each file's start. */
 const LONGEST_S = 300
+
+/** More would save little: what a folder's files import is loaded once for all of them, and most of a process is that. */
+const FILES_A_PROCESS = 10
 
 const HERE = dirname(fileURLToPath(import.meta.url))
 const SOURCES = resolve(HERE, '../../test')
 
-/** The test files below test/, as their compiled paths; the sources are read, since what was compiled may be of yesterday. */
-function testFiles(folders: readonly string[], slow: boolean): string[] {
-  return readdirSync(SOURCES, { recursive: true, encoding: 'utf8' })
+/** The test files of a folder, as their compiled paths; the sources are read, since what was compiled may be of yesterday. */
+function testFiles(folder: string, slow: boolean): string[] {
+  return readdirSync(join(SOURCES, folder))
     .filter((file) => file.endsWith('.test.ts') && file.endsWith('.slow.test.ts') === slow)
-    .filter((file) => folders.length === 0 || folders.some((folder) => file.startsWith(`${folder}/`)))
     .sort()
-    .map((file) => relative('.', join(HERE, file.replace(/ts$/, 'js'))))
+    .map((file) => relative('.', join(HERE, folder, file.replace(/ts$/, 'js'))))
+}
+
+/** Files in as few equal parts as the size allows. */
+function inParts(files: readonly string[], size: number): string[][] {
+  const parts = Math.ceil(files.length / size)
+  const start = (part: number) => Math.round((part * files.length) / parts)
+  return Array.from({ length: parts }, (_, part) => files.slice(start(part), start(part + 1)))
 }
 
 /** tap's diagnostics of one failed assertion, without what only its source says. */
@@ -60,13 +69,19 @@ const environment = {
   ...(postgres && { TRIBUTARY_TEST_POSTGRES: String(postgres.port) }),
 }
 
-for (const file of testFiles(positionals, values.slow)) {
-  t.spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, '--enable-source-maps', file], {
-    name: file,
-    buffered: true,
-    timeout: LONGEST_S * 1_000,
-    env: environment,
-  })
+const everyFolder = readdirSync(SOURCES, { withFileTypes: true }).filter((entry) => entry.isDirectory())
+const folders = positionals.length > 0 ? positionals : everyFolder.map(({ name }) => name).sort()
+for (const folder of folders) {
+  const parts = inParts(testFiles(folder, values.slow), values.slow ? 1 : FILES_A_PROCESS)
+  for (const [at, files] of parts.entries()) {
+    const command = [process.execPath, '--enable-source-maps', join(HERE, 'together.js'), ...files]
+    t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
+      name: parts.length > 1 ? `${folder} (${at + 1} of ${parts.length})` : folder,
+      buffered: true,
+      timeout: LONGEST_S * 1_000,
+      env: environment,
+    })
+  }
 }
 
 // At the end, because of a long log often only the end is kept.

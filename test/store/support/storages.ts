@@ -25,17 +25,18 @@ export async function due({ db }: Pick<Store, 'db'>, ...ids: readonly string[]):
 
 const START = Date.UTC(2026, 0, 15)
 const binaries = postgresBinaries()
-let own: Promise<Postgres> | undefined
-let databases: ReturnType<typeof createDatabases> | undefined
-
-tap.teardown(async () => (await own)?.remove())
+let databases: Promise<ReturnType<typeof createDatabases>> | undefined
 
 /** Databases of the server that the test runner started for all files, or else of one of this file. */
 async function openDatabases(binaries: string): Promise<ReturnType<typeof createDatabases>> {
   const port = process.env.TRIBUTARY_TEST_POSTGRES
   if (port) return createDatabases(Number(port))
-  own ??= startPostgres(binaries)
-  return createDatabases((await own).port)
+  const own = await startPostgres(binaries)
+  tap.teardown(() => {
+    databases = undefined // the next file of this process has a server of its own
+    return own.remove()
+  })
+  return createDatabases(own.port)
 }
 
 function storageAt(t: Test, url: string): Storage {
@@ -66,8 +67,8 @@ export async function embedded(t: Test): Promise<Storage> {
 /** An empty database in PostgreSQL; undefined when the machine has none. */
 export async function shared(t: Test): Promise<Storage | undefined> {
   if (!binaries) return undefined
-  databases ??= await openDatabases(binaries)
-  const { take, give } = databases
+  databases ??= openDatabases(binaries)
+  const { take, give } = await databases
   const url = await take()
   t.teardown(() => give(url)) // after its connections are closed: what was registered last is done first
   return storageAt(t, url)

@@ -1,0 +1,43 @@
+import { execFile } from 'node:child_process'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { test } from 'tap'
+
+const TOGETHER = fileURLToPath(new URL('../together.js', import.meta.url))
+const FOLDER = fileURLToPath(new URL('.', import.meta.url)) // where `tap` can be imported
+
+test('of files that share a process, each that goes wrong is named, and the others run', async (t) => {
+  const folder = await mkdtemp(join(FOLDER, 'files-'))
+  t.teardown(() => rm(folder, { recursive: true }))
+  const files = {
+    'throws.js': `throw new Error('at once')`,
+    'empty.js': '',
+    'false.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2) })`,
+    'tears-down.js': `import t from 'tap'; t.teardown(() => t.pass('torn down')); t.test('is right', async (t) => { t.pass() })`,
+    'right.js': `import { test } from 'tap'; test('is right', async (t) => { t.pass() })`,
+    'ends.js': `process.exit(0)`,
+    'never.js': `import { test } from 'tap'; test('is never run', async (t) => { t.pass() })`,
+  }
+  const paths = Object.keys(files).map((name) => join(folder, name))
+  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+
+  const { code, stdout } = await new Promise<{ code: unknown; stdout: string }>((resolve) => {
+    execFile(process.execPath, [TOGETHER, ...paths], (error, stdout) =>
+      resolve({ code: error?.code, stdout }),
+    )
+  })
+  t.equal(code, 1)
+  const results = stdout.split('\n').filter((line) => /^(not )?ok/.test(line))
+  const said = [
+    /^not ok 1 - .*\/throws\.js: Error: at once/,
+    /^not ok 2 - .*\/empty\.js: Error: it has no test/,
+    /^not ok 3 - .*\/false\.js > is wrong/,
+    /^ok 4 - .*\/tears-down\.js > is right/,
+    /^ok 5 - torn down/,
+    /^ok 6 - .*\/right\.js > is right/,
+    /^not ok 7 - the process ended before these files: \S+\/ends\.js, \S+\/never\.js/,
+  ]
+  t.equal(results.length, said.length, results.join('; '))
+  for (const [at, line] of said.entries()) t.match(results[at], line)
+})

@@ -1,0 +1,58 @@
+/**
+ * Runs test files one after another in this process: what they import is read once, and is warm from the second file on.
+ *
+ *     node --enable-source-maps dist/test/together.js dist/test/net/clock.test.js dist/test/net/time.test.js
+ *
+ * Every test is named with its file. A file has ended when its tests have, and what it asked `tap.teardown` for.
+ */
+import { once } from 'node:events'
+import { relative, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { t } from 'tap'
+
+/** For what hangs: no test counts on it, and a busy machine must not reach it. */
+const LONGEST_MS = 300_000
+
+/** The tests of the process while one file is read and run: tap's `test` and `teardown` belong to the process otherwise. */
+type Running = { file: string; ended: Promise<unknown>[]; teardowns: (() => unknown)[] }
+
+let running: Running | undefined
+
+t.on('subtestAdd', (test) => {
+  if (!running) return
+  test.name = `${running.file} > ${test.name}`
+  running.ended.push(once(test, 'end'))
+})
+
+t.teardown = (task) => {
+  running?.teardowns.unshift(task)
+}
+
+async function runFile(file: string): Promise<void> {
+  running = { file: relative('.', file), ended: [], teardowns: [] }
+  const { ended, teardowns } = running
+  t.setTimeout(LONGEST_MS) // counted from now on
+  try {
+    await import(pathToFileURL(resolve(file)).href)
+    if (ended.length === 0) throw new Error('it has no test')
+    await Promise.all(ended)
+    for (const teardown of teardowns) await teardown()
+  } catch (error) {
+    t.fail(`${running.file}: ${error}`, { found: error })
+  }
+}
+
+const left = process.argv.slice(2)
+
+/** Files that never ran are no success: where one ends the process, or leaves nothing to wait for in its middle. */
+function failUnlessDone(): void {
+  if (left.length > 0) t.fail(`the process ended before these files: ${left.splice(0).join(', ')}`)
+}
+process.once('beforeExit', failUnlessDone)
+process.once('exit', failUnlessDone)
+
+while (left[0]) {
+  await runFile(left[0])
+  left.shift()
+}
+running = undefined
