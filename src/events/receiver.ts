@@ -73,7 +73,8 @@ function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>)
 
 /** Receives for all places of one process. Nothing of a message is read before its signature stands. */
 export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions) {
-  const taken = new LRUCache<string, true>({ max: MOST_REMEMBERED })
+  // counted by size: `max` would take the memory of all at once
+  const taken = new LRUCache<string, true>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 })
   const verify = createVerifier({
     ...{ profile: WEBHOOKS, replay, now },
     keyOf(keyid, owner = '') {

@@ -46,8 +46,9 @@ function goneSlices(before: Snapshot, after: Snapshot): ReadonlySet<number> {
 const any = () => true
 
 export function createDepartures() {
-  const departed = new LRUCache<string, Departure>({ max: MAX_DEPARTED })
-  const handles = new LRUCache<string, string>({ max: MAX_DEPARTED }) // by the upstream's segment id, of offers that left
+  const bounds = { maxSize: MAX_DEPARTED, sizeCalculation: () => 1 } // counted by size: `max` would take the memory of all at once
+  const departed = new LRUCache<string, Departure>(bounds)
+  const handles = new LRUCache<string, string>(bounds) // by the upstream's segment id, of offers that left
   let comparing = Promise.resolve()
 
   /** One walk in key order over both: shown before, and not shown now or offered by somebody who left. */

@@ -26,7 +26,8 @@ export function createRateLimiter(limit: RateLimit | undefined): RateLimiter {
   if (!(all > 0) || !(most >= 1)) {
     throw new RangeError(`A rate limit needs per_second > 0 and burst >= 1, got ${all} and ${most}`)
   }
-  const buckets = new LRUCache<string, Bucket>({ max: MAX_CALLERS })
+  // counted by size: `max` would take the memory of all at once, before anybody asks
+  const buckets = new LRUCache<string, Bucket>({ maxSize: MAX_CALLERS, sizeCalculation: () => 1 })
 
   function take(caller: string, now: number): number {
     const parts = among()

@@ -76,7 +76,8 @@ function markOf(value: unknown): string | undefined {
 export function createSeal(keys: readonly string[]): Seal {
   const derivedKeys = keys.map(derived)
   const [first] = derivedKeys
-  const remembered = new LRUCache<string, string>({ max: MOST_REMEMBERED })
+  // counted by size: `max` would take the memory of all at once
+  const remembered = new LRUCache<string, string>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 })
   const texts = new LRUCache<string, string>({ maxSize: MOST_TEXT, sizeCalculation: ({ length }) => length })
 
   function hide(clear: string, among: LRUCache<string, string>): string {
