@@ -5,6 +5,7 @@
  *
  * Every test is named with its file. A file has ended when its tests have, and what it asked `tap.teardown` for.
  */
+import './no-hooks.js' // before tap
 import { once } from 'node:events'
 import { relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
