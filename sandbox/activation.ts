@@ -35,7 +35,11 @@ export type ActivationOptions = {
 }
 
 export function createActivation({ profile, stock, tasks, now, delayMs }: ActivationOptions): Activation {
-  const remembered = new LRUCache<string, { request: string; body: Body }>({ max: MAX_KEYS })
+  // counted by size: `max` would take the memory of all at once, for each agent
+  const remembered = new LRUCache<string, { request: string; body: Body }>({
+    maxSize: MAX_KEYS,
+    sizeCalculation: () => 1,
+  })
   let activations = 0
   let deactivations = 0
   let usageRows = 0
