@@ -32,7 +32,8 @@ function createAnswers() {
   let given = 0
   return {
     teach(bytes: Buffer, isFirst: boolean): void {
-      answers = [...(isFirst ? [] : answers), taught(bytes)]
+      if (isFirst) answers = []
+      answers.push(taught(bytes))
     },
     next: () => answers[given++ % answers.length] as Taught,
   }

@@ -1,7 +1,7 @@
 /**
  * The servers that `serving.ts` compares, in a process of their own: ours without and with metrics and limits, and the
- * others (serving-others.ts). It answers `cpu` with its CPU time so far, and `change` once it serves a feed in which one
- * price moved.
+ * others (serving-others.ts). It answers every message with its CPU time so far: after `change` it serves a feed in which one price
+ * moved, after `collect` it holds no garbage.
  */
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
@@ -181,6 +181,12 @@ function lean(given: ServerOptions): FastifyInstance {
   return app
 }
 
+/** What making a feed left behind is no part of a request. */
+function collect(): void {
+  const { gc } = globalThis as { gc?: () => void } // set by the flag --expose-gc
+  gc?.()
+}
+
 async function listen(app: FastifyInstance | Server): Promise<string> {
   if ('ready' in app) return app.listen({ host: '127.0.0.1', port: 0 })
   await once(app.listen(0, '127.0.0.1'), 'listening')
@@ -206,6 +212,7 @@ async function main() {
   for (const [name, app] of Object.entries(apps)) urls[name] = await listen(app)
   process.on('message', (asked) => {
     if (asked === 'change') change()
+    if (asked === 'collect') collect()
     process.send?.({ cpu: process.cpuUsage() })
   })
   process.send?.({ urls })
