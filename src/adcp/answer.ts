@@ -27,6 +27,11 @@ export type Failed = { kind: 'failed'; message: string; fields: Readonly<Record<
 
 export type Answer = Answered | Refused | Failed
 
+/** How many of what, as it is said: `1 signal`, `0 signals`, `2 entries`. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
+}
+
 export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
   return { kind: 'refused', error: adcpError(code, message, parts) }
 }

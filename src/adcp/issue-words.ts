@@ -3,7 +3,9 @@
  * instead. The words never repeat a value of the request, because an untrusted string is never echoed. When the value
  * resembles a word of a closed set, the known word is named.
  */
+
 import type { ErrorObject } from 'ajv'
+import { counted } from './answer.js'
 import { countriesMeant, nearest } from './nearest.js'
 
 type Schema = {
@@ -68,8 +70,6 @@ function typeWords({ type, anyOf }: Schema = {}): string {
     .join(' or ')
 }
 
-const plural = (count: unknown, one: string) => `${count} ${one}${count === 1 ? '' : 's'}`
-
 /** What the value of a field has to be; undefined where the rule is not about its value. */
 function expected({ keyword, params, schema, message }: ErrorObject): string {
   if (keyword === 'pattern') return PATTERNS[String(schema)] ?? 'in the form that this field has'
@@ -90,13 +90,13 @@ export function issueMessage(error: ErrorObject): string {
   if (keyword === 'minLength')
     return params.limit === 1
       ? 'must not be empty'
-      : `must have at least ${plural(params.limit, 'character')}`
-  if (keyword === 'maxLength') return `must have at most ${plural(params.limit, 'character')}`
+      : `must have at least ${counted(params.limit, 'character')}`
+  if (keyword === 'maxLength') return `must have at most ${counted(params.limit, 'character')}`
   if (keyword === 'minItems')
     return params.limit === 1
       ? 'must not be an empty list'
-      : `must have at least ${plural(params.limit, 'entry')}`
-  if (keyword === 'maxItems') return `must have at most ${params.limit} entries`
+      : `must have at least ${counted(params.limit, 'entry')}`
+  if (keyword === 'maxItems') return `must have at most ${counted(params.limit, 'entry')}`
   if (keyword === 'uniqueItems') return 'must not name anything twice'
   if (keyword === 'enum' || keyword === 'oneOf') return message ?? 'is not valid'
   return `must be ${expected(error)}`

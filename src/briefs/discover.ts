@@ -3,6 +3,7 @@
  * `submitted`, when the caller prefers the complete answer later (specification, "Response body", "Errors").
  */
 
+import { counted } from '../adcp/answer.js'
 import { durationMs, durationOf } from '../adcp/duration.js'
 import type { AdcpError, AdcpWarning, Refused } from '../adcp/error.js'
 import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
@@ -106,7 +107,13 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     if (page.kind === 'refused') return page
     const { count, total, rows, warnings, relevance } = page
     const fields = { ...page.fields, ...(relevance.length > 0 && { ext: { tributary: { relevance } } }) }
-    return { kind: 'answer', message: `${count} of ${total} matching signals.`, fields, rows, warnings }
+    return {
+      kind: 'answer',
+      message: `${count} of ${counted(total, 'matching signal')}.`,
+      fields,
+      rows,
+      warnings,
+    }
   }
 
   /** The first page of a ranked answer; `isSearched`: our own search took part in it. */

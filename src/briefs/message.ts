@@ -3,6 +3,7 @@
  * agent should produce a `message` ..."). Names come from providers and upstreams: letters and digits are kept, markup
  * is removed.
  */
+import { counted } from '../adcp/answer.js'
 import type { Deployment, PricingOption } from '../adcp/signal.js'
 import type { ShownRelevance } from './ranking/order.js'
 import type { UnderstoodWords } from './ranking/rank.js'
@@ -55,7 +56,7 @@ function whereLive({ deployments }: Row): string {
   const minutes = deployments
     .map((deployment) => deployment.estimated_activation_duration_minutes)
     .filter((estimate) => estimate !== undefined)
-  const wait = minutes.length > 0 ? ` in about ${Math.min(...minutes)} minutes` : ''
+  const wait = minutes.length > 0 ? ` in about ${counted(Math.min(...minutes), 'minute')}` : ''
   return `not live yet, can be activated on ${listed(possible)}${wait}`
 }
 
@@ -104,7 +105,9 @@ function readText({
     ...(countries.length > 0 ? [`countries ${countries.join(', ')}`] : []),
     ...(platforms.length > 0 ? [`destinations ${listed(platforms.map(plain))}`] : []),
     ...(price ? [price] : []),
-    ...(lookbackDays.length > 0 ? [`last ${lookbackDays.join(' or ')} days`] : []),
+    ...(lookbackDays.length > 0
+      ? [`last ${[...lookbackDays.slice(0, -1), counted(lookbackDays.at(-1) as number, 'day')].join(' or ')}`]
+      : []),
   ]
   const cut = isCut ? ' The question was too long to be read in full.' : ''
   if (parts.length === 0) return cut
@@ -114,20 +117,18 @@ function readText({
 
 /** No signal has a word of the question; what upstreams returned all the same is on the next page. */
 function onlyVouched(total: number): string {
-  const signals = total === 1 ? 'signal that an upstream' : 'signals that upstreams'
-  return `No signal matches the words. ${total} ${signals} returned for them, and that share none, are on the next page.`
+  return `No signal matches the words. The next page has ${counted(total, 'signal')} that upstreams returned for them, and that share none.`
 }
 
 /** The message of a brief answer. */
 export function briefMessage(outcome: Outcome): string {
   const { best, count, total, missing, isSearched, seesPrices, relevance, read } = outcome
   const unsearched = isSearched ? '' : ' The newest feed is not searched yet: see incomplete.'
-  const absent =
-    missing === 0 ? '' : ` ${missing} upstream${missing === 1 ? ' is' : 's are'} missing: see incomplete.`
+  const absent = missing === 0 ? '' : ` The answer lacks ${counted(missing, 'upstream')}: see incomplete.`
   const lacking = unsearched + absent
   const understood = read ? readText(read) : ''
   if (!best) return `${total === 0 ? 'No signal matches.' : onlyVouched(total)}${understood}${lacking}`
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
-  const found = `${count} of ${total} matching signal${total === 1 ? '' : 's'}.`
+  const found = `${count} of ${counted(total, 'matching signal')}.`
   return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}.${relevance ? fitText(relevance) : ''} ${found}${understood}${lacking}`
 }

@@ -1,6 +1,8 @@
 /** `tributary ledger`: what was activated and deactivated, by whom, where, and what came of it; newest first. */
+
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { counted } from '../adcp/answer.js'
 import type { Config } from '../config/values.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
@@ -84,7 +86,7 @@ export async function printLedger({
       shown.push(entry)
     }
     out.write(`${renderTable(HEADER, shown.map(cells), tableWidth(out))}\n\n`)
-    out.write(`${shown.length} entries${more ? ', the newest of more (--limit)' : ''}\n`)
+    out.write(`${counted(shown.length, 'entry')}${more ? ', the newest of more (--limit)' : ''}\n`)
   } finally {
     await store.close()
   }

@@ -2,7 +2,9 @@
  * What a configuration would federate, found out once and without serving: every registry, upstream and provider is
  * asked, nothing is written, and each missing part has its reason (`tributary check`).
  */
+
 import { pino } from 'pino'
+import { counted } from '../adcp/answer.js'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
@@ -167,7 +169,9 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
   function tell(): void {
     const statuses = upstreams.statuses()
     const answered = statuses.filter(({ state }) => state !== 'starting').length
-    onProgress(`${answered} of ${statuses.length} upstreams and ${providers.states().length} providers asked`)
+    onProgress(
+      `asked ${answered} of ${counted(statuses.length, 'upstream')}, and ${counted(providers.states().length, 'provider')}`,
+    )
   }
   try {
     worlds.onMove(tell)

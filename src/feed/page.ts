@@ -3,6 +3,7 @@
  * row is rewritten only when this reader's answer differs from the shared bytes: destinations left out, fields not
  * asked for, offers that cannot serve the countries, keys that the reader may see.
  */
+import { counted } from '../adcp/answer.js'
 import type { AdcpWarning } from '../adcp/error.js'
 import type { ActivationKey, Destination } from '../adcp/signal.js'
 import { destinationKey, destinationMatcher, mergeDeployments } from '../merge/deployments.js'
@@ -168,7 +169,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
         {
           code: 'PARTIAL_COVERAGE',
           severity: 'warning',
-          message: `${found.length} of ${entries.length} signals on this page ${what}`,
+          message: `${what}: ${found.length} of ${counted(entries.length, 'signal')} on this page.`,
           field: `signals[${entries.indexOf(first)}].deployments`,
           details: { signals: found.map((entry) => handleAt(snapshot, entry)) },
         },
@@ -177,12 +178,12 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     return [
       ...warning(
         lacking.filter((entry) => !untold.includes(entry)),
-        'are not available on every requested destination.',
+        'Not available on every requested destination',
       ),
       ...warning(
         untold,
-        'come from agents that list no destinations (ext.tributary.offers[].destinations_not_listed): that they can be ' +
-          'used on the requested ones is not promised; activate_signal learns it.',
+        'From agents that list no destinations (ext.tributary.offers[].destinations_not_listed), so that use on the ' +
+          'requested ones is not promised, and activate_signal learns it',
       ),
     ]
   }

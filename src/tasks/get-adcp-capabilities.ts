@@ -2,6 +2,7 @@
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
+import { counted } from '../adcp/answer.js'
 import { CapabilitiesRequest } from '../adcp/requests/protocol-requests.js'
 import { CapabilitiesResponse } from '../adcp/responses.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
@@ -90,10 +91,9 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
     mutating: false,
     handle(_, { release }) {
       const { providerDomains, servesOwned, accountOverlays, signing, feedWebhooks } = facts()
-      const count = providerDomains.length
       return {
         kind: 'answer',
-        message: `A federating signals agent with signals of ${count} data provider${count === 1 ? '' : 's'}.`,
+        message: `A federating signals agent with signals of ${counted(providerDomains.length, 'data provider')}.`,
         fields: {
           adcp: {
             major_versions: [MAJOR],
@@ -108,7 +108,9 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
           account: { supported_billing: ['operator', 'agent'] },
           signals: {
             discovery_modes: ['brief', 'wholesale'],
-            ...(count > 0 && { data_provider_domains: providerDomains.slice(0, MAX_DOMAINS) }),
+            ...(providerDomains.length > 0 && {
+              data_provider_domains: providerDomains.slice(0, MAX_DOMAINS),
+            }),
           },
           wholesale_feed_versioning: {
             supported: true,

@@ -11,7 +11,7 @@ import { findOwnAccount } from '../activation/own-account.js'
 import { notFound } from '../activation/refusals.js'
 import { fingerprint, upstreamKey } from '../activation/request-identity.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/usage-calls.js'
-import { type Answer, refuse } from '../adcp/answer.js'
+import { type Answer, counted, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import { ReportUsageRequest } from '../adcp/requests/account-requests.js'
@@ -88,8 +88,9 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
 
   function said({ accepted, pending, refused, errors }: PartOutcome): Answer {
     const rows = accepted + pending + refused
-    const waits = pending > 0 ? `; ${pending} are told to their upstream as soon as it answers` : ''
-    const message = `${accepted} of ${rows} usage rows were accepted${waits}.`
+    const waits =
+      pending > 0 ? `; the upstream of ${counted(pending, 'row')} is told as soon as it answers` : ''
+    const message = `Accepted ${accepted} of ${counted(rows, 'usage row')}${waits}.`
     const ext = { tributary: { rows: { accepted, pending, refused } } }
     return { kind: 'answer', message, fields: { accepted, ...(errors.length > 0 && { errors }), ext } }
   }

@@ -6,7 +6,7 @@
 import { accountIdOf, naturalKey } from '../activation/own-account.js'
 import { keyConflict, stillRunning, storageDown } from '../activation/refusals.js'
 import { canonical, fingerprint } from '../activation/request-identity.js'
-import type { Answer } from '../adcp/answer.js'
+import { type Answer, counted } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import { nearest } from '../adcp/nearest.js'
@@ -248,7 +248,7 @@ function render(request: SyncAccountsRequest, accounts: readonly Result[]): Answ
   const failures = accounts.filter(({ action }) => action === 'failed').length
   const verb = request.dry_run ? 'would be synced' : 'synced'
   const done = accounts.length - failures
-  const message = `${done} ${done === 1 ? 'account' : 'accounts'} ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
+  const message = `${counted(done, 'account')} ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
   return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
 }
 

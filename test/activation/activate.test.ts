@@ -15,7 +15,7 @@ test('an activated signal is live, with its key, in the answer and soon in the f
   const answer = await world.activate(asks(choice))
   t.match(answer, {
     kind: 'answer',
-    message: 'Activated: 1 of 1 deployments are live.',
+    message: 'Activated: live on 1 of 1 destination.',
     fields: { deployments: [{ ...TRADE_DESK, is_live: true, activation_key: { type: 'segment_id' } }] },
   })
   t.equal(world.sandbox.agents.northwind.activations(), 1)

@@ -16,7 +16,7 @@ test('the message states the best match, where it is live and the price range', 
   const waiting = { ...dsp(false), estimated_activation_duration_minutes: 60 }
   t.match(
     briefMessage({ ...base, best: { ...best, deployments: [waiting] }, missing: 2 }),
-    /not live yet, can be activated on the-trade-desk in about 60 minutes; .* 2 upstreams are missing: see incomplete\./,
+    /not live yet, can be activated on the-trade-desk in about 60 minutes; .* The answer lacks 2 upstreams: see incomplete\./,
   )
   t.match(
     briefMessage({ ...base, best: { name: 'A', deployments: [], pricing_options: [cpm(1), cpm(1, 'EUR')] } }),

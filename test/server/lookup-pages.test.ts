@@ -13,7 +13,7 @@ test('an exact lookup is paged in the order asked, for its caller and its questi
   const first = await ask({ max_results: 2 })
   t.same(idsOf(first), ['s7', 's3'])
   t.match(first.pagination, { has_more: true, total_count: 3 })
-  t.match(first.message, /^3 of the 4 signals asked for were found\. These are 2 of them\./)
+  t.match(first.message, /^Found 3 of the 4 signals asked for\. This page has 2 of them\./)
   const { cursor } = first.pagination
   const second = await ask({ max_results: 2, cursor })
   t.same(idsOf(second), ['s5'])

@@ -3,6 +3,7 @@
  * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
 
+import { counted } from '../../adcp/answer.js'
 import { UNIT_MS } from '../../adcp/duration.js'
 import { isRecord } from '../../adcp/json.js'
 import {
@@ -150,7 +151,7 @@ function createLoopGuard() {
   let rows = 0
   let fresh = 0
   let again = 0 // known rows since the last new one
-  let counted = 0 // the largest `total_count` that a page stated
+  let announced = 0 // the largest `total_count` that a page stated
   let needless = 0
 
   return {
@@ -162,17 +163,20 @@ function createLoopGuard() {
     },
     take({ pagination }: Payload, page: { fresh: number; repeated: number }): CallFailure | undefined {
       if (isRecord(pagination) && typeof pagination.total_count === 'number') {
-        counted = Math.max(counted, pagination.total_count)
+        announced = Math.max(announced, pagination.total_count)
       }
       rows += page.fresh + page.repeated
       fresh += page.fresh
       again = page.fresh > 0 ? 0 : again + page.repeated
-      needless = counted > 0 && rows >= counted && page.fresh === 0 ? needless + 1 : 0
-      if (again > fresh && rows > counted) {
-        return callFailed('cursor_loop', `all ${fresh} rows came again, under new cursors`)
+      needless = announced > 0 && rows >= announced && page.fresh === 0 ? needless + 1 : 0
+      if (again > fresh && rows > announced) {
+        return callFailed('cursor_loop', `${counted(fresh, 'row')} came again, under new cursors`)
       }
       if (needless < MAX_NEEDLESS_PAGES) return undefined
-      return callFailed('endless_feed', `${needless} more pages after all ${counted} rows had come`)
+      return callFailed(
+        'endless_feed',
+        `${needless} more pages after the ${counted(announced, 'row')} that it counts`,
+      )
     },
   }
 }
@@ -198,7 +202,7 @@ async function passOnce(
     if (next.kind === 'failed') return next
     if (next.kind === 'more') {
       if (!guard.goesOn(next.cursor)) {
-        return callFailed('cursor_loop', `a cursor came twice, after ${pages} pages`)
+        return callFailed('cursor_loop', `a cursor came twice, after ${counted(pages, 'page')}`)
       }
       if (pages >= maxPages) return callFailed('endless_feed', `more than ${maxPages} pages`)
       if (now() >= until) return callFailed('timeout', `the walk took longer than ${walkMs} ms`)
