@@ -28,7 +28,7 @@ export type Failed = { kind: 'failed'; message: string; fields: Readonly<Record<
 export type Answer = Answered | Refused | Failed
 
 /** How many of what, as it is said: `1 signal`, `0 signals`, `2 entries`. */
-export function counted(count: number, noun: string): string {
+export function howMany(count: number, noun: string): string {
   return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
 }
 

@@ -5,7 +5,7 @@
  */
 
 import type { ErrorObject } from 'ajv'
-import { counted } from './answer.js'
+import { howMany } from './answer.js'
 import { countriesMeant, nearest } from './nearest.js'
 
 type Schema = {
@@ -90,13 +90,13 @@ export function issueMessage(error: ErrorObject): string {
   if (keyword === 'minLength')
     return params.limit === 1
       ? 'must not be empty'
-      : `must have at least ${counted(params.limit, 'character')}`
-  if (keyword === 'maxLength') return `must have at most ${counted(params.limit, 'character')}`
+      : `must have at least ${howMany(params.limit, 'character')}`
+  if (keyword === 'maxLength') return `must have at most ${howMany(params.limit, 'character')}`
   if (keyword === 'minItems')
     return params.limit === 1
       ? 'must not be an empty list'
-      : `must have at least ${counted(params.limit, 'entry')}`
-  if (keyword === 'maxItems') return `must have at most ${counted(params.limit, 'entry')}`
+      : `must have at least ${howMany(params.limit, 'entry')}`
+  if (keyword === 'maxItems') return `must have at most ${howMany(params.limit, 'entry')}`
   if (keyword === 'uniqueItems') return 'must not name anything twice'
   if (keyword === 'enum' || keyword === 'oneOf') return message ?? 'is not valid'
   return `must be ${expected(error)}`

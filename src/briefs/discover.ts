@@ -3,7 +3,7 @@
  * `submitted`, when the caller prefers the complete answer later (specification, "Response body", "Errors").
  */
 
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { durationMs, durationOf } from '../adcp/duration.js'
 import type { AdcpError, AdcpWarning, Refused } from '../adcp/error.js'
 import { cursorOf, type GetSignalsRequest } from '../adcp/requests/get-signals.js'
@@ -109,7 +109,7 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     const fields = { ...page.fields, ...(relevance.length > 0 && { ext: { tributary: { relevance } } }) }
     return {
       kind: 'answer',
-      message: `${count} of ${counted(total, 'matching signal')}.`,
+      message: `${count} of ${howMany(total, 'matching signal')}.`,
       fields,
       rows,
       warnings,

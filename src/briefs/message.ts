@@ -3,7 +3,7 @@
  * agent should produce a `message` ..."). Names come from providers and upstreams: letters and digits are kept, markup
  * is removed.
  */
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import type { Deployment, PricingOption } from '../adcp/signal.js'
 import type { ShownRelevance } from './ranking/order.js'
 import type { UnderstoodWords } from './ranking/rank.js'
@@ -56,7 +56,7 @@ function whereLive({ deployments }: Row): string {
   const minutes = deployments
     .map((deployment) => deployment.estimated_activation_duration_minutes)
     .filter((estimate) => estimate !== undefined)
-  const wait = minutes.length > 0 ? ` in about ${counted(Math.min(...minutes), 'minute')}` : ''
+  const wait = minutes.length > 0 ? ` in about ${howMany(Math.min(...minutes), 'minute')}` : ''
   return `not live yet, can be activated on ${listed(possible)}${wait}`
 }
 
@@ -106,7 +106,7 @@ function readText({
     ...(platforms.length > 0 ? [`destinations ${listed(platforms.map(plain))}`] : []),
     ...(price ? [price] : []),
     ...(lookbackDays.length > 0
-      ? [`last ${[...lookbackDays.slice(0, -1), counted(lookbackDays.at(-1) as number, 'day')].join(' or ')}`]
+      ? [`last ${[...lookbackDays.slice(0, -1), howMany(lookbackDays.at(-1) as number, 'day')].join(' or ')}`]
       : []),
   ]
   const cut = isCut ? ' The question was too long to be read in full.' : ''
@@ -117,18 +117,18 @@ function readText({
 
 /** No signal has a word of the question; what upstreams returned all the same is on the next page. */
 function onlyVouched(total: number): string {
-  return `No signal matches the words. The next page has ${counted(total, 'signal')} that upstreams returned for them, and that share none.`
+  return `No signal matches the words. The next page has ${howMany(total, 'signal')} that upstreams returned for them, and that share none.`
 }
 
 /** The message of a brief answer. */
 export function briefMessage(outcome: Outcome): string {
   const { best, count, total, missing, isSearched, seesPrices, relevance, read } = outcome
   const unsearched = isSearched ? '' : ' The newest feed is not searched yet: see incomplete.'
-  const absent = missing === 0 ? '' : ` The answer lacks ${counted(missing, 'upstream')}: see incomplete.`
+  const absent = missing === 0 ? '' : ` The answer lacks ${howMany(missing, 'upstream')}: see incomplete.`
   const lacking = unsearched + absent
   const understood = read ? readText(read) : ''
   if (!best) return `${total === 0 ? 'No signal matches.' : onlyVouched(total)}${understood}${lacking}`
   const price = seesPrices ? priceRange(best) : 'prices need credentials'
-  const found = `${count} of ${counted(total, 'matching signal')}.`
+  const found = `${count} of ${howMany(total, 'matching signal')}.`
   return `Best match: "${plain(best.name)}", ${whereLive(best)}; ${price}.${relevance ? fitText(relevance) : ''} ${found}${understood}${lacking}`
 }

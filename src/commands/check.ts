@@ -1,6 +1,6 @@
 /** `tributary check`: what a configuration would federate and what not and why, before anybody is served with it. */
 
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { type CheckedUpstream, type CheckReport, checkConfig } from '../composition/check.js'
 import type { Config } from '../config/values.js'
@@ -87,7 +87,7 @@ function render(report: CheckReport, width: number): string {
     ...(reasons.length > 0 ? ['why not more:', ...reasons, ''] : []),
     ...warnings.map((warning) => `warning: ${warning}`),
     ...(warnings.length > 0 ? [''] : []),
-    `${counted(signals, 'signal')} (revision ${report.revision}). ${OUTCOMES[report.outcome]}`,
+    `${howMany(signals, 'signal')} (revision ${report.revision}). ${OUTCOMES[report.outcome]}`,
   ].join('\n')
 }
 

@@ -1,5 +1,5 @@
 /** `tributary feed`: the running feed as a table for people or JSON lines for machines. */
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import type { Address } from './address.js'
@@ -71,7 +71,7 @@ export async function printFeed({ base, out, err, json, limit, ...options }: Fee
   if (json || !last) return
   out.write(`${renderTable(HEADER, rows.map(cells), tableWidth(out))}\n\n`)
   const cut = rows.length < seen ? `, the first ${rows.length} shown (--limit)` : ''
-  out.write(`${counted(seen, 'signal')}${cut}, version ${last.version}\n`)
+  out.write(`${howMany(seen, 'signal')}${cut}, version ${last.version}\n`)
   for (const { scope, description } of forTerminal(last.incomplete)) {
     out.write(`incomplete (${scope}): ${description}\n`)
   }

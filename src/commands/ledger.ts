@@ -2,7 +2,7 @@
 
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import type { Config } from '../config/values.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
@@ -86,7 +86,7 @@ export async function printLedger({
       shown.push(entry)
     }
     out.write(`${renderTable(HEADER, shown.map(cells), tableWidth(out))}\n\n`)
-    out.write(`${counted(shown.length, 'entry')}${more ? ', the newest of more (--limit)' : ''}\n`)
+    out.write(`${howMany(shown.length, 'entry')}${more ? ', the newest of more (--limit)' : ''}\n`)
   } finally {
     await store.close()
   }

@@ -1,5 +1,5 @@
 /** `tributary mirror`: a copy of a feed in a folder or a database, kept current until it is told to end. */
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../mirror/mirror.js'
 import type { FeedReading } from '../mirror/reading.js'
 import { CommandFailure } from './terminal.js'
@@ -20,7 +20,7 @@ const KEEP_ALIVE_MS = 2 ** 30
 function lineOf(reading: Exclude<FeedReading, { kind: 'failed' }>): string {
   const { rows, version, incomplete } = reading.state
   const gaps = incomplete.length > 0 ? `, ${incomplete.length} parts missing or old` : ''
-  return `${reading.kind}: ${counted(rows, 'signal')}, version ${version ?? 'unknown'}${gaps}\n`
+  return `${reading.kind}: ${howMany(rows, 'signal')}, version ${version ?? 'unknown'}${gaps}\n`
 }
 
 /** Throws `CommandFailure` when the copy cannot be opened, and with `once` when it could not be made current. */

@@ -1,7 +1,7 @@
 /** `tributary serve`: runs the federation until it is told to stop, and says at the start what each upstream gave. */
 
 import { readFile } from 'node:fs/promises'
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { type Federation, startFederation } from '../composition/federation.js'
 import { createReload } from '../composition/reload.js'
 import { loadConfig } from '../config/load.js'
@@ -126,7 +126,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const drawing = setInterval(() => {
     const statuses = federation.statuses()
     const read = statuses.filter(({ state }) => state !== 'starting')
-    progress.show(`reading ${counted(statuses.length, 'upstream')}: ${read.length} answered`)
+    progress.show(`reading ${howMany(statuses.length, 'upstream')}: ${read.length} answered`)
   }, 100)
   await Promise.race([federation.ready, stop])
   clearInterval(drawing)
@@ -137,7 +137,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     const rows = upstreamTable(federation.statuses(), await federation.contributions())
     stdout.write(`${renderTable(UPSTREAM_HEADER, rows, tableWidth(stdout))}\n\n`)
     stdout.write(
-      `${counted(snapshot.shown.length, 'signal')} in one feed at ${federation.url}/mcp. A page of it:\n\n`,
+      `${howMany(snapshot.shown.length, 'signal')} in one feed at ${federation.url}/mcp. A page of it:\n\n`,
     )
     stdout.write(`${curl(federation.url, config.sandbox)}\n`)
   }

@@ -4,7 +4,7 @@
  */
 
 import { pino } from 'pino'
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Providers } from '../authz/provider/providers.js'
 import type { Config } from '../config/values.js'
@@ -170,7 +170,7 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     const statuses = upstreams.statuses()
     const answered = statuses.filter(({ state }) => state !== 'starting').length
     onProgress(
-      `asked ${answered} of ${counted(statuses.length, 'upstream')}, and ${counted(providers.states().length, 'provider')}`,
+      `asked ${answered} of ${howMany(statuses.length, 'upstream')}, and ${howMany(providers.states().length, 'provider')}`,
     )
   }
   try {

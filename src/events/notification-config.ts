@@ -42,6 +42,7 @@ const ACCOUNT_EVENTS: ReadonlySet<string> = new Set([
 const SUBSCRIBER = /^[A-Za-z0-9_.:-]{1,64}$/
 const SCHEMES: ReadonlySet<unknown> = new Set(['Bearer', 'HMAC-SHA256'])
 const [MIN_CREDENTIALS, MAX_CREDENTIALS] = [32, 4_096]
+const MOST_TOLD = 50 // of one account: a longer list would not be read
 const LOCAL_NAME = /(^|\.)(localhost|local|internal|home\.arpa)$/
 const MEMBERS: ReadonlySet<string> = new Set([
   'subscriber_id',
@@ -70,95 +71,118 @@ function placeOf(text: unknown, policy: ConfigRules['policy']): string | undefin
   return url.href
 }
 
-function problemOfAuthentication(value: unknown): string | undefined {
-  if (value === undefined) return undefined
-  const { schemes, credentials } = (value ?? {}) as Record<string, unknown>
-  if (!Array.isArray(schemes) || schemes.length !== 1 || !SCHEMES.has(schemes[0])) {
-    return 'schemes must hold one of Bearer and HMAC-SHA256.'
-  }
-  if (
-    typeof credentials !== 'string' ||
-    credentials.length < MIN_CREDENTIALS ||
-    credentials.length > MAX_CREDENTIALS
-  ) {
-    return `credentials must have ${MIN_CREDENTIALS} to ${MAX_CREDENTIALS} characters.`
-  }
-  return schemes[0] === 'Bearer' && /[^\x21-\x7e]/.test(credentials)
-    ? 'credentials of Bearer must be printable ASCII without spaces.'
-    : undefined
+type Found = Omit<NotificationProblem, 'path'> & { at: string }
+
+function invalid(at: string, message: string, suggestion: string): Found {
+  return { code: 'INVALID_REQUEST', at, message, suggestion }
 }
 
-function problemOf(
+function subscriberProblems(subscriber: unknown, seen: ReadonlySet<unknown>): Found[] {
+  if (typeof subscriber !== 'string' || !SUBSCRIBER.test(subscriber)) {
+    const message = 'subscriber_id must be 1 to 64 of A-Z, a-z, 0-9, _ . : -'
+    return [invalid('subscriber_id', message, 'Name the subscription in such characters, "mirror" say.')]
+  }
+  if (!seen.has(subscriber)) return []
+  const suggestion = 'Give each subscription of an account a subscriber_id of its own.'
+  return [invalid('subscriber_id', 'This subscriber_id stands twice in the request.', suggestion)]
+}
+
+function eventProblems(events: unknown): Found[] {
+  const all = [...ACCOUNT_EVENTS].join(', ')
+  if (!Array.isArray(events) || events.length === 0) {
+    const message = 'event_types must name at least one event: without them nothing would be sent.'
+    return [invalid('event_types', message, `Send some of ${all}.`)]
+  }
+  const foreign = events.flatMap((event, at) => {
+    if (ACCOUNT_EVENTS.has(event)) return []
+    const [near] = nearest(String(event), ACCOUNT_EVENTS)
+    const suggestion = near ? `Did you mean "${near}"?` : `Send some of ${all}.`
+    return [invalid(`event_types[${at}]`, 'This event is not one of an account.', suggestion)]
+  })
+  const twice = new Set(events).size < events.length
+  return [
+    ...foreign,
+    ...(twice ? [invalid('event_types', 'An event stands twice.', 'Name each event once.')] : []),
+  ]
+}
+
+function authenticationProblems(value: unknown): Found[] {
+  if (value === undefined) return []
+  const { schemes, credentials } = (value ?? {}) as Record<string, unknown>
+  const [scheme] = Array.isArray(schemes) && schemes.length === 1 ? schemes : []
+  const problem = (message: string) =>
+    invalid(
+      'authentication',
+      message,
+      'Send {schemes: ["HMAC-SHA256"], credentials}, or leave authentication out.',
+    )
+  const isLong =
+    typeof credentials === 'string' &&
+    credentials.length >= MIN_CREDENTIALS &&
+    credentials.length <= MAX_CREDENTIALS
+  return [
+    ...(SCHEMES.has(scheme) ? [] : [problem('schemes must hold one of Bearer and HMAC-SHA256.')]),
+    ...(isLong
+      ? []
+      : [problem(`credentials must have ${MIN_CREDENTIALS} to ${MAX_CREDENTIALS} characters.`)]),
+    ...(isLong && scheme === 'Bearer' && /[^\x21-\x7e]/.test(credentials)
+      ? [problem('credentials of Bearer must be printable ASCII without spaces.')]
+      : []),
+  ]
+}
+
+function memberProblems(config: NotificationConfig): Found[] {
+  return Object.keys(config).flatMap((name) => {
+    if (MEMBERS.has(name)) return []
+    const [near] = nearest(name, MEMBERS)
+    const suggestion = near ? `Did you mean "${near}"?` : `${[...MEMBERS].join(', ')} are known.`
+    return [invalid('', 'A subscription has only the members of its schema.', suggestion)]
+  })
+}
+
+function activeProblems(active: unknown, delivers: boolean): Found[] {
+  if (typeof active !== 'boolean') {
+    return [invalid('active', 'active must be true or false.', 'Send active as true or false.')]
+  }
+  if (!active || delivers) return []
+  const message = 'This agent has no key that its webhooks could be verified with: it delivers none.'
+  const suggestion = 'Register the subscription with active false, or poll with if_wholesale_feed_version.'
+  return [{ code: 'UNSUPPORTED_FEATURE', at: 'active', message, suggestion }]
+}
+
+function problemsOf(
   config: NotificationConfig,
   seen: ReadonlySet<unknown>,
   { delivers, policy }: ConfigRules,
-): (Omit<NotificationProblem, 'path'> & { at: string }) | undefined {
-  const invalid = (at: string, message: string, suggestion: string) => ({
-    ...{ code: 'INVALID_REQUEST' as const, at, message, suggestion },
-  })
+): Found[] {
   const { subscriber_id: subscriber, url, event_types: events, authentication, active = true } = config
-  if (typeof subscriber !== 'string' || !SUBSCRIBER.test(subscriber)) {
-    const message = 'subscriber_id must be 1 to 64 of A-Z, a-z, 0-9, _ . : -'
-    return invalid('subscriber_id', message, 'Name the subscription in such characters, "mirror" say.')
-  }
-  if (seen.has(subscriber)) {
-    const suggestion = 'Give each subscription of an account a subscriber_id of its own.'
-    return invalid('subscriber_id', 'This subscriber_id stands twice in the request.', suggestion)
-  }
-  if (placeOf(url, policy) === undefined) {
-    const message = 'url must be https, to a public host, without credentials.'
-    return invalid('url', message, 'Send a public https url; credentials go into authentication.')
-  }
-  if (!Array.isArray(events) || events.length === 0) {
-    return invalid(
-      'event_types',
-      'event_types must name at least one event: without them nothing would be sent.',
-      `Send some of ${[...ACCOUNT_EVENTS].join(', ')}.`,
-    )
-  }
-  const foreign = events.findIndex((event) => !ACCOUNT_EVENTS.has(event))
-  if (foreign >= 0) {
-    const [near] = nearest(String(events[foreign]), ACCOUNT_EVENTS)
-    const suggestion = near ? `Did you mean "${near}"?` : `Send some of ${[...ACCOUNT_EVENTS].join(', ')}.`
-    return invalid(`event_types[${foreign}]`, 'This event is not one of an account.', suggestion)
-  }
-  if (new Set(events).size < events.length) {
-    return invalid('event_types', 'An event stands twice.', 'Name each event once.')
-  }
-  const credentials = problemOfAuthentication(authentication)
-  if (credentials) {
-    const suggestion = 'Send {schemes: ["HMAC-SHA256"], credentials}, or leave authentication out.'
-    return invalid('authentication', credentials, suggestion)
-  }
-  if (typeof active !== 'boolean')
-    return invalid('active', 'active must be true or false.', 'Send active as true or false.')
-  const unknown = Object.keys(config).find((name) => !MEMBERS.has(name))
-  if (unknown !== undefined) {
-    const [near] = nearest(unknown, MEMBERS)
-    const suggestion = near ? `Did you mean "${near}"?` : `${[...MEMBERS].join(', ')} are known.`
-    return invalid('', 'A subscription has only the members of its schema.', suggestion)
-  }
-  if (!active || delivers) return undefined
-  const message = 'This agent has no key that its webhooks could be verified with: it delivers none.'
-  const suggestion = 'Register the subscription with active false, or poll with if_wholesale_feed_version.'
-  return { code: 'UNSUPPORTED_FEATURE', at: 'active', message, suggestion }
+  const message = 'url must be https, to a public host, without credentials.'
+  const suggestion = 'Send a public https url; credentials go into authentication.'
+  return [
+    ...subscriberProblems(subscriber, seen),
+    ...(placeOf(url, policy) === undefined ? [invalid('url', message, suggestion)] : []),
+    ...eventProblems(events),
+    ...authenticationProblems(authentication),
+    ...memberProblems(config),
+    ...activeProblems(active, delivers),
+  ]
 }
 
-/** The first thing wrong with an account's subscriptions. */
-export function configProblem(
+/** Everything that is wrong with an account's subscriptions, up to a bound. */
+export function configProblems(
   configs: readonly NotificationConfig[],
   rules: ConfigRules,
-): NotificationProblem | undefined {
+): readonly NotificationProblem[] {
   const seen = new Set<unknown>()
+  const found: NotificationProblem[] = []
   for (const [index, config] of configs.entries()) {
-    const problem = problemOf(config, seen, rules)
-    if (problem) {
-      const { at, ...rest } = problem
-      return { ...rest, path: `notification_configs[${index}]${at && `.${at}`}` }
+    for (const { at, ...rest } of problemsOf(config, seen, rules)) {
+      found.push({ ...rest, path: `notification_configs[${index}]${at && `.${at}`}` })
     }
+    if (found.length >= MOST_TOLD) return found.slice(0, MOST_TOLD)
     seen.add(config.subscriber_id)
   }
-  return undefined
+  return found
 }
 
 /** As it is kept: the host normalised, the default of `active` spelled out. The config has no problem. */

@@ -4,6 +4,7 @@
  */
 import { type Static, Type } from '@sinclair/typebox'
 import type { AdcpError } from '../adcp/error.js'
+import { isRecord } from '../adcp/json.js'
 import { compileCheck, invalidRequest, type Violation } from '../adcp/validation.js'
 import type { SendFailure } from '../net/send.js'
 
@@ -36,6 +37,13 @@ function refused(violations: readonly Violation[]): { refused: AdcpError } {
   }
 }
 
+const NO_KEY: Violation = {
+  pointer: '/authentication',
+  message: 'is needed: this agent has no webhook signing key',
+  keyword: 'not',
+  suggestion: 'Send authentication with the scheme HMAC-SHA256 or Bearer.',
+}
+
 export type PushRules = {
   /** Whether we have a key to sign with: what a configuration without `authentication` asks for. */
   signs: boolean
@@ -45,31 +53,33 @@ export type PushRules = {
 
 /** What is wrong with a url or credentials that have the right form, all of it at once. */
 async function objections(
-  { url: target, authentication }: PushConfig,
+  { url: target, authentication }: Partial<PushConfig>,
   rules: PushRules,
 ): Promise<Violation[]> {
   const found: Violation[] = []
   const object = (pointer: string, message: string, suggestion: string) =>
     found.push({ pointer, message, keyword: 'not', suggestion })
-  const url = new URL(target)
-  if (url.username !== '' || url.password !== '' || url.hash !== '') {
-    object(
-      '/url',
-      'must have neither credentials nor a fragment',
-      'Send the url without them; use authentication.',
-    )
-  }
-  if (!authentication && !rules.signs) {
-    const suggestion = 'Send authentication with the scheme HMAC-SHA256 or Bearer.'
-    object('/authentication', 'is needed: this agent has no webhook signing key', suggestion)
+  if (target !== undefined) {
+    const url = new URL(target)
+    if (url.username !== '' || url.password !== '' || url.hash !== '') {
+      const suggestion = 'Send the url without them; use authentication.'
+      object('/url', 'must have neither credentials nor a fragment', suggestion)
+    }
+    if ((await rules.unreachable(target)) !== undefined) {
+      object('/url', 'cannot be reached from here', 'Give a public https url.')
+    }
   }
   if (authentication?.schemes[0] === 'Bearer' && /[^\x21-\x7e]/.test(authentication.credentials)) {
     object('/authentication/credentials', 'cannot stand in a header', 'Send printable ASCII without spaces.')
   }
-  if ((await rules.unreachable(target)) !== undefined) {
-    object('/url', 'cannot be reached from here', 'Give a public https url.')
-  }
   return found
+}
+
+/** The members that have the right form: what else is wrong with them is told together with what has not. */
+function sound(value: unknown, issues: readonly Violation[]): Partial<PushConfig> {
+  const members = Object.entries(isRecord(value) ? value : {})
+  const isBad = (name: string) => issues.some(({ pointer }) => pointer.split('/')[1] === name)
+  return Object.fromEntries(members.filter(([name]) => !isBad(name)))
 }
 
 /** The configuration as it will be honoured, or everything that is wrong with it. */
@@ -78,7 +88,9 @@ export async function readPushConfig(
   rules: PushRules,
 ): Promise<PushConfig | { refused: AdcpError }> {
   const checked = check(value)
-  if (!checked.ok) return refused(checked.issues)
-  const found = await objections(checked.value, rules)
-  return found.length > 0 ? refused(found) : checked.value
+  const issues = checked.ok ? [] : checked.issues
+  const unsigned: Violation[] =
+    isRecord(value) && value.authentication === undefined && !rules.signs ? [NO_KEY] : []
+  const found = [...issues, ...(await objections(sound(value, issues), rules)), ...unsigned]
+  return checked.ok && found.length === 0 ? checked.value : refused(found)
 }

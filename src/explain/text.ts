@@ -1,6 +1,6 @@
 /** An explanation as lines for a terminal: the reason first, then what it rests on. */
 
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { forTerminal } from '../adcp/redaction.js'
 import type { Explanation } from './explain.js'
 import type { OfferExplanation, SignalExplanation } from './offers-of-signal.js'
@@ -106,7 +106,7 @@ export function explanationText(explained: Explanation, width: number): string {
     providerLines(told),
     upstreams.length > 0 ? [renderTable(header, upstreams.flatMap(upstreamRows), width)] : [],
     whyLines(upstreams),
-    snapshot ? [`snapshot of ${snapshot.published_at}, ${counted(snapshot.signals, 'signal')}`] : [],
+    snapshot ? [`snapshot of ${snapshot.published_at}, ${howMany(snapshot.signals, 'signal')}`] : [],
   ]
   return blocks
     .filter((lines) => lines.length > 0)

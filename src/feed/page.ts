@@ -3,7 +3,7 @@
  * row is rewritten only when this reader's answer differs from the shared bytes: destinations left out, fields not
  * asked for, offers that cannot serve the countries, keys that the reader may see.
  */
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import type { AdcpWarning } from '../adcp/error.js'
 import type { ActivationKey, Destination } from '../adcp/signal.js'
 import { destinationKey, destinationMatcher, mergeDeployments } from '../merge/deployments.js'
@@ -169,7 +169,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
         {
           code: 'PARTIAL_COVERAGE',
           severity: 'warning',
-          message: `${what}: ${found.length} of ${counted(entries.length, 'signal')} on this page.`,
+          message: `${what}: ${found.length} of ${howMany(entries.length, 'signal')} on this page.`,
           field: `signals[${entries.indexOf(first)}].deployments`,
           details: { signals: found.map((entry) => handleAt(snapshot, entry)) },
         },

@@ -13,7 +13,7 @@ import { notOn } from '../activation/refusals.js'
 import { fingerprint, upstreamKey } from '../activation/request-identity.js'
 import { type Route, routeActivation, routeDeactivation } from '../activation/route.js'
 import { type Activated, toldFields } from '../activation/told.js'
-import { type Answer, counted, refuse } from '../adcp/answer.js'
+import { type Answer, howMany, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import type { AdcpError } from '../adcp/error.js'
 import { ActivateSignalRequest } from '../adcp/requests/activate-signal.js'
@@ -47,11 +47,11 @@ function render(principal: Caller, answer: unknown, replayed: boolean): Answer {
   const live = deployments.filter((deployment) => deployment.is_live).length
   const done =
     action === 'deactivate'
-      ? `Deactivated on ${deployments.length - live} of ${counted(deployments.length, 'destination')}.`
-      : `Activated: live on ${live} of ${counted(deployments.length, 'destination')}.`
+      ? `Deactivated on ${deployments.length - live} of ${howMany(deployments.length, 'destination')}.`
+      : `Activated: live on ${live} of ${howMany(deployments.length, 'destination')}.`
   const untold =
     unknown.length > 0
-      ? ` The upstream did not say of ${counted(unknown.length, 'destination')} whether it is live there: read the signal with get_signals.`
+      ? ` The upstream did not say of ${howMany(unknown.length, 'destination')} whether it is live there: read the signal with get_signals.`
       : ''
   return { kind: 'answer', message: `${done}${untold}`, fields, ...again }
 }

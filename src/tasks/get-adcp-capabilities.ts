@@ -2,7 +2,7 @@
  * get_adcp_capabilities, which the specification calls get_protocol_capabilities: what this agent can do, the same
  * for every caller (docs/protocol.md#versions). It claims only what works now.
  */
-import { counted } from '../adcp/answer.js'
+import { howMany } from '../adcp/answer.js'
 import { CapabilitiesRequest } from '../adcp/requests/protocol-requests.js'
 import { CapabilitiesResponse } from '../adcp/responses.js'
 import { isSince32, MAJOR, type Preview, RELEASES, type Release } from '../adcp/version.js'
@@ -93,7 +93,7 @@ export function getAdcpCapabilities(options: CapabilitiesOptions): Task<typeof C
       const { providerDomains, servesOwned, accountOverlays, signing, feedWebhooks } = facts()
       return {
         kind: 'answer',
-        message: `A federating signals agent with signals of ${counted(providerDomains.length, 'data provider')}.`,
+        message: `A federating signals agent with signals of ${howMany(providerDomains.length, 'data provider')}.`,
         fields: {
           adcp: {
             major_versions: [MAJOR],

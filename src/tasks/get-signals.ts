@@ -3,7 +3,7 @@
  * `get_signals`"). The rules between fields and the account are settled here; the feed and discovery answer.
  */
 
-import { type Answer, type Answered, counted } from '../adcp/answer.js'
+import { type Answer, type Answered, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
@@ -234,13 +234,13 @@ function pageMessage(page: Page, reader: Reader): string {
   if (page.total === 0) return 'No signal matches.'
   const prices = reader.visibility === 'metadata' ? ' Prices and activation keys need credentials.' : ''
   const more = page.cursor ? ' Send pagination.cursor for the next page.' : ''
-  return `${page.count} of ${counted(page.total, 'signal')}.${more}${prices}`
+  return `${page.count} of ${howMany(page.total, 'signal')}.${more}${prices}`
 }
 
 function lookupMessage({ count, total }: AnswerPage, asked: number, reader: Reader): string {
   const prices = reader.visibility === 'metadata' ? ' Prices and activation keys need credentials.' : ''
   const part = count < total ? ` This page has ${count} of them.` : ''
-  return `Found ${total} of the ${counted(asked, 'signal')} asked for.${part}${prices}`
+  return `Found ${total} of the ${howMany(asked, 'signal')} asked for.${part}${prices}`
 }
 
 function refused(error: AdcpError): Answer {

@@ -2,7 +2,7 @@
 
 import { naturalKey } from '../activation/own-account.js'
 import { storageDown } from '../activation/refusals.js'
-import { type Answer, counted, refuse } from '../adcp/answer.js'
+import { type Answer, howMany, refuse } from '../adcp/answer.js'
 import type { AccountReference, Caller } from '../adcp/caller.js'
 import { ListAccountsRequest } from '../adcp/requests/account-requests.js'
 import { ListAccountsResponse } from '../adcp/responses.js'
@@ -52,7 +52,7 @@ export function listAccounts({ store }: { store: Store }): Task<typeof ListAccou
     const cursor = more && CURSORS.write(page.at(-1)?.id ?? '')
     return {
       kind: 'answer',
-      message: `${page.length} of ${counted(matching.length, 'account')}.`,
+      message: `${page.length} of ${howMany(matching.length, 'account')}.`,
       fields: {
         accounts: page.map(accountView),
         pagination: { has_more: more, ...(cursor && { cursor }), total_count: matching.length },

@@ -1,7 +1,7 @@
 /** list_tasks: a caller's own tasks, for reconciliation (schema protocol/list-tasks-request). */
 
 import { findOwnAccount } from '../activation/own-account.js'
-import { type Answer, counted, refuse } from '../adcp/answer.js'
+import { type Answer, howMany, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { ListTasksRequest } from '../adcp/requests/protocol-requests.js'
 import { ListTasksResponse } from '../adcp/responses.js'
@@ -78,7 +78,7 @@ export function listTasks({ store }: { store: Store }): Task<typeof ListTasksReq
     const more = page.tasks.length > 0 && next < page.total
     return {
       kind: 'answer',
-      message: `${page.tasks.length} of ${counted(page.total, 'task')}.`,
+      message: `${page.tasks.length} of ${howMany(page.total, 'task')}.`,
       fields: {
         query_summary: {
           total_matching: page.total,

@@ -1,7 +1,7 @@
 /**
  * report_usage: splits a caller's rows by the upstream that sold each signal, forwards them, and combines the answers
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
- * sends only the missing parts, under the same derived keys, so nothing is counted twice.
+ * sends only the missing parts, under the same derived keys, so nothing is howMany twice.
  */
 
 import type { Activation } from '../activation/activation.js'
@@ -11,7 +11,7 @@ import { findOwnAccount } from '../activation/own-account.js'
 import { notFound } from '../activation/refusals.js'
 import { fingerprint, upstreamKey } from '../activation/request-identity.js'
 import { type PartOutcome, partOutcome, rowField } from '../activation/usage-calls.js'
-import { type Answer, counted, refuse } from '../adcp/answer.js'
+import { type Answer, howMany, refuse } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import { ReportUsageRequest } from '../adcp/requests/account-requests.js'
@@ -89,8 +89,8 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
   function said({ accepted, pending, refused, errors }: PartOutcome): Answer {
     const rows = accepted + pending + refused
     const waits =
-      pending > 0 ? `; the upstream of ${counted(pending, 'row')} is told as soon as it answers` : ''
-    const message = `Accepted ${accepted} of ${counted(rows, 'usage row')}${waits}.`
+      pending > 0 ? `; the upstream of ${howMany(pending, 'row')} is told as soon as it answers` : ''
+    const message = `Accepted ${accepted} of ${howMany(rows, 'usage row')}${waits}.`
     const ext = { tributary: { rows: { accepted, pending, refused } } }
     return { kind: 'answer', message, fields: { accepted, ...(errors.length > 0 && { errors }), ext } }
   }
@@ -168,7 +168,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
       'Reports impressions, spend and cost of activated signals for a period. Each row names its account, the ' +
       "signal's signal_agent_segment_id and the pricing_option_id of its activation; rows go to the upstream that " +
       'sold the signal. Rows that were not accepted stand in errors. After an error with retry_after repeat the whole ' +
-      'request with the same idempotency_key: nothing is counted twice.',
+      'request with the same idempotency_key: nothing is howMany twice.',
     request: ReportUsageRequest,
     response: ReportUsageResponse,
     mutating: true,

@@ -6,7 +6,7 @@
 import { accountIdOf, naturalKey } from '../activation/own-account.js'
 import { keyConflict, stillRunning, storageDown } from '../activation/refusals.js'
 import { canonical, fingerprint } from '../activation/request-identity.js'
-import { type Answer, counted } from '../adcp/answer.js'
+import { type Answer, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import { nearest } from '../adcp/nearest.js'
@@ -14,7 +14,7 @@ import { SyncAccountsRequest } from '../adcp/requests/account-requests.js'
 import { SyncAccountsResponse } from '../adcp/responses.js'
 import {
   type ConfigRules,
-  configProblem,
+  configProblems,
   keptConfig,
   type NotificationConfig,
   type NotificationProblem,
@@ -127,7 +127,7 @@ function targetOf(entry: AccountEntry, principal: Caller, held: readonly HeldAcc
 }
 
 /** The row was rejected; an account that stands stays as it was. `field` is a place in the row (docs/protocol.md#accounts). */
-function failed(entry: AccountEntry, error: AdcpError): Result {
+function failed(entry: AccountEntry, errors: readonly AdcpError[]): Result {
   const named = entry.account && 'operator' in entry.account ? entry.account : entry
   return {
     ...(entry.account && 'account_id' in entry.account && { account_id: entry.account.account_id }),
@@ -135,7 +135,7 @@ function failed(entry: AccountEntry, error: AdcpError): Result {
     operator: named.operator ?? NO_DOMAIN,
     action: 'failed',
     status: 'rejected',
-    errors: [error],
+    errors,
   }
 }
 
@@ -214,18 +214,21 @@ async function apply({ request, principal, rules, objection, keep, ...start }: A
       const { brand, operator, sandbox } = entry
       if (brand && operator !== undefined)
         named.add(accountIdOf(principal.id, naturalKey({ brand, operator, sandbox })))
-      results.push(failed(entry, target))
+      results.push(failed(entry, [target]))
       continue
     }
     named.add(target.id)
     const { id, stored } = target
     const sent = entry.notification_configs
-    const wrong = configProblem(sent ?? [], rules)
-    const configs = wrong ? undefined : sent?.map((config) => keptConfig(config, rules))
-    const problem = wrong ?? (configs && objection({ accountId: id, configs }))
-    if (problem) {
-      const { code, message, path: field, suggestion } = problem
-      results.push(failed(entry, adcpError(code, message, { field, suggestion })))
+    const wrong = configProblems(sent ?? [], rules)
+    const configs = wrong.length > 0 ? undefined : sent?.map((config) => keptConfig(config, rules))
+    const unproven = configs && objection({ accountId: id, configs })
+    const problems = unproven ? [unproven] : wrong
+    if (problems.length > 0) {
+      const errors = problems.map(({ code, message, path: field, suggestion }) =>
+        adcpError(code, message, { field, suggestion }),
+      )
+      results.push(failed(entry, errors))
       continue
     }
     const next = changed(target, entry, configs, principal.id)
@@ -248,7 +251,7 @@ function render(request: SyncAccountsRequest, accounts: readonly Result[]): Answ
   const failures = accounts.filter(({ action }) => action === 'failed').length
   const verb = request.dry_run ? 'would be synced' : 'synced'
   const done = accounts.length - failures
-  const message = `${counted(done, 'account')} ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
+  const message = `${howMany(done, 'account')} ${verb}${failures > 0 ? `, ${failures} failed` : ''}.`
   return { kind: 'answer', message, fields: { ...(request.dry_run && { dry_run: true }), accounts } }
 }
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import fc from 'fast-check'
 import { test } from 'tap'
-import { counted } from '../../src/adcp/answer.js'
+import { howMany } from '../../src/adcp/answer.js'
 import { briefMessage } from '../../src/briefs/message.js'
 import { type Said, startOver, TRADE_DESK } from '../support/federation-over.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
@@ -18,15 +18,15 @@ const WRONG = new RegExp(
 
 test('a noun follows its number', (t) => {
   t.same(
-    [0, 1, 2].map((count) => counted(count, 'account')),
+    [0, 1, 2].map((count) => howMany(count, 'account')),
     ['0 accounts', '1 account', '2 accounts'],
   )
   t.same(
-    [1, 2].map((count) => counted(count, 'entry')),
+    [1, 2].map((count) => howMany(count, 'entry')),
     ['1 entry', '2 entries'],
   )
   t.same(
-    [1, 2].map((count) => counted(count, 'day')),
+    [1, 2].map((count) => howMany(count, 'day')),
     ['1 day', '2 days'],
   )
   for (const wrong of ['1 accounts synced', '0 account', '2 task', '1 are live', '2 is live', '12 usage row'])

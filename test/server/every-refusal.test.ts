@@ -198,6 +198,40 @@ test('every refusal written by hand helps', async (t) => {
     t.equal(error && lackOf(error), undefined, name)
   }
 
+  // All that is wrong is told at once, of an account's subscriptions and of a task's webhook.
+  const bad = {
+    ...hook,
+    url: 'http://hooks.example',
+    event_types: ['signal.create', 'product.made'],
+    active: 'yes',
+  }
+  const { accounts: [rejected] = [] } = await call('sync_accounts', {
+    idempotency_key: key(),
+    accounts: [
+      subscribed({ ...bad, subscriber_id: 'first one' }, { ...hook, authentication: {}, active: false }),
+    ],
+  })
+  t.same(
+    rejected?.errors?.map(({ field }) => field),
+    [
+      'notification_configs[0].subscriber_id',
+      'notification_configs[0].url',
+      'notification_configs[0].event_types[0]',
+      'notification_configs[0].event_types[1]',
+      'notification_configs[0].active',
+      'notification_configs[1].authentication',
+      'notification_configs[1].authentication',
+    ],
+  )
+  const { adcp_error: pushed } = await call('get_signals', {
+    signal_spec: 'cars',
+    push_notification_config: { url: 'https://u:p@127.0.0.1/', operation_id: 'o', token: 'short' },
+  })
+  t.same(
+    pushed?.issues?.map(({ pointer }) => pointer),
+    ['token', 'url', 'url', 'authentication'].map((name) => `/push_notification_config/${name}`),
+  )
+
   const used = { idempotency_key: key(), accounts: [declared] }
   await call('sync_accounts', used)
   const { adcp_error: conflict } = await call('sync_accounts', { ...used, accounts: [] })

@@ -1,5 +1,5 @@
 /** A provider report as lines for a terminal. Control characters in the provider's texts are removed. */
-import { counted } from '../../adcp/answer.js'
+import { howMany } from '../../adcp/answer.js'
 import { VERDICT_REASONS } from '../rules/verdict.js'
 import type { ProviderReport } from './report.js'
 
@@ -44,7 +44,7 @@ export function renderReport(report: ProviderReport): string[] {
   }
   lines.push('', 'Agents:')
   for (const { agent, authorized, published, hint } of coverage) {
-    lines.push(`  ${agent}  ${authorized} of ${counted(published, 'signal')}${hint ? `  (${hint})` : ''}`)
+    lines.push(`  ${agent}  ${authorized} of ${howMany(published, 'signal')}${hint ? `  (${hint})` : ''}`)
   }
   if (more.agents > 0) lines.push(`  and ${more.agents} more`)
   lines.push('', diagnostics.length === 0 ? 'No diagnostics.' : 'Diagnostics:')

@@ -2,7 +2,7 @@
  * How one upstream is spoken to: the line to it and the dialect that it speaks, shared by all scopes that are read from
  * it and by callers' own calls. Made anew when its place, transport or credential changes.
  */
-import { counted } from '../../adcp/answer.js'
+import { howMany } from '../../adcp/answer.js'
 import { backoffMs } from '../../net/backoff.js'
 import { type Clock, pause } from '../../net/clock.js'
 import { within } from '../../net/deadline.js'
@@ -183,7 +183,7 @@ export function createContact(options: ContactOptions) {
     const againAt = isReader() ? nextReadingAt() : probeAt
     if (troubles !== undefined && againAt !== undefined) {
       const wait = Math.max(0, againAt - clock.now())
-      return callFailed('backing_off', `it failed ${counted(troubles, 'time')} in a row`, wait)
+      return callFailed('backing_off', `it failed ${howMany(troubles, 'time')} in a row`, wait)
     }
     const speaking = await dialectBy(deadline)
     if (speaking.kind === 'failed') return speaking

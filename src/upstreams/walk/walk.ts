@@ -3,7 +3,7 @@
  * (specification, "mid-pagination" and "Wholesale conditional-fetch rules"; docs/protocol.md#how-agents-differ, pages).
  */
 
-import { counted } from '../../adcp/answer.js'
+import { howMany } from '../../adcp/answer.js'
 import { UNIT_MS } from '../../adcp/duration.js'
 import { isRecord } from '../../adcp/json.js'
 import {
@@ -170,12 +170,12 @@ function createLoopGuard() {
       again = page.fresh > 0 ? 0 : again + page.repeated
       needless = announced > 0 && rows >= announced && page.fresh === 0 ? needless + 1 : 0
       if (again > fresh && rows > announced) {
-        return callFailed('cursor_loop', `${counted(fresh, 'row')} came again, under new cursors`)
+        return callFailed('cursor_loop', `${howMany(fresh, 'row')} came again, under new cursors`)
       }
       if (needless < MAX_NEEDLESS_PAGES) return undefined
       return callFailed(
         'endless_feed',
-        `${needless} more pages after the ${counted(announced, 'row')} that it counts`,
+        `${needless} more pages after the ${howMany(announced, 'row')} that it counts`,
       )
     },
   }
@@ -202,7 +202,7 @@ async function passOnce(
     if (next.kind === 'failed') return next
     if (next.kind === 'more') {
       if (!guard.goesOn(next.cursor)) {
-        return callFailed('cursor_loop', `a cursor came twice, after ${counted(pages, 'page')}`)
+        return callFailed('cursor_loop', `a cursor came twice, after ${howMany(pages, 'page')}`)
       }
       if (pages >= maxPages) return callFailed('endless_feed', `more than ${maxPages} pages`)
       if (now() >= until) return callFailed('timeout', `the walk took longer than ${walkMs} ms`)
