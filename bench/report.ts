@@ -43,6 +43,23 @@ export function lineOf(row: Row): string {
   return `${row.what.padEnd(WIDTH)}${value.padStart(12)}${outcome(row)}`
 }
 
+/** Rows as `lineOf` wrote them among other output, by their name: the last that a run printed under it. */
+function readRows(output: string): Map<string, string> {
+  const lines = output.matchAll(/^(\S.*?) {2,}(-?(?:\d+(?:\.\d+)?|Infinity)|NaN)( \S+)?(?: {2}bar .*)?$/gm)
+  return new Map(Array.from(lines, ([, what = '', value = '', unit = '']) => [what, value + unit]))
+}
+
+/** What two runs of the bench printed, as a Markdown table: row, before, after, and after as a part of before. */
+export function besides(before: string, after: string): string {
+  const [old, now] = [readRows(before), readRows(after)]
+  const lines = [...new Set([...old.keys(), ...now.keys()])].map((what) => {
+    const [was, is] = [old.get(what), now.get(what)]
+    const part = was && is ? rounded(Number.parseFloat(is) / Number.parseFloat(was)) : ''
+    return `| ${what} | ${was ?? ''} | ${is ?? ''} | ${part} |`
+  })
+  return ['| row | before | after | after / before |', '|---|---|---|---|', ...lines].join('\n')
+}
+
 /** Prints a row, and tells it to whoever started this bench. */
 export function report(row: Row): void {
   console.log(lineOf(row))
