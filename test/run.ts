@@ -55,8 +55,8 @@ const { positionals, values } = parseArgs({
   options: { slow: { type: 'boolean', default: false } },
 })
 
-// One more than there are cores: some tests wait for sockets and files most of their time.
-t.jobs = availableParallelism() + 1
+// Two more than there are cores: half of their time tests wait, for sockets, files and intervals of a second.
+t.jobs = availableParallelism() + 2
 t.setTimeout(0)
 
 // One for all files: each of them makes databases of its own in it.
