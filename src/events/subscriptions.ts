@@ -71,6 +71,34 @@ function isProved(stored: readonly StoredSubscription[], claim: Claim): boolean 
   return stored.some((one) => !one.suspended && nameOfStored(one) === nameOf(claim))
 }
 
+function tooMany(index: number): NotificationProblem {
+  return {
+    ...{ code: 'INVALID_REQUEST', path: `notification_configs[${index}].active` },
+    message: `You may have ${MOST_ACTIVE} active subscriptions over all your accounts.`,
+    suggestion: 'Pause or remove some first: one subscription of an account tells all of its feed.',
+  }
+}
+
+/**
+ * Holds one account's set after the other against the bound, beside what is `stored` of the caller. Asked inside the
+ * transaction that writes them: a request that was counted before may have been written meanwhile.
+ */
+export function boundedSubscriptions(stored: readonly StoredSubscription[]) {
+  const counts = new Map<string, number>()
+  for (const { accountId, suspended } of stored) {
+    if (!suspended) counts.set(accountId, (counts.get(accountId) ?? 0) + 1)
+  }
+  return ({ accountId, configs }: WantedSubscriptions): NotificationProblem | undefined => {
+    const before = counts.get(accountId) ?? 0
+    const others = [...counts.values()].reduce((sum, count) => sum + count, -before)
+    const wanted = configs.flatMap((config, index) => (isActive(config) ? [index] : []))
+    const first = wanted[Math.max(0, MOST_ACTIVE - others)]
+    if (first !== undefined && wanted.length > before) return tooMany(first)
+    counts.set(accountId, wanted.length)
+    return undefined
+  }
+}
+
 /** For requests that make nothing active. */
 export const NOTHING_ASKED: Proofs = {
   problemOf({ configs }) {
@@ -151,11 +179,7 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
           }
         }
         if (isProved(stored, claim)) continue
-        return {
-          ...{ code: 'INVALID_REQUEST', path: `${path}.active` },
-          message: `You may have ${MOST_ACTIVE} active subscriptions over all your accounts.`,
-          suggestion: 'Pause or remove some first: one subscription of an account tells all of its feed.',
-        }
+        return tooMany(index)
       }
       return undefined
     }

@@ -133,7 +133,7 @@ export function createVerifier(options: VerifierOptions) {
     if (!isUsable(key.jwk, params.alg, profile.keyUses)) return 'signature_key_purpose_invalid'
     if (revocation?.isStale()) return 'signature_revocation_stale'
     if (revocation?.isRevoked(params.keyid, key.owner)) return 'signature_key_revoked'
-    const name = `${key.owner} ${params.keyid}`
+    const name = { owner: key.owner, keyid: params.keyid }
     if (!replay.hasRoom(name)) return 'signature_rate_abuse'
     if (!isSignedBy(key.jwk, params.alg, base, signature)) return 'signature_invalid'
     if (input.components.includes('content-digest') && !digestHolds(message)) {

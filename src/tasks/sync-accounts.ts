@@ -20,6 +20,7 @@ import {
   type NotificationProblem,
 } from '../events/notification-config.js'
 import {
+  boundedSubscriptions,
   NOTHING_ASKED,
   type Proofs,
   type Subscribing,
@@ -303,9 +304,13 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
         if (binding.kind === 'answered') {
           return { ...render(request, binding.answer as Result[]), replayed: true }
         }
+        // One request of a caller at a time counts what is there: two at once would each find room for all they want.
+        if (proofs !== NOTHING_ASKED) await repositories.jobs.inTurn([`subscriptions of ${principal.id}`])
+        const isWithin = boundedSubscriptions(await repositories.subscriptions.ofCaller(principal.id))
         const results = await apply({
           ...{ request, principal, rules: subscribing.rules(), held: await heldBy(principal, repositories) },
-          objection: request.dry_run ? () => undefined : proofs.problemOf,
+          objection: (wanted) =>
+            request.dry_run ? undefined : (proofs.problemOf(wanted) ?? isWithin(wanted)),
           async keep({ account, before, configs }) {
             if (request.dry_run) return
             await accounts.put(account)

@@ -91,14 +91,35 @@ test('a body that says one name twice is refused, wherever it does', async (t) =
 
 test('nonces are forgotten when their signatures are over, and never before', async (t) => {
   let now = NOW
+  const K = { owner: 'o', keyid: 'k' }
   const replay = createReplayGuard({ now: () => now, mostPerKey: 2 })
-  t.equal(await replay.take('k', 'a', NOW / 1_000 + 360), 'fresh')
-  t.equal(await replay.take('k', 'b', NOW / 1_000 + 360), 'fresh')
-  t.notOk(replay.hasRoom('k'))
-  t.ok(replay.hasRoom('another'))
+  t.equal(await replay.take(K, 'a', NOW / 1_000 + 360), 'fresh')
+  t.equal(await replay.take(K, 'b', NOW / 1_000 + 360), 'fresh')
+  t.notOk(replay.hasRoom(K))
+  t.ok(replay.hasRoom({ owner: 'o', keyid: 'another' }))
   now += 360_000
-  t.notOk(replay.hasRoom('k'))
+  t.notOk(replay.hasRoom(K))
   now += 11_000
-  t.ok(replay.hasRoom('k'))
-  t.equal(await replay.take('k', 'a', now / 1_000 + 360), 'fresh')
+  t.ok(replay.hasRoom(K))
+  t.equal(await replay.take(K, 'a', now / 1_000 + 360), 'fresh')
+})
+
+test('an owner with many keys, or many owners, leave room for those who have used little', async (t) => {
+  const replay = createReplayGuard({ now: () => NOW, mostPerKey: 3, mostPerOwner: 4, most: 8, share: 2 })
+  const until = NOW / 1_000 + 360
+  const admitted = async (owner: string, keyid: string, nonce: string) => {
+    const hasRoom = replay.hasRoom({ owner, keyid })
+    if (hasRoom) await replay.take({ owner, keyid }, nonce, until)
+    return hasRoom
+  }
+  const all = async (owner: string, count: number) => {
+    let room = 0
+    for (let at = 0; at < count; at += 1) room += Number(await admitted(owner, `k${at % 5}`, `${at}`))
+    return room
+  }
+  t.equal(await all('greedy', 100), 4, 'however many keys it publishes')
+  t.equal(await all('greedy too', 100), 4)
+  t.equal(await all('modest', 2), 2, 'all are full, and there is room')
+  t.equal(await all('modest', 1), 0, 'for its share')
+  t.equal(await all('another', 2), 2, 'of each')
 })

@@ -24,11 +24,11 @@ function verify(profile: keyof typeof PROFILES, vector: Vector): Promise<Verific
   const state = vector.test_harness_state ?? {}
   const replay = createReplayGuard({ now, mostPerKey: CAP })
   for (const { keyid, nonce } of state.replay_cache_entries ?? []) {
-    replay.take(`them ${keyid}`, nonce, vector.reference_now + 360)
+    replay.take({ owner: 'them', keyid }, nonce, vector.reference_now + 360)
   }
   const full = state.replay_cache_per_keyid_cap_hit?.keyid ?? state.per_keyid_cap_filled_for
   for (let nonce = 0; full && nonce < CAP; nonce += 1) {
-    replay.take(`them ${full}`, `${nonce}`, vector.reference_now + 360)
+    replay.take({ owner: 'them', keyid: full }, `${nonce}`, vector.reference_now + 360)
   }
   const revoked = state.revocation_list?.revoked_kids ?? state.revoked_kids ?? []
   const keys = keysOf(profile, vector)

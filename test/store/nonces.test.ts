@@ -5,6 +5,9 @@ import { createReplayGuard } from '../../src/signing/replay.js'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'
 
+const CALLER = { owner: 'caller', keyid: 'key' }
+const ANOTHER = { owner: 'another', keyid: 'key' }
+
 test('a nonce that one process took is used at the other', { skip: NO_POSTGRES }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
@@ -15,15 +18,15 @@ test('a nonce that one process took is used at the other', { skip: NO_POSTGRES }
   }
   const [one, other] = [await guard(), await guard()]
   const until = storage.clock.now / 1_000 + 360
-  t.equal(await one.take('caller key', 'a', until), 'fresh')
-  t.equal(await other.take('caller key', 'a', until), 'used')
-  t.equal(await other.take('caller key', 'b', until), 'fresh')
-  t.equal(await one.take('another key', 'b', until), 'fresh', 'nonces are a key´s own')
-  const races = await Promise.all([one.take('caller key', 'c', until), other.take('caller key', 'c', until)])
+  t.equal(await one.take(CALLER, 'a', until), 'fresh')
+  t.equal(await other.take(CALLER, 'a', until), 'used')
+  t.equal(await other.take(CALLER, 'b', until), 'fresh')
+  t.equal(await one.take(ANOTHER, 'b', until), 'fresh', 'nonces are a key´s own')
+  const races = await Promise.all([one.take(CALLER, 'c', until), other.take(CALLER, 'c', until)])
   t.same(races.sort(), ['fresh', 'used'], 'of two at once one wins')
 
   storage.clock.now += 500_000
-  t.equal(await one.take('caller key', 'd', storage.clock.now / 1_000 + 360), 'fresh')
+  t.equal(await one.take(CALLER, 'd', storage.clock.now / 1_000 + 360), 'fresh')
   const { db } = await storage.open()
   const left = await db.selectFrom('nonces').select('nonce').execute()
   t.same(
