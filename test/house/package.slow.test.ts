@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -29,14 +29,49 @@ function addressOf(stream: NodeJS.ReadableStream): Promise<string> {
   })
 }
 
+/** What somebody writes who embeds a mirror, checked with every declaration that it leads to. */
+const IMPORTER = `
+import { type FeedMirrorOptions, openFeedMirror } from '@tributary-adcp/tributary/mirror'
+const options: FeedMirrorOptions = { url: 'https://signals.example.com', out: './copy', format: 'sqlite' }
+const mirror = await openFeedMirror({
+  ...options,
+  listen: { url: 'https://mirror.example.com/told', port: 8090 },
+  onReading: (reading) => console.log(reading.kind === 'failed' ? reading.reason : reading.state.rows),
+})
+const port: number | undefined = mirror.port
+await mirror.follow().finally(mirror.close)
+// @ts-expect-error a place to keep the copy is required
+await openFeedMirror({ url: 'https://signals.example.com', listen: { url: '', port } })
+`
+
+async function pack(folder: string): Promise<{ filename: string; paths: string[] }> {
+  await run('npm', ['run', 'types'], { cwd: root })
+  const to = ['--json', '--ignore-scripts', '--pack-destination', folder]
+  const { stdout } = await run('npm', ['pack', ...to], { cwd: root })
+  const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[]
+  return { filename: packed?.filename ?? '', paths: (packed?.files ?? []).map(({ path }) => path) }
+}
+
+test('whoever embeds a mirror is told its types, by declarations that lead to no other package', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-types-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const { filename } = await pack(folder)
+  const into = join(folder, 'node_modules/@tributary-adcp/tributary')
+  await mkdir(into, { recursive: true })
+  await run('tar', ['xzf', join(folder, filename), '-C', into, '--strip-components=1'])
+  await writeFile(join(folder, 'importer.mts'), IMPORTER)
+  const types = ['--typeRoots', join(root, 'node_modules/@types'), '--types', 'node']
+  const strict = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2023', ...types]
+  const checked = await run(join(root, 'node_modules/.bin/tsc'), [...strict, 'importer.mts'], {
+    cwd: folder,
+  }).catch((error: { stdout: string }) => error)
+  t.equal(checked.stdout, '')
+})
+
 test('the published package serves a production configuration and holds no demo world', async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'tributary-package-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const { stdout } = await run('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], {
-    cwd: root,
-  })
-  const [packed] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[]
-  const paths = (packed?.files ?? []).map(({ path }) => path)
+  const { filename, paths } = await pack(folder)
   t.ok(paths.includes('dist/src/main.js'))
   t.same(
     paths.filter((path) => /^(sandbox|test|bench|dist\/(sandbox|test|bench))\b/.test(path)),
@@ -45,13 +80,7 @@ test('the published package serves a production configuration and holds no demo 
   )
 
   await writeFile(join(folder, 'package.json'), '{"private":true}')
-  const install = [
-    'install',
-    '--no-audit',
-    '--no-fund',
-    '--prefer-offline',
-    join(folder, packed?.filename ?? ''),
-  ]
+  const install = ['install', '--no-audit', '--no-fund', '--prefer-offline', join(folder, filename)]
   await run('npm', install, { cwd: folder })
   const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as {
     name: string
