@@ -11,7 +11,7 @@ export type SharedNonces = (
 ) => Promise<'fresh' | 'used' | 'unknown'>
 
 /** Whose key it is, and which of them. */
-export type SignerName = { owner: string; keyid: string }
+type SignerName = { owner: string; keyid: string }
 
 type ReplayOptions = {
   now(): number
