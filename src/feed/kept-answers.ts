@@ -52,11 +52,13 @@ function createNumbers() {
   }
 }
 
+const isShared = ({ buffer }: Uint8Array) => buffer instanceof SharedArrayBuffer
+
 /** Bytes of rows that do not belong to a snapshot. */
 function ownBytes(answer: Given): number {
   if (answer.kind !== 'page') return 0
   let bytes = 0
-  for (const row of answer.rows) if (!(row.buffer instanceof SharedArrayBuffer)) bytes += row.byteLength
+  for (const row of answer.rows) if (!isShared(row)) bytes += row.buffer.byteLength
   return bytes
 }
 
@@ -86,7 +88,10 @@ const MOST_PIECES = 4 // a page of at most this many pieces is sent from where i
 /** The shown part of a page: its rows, as pieces to be written in order, and its warnings. */
 type PageBody = { rows: readonly Uint8Array[]; warnings: readonly AdcpWarning[] }
 
+/** One piece. Rows that were put together for this page and are one piece already are it. */
 function joined(pieces: readonly Uint8Array[]): Uint8Array {
+  const [only] = pieces
+  if (only && pieces.length === 1 && !isShared(only)) return only
   const whole = Buffer.allocUnsafeSlow(pieces.reduce((sum, { byteLength }) => sum + byteLength, 0))
   let at = 0
   for (const piece of pieces) {
@@ -103,7 +108,7 @@ function joined(pieces: readonly Uint8Array[]): Uint8Array {
 export function createKeptPages() {
   const kept = new LRUCache<string, PageBody & { rows: readonly [Uint8Array] }>({
     maxSize: PAGE_BYTES,
-    sizeCalculation: ({ rows: [whole] }, name) => whole.byteLength + name.length + 512,
+    sizeCalculation: ({ rows: [whole] }, name) => whole.buffer.byteLength + name.length + 512,
   })
 
   /** The page with this name. The name must hold everything that decides what is shown. */
@@ -111,12 +116,7 @@ export function createKeptPages() {
     const found = kept.get(name)
     if (found) return found
     const made = make()
-    if (
-      made.rows.length <= MOST_PIECES &&
-      made.rows.every(({ buffer }) => buffer instanceof SharedArrayBuffer)
-    ) {
-      return made
-    }
+    if (made.rows.length <= MOST_PIECES && made.rows.every(isShared)) return made
     const { warnings } = made
     const rows = [joined(made.rows)] as const
     kept.set(name, { rows, warnings })

@@ -1,27 +1,18 @@
 /**
- * A page made of bytes. A row that is shown unchanged is never parsed, and consecutive rows are sent as one piece. A
- * row is rewritten only when this reader's answer differs from the shared bytes: destinations left out, fields not
- * asked for, offers that cannot serve the countries, keys that the reader may see.
+ * A page made of bytes. A row that is shown unchanged is not even looked at, and consecutive rows are sent as one piece. A
+ * row is put together anew only when this reader's answer differs from the shared bytes: destinations left out, fields
+ * not asked for, offers that cannot serve the countries, keys that the reader may see.
  */
 import { howMany } from '../adcp/answer.js'
 import type { AdcpWarning } from '../adcp/error.js'
-import type { ActivationKey, Destination } from '../adcp/signal.js'
-import { destinationKey, destinationMatcher, mergeDeployments } from '../merge/deployments.js'
-import type { Provenance } from '../merge/offer.js'
-import { published } from '../merge/published.js'
+import { destinationMatcher, mergeDeployments } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
-import { handleAt, headBytes, rowAt, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { createRowWriter, type RowWriter, unasked } from '../merge/row-writer.js'
+import { handleAt, headBytes, rowBytes, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
 import { destinationTest } from './view.js'
-
-type PublishedRow = {
-  signal_agent_segment_id: string
-  deployments: (Destination & { activation_key?: ActivationKey })[]
-  pricing_options?: { pricing_option_id: string }[]
-  ext: { tributary: { offers: Provenance[] } }
-} & Record<string, unknown>
 
 type Shape = {
   criteria: Criteria
@@ -31,27 +22,11 @@ type Shape = {
 }
 
 const encoder = new TextEncoder()
-const COMMA = encoder.encode(',')
 const END_OF_HEAD = encoder.encode('}')
 const END_OF_HEAD_AND_NEXT = encoder.encode('},')
 /** Bytes of rows on one page: a single row may be as large as an upstream is allowed to send. */
 export const PAGE_BYTES = 2 * 1024 * 1024
-const TAKEN_APART = 8 // the cost of a byte in a rewritten row (parsed, merged, written), compared with an unchanged one
-const PROJECTED = new Set(Object.keys(published))
-
-/** `fields` chooses among the optional descriptive fields; identifiers, activation and prices are always included. */
-function withoutUnasked(row: PublishedRow, fields: readonly string[]): void {
-  for (const name of Object.keys(row)) {
-    if (PROJECTED.has(name) && !fields.includes(name)) delete row[name]
-  }
-}
-
-function onlyDestinations(row: PublishedRow, asked: readonly string[]): void {
-  const isAsked = destinationMatcher(asked)
-  row.deployments = row.deployments.filter((one) => isAsked(destinationKey(one) ?? ''))
-  for (const offer of row.ext.tributary.offers) offer.deployments = offer.deployments.filter(isAsked)
-}
-
+const TAKEN_APART = 8 // the cost of a byte in a row that is put together (looked at, merged, copied), compared with an unchanged one
 /** Whether rows are so small that they fit one page in any case. */
 export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array): boolean {
   return entries.reduce((bytes, entry) => bytes + (length[entry] as number), 0) * TAKEN_APART <= PAGE_BYTES
@@ -61,6 +36,8 @@ export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array
 export function createPages(snapshot: Snapshot, shape: Shape) {
   const { criteria, fields, seesPrices, grants } = shape
   const isWanted = criteria.destinations && destinationTest(snapshot, criteria.destinations)
+  const isNamed = destinationMatcher(criteria.destinations ?? [])
+  const without = unasked(fields)
   const narrowing = createNarrowing(snapshot, criteria.countries)
   const { facts } = snapshot
   const { at, destination } = snapshot.deployments
@@ -77,26 +54,35 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   const isAsItStands = (entry: number) =>
     !fields && !grants.holds(entry) && !narrowing.narrows(entry) && !deploysElsewhere(entry)
 
-  /** Inserts the keys that the reader may see into a copy of the row. */
-  function unlocked(row: PublishedRow, entry: number, narrowed: Row | undefined): void {
-    if (!narrowed && !grants.holds(entry)) return
+  /** The keys that the reader may see, by the place of their deployment in the row. */
+  function keysOf(
+    entry: number,
+    narrowed: Row | undefined,
+  ): ((order: number) => string | undefined) | undefined {
+    if (!narrowed && !grants.holds(entry)) return undefined
     const { deployments } = narrowed ?? mergeDeployments(standingListings(snapshot, entry))
-    grants.keysOf(deployments).forEach((key, order) => {
-      const deployment = row.deployments[order]
-      if (key && deployment) deployment.activation_key = key
-    })
+    const keys = grants.keysOf(deployments)
+    return (order) => keys[order] && JSON.stringify(keys[order])
   }
 
-  function taken(entry: number): Uint8Array {
+  /** The row's members: without the closing brace, and without prices for a reader who sees none. */
+  function membersOf(entry: number, narrowed: Row | undefined): Uint8Array {
+    if (narrowed) return encoder.encode(seesPrices ? `${narrowed.head}${narrowed.tail}` : narrowed.head)
+    return seesPrices ? rowBytes(snapshot, entry).subarray(0, -1) : headBytes(snapshot, entry)
+  }
+
+  function put(writer: RowWriter, entry: number): void {
     const narrowed = narrowing.rowOf(entry)
-    const row = (
-      narrowed ? JSON.parse(`${narrowed.head}${narrowed.tail}}`) : rowAt(snapshot, entry)
-    ) as PublishedRow
-    unlocked(row, entry, narrowed)
-    if (criteria.destinations) onlyDestinations(row, criteria.destinations)
-    if (fields) withoutUnasked(row, fields)
-    if (!seesPrices) delete row.pricing_options
-    return encoder.encode(JSON.stringify(row))
+    const first = at[entry] as number
+    const shows = (order: number) =>
+      narrowed
+        ? isNamed(narrowed.deployments[order]?.key ?? '')
+        : isWanted?.(destination[first + order] as number) === true
+    writer.add(membersOf(entry, narrowed), {
+      without,
+      keyOf: keysOf(entry, narrowed),
+      destinations: criteria.destinations && { shows, names: isNamed },
+    })
   }
 
   /** How many of these rows make a page: as many as `PAGE_BYTES` allows, and at least one. */
@@ -113,16 +99,36 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     chunkOf[entry] === chunkOf[next] &&
     (start[entry] as number) + (length[entry] as number) + 1 === start[next]
 
+  /** The end of the run of rows from `start` on that are not shown as they stand. */
+  function ownRun(entries: Uint32Array, start: number): number {
+    let end = start + 1
+    while (end < entries.length && !isAsItStands(entries[end] as number)) end += 1
+    return end
+  }
+
+  /** A run of rows, put together one after the other, with a comma after the last unless it ends the page. */
+  function together(entries: Uint32Array, start: number, end: number): Uint8Array {
+    let bytes = 0
+    for (let order = start; order < end; order += 1) bytes += (length[entries[order] as number] as number) + 1
+    const writer = createRowWriter(bytes)
+    for (let order = start; order < end; order += 1) {
+      put(writer, entries[order] as number)
+      if (order < entries.length - 1) writer.comma()
+    }
+    return writer.written()
+  }
+
   function rows(entries: Uint32Array): Uint8Array[] {
     const pieces: Uint8Array[] = []
     for (let order = 0; order < entries.length; order += 1) {
       const entry = entries[order] as number
-      const isLast = order === entries.length - 1
       if (!isAsItStands(entry)) {
-        pieces.push(taken(entry))
-        if (!isLast) pieces.push(COMMA)
+        const end = ownRun(entries, order)
+        pieces.push(together(entries, order, end))
+        order = end - 1
         continue
       }
+      const isLast = order === entries.length - 1
       if (!seesPrices) {
         pieces.push(headBytes(snapshot, entry), isLast ? END_OF_HEAD : END_OF_HEAD_AND_NEXT)
         continue
