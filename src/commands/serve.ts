@@ -10,7 +10,7 @@ import type { Contribution } from '../explain/contributions.js'
 import { whyNotMore } from '../explain/remedies.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { systemClock } from '../net/clock.js'
-import { createLog } from '../operations/log.js'
+import { createLog, levelOn } from '../operations/log.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import { CommandFailure, createProgress } from './terminal.js'
@@ -96,7 +96,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const there = (config: Config): Config =>
     port === undefined ? config : { ...config, listen: { ...config.listen, port } }
   const config = there(await loadConfig(options.config, process.env))
-  const log = createLog(stderr)
+  const log = createLog(stderr, config.logLevel)
   let hasStarted = () => {}
   const started = new Promise<void>((resolve) => {
     hasStarted = resolve
@@ -104,7 +104,11 @@ export async function serve(options: ServeOptions): Promise<void> {
   const reload = createReload({
     config,
     environment: process.env,
-    apply: (next) => federation.apply(there(next)),
+    apply(next) {
+      const restart = federation.apply(there(next))
+      log.level = levelOn(stderr, next.logLevel)
+      return restart
+    },
     started,
     log,
   })

@@ -7,6 +7,7 @@ import { unwatchFile, watchFile } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import type { Logger } from 'pino'
 import { loadConfig } from '../config/load.js'
+import { ConfigError } from '../config/problem.js'
 import type { Config } from '../config/values.js'
 import { pause, systemClock } from '../net/clock.js'
 import type { RunningConfiguration } from '../server/operations.js'
@@ -51,26 +52,31 @@ export function createReload({
   pause: wait = still,
 }: ReloadOptions) {
   const { file } = config
-  let state: RunningConfiguration = { revision: config.revision }
+  let state: RunningConfiguration = { revision: config.revision, file_revision: config.revision }
   let turn = started
   let isClosed = false
 
   async function read(): Promise<void> {
+    let revision: string | undefined
     try {
       await written(file, wait)
       const next = await loadConfig(file, environment)
+      revision = next.revision
       if (isClosed) return // whoever would apply it is ending
-      if (next.revision === state.revision) {
-        state = { revision: state.revision }
-        return
-      }
-      const restart = apply(next)
-      state = { revision: next.revision }
-      log.info({ revision: next.revision }, 'configuration applied')
+      const isSame = revision === state.revision
+      const restart = isSame ? [] : apply(next)
+      state = { revision, file_revision: revision }
+      if (isSame) return
+      log.info({ revision }, 'configuration applied')
       if (restart.length > 0) log.warn({ restart }, 'these settings change at the next start only')
     } catch (error) {
       const problem = error instanceof Error ? error.message : String(error)
-      state = { revision: state.revision, problem }
+      if (error instanceof ConfigError) revision = error.revision
+      state = {
+        revision: state.revision,
+        ...(revision !== undefined && { file_revision: revision }),
+        problem,
+      }
       log.error({ problem, revision: state.revision }, 'the configuration is not applied; the last one stays')
     }
   }

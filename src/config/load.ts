@@ -23,6 +23,9 @@ type Environment = Readonly<Record<string, string | undefined>>
 
 const VARIABLE = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
+/** Names a content. */
+const revisionOf = (content: string) => hash('sha256', content, 'hex').slice(0, 12)
+
 const { conforms, errors } = createChecks({ allErrors: true, verbose: true })<ConfigFile>(ConfigFile)
 
 function interpolate(
@@ -95,10 +98,10 @@ export function parseConfig(path: string, text: string, environment: Environment
     expected: 'YAML or JSON',
     got: message.split('\n')[0] ?? 'something else',
   }))
-  if (problems.length > 0) throw new ConfigError(path, problems)
+  if (problems.length > 0) throw new ConfigError(path, problems, revisionOf(text))
 
   const read = contentOf(document)
-  if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }])
+  if ('got' in read) throw new ConfigError(path, [{ path: 'the file', ...read }], revisionOf(text))
   const problem = (steps: ConfigPath, expected: string, got: string) =>
     problems.push({ path: pathText(steps), line: lineOf(steps), expected, got })
   const file = interpolate(read.content, environment, (name, at) =>
@@ -115,8 +118,8 @@ export function parseConfig(path: string, text: string, environment: Environment
       problem(steps, expectation(error), got)
     }
   }
-  if (problems.length > 0) throw new ConfigError(path, problems)
-  const revision = hash('sha256', JSON.stringify(file), 'hex').slice(0, 12)
+  const revision = revisionOf(JSON.stringify(file))
+  if (problems.length > 0) throw new ConfigError(path, problems, revision)
   return toConfig(path, revision, file as ConfigFile)
 }
 

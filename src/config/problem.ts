@@ -1,5 +1,6 @@
 /** What is wrong with a configuration: where in the file, what was expected, what came. Never a secret's value. */
 import type { ErrorObject } from 'ajv'
+import { nearest } from '../adcp/nearest.js'
 
 export type ConfigProblem = { path: string; line?: number; expected: string; got: string }
 
@@ -10,6 +11,8 @@ export class ConfigError extends Error {
   constructor(
     readonly file: string,
     readonly problems: readonly ConfigProblem[],
+    /** Names the content of the file as it stands; absent when it cannot be read. */
+    readonly revision?: string,
   ) {
     const inOrder = [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0))
     super(`${file} cannot be used:\n${inOrder.map((problem) => `  ${describe(problem)}`).join('\n')}`)
@@ -47,6 +50,14 @@ export function shownValue(path: string, value: unknown): string {
   return JSON.stringify(value).slice(0, SHOWN_CHARACTERS)
 }
 
+const NO_SUCH = 'no such key'
+
+/** The settings of the same place that were probably meant. */
+function meant({ params, parentSchema }: ErrorObject): string {
+  const near = nearest(String(params.additionalProperty), Object.keys(parentSchema?.properties ?? {}))
+  return near.length > 0 ? `; did you mean ${near.join(' or ')}?` : ''
+}
+
 type Described = { description?: string; type?: string }
 
 const TYPES: Record<string, string> = {
@@ -59,15 +70,15 @@ const TYPES: Record<string, string> = {
 /** The words for one violated rule of the schema. */
 export function expectation(error: ErrorObject): string {
   const schema = error.parentSchema as Described | undefined
-  if (error.keyword === 'additionalProperties') return 'no such key'
+  if (error.keyword === 'additionalProperties') return NO_SUCH + meant(error)
   if (error.keyword === 'required') return 'a value'
   return schema?.description ?? TYPES[schema?.type ?? ''] ?? error.message ?? 'another value'
 }
 
 function describe({ path, line, expected, got }: ConfigProblem): string {
   const where = line === undefined ? path : `line ${line}: ${path}`
-  return expected === 'no such key'
-    ? `${where}: there is no such setting; docs/configuration.md lists them`
+  return expected.startsWith(NO_SUCH)
+    ? `${where}: there is no such setting${expected.slice(NO_SUCH.length) || '; docs/configuration.md lists them'}`
     : `${where}: expected ${expected}, got ${got}`
 }
 

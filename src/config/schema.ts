@@ -179,6 +179,7 @@ export const ConfigFile = object({
     }),
   ),
   webhooks: maybe(object({ signing_key: maybe(PemKey) })),
+  log: maybe(object({ level: maybe(oneOf('debug', 'info', 'warn', 'error')) })),
   storage: maybe(
     object({
       url: maybe(

@@ -82,6 +82,8 @@ export type Config = {
     signingKey: SigningKeySetting | undefined
   }
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
+  /** The least severe lines of the log; undefined: by where it goes (operations/log.ts). */
+  logLevel: 'debug' | 'info' | 'warn' | 'error' | undefined
   storage: { url: string; keys: readonly string[]; retention: Retention }
   /** By which prices in different currencies are compared; without it they are not. */
   rates: Rates | undefined
@@ -177,6 +179,7 @@ export function toConfig(path: string, revision: string, file: ConfigFile): Conf
     limits: toLimits(file.limits),
     callers: toCallers(file),
     events: toEvents(file),
+    logLevel: file.log?.level,
     storage,
     rates: file.currencies && toRates(file.currencies),
     sandbox: file.sandbox ?? false,

@@ -27,7 +27,7 @@ export const SCHEMAS = {
       revision: record({ built: number, wanted: number, behind_ms: number }),
       configuration: record(
         { revision: text },
-        { problem: text, replicas: { type: 'object', additionalProperties: number } },
+        { file_revision: text, problem: text, replicas: { type: 'object', additionalProperties: number } },
       ),
       storage: record({ problem: text }),
     },

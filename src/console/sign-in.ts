@@ -54,6 +54,7 @@ export function addSignIn(app: FastifyInstance, options: SignInOptions): void {
     if (key === undefined)
       return reply.code(400).send({ error: 'Invalid key: expected a text', parameter: 'key' })
     const who = await identify({ authorization: `Bearer ${key}`, address })
+    if (who.kind === 'guessing') return refusePlainly(reply, limited(who.seconds))
     const cookie = who.kind === 'caller' ? sessions.open(who.caller, key) : undefined
     if (who.kind !== 'caller' || cookie === undefined) {
       return reply.code(401).send({ error: 'This is not the key of a caller' })

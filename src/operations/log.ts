@@ -11,13 +11,17 @@ function fault(error: unknown): unknown {
   return redactedValue(error instanceof Error ? stdSerializers.err(error) : error)
 }
 
-export function createLog(destination: DestinationStream & { isTTY?: boolean }): Logger {
-  // On a terminal people read the start table; only problems are logged there.
-  const level = destination.isTTY ? 'warn' : 'info'
+type Destination = DestinationStream & { isTTY?: boolean }
+
+/** On a terminal people read the start table; only problems are logged there unless they want more. */
+export function levelOn({ isTTY }: Destination, wanted: string | undefined): string {
+  return wanted ?? (isTTY ? 'warn' : 'info')
+}
+
+/** `level`: as configured. */
+export function createLog(destination: Destination, level?: string): Logger {
   const redact = { paths: PATHS, censor: '[secret]' }
   const words = (said: unknown) => redactedValue(said)
-  return pino(
-    { level, redact, serializers: { err: fault, error: fault, message: words, problem: words } },
-    destination,
-  )
+  const serializers = { err: fault, error: fault, message: words, problem: words }
+  return pino({ level: levelOn(destination, level), redact, serializers }, destination)
 }

@@ -35,6 +35,8 @@ export type MetricSources = {
   contributions(): Promise<readonly Contribution[]>
   /** The configuration in force (config/values.ts). */
   revision(): string
+  /** Of the file as it stands; undefined when it cannot be read. */
+  fileRevision(): string | undefined
   /** Whether the file as it stands is another, and not in force. */
   isRejected(): boolean
   /** How many live processes run each revision of it. */
@@ -257,6 +259,10 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   gauge('tributary_config_info', 'The revision of the configuration in force', ['revision'], () => [
     [{ revision: sources.revision() }, 1],
   ])
+  gauge('tributary_config_file_info', 'The revision of the file as it stands on disk', ['revision'], () => {
+    const revision = sources.fileRevision()
+    return revision === undefined ? [] : [[{ revision }, 1]]
+  })
   number(
     'tributary_config_rejected',
     '1 while the configuration file has an error and the last one runs',

@@ -129,6 +129,7 @@ export function createOperations(options: OperationsOptions): Operations {
       retained: () => parts().feed.retained(),
       contributions: currentContributions,
       revision: () => config().revision,
+      fileRevision: () => options.configuration().file_revision,
       isRejected: () => options.configuration().problem !== undefined,
       replicas: () => options.configuration().replicas ?? { [config().revision]: 1 },
       revisions: () => parts().publisher.revisions(),

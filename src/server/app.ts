@@ -2,6 +2,7 @@
  * The server as one Fastify instance: both transports, the tasks behind them, and the operations endpoints
  * (docs/operations.md). It listens to nothing yet; `close()` lets what is in flight finish.
  */
+import type { IncomingMessage } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
@@ -19,12 +20,12 @@ import { createFastLane } from './answer/fast-lane.js'
 import { createGzipPages } from './answer/gzip-pages.js'
 import { createContextIds, createRequestIds } from './answer/ids.js'
 import { createBodyReader, INVALID_MESSAGE, rpcError } from './answer/json-rpc.js'
+import { createCallLog, reasonOfStatus } from './call-log.js'
 import type { Admission } from './door/admission.js'
 import { createDispatcher, type Observed } from './door/dispatcher.js'
 import { createDoor, type Door } from './door/door.js'
 import { createAddressOf } from './door/origin.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
-import { createRateLimiter } from './door/rate-limit.js'
 import { addExplain, type ExplainOptions } from './explain.js'
 import { addFeedEvents, type FeedEventsOptions } from './feed-events.js'
 import { addIdentity } from './identity.js'
@@ -38,8 +39,6 @@ const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, tak
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
 const IDLE_MS = 150_000 // longer than the longest answer takes to begin
 const KEEP_ALIVE_MS = 65_000 // longer than common load balancers keep it, so that the balancer closes first
-const LOG_EVERY = 1_000
-const REFUSALS_LOGGED = { perSecond: 10, burst: 100 } // whoever is refused may ask again at once, and for ever
 
 export type ServerOptions = GetSignalsOptions & {
   /** The url by which callers know us (docs/configuration.md `listen.public_url`). */
@@ -112,14 +111,25 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const overload = createOverload()
   const metrics = createServingMetrics(overload)
   const { admission } = options
-  let observed = 0
-  const refusals = createRateLimiter(REFUSALS_LOGGED)
+  const callLog = createCallLog(log, now)
+  const told = new WeakSet<IncomingMessage>()
+  const addressOf = createAddressOf(options.trustedProxies)
 
   function observe(call: Observed): void {
     metrics.observe(call)
-    const isRefused = /^[A-Z]/.test(call.outcome)
-    if (isRefused && refusals.take('', now()) === 0) log.info(call, 'refused')
-    if (observed++ % LOG_EVERY === 0) log.info({ ...call, oneOf: LOG_EVERY }, 'call')
+    callLog.call(call)
+  }
+
+  function refused(
+    raw: IncomingMessage,
+    path: string,
+    status: number,
+    reason: string,
+    requestId: string,
+  ): void {
+    told.add(raw)
+    metrics.refused(reason)
+    callLog.request({ method: raw.method ?? '', path, status, reason, address: addressOf(raw), requestId })
   }
 
   const tasks: Task[] = [
@@ -138,8 +148,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   )
   const door = createDoor({
     ...{ callers: admission, overload, publicUrl: options.publicUrl },
-    addressOf: createAddressOf(options.trustedProxies),
+    addressOf,
     isMutating: (task) => changing.has(task),
+    onTurnedAway({ raw, id }, { status, reason = reasonOfStatus(status) }) {
+      refused(raw, raw.url?.split('?')[0] ?? '', status, reason, id)
+    },
   })
   const dispatcher = createDispatcher({
     tasks,
@@ -176,6 +189,12 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   answerFaults(app, log)
   dropSilentConnections(app)
+  app.addHook('onResponse', (request, { statusCode }, done) => {
+    const { raw, id, routeOptions } = request
+    const reason = () => door.reasonOf(raw) ?? reasonOfStatus(statusCode)
+    if (statusCode >= 400 && !told.has(raw)) refused(raw, routeOptions.url ?? '*', statusCode, reason(), id)
+    done()
+  })
   const shared = {
     lane,
     readBody: createBodyReader(),

@@ -11,7 +11,7 @@ import type { Overload } from './door/overload.js'
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
 
-/** How long the calls of one task over one transport took: how many up to each bound, not more than the one before. */
+/** How long calls of one kind took: how many up to each bound, not more than the one before. */
 type Durations = { counts: number[]; seconds: number }
 
 /**
@@ -20,13 +20,10 @@ type Durations = { counts: number[]; seconds: number }
  */
 function createCallCounts(registry: Registry) {
   const calls = new Map<string, Map<string, Map<string, number>>>()
-  const durations = new Map<string, Map<string, Durations>>()
+  const durations = new Map<string, Map<string, Durations>>() // by task, then by transport and mode
 
-  function each<T>(
-    counts: Map<string, Map<string, T>>,
-    told: (task: string, transport: string, one: T) => void,
-  ) {
-    for (const [task, ofTask] of counts) for (const [transport, one] of ofTask) told(task, transport, one)
+  function each<T>(counts: Map<string, Map<string, T>>, told: (task: string, kind: string, one: T) => void) {
+    for (const [task, ofTask] of counts) for (const [kind, one] of ofTask) told(task, kind, one)
   }
 
   new Counter({
@@ -51,8 +48,9 @@ function createCallCounts(registry: Registry) {
   }
   function collected() {
     const values: typeof histogram.values = []
-    each(durations, (task, transport, { counts, seconds }) => {
-      const labels = { task, transport }
+    each(durations, (task, kind, { counts, seconds }) => {
+      const [transport = '', mode = ''] = kind.split(' ')
+      const labels = { task, transport, ...(mode !== '' && { mode }) }
       let sum = 0
       for (const [at, bound] of [...BUCKETS_SECONDS, '+Inf'].entries()) {
         sum += counts[at] as number
@@ -73,10 +71,10 @@ function createCallCounts(registry: Registry) {
     return found
   }
 
-  return function observe({ task, transport, outcome, ms }: Observed): void {
+  return function observe({ task, transport, mode, outcome, ms }: Observed): void {
     const outcomes = inner(calls, task, transport, () => new Map<string, number>())
     outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
-    const took = inner(durations, task, transport, () => ({
+    const took = inner(durations, task, mode === undefined ? transport : `${transport} ${mode}`, () => ({
       counts: Array.from({ length: BUCKETS_SECONDS.length + 1 }, () => 0),
       seconds: 0,
     }))
@@ -101,7 +99,13 @@ export function createServingMetrics(overload: Overload) {
       this.set(overload.pending())
     },
   })
-  return { registry, observe }
+  const refused = new Counter({
+    name: 'tributary_refused_requests_total',
+    help: 'Requests that came to no task, by reason: wrong_credentials, too_many_guesses, not_found, and so on',
+    labelNames: ['reason'],
+    registers: [registry],
+  })
+  return { registry, observe, refused: (reason: string) => refused.inc({ reason }) }
 }
 
 /** How far the published feed is behind what it is made from. */
@@ -116,6 +120,8 @@ export type Revisions = {
 /** Which configuration runs. */
 export type RunningConfiguration = {
   revision: string
+  /** Of the file as it stands; absent when it cannot be read. */
+  file_revision?: string
   /** Why the file as it stands is not the running configuration. */
   problem?: string
   /** How many live processes on one storage run each revision; absent: it is alone. */

@@ -43,6 +43,8 @@ export type Task<S extends TSchema = TSchema> = {
   readonly destructive?: boolean
   /** Changes state: anonymous callers are refused before `handle` runs. */
   readonly mutating: boolean
+  /** Which of its questions was asked, in a closed word: they take different times. The input was not checked. */
+  modeOf?(input: unknown): string
   /** Never throws for a caller's mistake. What it throws is a bug: logged, answered as SERVICE_UNAVAILABLE. */
   handle(input: Static<S>, context: CallContext): Answer | Promise<Answer>
 }

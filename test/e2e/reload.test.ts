@@ -53,11 +53,21 @@ test('a changed configuration file is applied while serving, a bad one is not', 
       ...(wholesale_feed_version && { version: wholesale_feed_version }),
     }
   }
-  type Ready = { status: string; configuration: { revision: string; problem?: string } }
+  type Ready = {
+    status: string
+    configuration: { revision: string; file_revision?: string; problem?: string }
+  }
   const ready = async () => (await (await fetch(`${url}/readyz`)).json()) as Ready
   async function rejected(): Promise<string | undefined> {
     const shown = await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer second-key' } })
     return /^tributary_config_rejected (.*)$/m.exec(await shown.text())?.[1]
+  }
+  async function shownRevisions() {
+    const shown = await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer second-key' } })
+    const text = await shown.text()
+    const [, force] = /^tributary_config_info\{revision="(\w+)"\} 1$/m.exec(text) ?? []
+    const [, disk] = /^tributary_config_file_info\{revision="(\w+)"\} 1$/m.exec(text) ?? []
+    return { force, disk }
   }
   async function until<T>(read: () => Promise<T>, holds: (value: T) => boolean): Promise<T> {
     const deadline = Date.now() + 60_000
@@ -100,9 +110,13 @@ test('a changed configuration file is applied while serving, a bad one is not', 
   )
   t.equal((await ask('second-key')).status, 200)
   t.equal(await rejected(), '1')
+  const { revision: inForce, file_revision: onDisk } = troubled.configuration
+  t.same(await shownRevisions(), { force: inForce, disk: onDisk })
+  t.not(inForce, onDisk, 'the file is another than the configuration that runs')
 
   await write(JSON.stringify(changed))
   const mended = await until(ready, ({ configuration }) => configuration.problem === undefined)
-  t.same(mended.configuration, { revision: applied })
+  t.same(mended.configuration, { revision: applied, file_revision: applied })
   t.equal(await rejected(), '0')
+  t.same(await shownRevisions(), { force: applied, disk: applied })
 })

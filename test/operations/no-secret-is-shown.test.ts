@@ -126,6 +126,15 @@ test('planted secrets are in no answer, page, metric or log line', async (t) => 
   }
 })
 
+test('the level of the log is the configured one, and by default what people can read', (t) => {
+  const levelOf = (isTTY: boolean, level?: string) => createLog({ isTTY, write: () => {} }, level).level
+  t.equal(levelOf(false), 'info')
+  t.equal(levelOf(true), 'warn', 'a person reads the start table there')
+  t.equal(levelOf(true, 'debug'), 'debug')
+  t.equal(levelOf(false, 'error'), 'error')
+  t.end()
+})
+
 test('a log line tells an exception and no secret in it', (t) => {
   const lines: string[] = []
   const log = createLog({ write: (line: string) => void lines.push(line) })

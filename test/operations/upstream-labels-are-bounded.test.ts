@@ -43,6 +43,7 @@ test('ten thousand upstreams make five hundred series and one for the others', a
     contributions: async () => [],
     replicas: () => ({}),
     revision: () => 'r',
+    fileRevision: () => undefined,
     isRejected: () => false,
     revisions: () => ({ built: 1, wanted: 1, behindMs: 0 }),
     accounts: () => [],

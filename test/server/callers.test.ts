@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { createCallers } from '../../src/server/door/callers.js'
+import { createGuesses } from '../../src/server/door/guesses.js'
 import { BUYER_TOKEN, OTHER_TOKEN, sha256, startServer } from '../support/server-fixture.js'
 
 const tool = (args: object) => ({
@@ -105,7 +106,8 @@ test('an account named by its natural key, or declared by the caller, reads the 
 
 test('two callers cannot share an id or a key', (t) => {
   const key = (id: string, token: string) => ({ id, tokenSha256: sha256(token), role: 'buyer' as const })
-  const make = (...keys: ReturnType<typeof key>[]) => createCallers({ anonymous: 'deny', keys })
+  const make = (...keys: ReturnType<typeof key>[]) =>
+    createCallers({ anonymous: 'deny', keys, guesses: createGuesses(Date.now) })
   t.throws(() => make(key('a', '1'), key('a', '2')), /Two callers have the id a/)
   t.throws(() => make(key('a', '1'), key('b', '1')), /key of another caller/)
   t.throws(() => make({ ...key('a', '1'), tokenSha256: 'short' }), /64 hex digits/)

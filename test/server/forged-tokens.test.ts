@@ -31,7 +31,7 @@ test('no forged token opens anything, and all are refused in the same words', {
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const file = join(folder, 'tributary.json')
   const config = {
-    listen: { port: 0 },
+    listen: { port: 0, trusted_proxies: ['127.0.0.0/8'] },
     egress: { allow_networks: ['127.0.0.0/8'] },
     callers: {
       keys: [{ id: 'acme', role: 'operator' }],
@@ -94,9 +94,11 @@ test('no forged token opens anything, and all are refused in the same words', {
     'two tokens': `${good},${good}`,
     'five parts': `${good}.${body}.${signature}`,
   }
+  let from = 0
   const ask = async (token: string) => {
+    from += 1 // each from another address: who sends many wrong ones from one is refused unseen
     const reply = await fetch(`${url}/explain?ref=anything`, {
-      headers: { authorization: `Bearer ${token}` },
+      headers: { authorization: `Bearer ${token}`, 'x-forwarded-for': `203.0.113.${from}` },
     })
     return { status: reply.status, text: await reply.text() }
   }

@@ -4,6 +4,7 @@ import { exportJWK, generateKeyPair, type JWTPayload, SignJWT } from 'jose'
 import { type Test, test } from 'tap'
 import type { Send } from '../../src/net/send.js'
 import { createCallers } from '../../src/server/door/callers.js'
+import { createGuesses } from '../../src/server/door/guesses.js'
 import { createJwtVerifier } from '../../src/server/door/jwt.js'
 
 type Pair = Awaited<ReturnType<typeof generateKeyPair>>
@@ -37,7 +38,12 @@ async function trust(t: Test) {
     send,
     now: () => clock.now,
   })
-  const callers = createCallers({ anonymous: 'deny', keys: [{ id: 'acme', role: 'buyer' }], jwt })
+  const callers = createCallers({
+    anonymous: 'deny',
+    keys: [{ id: 'acme', role: 'buyer' }],
+    jwt,
+    guesses: createGuesses(() => clock.now),
+  })
   const addKey = async (kid: string) => {
     const pair = await generateKeyPair('ES256')
     keys.push({ kid, pair })

@@ -160,8 +160,9 @@ test('metrics count outcomes in our own words; operators see the whole', async (
     open,
     /tributary_task_calls_total\{task="get_signals",transport="mcp",outcome="INVALID_REQUEST"\} 1/,
   )
-  const took = (name: string) =>
-    new RegExp(`tributary_task_seconds_${name}task="get_signals",transport="mcp"\\} 2`)
+  const took = (name: string, mode = 'wholesale') =>
+    new RegExp(`tributary_task_seconds_${name}task="get_signals",transport="mcp",mode="${mode}"\\} 1`)
+  t.match(open, took('count\\{', 'brief'), 'apart from pages: a brief waits for upstreams')
   t.match(open, /# TYPE tributary_task_seconds histogram/)
   t.match(open, took('count\\{'))
   t.match(open, took('bucket\\{le="120",'))

@@ -2,7 +2,7 @@ import Fastify from 'fastify'
 import { test } from 'tap'
 import { exchangeOf } from '../../src/server/answer/chunks.js'
 import { createAdmission } from '../../src/server/door/admission.js'
-import { createDoor, turnAway } from '../../src/server/door/door.js'
+import { createDoor } from '../../src/server/door/door.js'
 import { createOverload } from '../../src/server/door/overload.js'
 
 test('too many slow calls are 503 with Retry-After, until one of them ends', async (t) => {
@@ -20,7 +20,7 @@ test('too many slow calls are 503 with Retry-After, until one of them ends', asy
   t.teardown(() => app.close())
   app.get('/', async (request, reply) => {
     const who = await door.enter(request)
-    return who.kind === 'turned_away' ? turnAway(exchangeOf(reply), who) : { ok: true }
+    return who.kind === 'turned_away' ? door.turnAway(exchangeOf(reply), who) : { ok: true }
   })
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   let end = () => {}

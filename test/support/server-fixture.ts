@@ -48,6 +48,7 @@ export async function startServer(t: Test, options: FixtureOptions = {}) {
       ...(jwt && { jwt }),
       ...(rateLimit && { rateLimit }),
       ...(sendOut && { send: sendOut }),
+      ...(rest.now && { now: rest.now }),
     }),
     log,
     ...rest,

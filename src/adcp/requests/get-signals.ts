@@ -3,6 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { AccountReference } from '../caller.js'
 import { Duration } from '../duration.js'
 import { type AdcpError, adcpError } from '../error.js'
+import { isRecord } from '../json.js'
 import { refFromLegacy, SignalId, SignalRef } from '../reference.js'
 import { destinationsOf, RequestedDestination, SIGNAL_TYPES } from '../signal.js'
 import { requestEnvelope } from './envelope.js'
@@ -178,3 +179,10 @@ export const BAD_CURSOR: AdcpError = adcpError(
   'The cursor is not one that this query was given, or it is too old.',
   { field: 'pagination.cursor', suggestion: 'Restart from the first page, without a cursor.' },
 )
+
+/** Which question an input asks that was not checked: the whole feed, signals by their references, or a brief. */
+export function discoveryMode(input: unknown): 'wholesale' | 'lookup' | 'brief' {
+  if (!isRecord(input)) return 'brief'
+  if (input.discovery_mode === 'wholesale') return 'wholesale'
+  return input.signal_refs !== undefined && input.signal_spec === undefined ? 'lookup' : 'brief'
+}

@@ -76,6 +76,8 @@ const UNKNOWN: Acted = { kind: 'unknown' }
 export function createActions(options: ActionsOptions) {
   const { config, upstreams, providers, override, store, givingUp, log } = options
   const { jobs, openJobs, audit } = store
+  // Whatever the level of other lines is; a log that is off stays off.
+  const auditLog = log.child({ audit: true }, { level: log.isLevelEnabled('fatal') ? 'info' : 'silent' })
   const jobActions = createJobActions({ jobs, openJobs, givingUp })
   let current = NO_OVERRIDES
 
@@ -133,7 +135,7 @@ export function createActions(options: ActionsOptions) {
       const acted = await act(action, given, who)
       const subject = given.slice(0, MOST_SUBJECT)
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
-      log.info({ audit: true, who, action, subject, outcome }, 'an operator acted')
+      auditLog.info({ who, action, subject, outcome }, 'an operator acted')
       await audit.note({ who, action, subject, outcome })
       return acted
     },

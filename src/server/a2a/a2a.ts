@@ -19,7 +19,7 @@ import {
 import type { AnswerPayload } from '../answer/payload.js'
 import type { Entered, TurnedAway } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, limited, turnAway } from '../door/door.js'
+import { type Door, limited } from '../door/door.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import type { A2aCold } from './a2a-cold.js'
@@ -213,7 +213,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const method = methodOf(message.method)
     if (method?.kind === 'send') return sendMessage(message, method, who, exchange)
     const wait = limiter.take(who.bucket, now())
-    if (wait > 0) return turnAway(exchange, limited(wait))
+    if (wait > 0) return door.turnAway(exchange, limited(wait))
     if (method?.kind === 'push') return fault(200, message.id, PUSH_NOT_SUPPORTED, NO_PUSH)
     const wrong = parameterFault(message.message.params)
     if (method && wrong !== undefined) return fault(200, message.id, INVALID_PARAMS, wrong)
@@ -224,7 +224,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
 
   function take(exchange: Exchange): void | Promise<void> {
     const enter = (who: Entered | TurnedAway) =>
-      who.kind === 'turned_away' ? turnAway(exchange, who) : serve(who, exchange)
+      who.kind === 'turned_away' ? door.turnAway(exchange, who) : serve(who, exchange)
     const who = door.enter(exchange)
     return who instanceof Promise ? who.then(enter) : enter(who)
   }

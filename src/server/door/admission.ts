@@ -12,6 +12,7 @@ import { createReplayGuard, type ReplayGuard, type SharedNonces } from '../../si
 import { createVerifier, type Verifier } from '../../signing/verify.js'
 import type { Exchange } from '../answer/chunks.js'
 import { type Callers, type CallersOptions, createCallers, type Identified } from './callers.js'
+import { createGuesses, type Guesses } from './guesses.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { createRateLimiter, type RateLimit, type RateLimiter } from './rate-limit.js'
 
@@ -19,7 +20,7 @@ const MOST_COUNTED = 1_000 // callers of whom it is known how often they asked t
 const MOST_TOLD = 50
 
 export type AdmissionOptions = {
-  callers: Omit<CallersOptions, 'jwt'>
+  callers: Omit<CallersOptions, 'jwt' | 'guesses'>
   jwt?: JwtOptions
   rateLimit?: RateLimit
   /** Nonces that other processes behind the same address have seen. */
@@ -65,11 +66,11 @@ function signaturesOf(
   }
 }
 
-function made(options: AdmissionOptions, replay: ReplayGuard) {
+function made(options: AdmissionOptions, replay: ReplayGuard, guesses: Guesses) {
   const { callers, jwt, rateLimit } = options
   return {
     signatures: signaturesOf(options, replay),
-    callers: createCallers({ ...callers, ...(jwt && { jwt: createJwtVerifier(jwt) }) }),
+    callers: createCallers({ ...callers, guesses, ...(jwt && { jwt: createJwtVerifier(jwt) }) }),
     limiter: createRateLimiter(rateLimit),
   }
 }
@@ -79,7 +80,8 @@ export function createAdmission(options: AdmissionOptions): Admission {
   const { now = Date.now, sharedNonces: shared } = options
   const replay = createReplayGuard({ now, ...(shared && { shared }) }) // a used nonce stays used when the configuration changes
   const limited = new LRUCache<string, number>({ max: MOST_COUNTED })
-  let current = made(options, replay)
+  const guesses = createGuesses(now) // neither does who guesses begin anew
+  let current = made(options, replay, guesses)
   return {
     identify: (credentials) => current.callers.identify(credentials),
     byId: (id) => current.callers.byId(id),
@@ -92,12 +94,10 @@ export function createAdmission(options: AdmissionOptions): Admission {
     },
     limited: () => [...limited.entries()].sort(([, one], [, other]) => other - one).slice(0, MOST_TOLD),
     reconfigure(next) {
-      current = made(next, replay)
+      current = made(next, replay, guesses)
     },
   }
 }
-
-// spellings of this machine that need no second look
 
 export type Entered = Extract<Identified, { kind: 'caller' | 'denied' }>
 
@@ -106,6 +106,8 @@ export type TurnedAway = {
   status: number
   code: number
   message: string
+  /** Why, in a closed word for the log and the metrics. */
+  reason?: string
   error?: AdcpError
   headers?: Record<string, string>
 }

@@ -5,9 +5,11 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../../adcp/caller.js'
 import type { CallerKey } from '../../config/callers.js'
+import type { Guesses } from './guesses.js'
 import type { JwtVerifier } from './jwt.js'
 
 const MAX_TOKEN = 8_192 // a longer header is not one of our credentials
+const JWT = '(jwt)' // stands for all callers with tokens: whose a token is, is known only when it was verified
 
 type ConfiguredCaller = Pick<CallerKey, 'id' | 'role'> & Partial<CallerKey>
 
@@ -15,6 +17,7 @@ export type CallersOptions = {
   anonymous: 'deny' | 'metadata'
   keys: readonly ConfiguredCaller[]
   jwt?: JwtVerifier
+  guesses: Guesses
 }
 
 type Credentials = {
@@ -35,6 +38,8 @@ export type Identified =
   /** Genuine credentials of a principal that has no access here: AGENT_ACCESS_DENIED. */
   | { kind: 'denied'; bucket: string }
   | { kind: 'unauthenticated'; reason: 'missing' | 'invalid' }
+  /** Too many wrong credentials came from there: this one was not looked at. */
+  | { kind: 'guessing'; seconds: number }
   /** The key set of the token's issuer cannot be read now. */
   | { kind: 'unavailable' }
 
@@ -80,7 +85,7 @@ function isJwt(token: string): boolean {
 }
 
 /** Throws when two callers share an id or a key: the second would silently be the first. */
-export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers {
+export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions): Callers {
   const byDigest = new Map<string, { digest: Buffer; caller: Caller }>()
   const byId = new Map<string, Caller>()
   for (const key of keys) {
@@ -108,33 +113,46 @@ export function createCallers({ anonymous, keys, jwt }: CallersOptions): Callers
     return found && timingSafeEqual(found.digest, Buffer.from(digest, 'hex')) ? found.caller : undefined
   }
 
-  async function byJwt(verifier: JwtVerifier, token: string): Promise<Identified> {
+  async function byJwt(verifier: JwtVerifier, token: string, address: string): Promise<Identified> {
     const verified = await verifier.verify(token)
     if (verified.kind === 'unavailable') return verified
-    if (verified.kind === 'invalid') return { kind: 'unauthenticated', reason: 'invalid' }
+    if (verified.kind === 'invalid') return wrong(address)
+    guesses.see(JWT, address)
     const caller = byId.get(verified.subject)
     return caller
       ? { kind: 'caller', caller, bucket: caller.id }
       : { kind: 'denied', bucket: `jwt ${verified.subject}` }
   }
 
+  function wrong(address: string): Identified {
+    guesses.note(address)
+    return { kind: 'unauthenticated', reason: 'invalid' }
+  }
+
   function identify(credentials: Credentials): Identified | Promise<Identified> {
     const { authorization } = credentials
-    const known = authorization !== undefined && byHeader.get(authorization)
-    if (known) return known
+    const known = authorization === undefined ? undefined : byHeader.get(authorization)
+    if (known && !guesses.isAnySpent()) return known
     const token = tokenOf(credentials)
     if (token === undefined) {
       if (anonymous === 'deny') return { kind: 'unauthenticated', reason: 'missing' }
       return { kind: 'caller', caller: ANONYMOUS, bucket: `address ${credentials.address}` }
     }
-    if (token === null || token.length > MAX_TOKEN) return { kind: 'unauthenticated', reason: 'invalid' }
-    const caller = byKey(token)
+    const { address } = credentials
+    const isReadable = token !== null && token.length <= MAX_TOKEN
+    const caller = isReadable ? byKey(token) : undefined
+    const verifier = isReadable && isJwt(token) ? jwt : undefined
+    const seconds = guesses.wait(address)
+    if (seconds > 0 && !guesses.hasSeen(caller?.id ?? (verifier ? JWT : ''), address)) {
+      return { kind: 'guessing', seconds }
+    }
     if (caller) {
-      const who: Identified = { kind: 'caller', caller, bucket: caller.id }
+      const who: Identified = known ?? { kind: 'caller', caller, bucket: caller.id }
       if (authorization === `Bearer ${token}`) byHeader.set(authorization, who)
+      guesses.see(caller.id, address)
       return who
     }
-    return jwt && isJwt(token) ? byJwt(jwt, token) : { kind: 'unauthenticated', reason: 'invalid' }
+    return verifier && token !== null ? byJwt(verifier, token, address) : wrong(address)
   }
 
   const digests = new Map(keys.map(({ id, tokenSha256 }) => [id, tokenSha256?.toLowerCase()]))

@@ -91,6 +91,8 @@ export type TaskCall = CallOrigin & {
 export type Observed = {
   task: string
   transport: 'mcp' | 'a2a'
+  /** Which of the task's questions it was, for tasks that have several (tasks/task.ts). */
+  mode?: string
   /** `completed` and its like, or the error's code. */
   outcome: string
   ms: number
@@ -259,7 +261,9 @@ export function createDispatcher(options: DispatcherOptions) {
       const payload = payloadOf(said, envelope)
       const outcome = payload.error?.code ?? payload.status
       const { transport, requestId } = call
-      observe({ task: entry.task.name, transport, outcome, ms: now() - arrived, requestId })
+      const mode = entry.task.modeOf?.(call.arguments)
+      const told = { task: entry.task.name, transport, outcome, ms: now() - arrived, requestId }
+      observe(mode === undefined ? told : { ...told, mode })
       return payload
     }
     const said = answer(entry, call, envelope, arrived)

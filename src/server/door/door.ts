@@ -3,6 +3,7 @@
  * with an HTTP error that holds the protocol's error (docs/protocol.md#envelope, #mcp, #a2a).
  */
 
+import type { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import { type Exchange, sendChunks } from '../answer/chunks.js'
@@ -17,6 +18,7 @@ const SERVER_ERROR = -32_000
 const UNAUTHENTICATED = -32_001
 const RETRY_SECONDS = 2
 const MAX_HOSTS = 100
+const TOO_MANY_GUESSES = 'Too many wrong credentials came from this address'
 
 type DoorOptions = {
   callers: Pick<Admission, 'identify' | 'byId' | 'signatures'>
@@ -27,10 +29,12 @@ type DoorOptions = {
   addressOf: AddressOf
   /** Whether a task of this name changes something. */
   isMutating(task: string): boolean
+  /** Told of each request to a transport that did not get in. */
+  onTurnedAway?(exchange: Exchange, turned: TurnedAway): void
 }
 
-function turnedAway(status: number, code: number, message: string): TurnedAway {
-  return { kind: 'turned_away', status, code, message }
+function turnedAway(status: number, code: number, message: string, reason: string): TurnedAway {
+  return { kind: 'turned_away', status, code, message, reason }
 }
 
 function isLocalName(host: string): boolean {
@@ -42,23 +46,26 @@ function hostOf(url: string): string | undefined {
 }
 
 /** 503 with Retry-After. */
-export function busy(message: string): TurnedAway {
+export function busy(
+  message: string,
+  reason: 'overloaded' | 'credentials_unchecked' = 'overloaded',
+): TurnedAway {
   const error = adcpError('SERVICE_UNAVAILABLE', message, {
     retry_after: RETRY_SECONDS,
     suggestion: 'Repeat the request after retry_after seconds.',
   })
   const headers = { 'retry-after': String(RETRY_SECONDS) }
-  return { ...turnedAway(503, SERVER_ERROR, message), error, headers }
+  return { ...turnedAway(503, SERVER_ERROR, message, reason), error, headers }
 }
 
 /** 429 with Retry-After, for requests that call no task; a task answers RATE_LIMITED in its own envelope. */
-export function limited(seconds: number): TurnedAway {
-  const error = adcpError('RATE_LIMITED', 'Too many requests.', {
+export function limited(seconds: number, message = 'Too many requests', reason = 'rate_limited'): TurnedAway {
+  const error = adcpError('RATE_LIMITED', `${message}.`, {
     retry_after: seconds,
     suggestion: 'Wait for retry_after seconds, then repeat the request.',
   })
   const headers = { 'retry-after': String(seconds) }
-  return { ...turnedAway(429, SERVER_ERROR, 'Too many requests'), error, headers }
+  return { ...turnedAway(429, SERVER_ERROR, message, reason), error, headers }
 }
 
 function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
@@ -68,14 +75,18 @@ function unauthenticated(reason: 'missing' | 'invalid'): TurnedAway {
     suggestion: 'Send Authorization: Bearer with a key of this agent.',
   })
   return {
-    ...turnedAway(401, UNAUTHENTICATED, message),
+    ...turnedAway(
+      401,
+      UNAUTHENTICATED,
+      message,
+      reason === 'missing' ? 'no_credentials' : 'wrong_credentials',
+    ),
     error,
     headers: { 'www-authenticate': challenge },
   }
 }
 
-/** Sends the HTTP answer of a request that did not get in. */
-export function turnAway(
+function sendTurnedAway(
   exchange: Exchange,
   { status, code, message, error, headers = {} }: TurnedAway,
 ): void {
@@ -85,7 +96,9 @@ export function turnAway(
   sendChunks(exchange, status, written, [body])
 }
 
-export function createDoor({ callers, overload, publicUrl, addressOf, isMutating }: DoorOptions) {
+export function createDoor(options: DoorOptions) {
+  const { callers, overload, publicUrl, addressOf, isMutating, onTurnedAway = () => {} } = options
+  const reasons = new WeakMap<IncomingMessage, string>()
   const own = new URL(publicUrl)
   const throughGate = createSignatureGate({ byId: callers.byId, identified, publicUrl, isMutating })
   const welcomeOrigins = new Set<string | undefined>([undefined, own.origin])
@@ -112,7 +125,8 @@ export function createDoor({ callers, overload, publicUrl, addressOf, isMutating
 
   function settle(who: Identified): Entered | TurnedAway {
     if (who.kind === 'unauthenticated') return unauthenticated(who.reason)
-    if (who.kind === 'unavailable') return busy('Credentials cannot be checked now.')
+    if (who.kind === 'guessing') return limited(who.seconds, TOO_MANY_GUESSES, 'too_many_guesses')
+    if (who.kind === 'unavailable') return busy('Credentials cannot be checked now.', 'credentials_unchecked')
     return who
   }
 
@@ -128,14 +142,33 @@ export function createDoor({ callers, overload, publicUrl, addressOf, isMutating
     return who instanceof Promise ? who.then(settle) : settle(who)
   }
 
-  function enter(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+  function looked(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
     if (overload.isOverloaded()) return busy('Too much is going on.')
-    if (isForeign(visit.raw)) return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome')
+    if (isForeign(visit.raw))
+      return turnedAway(403, SERVER_ERROR, 'This Origin or Host is not welcome', 'foreign_origin')
     const signatures = callers.signatures()
     return signatures ? throughGate(visit, signatures) : identified(visit)
   }
 
-  return { enter, addressOf }
+  function noted({ raw }: Visit, who: Entered | TurnedAway): Entered | TurnedAway {
+    if (who.kind === 'turned_away' && who.reason !== undefined) reasons.set(raw, who.reason)
+    return who
+  }
+
+  return {
+    addressOf,
+    enter(visit: Visit): Entered | TurnedAway | Promise<Entered | TurnedAway> {
+      const who = looked(visit)
+      return who instanceof Promise ? who.then((settled) => noted(visit, settled)) : noted(visit, who)
+    },
+    /** Why a request did not get in; undefined for one that did. */
+    reasonOf: (raw: IncomingMessage) => reasons.get(raw),
+    /** Sends the HTTP answer of a request to a transport that did not get in. */
+    turnAway(exchange: Exchange, turned: TurnedAway): void {
+      sendTurnedAway(exchange, turned)
+      onTurnedAway(exchange, turned)
+    },
+  }
 }
 
 export type Door = ReturnType<typeof createDoor>

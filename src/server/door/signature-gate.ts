@@ -96,6 +96,7 @@ function refused(code: string): TurnedAway {
     error: adcpError('AUTH_REQUIRED', `${message}: ${code}.`, {
       suggestion: 'Sign the request as RFC 9421 and the request-signing profile of the protocol say.',
     }),
+    reason: 'signature',
     headers: { 'www-authenticate': `Signature error="${code}"` },
   }
 }

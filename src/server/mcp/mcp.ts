@@ -23,7 +23,7 @@ import {
 import type { AnswerPayload } from '../answer/payload.js'
 import type { Entered, TurnedAway } from '../door/admission.js'
 import { type Dispatcher, hangUpSignal, type TaskCall } from '../door/dispatcher.js'
-import { type Door, limited, turnAway } from '../door/door.js'
+import { type Door, limited } from '../door/door.js'
 import type { Overload } from '../door/overload.js'
 import type { RateLimiter } from '../door/rate-limit.js'
 import type { McpCold } from './mcp-cold.js'
@@ -165,10 +165,10 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     if (body.kind === 'broken') return send(exchange, [rpcError('null', body.code, body.reason)], 400)
     const messages = body.kind === 'batch' ? body.messages : [body.message]
     const fault = httpFault(exchange, messages, body.kind === 'batch')
-    if (fault) return turnAway(exchange, fault)
+    if (fault) return door.turnAway(exchange, fault)
     if (!messages.every(isTaskCall)) {
       const wait = limiter.take(who.bucket, now())
-      if (wait > 0) return turnAway(exchange, limited(wait))
+      if (wait > 0) return door.turnAway(exchange, limited(wait))
     }
     const revision = revisionOf(exchange) ?? DEFAULT_NEGOTIATED_PROTOCOL_VERSION
     const session = { who, revision, exchange }
@@ -183,10 +183,10 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
   function take(exchange: Exchange): void | Promise<void> {
     if (!accepts(exchange.raw.headers.accept)) {
       const message = 'Accept must allow application/json'
-      return turnAway(exchange, { kind: 'turned_away', status: 406, code: -32_000, message })
+      return door.turnAway(exchange, { kind: 'turned_away', status: 406, code: -32_000, message })
     }
     const enter = (who: Entered | TurnedAway) =>
-      who.kind === 'turned_away' ? turnAway(exchange, who) : serve(who, exchange)
+      who.kind === 'turned_away' ? door.turnAway(exchange, who) : serve(who, exchange)
     const who = door.enter(exchange)
     return who instanceof Promise ? who.then(enter) : enter(who)
   }
