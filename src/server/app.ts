@@ -6,6 +6,7 @@ import type { IncomingMessage } from 'node:http'
 import Fastify, { type FastifyError, type FastifyInstance } from 'fastify'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import { discoveryMode } from '../adcp/requests/get-signals.js'
 import type { Preview, Release } from '../adcp/version.js'
 import type { SigningKey } from '../signing/sign.js'
 import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabilities.js'
@@ -140,7 +141,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       ...(replayTtlSeconds !== undefined && { replayTtlSeconds }),
       changing: (options.tasks ?? []).flatMap(({ name, mutating }) => (mutating ? [name] : [])),
     }),
-    getSignals(options),
+    { ...getSignals(options), modeOf: discoveryMode },
     ...(options.tasks ?? []),
   ]
   const changing = new Set(

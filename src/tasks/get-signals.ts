@@ -6,14 +6,7 @@
 import { type Answer, type Answered, howMany } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
 import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
-import {
-  cursorOf,
-  discoveryMode,
-  GetSignalsRequest,
-  pageSizeOf,
-  refsOf,
-  selectionOf,
-} from '../adcp/requests/get-signals.js'
+import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import { GetSignalsResponse } from '../adcp/responses.js'
 import { invalidRequest, type Violation } from '../adcp/validation.js'
 import { isSince32 } from '../adcp/version.js'
@@ -388,7 +381,6 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
 
   return {
     name: 'get_signals',
-    modeOf: discoveryMode,
     title: 'Discover signals',
     description:
       'Finds audience and contextual targeting signals, with who sells them, where each can be activated, what it ' +
