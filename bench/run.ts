@@ -22,6 +22,7 @@ const BENCHES = [
   'change-served',
   'restart',
   'activation',
+  'replicas',
   'tests',
 ]
 

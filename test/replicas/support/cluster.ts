@@ -10,7 +10,7 @@ import { openStore } from '../../../src/store/store.js'
 import { type Postgres, startPostgres } from '../../store/support/postgres.js'
 import { type Running, startCommand } from '../../support/command.js'
 import { OWN_ACCOUNT, startAgents } from './agents.js'
-import { ask } from './asking.js'
+import { ask, type Said } from './asking.js'
 import { startBalancer } from './balancer.js'
 import { ACCOUNT, TOKENS } from './crowd.js'
 import { watchFence } from './fence.js'
@@ -37,9 +37,9 @@ export type Replica = {
   address: string
   url(): string
   isRunning(): boolean
-  /** The version of each agent's rows that it serves now, asked past the balancer. */
+  /** The version of each agent's rows that it serves now, asked past the balancer; none of those that it does not tell. */
   served(): Promise<Map<string, number>>
-  /** Resolves when it serves. */
+  /** Resolves when it serves; it is started again until it does. */
   start(): Promise<void>
   signal(name: NodeJS.Signals): void
   /** kill -9; resolves when it is gone. */
@@ -64,6 +64,7 @@ export async function startCluster(options: ClusterOptions) {
     destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
   })
   let reloads = 0
+  let isClosed = false
 
   /** Replaces the file that all read; each sees it by itself. */
   async function configure(): Promise<void> {
@@ -104,7 +105,9 @@ export async function startCluster(options: ClusterOptions) {
         let cursor: string | undefined
         do {
           const pagination = { ...page.pagination, ...(cursor && { cursor }) }
-          const said = await ask(url, TOKENS.walker, 'get_signals', { ...page, pagination })
+          const said = await ask(url, TOKENS.walker, 'get_signals', { ...page, pagination }).catch(
+            (): Said => ({}),
+          )
           for (const { name } of said.signals ?? []) {
             const [, agent = '', version] = / of (\w+) (\d+)$/.exec(name) ?? []
             versions.set(agent, Number(version))
@@ -118,12 +121,20 @@ export async function startCluster(options: ClusterOptions) {
           NODE_OPTIONS: `--import=${DISPLACED}`,
           ...{ TEST_ADDRESS: address, TEST_AHEAD_MS: String(AHEAD[at % AHEAD.length]), PGAPPNAME: name },
         }
-        running = startCommand(['serve', '--config', file], environment, longestMs)
-        running.process.stderr.on('data', (text: string) => {
-          said += text
-        })
-        const [, found = ''] = await running.printed(/in one feed at (http:\/\/127\.0\.0\.1:\d+)/)
-        url = found
+        for (let found = ''; !found; ) {
+          const started = startCommand(['serve', '--config', file], environment, longestMs)
+          running = started
+          started.process.stderr.on('data', (text: string) => {
+            said += text
+          })
+          // It ends where the database is away; whoever runs it starts it again.
+          const line = await started
+            .printed(/in one feed at (http:\/\/127\.0\.0\.1:\d+)/)
+            .catch(() => undefined)
+          found = line?.[1] ?? ''
+          if (isClosed) return
+          url = found
+        }
       },
       signal: (signal) => void running?.process.kill(signal),
       async kill() {
@@ -142,6 +153,7 @@ export async function startCluster(options: ClusterOptions) {
     /** Between one replica and the database. */
     lineOf: ({ address }: Replica, state: LineState) => line.set(address, state),
     async close(): Promise<void> {
+      isClosed = true
       for (const one of replicas) await one.kill()
       await balancer.close()
       await line.close()

@@ -65,7 +65,14 @@ function faultOf(pages: readonly Said[], agents: readonly Agent[], isAccount: bo
   return undefined
 }
 
-export async function startCrowd(url: string, agents: readonly Agent[]) {
+type CrowdOptions = {
+  url: string
+  agents: readonly Agent[]
+  /** Whether a replica may be away from the database now: what it keeps then, the others cannot find. */
+  isKeptAlone(): boolean
+}
+
+export async function startCrowd({ url, agents, isKeptAlone }: CrowdOptions) {
   const receiver = await startReceiver()
   const faults: string[] = []
   const answers = new Map<string, number>()
@@ -115,9 +122,11 @@ export async function startCrowd(url: string, agents: readonly Agent[]) {
     const first = await briefer('get_signals', { ...question, pagination: { max_results: 3 } })
     const cursor = first?.pagination?.cursor
     if (!cursor) return
+    const isAlone = isKeptAlone()
     const second = await briefer('get_signals', { ...question, pagination: { max_results: 3, cursor } })
     if (!second) return
     seconds += 1
+    if (isAlone && second.adcp_error?.code === 'INVALID_REQUEST') return // it is told to begin again
     if (isRefusal(second))
       faults.push(`page two of a brief was refused: ${JSON.stringify(second.adcp_error)}`)
     const ids = [first, second].flatMap(({ signals = [] }) =>

@@ -20,11 +20,16 @@ export function shuffled<T>(all: readonly T[], random: () => number): T[] {
     .map(({ one }) => one)
 }
 
+const APART: ReadonlySet<Fault> = new Set(['cut from the database', 'hung', 'no database'])
+/** Statements that hung, and connections that were lost, are given up by then. */
+const RECOVERED_MS = 35_000
+
 /** Work that somebody has to hold. */
 const isWork = (name: string) => name.endsWith('/builder') || name.startsWith('mirror/')
 
 export function createFaults({ replicas, agents, postgres, fence, lineOf }: Cluster) {
   const afflicted = new Set<Replica>()
+  let apartUntil = 0
   const takeovers: { of: Fault; ms: number }[] = []
 
   /** Resolves when no work is left with the replica; how long that took is noted. */
@@ -71,6 +76,8 @@ export function createFaults({ replicas, agents, postgres, fence, lineOf }: Clus
 
   return {
     takeovers,
+    /** A replica is away from the database, or was moments ago. */
+    isApart: () => Date.now() < apartUntil,
     /** All that a process lives through. */
     passing: FAULTS.filter((fault) => fault !== 'killed'),
     isAfflicted: (replica: Replica) => afflicted.has(replica),
@@ -78,7 +85,9 @@ export function createFaults({ replicas, agents, postgres, fence, lineOf }: Clus
     async befall(fault: Fault, replica: Replica, ms: number): Promise<void> {
       const whom = fault === 'no database' ? replicas : [replica]
       for (const one of whom) afflicted.add(one)
+      if (APART.has(fault)) apartUntil = Number.POSITIVE_INFINITY
       await befall(fault, replica, ms)
+      if (APART.has(fault)) apartUntil = Date.now() + RECOVERED_MS
       for (const one of whom) afflicted.delete(one)
     },
   }
