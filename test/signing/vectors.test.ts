@@ -1,16 +1,21 @@
-import { createPrivateKey, type JsonWebKey } from 'node:crypto'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { createPrivateKey, createPublicKey, verify as verifyBytes } from 'node:crypto'
 import { test } from 'tap'
 import { signatureBase, targetOf } from '../../src/signing/base.js'
 import { readSignatureInput } from '../../src/signing/fields.js'
 import { REQUESTS, WEBHOOKS } from '../../src/signing/profile.js'
 import { createReplayGuard } from '../../src/signing/replay.js'
+import { algorithmOf, createSigner, type SigningKey } from '../../src/signing/sign.js'
 import { createVerifier, type Verification } from '../../src/signing/verify.js'
-import { canonicalCases, keysOf, SKIP, VECTORS, type Vector, vectorsOf } from './vectors.js'
+import type { Received } from '../discovery/support/receiver.js'
+import { verifySignature } from '../discovery/support/verify-signature.js'
+import { canonicalCases, keysOf, privateKeys, SKIP, type Vector, vectorsOf } from './vectors.js'
 
 const PROFILES = { 'request-signing': REQUESTS, 'webhook-signing': WEBHOOKS } as const
 const CAP = 3
+const NONCE = 'KXYnfEfJ0PBRZXQyVXfVQA'
+
+/** The target as it was published in the base that was signed. */
+const expectedUri = ({ expected_signature_base: base = '' }: Vector) => /"@target-uri": (.*)/.exec(base)?.[1]
 
 const messageOf = ({ request: { method, url, headers, body = '' } }: Vector) => ({
   method,
@@ -83,18 +88,73 @@ test('urls are signed in the published spelling, and malformed ones not at all',
   }
 })
 
-test('the published private keys make the published signatures again', { skip: SKIP }, async (t) => {
-  const { sign } = await import('node:crypto')
-  const { keys } = JSON.parse(
-    readFileSync(join(VECTORS as string, 'webhook-signing', 'keys.json'), 'utf8'),
-  ) as { keys: (JsonWebKey & { kid: string; _private_d_for_test_only: string })[] }
-  const [vector] = vectorsOf('webhook-signing', 'positive') as [Vector]
-  const { _private_d_for_test_only: d, ...jwk } = keys.find(
-    ({ kid }) => kid === 'test-ed25519-webhook-2026',
-  ) ?? {
-    _private_d_for_test_only: '',
-  }
-  const key = createPrivateKey({ key: { ...jwk, d } as JsonWebKey, format: 'jwk' })
-  const signature = sign(null, Buffer.from(vector.expected_signature_base as string), key)
-  t.equal(vector.request.headers.Signature, `sig1=:${signature.toString('base64url')}:`)
-})
+/** The published private key of a vector's signature; undefined where it names a key that nobody has. */
+function signingKeyOf(profile: keyof typeof PROFILES, vector: Vector): SigningKey | undefined {
+  const [, keyId] = /keyid="([^"]+)"/.exec(vector.request.headers['Signature-Input'] ?? '') ?? []
+  const jwk = privateKeys(profile).find(({ kid }) => kid === keyId)
+  return jwk && { keyId: jwk.kid, privateKey: createPrivateKey({ key: jwk, format: 'jwk' }) }
+}
+
+for (const profile of ['request-signing', 'webhook-signing'] as const) {
+  test(`what we sign is what was published for ${profile}, byte by byte`, { skip: SKIP }, async (t) => {
+    let same = 0
+    for (const vector of vectorsOf(profile, 'positive')) {
+      const key = signingKeyOf(profile, vector)
+      const { url, headers, body = '' } = vector.request
+      // Of several signatures the profile reads sig1, which is the first.
+      const [input = ''] = (headers['Signature-Input'] ?? '').split(/, *(?=[a-z0-9]+=\()/)
+      const [signature = ''] = (headers.Signature ?? '').split(/, */)
+      const [, nonce = ''] = /nonce="([^"]+)"/.exec(input) ?? []
+      if (!key) throw new Error(`${vector.file} is signed with a key that is not published`)
+      const sign = createSigner(key, PROFILES[profile])
+      const signed = sign(url, body, vector.reference_now * 1_000, nonce, {
+        digest: /content-digest/.test(input),
+      })
+      t.equal(signed['signature-input'], input, vector.file)
+      t.equal(signed['content-digest'], headers['Content-Digest'], vector.file)
+      if (algorithmOf(key) === 'ed25519') {
+        t.equal(signed.signature, signature, vector.file)
+        same += 1
+      } else if (vector.expected_signature_base) {
+        // ECDSA never gives the same signature twice: the published base is verified with the published key.
+        const bytes = Buffer.from(signed.signature?.slice('sig1=:'.length, -1) ?? '', 'base64url')
+        const publicKey = { key: createPublicKey(key.privateKey), dsaEncoding: 'ieee-p1363' as const }
+        t.ok(
+          verifyBytes('sha256', Buffer.from(vector.expected_signature_base), publicKey, bytes),
+          vector.file,
+        )
+      }
+    }
+    t.ok(same > 0)
+  })
+
+  test(`every published ${profile} message, signed by us, is verified by other means`, {
+    skip: SKIP,
+  }, (t) => {
+    const vectors = [...vectorsOf(profile, 'positive'), ...vectorsOf(profile, 'negative')]
+    const refused: string[] = []
+    let verified = 0
+    for (const vector of vectors) {
+      const { url, body = '' } = vector.request
+      for (const { kid, ...jwk } of privateKeys(profile)) {
+        const key = { keyId: kid, privateKey: createPrivateKey({ key: jwk, format: 'jwk' }) }
+        const sign = () =>
+          createSigner(key, PROFILES[profile])(url, body, vector.reference_now * 1_000, NONCE)
+        const target = targetOf(url)
+        if (!target) {
+          t.throws(sign, /cannot be signed/, vector.file)
+          continue
+        }
+        const received = { headers: sign(), body: Buffer.from(body) } as unknown as Received
+        const outcome = verifySignature(received, expectedUri(vector) ?? url, createPublicKey(key.privateKey))
+        const { ok, params } = outcome
+        if (!ok || params?.keyid !== kid || params.tag !== PROFILES[profile].tag)
+          refused.push(`${vector.file} by ${kid}`)
+        verified += 1
+      }
+    }
+    t.same(refused, [])
+    t.ok(verified >= vectors.length, `${verified} signatures`)
+    t.end()
+  })
+}

@@ -1,4 +1,5 @@
 /** The protocol's published signature vectors, where somebody put them beside the repository; no copy of them is kept. */
+import type { JsonWebKey } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,7 +34,7 @@ export type Vector = {
 }
 
 /** Undefined, and said on the test's output, when they are not there. */
-export const VECTORS = PLACES.find((place) => existsSync(place))
+const VECTORS = PLACES.find((place) => existsSync(place))
 export const SKIP = VECTORS === undefined && 'the published vectors are not beside the repository'
 
 const read = (...path: string[]) => JSON.parse(readFileSync(join(VECTORS as string, ...path), 'utf8'))
@@ -59,4 +60,13 @@ export function keysOf(profile: string, { jwks_ref, jwks_override }: Vector): Jw
   const referred = all.filter(({ kid }) => jwks_ref?.includes(kid as string))
   if (!jwks_override) return referred
   return (jwks_override.keys ?? Object.values(jwks_override)) as Jwk[]
+}
+
+/** The published private halves, which are good for nothing but tests. */
+export function privateKeys(profile: string): (JsonWebKey & { kid: string })[] {
+  type Published = JsonWebKey & { kid: string; _private_d_for_test_only?: string }
+  return (read(profile, 'keys.json').keys as Published[]).map(({ _private_d_for_test_only: d, ...jwk }) => ({
+    ...jwk,
+    ...(d !== undefined && { d }),
+  }))
 }
