@@ -21,6 +21,8 @@ test('a pin is served by the highest release that is not above it', (t) => {
     { adcp_version: '4.0' },
     { adcp_major_version: 4 },
     { adcp_version: '3.1', adcp_major_version: 4 },
+    { adcp_version: '4.0', adcp_major_version: 3 },
+    { adcp_version: '3.2-beta.5', adcp_major_version: 4 },
   ]) {
     t.equal(served(pin), 'VERSION_UNSUPPORTED', JSON.stringify(pin))
   }
@@ -33,6 +35,8 @@ test('a prerelease matches only itself, and no release is served by it', (t) => 
   t.equal(served({ adcp_version: '3.2-beta.4' }, true), 'VERSION_UNSUPPORTED')
   t.equal(served({ adcp_version: '3.1-rc.1' }, true), 'VERSION_UNSUPPORTED')
   t.equal(served({ adcp_version: '3.2' }, true), '3.1')
+  t.equal(served({ adcp_version: beta, adcp_major_version: 3 }, true), beta)
+  t.equal(served({ adcp_version: beta, adcp_major_version: 4 }, true), 'VERSION_UNSUPPORTED')
   t.equal(served({}, true), '3.1')
   t.equal(served({ adcp_major_version: 3 }, true), '3.1')
   t.match(negotiate({ adcp_version: '4.0' }, PREVIEWS), {

@@ -97,11 +97,21 @@ test('the release that is served follows the pin', async (t) => {
     supported_majors: [3],
     adcp_version: '4.0',
   })
-  const contradiction = await call('get_signals', { adcp_version: '3.1', adcp_major_version: 2 })
-  t.match(contradiction.adcp_error, {
-    field: 'adcp_major_version',
-    message: /two pins name different majors/,
-  })
+  t.equal(await served({ adcp_version: '3.0', adcp_major_version: 3 }), '3.0')
+  for (const pin of [
+    { adcp_version: '3.1', adcp_major_version: 2 },
+    { adcp_version: '4.0', adcp_major_version: 3 },
+    { adcp_version: '3.2-beta.5', adcp_major_version: 4 },
+  ]) {
+    const { adcp_error: contradiction } = await call('get_signals', pin)
+    const words = { field: 'adcp_major_version', message: /two pins name different majors/ }
+    t.match(contradiction, { code: 'VERSION_UNSUPPORTED', ...words, details: pin }, JSON.stringify(pin))
+  }
+  for (const adcp_version of ['3.1-rc.1', '3.2-beta.5']) {
+    const { adcp_error: early } = await call('get_signals', { adcp_version, adcp_major_version: 3 })
+    const words = { field: 'adcp_version', message: /prerelease is not served as another release/ }
+    t.match(early, { code: 'VERSION_UNSUPPORTED', ...words, details: { adcp_version } }, adcp_version)
+  }
 })
 
 test('context_id: the given one goes on; else a caller has one of its own, so equal questions get equal bytes', async (t) => {

@@ -236,7 +236,11 @@ test('every refusal written by hand helps', async (t) => {
   await call('sync_accounts', used)
   const { adcp_error: conflict } = await call('sync_accounts', { ...used, accounts: [] })
   t.equal(conflict?.code, 'IDEMPOTENCY_CONFLICT')
-  t.same(Object.keys(conflict ?? {}).sort(), ['code', 'message', 'recovery'], 'and nothing of the first request')
+  t.same(
+    Object.keys(conflict ?? {}).sort(),
+    ['code', 'message', 'recovery'],
+    'and nothing of the first request',
+  )
   t.equal(conflict && lackOf(conflict), undefined)
 
   const warned: [string, object, string, RegExp][] = [
