@@ -17,6 +17,7 @@ import pg from 'pg'
 import { openStore } from '../src/store/store.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
 import { type Running, startCommand } from '../test/support/command.js'
+import { report } from './report.js'
 
 const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [100_000]
 const AGENTS = 20
@@ -215,6 +216,12 @@ async function changes(binaries: string, signals: number): Promise<void> {
         `${signals} signals, ${what} of the prices changed: ${built} ms after the last page it was served by one, ` +
           `after ${read} ms by both; ${await grown(before)}`,
       )
+      const changedMB = (await taken()).pieces - before.pieces
+      report({
+        what: `${signals} signals, ${what} of the prices changed: on the other process after its builder has it`,
+        ...{ measured: (read - built) / 1_000, unit: 's' },
+        bar: { atMost: Number((1 + changedMB / 100).toFixed(2)) }, // a second, and one for each 100 MB
+      })
     }
 
     await change('0.1 %', 1, 50)
