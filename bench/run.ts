@@ -16,6 +16,7 @@ const BENCHES = [
   'discovery',
   'change',
   'feed',
+  'console',
   'serving',
   'direct',
   'upstreams',

@@ -65,15 +65,17 @@ export function createFind({ feed, searchable }: FindOptions) {
     sizeCalculation: ({ entries }) => 1_024 + entries.byteLength,
   })
 
+  const underWay = new Map<string, Promise<Kept>>()
+
   /** Among the entries that are left, those that the words fit. */
-  function searched(text: string, snapshot: Snapshot, entries: Uint32Array): Kept {
+  async function searched(text: string, snapshot: Snapshot, entries: Uint32Array): Promise<Kept> {
     const current = searchable()
     if (!current) return { entries: new Uint32Array(0), isRanked: true, total: 0 }
     const there = translate(current.snapshot, snapshot)
     const entryOf = there ? (row: number) => there[row] as number : (row: number) => row
     const flags = entries === snapshot.shown && !there ? undefined : flagsOf(snapshot, entries)
     const { searcher } = current
-    const { rows, total } = searcher.search(searcher.complete(text), {
+    const { rows, total } = await searcher.searchInTurns(searcher.complete(text), {
       limit: MOST_HITS,
       ...(flags && { accept: (row: number) => entryOf(row) >= 0 && flags[entryOf(row)] === 1 }),
     })
@@ -89,6 +91,18 @@ export function createFind({ feed, searchable }: FindOptions) {
       : searched(text, snapshot, left)
   }
 
+  /** The rows of a page and its facets are asked for at once, and looked for once. */
+  async function begun(name: string, work: Promise<Kept>): Promise<Kept> {
+    underWay.set(name, work)
+    try {
+      const found = await work
+      kept.set(name, found)
+      return found
+    } finally {
+      underWay.delete(name)
+    }
+  }
+
   /** Undefined until the feed has its first snapshot and, for words, that is indexed. */
   return async (question: FeedQuestion, reader: Reader): Promise<Found | undefined> => {
     const { selection, text, upstreams, valueTypes } = question
@@ -102,9 +116,8 @@ export function createFind({ feed, searchable }: FindOptions) {
     if (index === undefined) return undefined
     const what = [snapshot.id, criteria.tuple, reader.visibility, index, text, upstreams, valueTypes]
     const name = digestText(JSON.stringify(what)) // a question may be longer than what is found
-    const found = kept.get(name) ?? (await looked(question, seen))
-    kept.set(name, found)
-    return { seen, ...found }
+    const known = kept.get(name) ?? (await (underWay.get(name) ?? begun(name, looked(question, seen))))
+    return { seen, ...known }
   }
 }
 

@@ -3,10 +3,12 @@
  * rows. Deterministic: rows with equal scores are ordered by their prior (live first, broader first), then by number.
  */
 
+import { drained, type InPortions, inTurns } from '../threads/portions.js'
 import { type Concept, type Posting, type Question, readQuestion } from './question.js'
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, type Synonyms, senseTerm } from './synonyms.js'
 import { findTerm } from './term-table.js'
+import { createTop } from './top.js'
 import { completed } from './typo.js'
 
 /** Rows below this share of the best score are left out: they share only a common word with the question. */
@@ -26,6 +28,7 @@ const ANYWHERE = 0.7
 /** The place of a row counts only when the row has this share of the best row's subject. */
 export const SAME_SUBJECT = 0.6
 const MOST_LABELS = 31 // one bit each
+const PORTION = 16_384 // rows that are looked at between two stops: a millisecond, or some before the code is warm
 
 type SearchOptions = {
   limit: number
@@ -61,6 +64,8 @@ export type SearchHits = {
   isCut: boolean
 }
 
+type Picked = Pick<SearchHits, 'rows' | 'scores' | 'total'>
+
 function rowsOf({ table, term }: Posting): Uint32Array {
   return term < 0 ? NO_ROWS : table.rows.subarray(table.postingAt[term], table.postingAt[term + 1])
 }
@@ -73,43 +78,8 @@ function placedRows({ words, rows }: SearchIndex): Uint8Array {
   return flags
 }
 
-/** A bounded heap whose root is the worst row kept. */
-function createTop(limit: number, worse: (one: number, other: number) => boolean) {
-  const heap: number[] = []
-
-  function sink(from: number): void {
-    let at = from
-    for (;;) {
-      let least = at
-      for (const child of [2 * at + 1, 2 * at + 2]) {
-        if (child < heap.length && worse(heap[child] as number, heap[least] as number)) least = child
-      }
-      if (least === at) return
-      ;[heap[at], heap[least]] = [heap[least] as number, heap[at] as number]
-      at = least
-    }
-  }
-
-  function offer(row: number): void {
-    if (heap.length < limit) {
-      heap.push(row)
-      for (let at = heap.length - 1; at > 0; ) {
-        const parent = (at - 1) >> 1
-        if (!worse(heap[at] as number, heap[parent] as number)) break
-        ;[heap[at], heap[parent]] = [heap[parent] as number, heap[at] as number]
-        at = parent
-      }
-    } else if (worse(heap[0] as number, row)) {
-      heap[0] = row
-      sink(0)
-    }
-  }
-
-  return { offer, rows: () => heap.sort((one, other) => (worse(one, other) ? 1 : -1)) }
-}
-
-/** Searches one index. The searcher reuses its arrays, so it runs one search at a time. */
-export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
+/** Searches one index. It reuses its arrays, so it runs one search at a time. */
+function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array) {
   const score = new Float32Array(index.rows)
   const best = new Float32Array(index.rows) // the row's best alternative of the current concept
   const stamp = new Uint32Array(index.rows) // the concept that `best` refers to
@@ -119,7 +89,6 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   const isMeant = new Uint8Array(index.rows) // for rows that matched anything: the result of `fulfils`
   const inWindow = new Uint8Array(index.rows)
   const tally = new Uint8Array(index.rows) // how many required words a row has; 255 when it has an excluded one
-  const placed = placedRows(index)
   let marks = 0
 
   function nextMark(): number {
@@ -131,15 +100,22 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return marks
   }
 
+  // What walks over rows is a plain function of a stretch of them: in a generator the same loop takes twice as long.
+
   /** With a single alternative no row occurs twice, so nothing has to be compared. */
-  function addSingle({ alternatives, idf, bonus, subject }: Concept, count: number): number {
-    const [{ table, term, weight }] = alternatives as [Posting]
+  function addSingle(
+    { alternatives, idf, bonus, subject }: Concept,
+    from: number,
+    to: number,
+    count: number,
+  ) {
+    const [{ table, weight }] = alternatives as [Posting]
     const scale = (idf * weight) / FULL
-    const [part, end] = [bonus ? 0 : weight, table.postingAt[term + 1] as number]
+    const part = bonus ? 0 : weight
     const thing = subject ? weight : 0
     const { rows, impact } = table
     let seen = count
-    for (let at = table.postingAt[term] as number; at < end; at += 1) {
+    for (let at = from; at < to; at += 1) {
       const row = rows[at] as number
       const before = score[row] as number
       if (before === 0) {
@@ -153,30 +129,50 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     return seen
   }
 
-  function addConcept(concept: Concept, count: number): number {
-    if (concept.alternatives.length === 1) return addSingle(concept, count)
-    const mark = nextMark()
+  function addAlternative(
+    { idf, bonus, subject }: Concept,
+    { table, weight }: Posting,
+    mark: number,
+    from: number,
+    to: number,
+    count: number,
+  ): number {
+    const scale = (idf * weight) / FULL
     let seen = count
-    for (const { table, term, weight } of concept.alternatives) {
-      const scale = (concept.idf * weight) / FULL
-      const end = table.postingAt[term + 1] as number
-      for (let at = table.postingAt[term] as number; at < end; at += 1) {
-        const row = table.rows[at] as number
-        const value = scale * (table.impact[at] as number)
-        if (stamp[row] !== mark) {
-          if (score[row] === 0) {
-            touched[seen] = row
-            seen += 1
-          }
-          stamp[row] = mark
-          best[row] = value
-          score[row] = (score[row] as number) + value
-          if (!concept.bonus) matched[row] = (matched[row] as number) + weight
-          if (concept.subject) about[row] = (about[row] as number) + weight
-        } else if (value > (best[row] as number)) {
-          score[row] = (score[row] as number) + value - (best[row] as number)
-          best[row] = value
+    for (let at = from; at < to; at += 1) {
+      const row = table.rows[at] as number
+      const value = scale * (table.impact[at] as number)
+      if (stamp[row] !== mark) {
+        if (score[row] === 0) {
+          touched[seen] = row
+          seen += 1
         }
+        stamp[row] = mark
+        best[row] = value
+        score[row] = (score[row] as number) + value
+        if (!bonus) matched[row] = (matched[row] as number) + weight
+        if (subject) about[row] = (about[row] as number) + weight
+      } else if (value > (best[row] as number)) {
+        score[row] = (score[row] as number) + value - (best[row] as number)
+        best[row] = value
+      }
+    }
+    return seen
+  }
+
+  function* addConcept(concept: Concept, count: number): InPortions<number> {
+    const isSingle = concept.alternatives.length === 1
+    const mark = isSingle ? 0 : nextMark()
+    let seen = count
+    for (const posting of concept.alternatives) {
+      const { table, term } = posting
+      const end = table.postingAt[term + 1] as number
+      for (let from = table.postingAt[term] as number; from < end; from += PORTION) {
+        const to = Math.min(end, from + PORTION)
+        seen = isSingle
+          ? addSingle(concept, from, to, seen)
+          : addAlternative(concept, posting, mark, from, to, seen)
+        if (to < end) yield
       }
     }
     return seen
@@ -201,16 +197,23 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   }
 
   /** For rows in this order, the bits of their concepts. */
-  function matchesOf(concepts: readonly Concept[], rows: Uint32Array): Uint32Array {
+  function* matchesOf(concepts: readonly Concept[], rows: Uint32Array): InPortions<Uint32Array> {
     const places = new Map(Array.from(rows, (row, at) => [row, at]))
     const bits = new Uint32Array(rows.length)
     for (const row of rows) matched[row] = 1
+    const mark = (found: Uint32Array, bit: number) => {
+      for (const row of found) {
+        if (matched[row] === 0) continue
+        const place = places.get(row) as number
+        bits[place] = ((bits[place] as number) | bit) >>> 0
+      }
+    }
     for (const [at, { alternatives }] of concepts.entries()) {
       for (const posting of alternatives) {
-        for (const row of rowsOf(posting)) {
-          if (matched[row] === 0) continue
-          const place = places.get(row) as number
-          bits[place] = ((bits[place] as number) | (1 << at)) >>> 0
+        const found = rowsOf(posting)
+        for (let from = 0; from < found.length; from += PORTION) {
+          if (from > 0) yield
+          mark(found.subarray(from, from + PORTION), 1 << at)
         }
       }
     }
@@ -222,36 +225,53 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
    * Of the first `count` candidates, those that may be shown and are not far below the best. Rows with equal scores
    * keep their order.
    */
-  function pick(count: number, candidate: (at: number) => number, highest: number, limit: number) {
+  function* pick(
+    count: number,
+    candidate: (at: number) => number,
+    highest: number,
+    limit: number,
+  ): InPortions<Picked> {
     const worse = (one: number, other: number) => {
       const difference = (score[one] as number) - (score[other] as number)
       return difference !== 0 ? difference < 0 : one > other
     }
     const top = createTop(limit, worse)
     let total = 0
-    for (let at = 0; at < count; at += 1) {
-      const row = candidate(at)
-      if ((score[row] as number) < highest * CUT) continue
-      total += 1
-      top.offer(row)
+    const offer = (from: number, to: number) => {
+      for (let at = from; at < to; at += 1) {
+        const row = candidate(at)
+        if ((score[row] as number) < highest * CUT) continue
+        total += 1
+        top.offer(row)
+      }
+    }
+    for (let from = 0; from < count; from += PORTION) {
+      if (from > 0) yield
+      offer(from, Math.min(count, from + PORTION))
     }
     const rows = Uint32Array.from(top.rows())
     return { rows, scores: Float32Array.from(rows, (row) => score[row] as number), total }
   }
 
-  function everything(
+  function* everything(
     open: (row: number) => boolean,
     { limit, weigh = () => 1 }: SearchOptions,
     isCut: boolean,
-  ): SearchHits {
+  ): InPortions<SearchHits> {
     let count = 0
-    for (let row = 0; row < index.rows; row += 1) {
-      if (!open(row)) continue
-      touched[count] = row
-      score[row] = weigh(row) * (1 + PRIOR_SHARE * (index.prior[row] as number))
-      count += 1
+    const take = (from: number, to: number) => {
+      for (let row = from; row < to; row += 1) {
+        if (!open(row)) continue
+        touched[count] = row
+        score[row] = weigh(row) * (1 + PRIOR_SHARE * (index.prior[row] as number))
+        count += 1
+      }
     }
-    const hits = pick(count, (at) => touched[at] as number, 0, limit)
+    for (let from = 0; from < index.rows; from += PORTION) {
+      if (from > 0) yield
+      take(from, Math.min(index.rows, from + PORTION))
+    }
+    const hits = yield* pick(count, (at) => touched[at] as number, 0, limit)
     score.fill(0)
     const matches = new Uint32Array(hits.rows.length)
     const fulfils = new Uint8Array(hits.rows.length).fill(1)
@@ -267,13 +287,13 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     }
   }
 
-  function search(text: string, options: SearchOptions): SearchHits {
+  return function* search(text: string, options: SearchOptions): InPortions<SearchHits> {
     const { limit, accept, weigh, countries } = options
     const question = readQuestion(index, synonyms, text, countries)
     const open = gate(question, accept)
-    if (question.everything) return everything(open, options, question.isCut)
+    if (question.everything) return yield* everything(open, options, question.isCut)
     let count = 0
-    for (const concept of question.concepts) count = addConcept(concept, count)
+    for (const concept of question.concepts) count = yield* addConcept(concept, count)
     const { asked, full, isCut } = question
     const where = whereabouts(question)
     const { windows } = question
@@ -282,23 +302,30 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
     let most = 0
     for (let at = 0; at < count; at += 1) most = Math.max(most, about[touched[at] as number] as number)
     let highest = 0
-    for (let at = 0; at < count; at += 1) {
-      const row = touched[at] as number
-      const share = (1 + (matched[row] as number)) / (1 + asked)
-      const isAbout = (about[row] as number) >= most * SAME_SUBJECT
-      const place = where ? (isAbout ? where(row) : ELSEWHERE) : 1
-      isMeant[row] = isAbout && place === 1 ? (inWindow[row] as number) : 0
-      const wish = weigh ? weigh(row) : 1
-      const value = (score[row] as number) * share * place * wish + PRIOR_SHARE * (index.prior[row] as number)
-      matched[row] = 0
-      about[row] = 0
-      score[row] = open(row) ? value : -1
-      if (value > highest && (score[row] as number) > 0) highest = value
+    const weighed = (from: number, to: number) => {
+      for (let at = from; at < to; at += 1) {
+        const row = touched[at] as number
+        const share = (1 + (matched[row] as number)) / (1 + asked)
+        const isAbout = (about[row] as number) >= most * SAME_SUBJECT
+        const place = where ? (isAbout ? where(row) : ELSEWHERE) : 1
+        isMeant[row] = isAbout && place === 1 ? (inWindow[row] as number) : 0
+        const wish = weigh ? weigh(row) : 1
+        const value =
+          (score[row] as number) * share * place * wish + PRIOR_SHARE * (index.prior[row] as number)
+        matched[row] = 0
+        about[row] = 0
+        score[row] = open(row) ? value : -1
+        if (value > highest && (score[row] as number) > 0) highest = value
+      }
     }
-    const hits = pick(count, (at) => touched[at] as number, highest, limit)
+    for (let from = 0; from < count; from += PORTION) {
+      if (from > 0) yield
+      weighed(from, Math.min(count, from + PORTION))
+    }
+    const hits = yield* pick(count, (at) => touched[at] as number, highest, limit)
     for (let at = 0; at < count; at += 1) score[touched[at] as number] = 0
     const own = question.concepts.filter(({ bonus }) => !bonus).slice(0, MOST_LABELS)
-    const matches = matchesOf(own, hits.rows)
+    const matches = yield* matchesOf(own, hits.rows)
     const fulfils = Uint8Array.from(hits.rows, (row) => isMeant[row] as number)
     return {
       ...hits,
@@ -311,8 +338,30 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
       isCut,
     }
   }
+}
 
-  return { search, complete: (text: string) => completed(index.words, text) }
+/** Searches one index. */
+export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
+  const placed = placedRows(index)
+  const search = createSearch(index, synonyms, placed)
+  let patient: typeof search | undefined // with arrays of its own: others search while it stops
+  let last: Promise<unknown> = Promise.resolve()
+
+  return {
+    search: (text: string, options: SearchOptions): SearchHits => drained(search(text, options)),
+    /** The same in portions, after those that were asked before: a word of a million rows takes a tenth of a second. */
+    searchInTurns(text: string, options: SearchOptions): Promise<SearchHits> {
+      const found = last.then(() => {
+        patient ??= createSearch(index, synonyms, placed)
+        return inTurns(patient(text, options))
+      })
+      last = found.catch(() => {
+        patient = undefined // its arrays may hold what it had found so far
+      })
+      return found
+    },
+    complete: (text: string) => completed(index.words, text),
+  }
 }
 
 export type Searcher = ReturnType<typeof createSearcher>

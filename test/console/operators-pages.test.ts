@@ -1,0 +1,96 @@
+import { test } from 'tap'
+import { callTool } from '../support/call-tool.js'
+import { type Signal, startWorld } from '../support/federation.js'
+import { BUYER, digest, OPERATOR, read } from './support/console-world.js'
+
+const NORTHWIND = 'signals.northwind.example'
+
+test('what operators look at', async (t) => {
+  const world = await startWorld({
+    signals: 96,
+    config: () => ({
+      upstreams: [
+        { id: 'gone', url: 'http://127.0.0.1:9/mcp', auth: { type: 'bearer', token: 'a-planted-token' } },
+      ],
+      callers: {
+        keys: [
+          { id: 'op', token_sha256: digest(OPERATOR), role: 'operator' },
+          {
+            ...{ id: 'buyer', token_sha256: digest(BUYER) },
+            accounts: { acc: { [`https://${NORTHWIND}/mcp`]: { account_id: 'nw_77' } } },
+          },
+        ],
+        rate_limit: { per_second: 1, burst: 60 },
+      },
+    }),
+  })
+  t.teardown(() => world.close())
+  const { url } = world.federation
+  const asked = async (path: string) => (await read(url, path, OPERATOR)).body
+
+  await t.test(
+    'upstreams: the worst first, counted by state, found by a part of the name, one alone',
+    async (t) => {
+      const all = await asked('upstreams')
+      const upstreams = all.upstreams as { id: string; state: string }[]
+      t.equal(upstreams[0]?.state, 'absent')
+      const states = all.states as Record<string, number>
+      t.equal(states.absent, upstreams.filter(({ state }) => state === 'absent').length)
+      t.equal(
+        Object.values(states).reduce((sum, one) => sum + one, 0),
+        all.total,
+      )
+      const found = await asked('upstreams?q=NORTHW')
+      t.match(found, { total: 1, upstreams: [{ id: NORTHWIND, carried: [] }] })
+      t.match(await asked('upstreams?id=gone'), { total: 1, upstreams: [{ id: 'gone', state: 'absent' }] })
+      t.match(await asked('upstreams?id=gon'), { total: 0, upstreams: [] })
+    },
+  )
+
+  await t.test('activity: an activation and a report of usage', async (t) => {
+    const { body } = await read(url, `signals?upstream=${NORTHWIND}`, BUYER)
+    const row = (body.signals as Signal[]).find(({ ext }) => ext.tributary.offers.length === 1)
+    const [option] = row?.pricing_options ?? []
+    const named = {
+      ...{ signal_agent_segment_id: row?.signal_agent_segment_id, account: { account_id: 'acc' } },
+      pricing_option_id: option?.pricing_option_id,
+    }
+    const period = { start: '2026-03-01T00:00:00Z', end: '2026-03-31T23:59:59Z' }
+    await callTool(
+      url,
+      'activate_signal',
+      {
+        ...named,
+        idempotency_key: 'an-activation-key-0001',
+        destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
+      },
+      BUYER,
+    )
+    const usage = [{ ...named, impressions: 1_000, vendor_cost: 2, currency: 'USD' }]
+    await callTool(
+      url,
+      'report_usage',
+      { idempotency_key: 'a-usage-key-00000001', reporting_period: period, usage },
+      BUYER,
+    )
+    const told = await asked('activity')
+    t.match(told.activations, [{ caller: 'buyer', action: 'activate', upstream: NORTHWIND }])
+    t.match(told.usage, [{ caller: 'buyer', agent_url: `https://${NORTHWIND}/mcp`, rows: 1 }])
+    t.same(told.subscriptions, [])
+  })
+
+  await t.test('the server: limits, who hit them, and the configuration in force', async (t) => {
+    const told = await asked('overview')
+    t.match(told.configuration, { revision: /^[0-9a-f]{12}$/, file: 'test', content: /northwind/ })
+    t.notMatch(told, /planted/)
+    t.same(
+      (told.limits as { name: string }[]).map(({ name }) => name),
+      ['memory', 'under_way', 'provider_bytes'],
+    )
+    const limits = told.limits as { used_bytes: number; limit_bytes: number; hits: number }[]
+    t.ok(limits.every(({ used_bytes: used, limit_bytes: limit }) => used >= 0 && used < limit))
+    t.same(told.limited_callers, [])
+    for (let at = 0; at < 600; at += 1) if ((await read(url, 'signals?limit=1', BUYER)).status === 429) break
+    t.match((await asked('overview')).limited_callers, [{ caller: 'buyer', times: Number }])
+  })
+})
