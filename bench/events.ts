@@ -1,11 +1,13 @@
 /**
- * How soon a thousand subscribers know of a change, and what it costs whoever serves meanwhile: a feed on SQLite, ten callers with a
- * hundred subscriptions each, and receivers in a process of their own.
+ * How soon a thousand subscribers know of a change, and what it costs whoever is served by the same process meanwhile: a feed on
+ * SQLite, ten callers with a hundred subscriptions each, receivers and readers in processes of their own.
  */
 import { fork } from 'node:child_process'
 import { generateKeyPairSync, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -13,18 +15,21 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { createAnnouncer, subscriptionJob } from '../src/events/announcer.js'
 import { createStandings, type Eyes } from '../src/events/standings.js'
 import { createWebhook } from '../src/events/webhook.js'
-import { createFeed } from '../src/feed/feed.js'
+import { createFeed, type Feed } from '../src/feed/feed.js'
 import { systemClock } from '../src/net/clock.js'
 import { createEgress } from '../src/net/egress.js'
 import { WEBHOOKS } from '../src/signing/profile.js'
 import { createSigner } from '../src/signing/sign.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
+import type { Snapshot } from '../src/snapshot/snapshot.js'
 import { openStore } from '../src/store/store.js'
 import { benchSlice } from './feed-world.js'
 import { report } from './report.js'
 
 const SIGNALS = 100_000
 const [CALLERS, EACH] = [10, 100]
+const LOAD_SECONDS = 4
+const GENERATIONS = 3 // each with a thousand changes, one after the other, while the feed is read
 const EVENT_TYPES = [
   'signal.created',
   'signal.updated',
@@ -53,6 +58,34 @@ function receive(): void {
   process.on('message', () => process.send?.(events))
 }
 
+type Latencies = { p50: number; p99: number }
+
+function pageOf(feed: Feed): readonly Uint8Array[] {
+  const answer = feed.wholesale({ maxResults: 50 }, { caller: 'reader', visibility: 'full', grants: [] }, 0)
+  if (answer.kind !== 'page') throw new Error(`a page was expected, ${answer.kind} came`)
+  return answer.rows
+}
+
+/** A page of the feed, as it is served; resolves with what readers of it, in another process, measure for some seconds. */
+async function serve(feed: Feed) {
+  const server = createServer((_, response) => {
+    const rows = pageOf(feed)
+    response.writeHead(200, { 'content-type': 'application/json' }).write('[')
+    for (const piece of rows) response.write(piece)
+    response.end(']')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    async load(): Promise<Latencies> {
+      const child = fork(new URL('./feed-load.js', import.meta.url), [String(port), String(LOAD_SECONDS)])
+      return ((await once(child, 'message')) as [Latencies])[0]
+    },
+    close: () => server.close(),
+  }
+}
+
 async function bench(): Promise<void> {
   const child = fork(new URL(import.meta.url), ['receive'])
   const said = <T>() => new Promise<T>((resolve) => child.once('message', (value) => resolve(value as T)))
@@ -68,10 +101,12 @@ async function bench(): Promise<void> {
   const feed = createFeed({ cursorSecret: 'secret', retain: { ms: 60_000, bytes: 2 ** 30 } })
   const numbers = Array.from({ length: SIGNALS }, (_, at) => at)
   const dearer = new Set<number>()
+  let newest: Snapshot | undefined
   const publish = () => {
-    const previous = feed.current()
+    const previous = newest
     const slices = [benchSlice(0, numbers, (n) => (dearer.has(n) ? 90 : n % 40))]
     const snapshot = buildSnapshot({ ...(previous && { previous }), slices, judge })
+    newest = snapshot
     return () => feed.publish(snapshot, Date.now())
   }
   publish()()
@@ -102,30 +137,55 @@ async function bench(): Promise<void> {
   announcer.start()
   while (announcer.waiting() < CALLERS * EACH) await wait(20)
   let expected = await count()
-  for (const changes of [1, 10, 1_000]) {
-    for (let at = 0; at < changes; at += 1) dearer.add(changes * 7 + at * 3)
-    const swap = publish()
-    const delay = monitorEventLoopDelay({ resolution: 1 })
-    await wait(100)
-    delay.enable()
+  /** Resolves with the seconds until everybody was told. */
+  async function tell(swap: () => void, events: number): Promise<number> {
     const startedAt = performance.now()
     swap()
     announcer.published()
-    expected += CALLERS * EACH * (changes > 100 ? 1 : changes)
+    expected += CALLERS * EACH * events
     while ((await count()) < expected) await wait(5)
     const seconds = (performance.now() - startedAt) / 1_000
-    delay.disable()
-    const longest = delay.max / 1e6
-    console.log(
-      `${changes} of ${SIGNALS} signals changed: ${CALLERS * EACH} subscribers told in ${seconds.toFixed(2)} s, ` +
-        `longest stop ${longest.toFixed(0)} ms, p99 ${(delay.percentile(99) / 1e6).toFixed(0)} ms`,
-    )
-    if (changes === 1_000) {
-      const what = `${CALLERS * EACH} subscribers told of a generation with ${changes} changes`
-      report({ what, measured: seconds, unit: 's', bar: { atMost: 10 } })
-    }
-    while (announcer.waiting() < CALLERS * EACH) await wait(20)
+    while (announcer.waiting() < CALLERS * EACH) await wait(5)
+    return seconds
   }
+  function changed(changes: number): () => void {
+    for (let at = 0; at < changes; at += 1) dearer.add(changes * 7 + dearer.size * 3)
+    return publish()
+  }
+
+  for (const changes of [1, 10]) {
+    const swap = changed(changes)
+    await wait(100)
+    const seconds = await tell(swap, changes)
+    console.log(
+      `${changes} of ${SIGNALS} signals changed: all ${CALLERS * EACH} told in ${seconds.toFixed(2)} s`,
+    )
+  }
+  const serving = await serve(feed)
+  const idle = await serving.load()
+  const swaps = Array.from({ length: GENERATIONS }, () => changed(1_000))
+  await wait(500)
+  const delay = monitorEventLoopDelay({ resolution: 1 })
+  delay.enable()
+  const reading = serving.load()
+  let longest = 0
+  for (const swap of swaps) longest = Math.max(longest, await tell(swap, 1))
+  const meanwhile = await reading
+  delay.disable()
+  serving.close()
+  console.log(`a page is served idle in p50 ${idle.p50.toFixed(2)} ms, p99 ${idle.p99.toFixed(2)} ms`)
+  const what = `events: ${CALLERS * EACH} subscribers, a generation with 1000 changes of ${SIGNALS}`
+  report({ what: `${what}, all told in`, measured: longest, unit: 's', bar: { atMost: 10 } })
+  report({
+    what: '  p99 of pages served meanwhile, against idle',
+    ...{ measured: meanwhile.p99 / idle.p99, unit: 'x', bar: { atMost: 2 } },
+  })
+  report({
+    what: '  longest stop of the serving thread meanwhile',
+    measured: delay.max / 1e6,
+    unit: 'ms',
+    bar: { atMost: 50 },
+  })
   await announcer.close()
   await egress.close()
   await store.close()
