@@ -28,7 +28,7 @@ async function stage(t: Test) {
   let child: ChildProcess | undefined
 
   async function start(numbers: readonly number[]): Promise<void> {
-    child = fork(CHILD, [folder, subscriber.url, KEY])
+    child = fork(CHILD, [`file:${folder}`, subscriber.url, KEY])
     await once(child, 'message')
     await tell(numbers)
   }

@@ -11,8 +11,8 @@ import { openStore } from '../../../src/store/store.js'
 import { eyes, publishNumbers } from './numbered-feed.js'
 import { EVERY_EVENT } from './subscriber.js'
 
-const [folder = '', url = '', key = ''] = process.argv.slice(2)
-const store = await openStore({ url: `file:${folder}`, now: Date.now, onProblem: console.error })
+const [storage = '', url = '', key = ''] = process.argv.slice(2)
+const store = await openStore({ url: storage, now: Date.now, onProblem: console.error })
 const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
 const { feed, publish } = publishNumbers()
 const standings = createStandings({ feed, clock: systemClock })
