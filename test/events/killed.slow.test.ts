@@ -67,9 +67,10 @@ test('killed in the middle of a delivery, it is sent again under its key, and th
     [3, [1, 5, 8]],
   ] as const) {
     isHung = true
-    const before = subscriber.events.length
+    // A busy machine may repeat what was told before: what is killed is the telling of these numbers.
+    const known = new Set(subscriber.events.map(({ body }) => body.idempotency_key))
     await tell(numbers)
-    await until('one is under way', () => subscriber.events.length > before)
+    await until('one is under way', () => !known.has(subscriber.events.at(-1)?.body.idempotency_key))
     await kill()
     const inFlight = subscriber.events.at(-1)
     const told = subscriber.events.length
