@@ -16,13 +16,13 @@ export type Running = {
   finished: Promise<Finished>
 }
 
-/** It is killed after `longestMs`, whatever it does. */
+/** It is killed after `longestMs`, whatever it does. `main`: the program's entry, of another build of it. */
 export function startCommand(
   args: readonly string[],
   environment: Record<string, string> = {},
-  longestMs = LONGEST_MS,
+  { longestMs = LONGEST_MS, main = MAIN }: { longestMs?: number; main?: string } = {},
 ): Running {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...environment } })
+  const child = spawn(process.execPath, [main, ...args], { env: { ...process.env, ...environment } })
   const timer = setTimeout(() => child.kill('SIGKILL'), longestMs)
   const waiting = new Set<() => void>()
   let out = ''

@@ -122,7 +122,7 @@ export async function startCluster(options: ClusterOptions) {
           ...{ TEST_ADDRESS: address, TEST_AHEAD_MS: String(AHEAD[at % AHEAD.length]), PGAPPNAME: name },
         }
         for (let found = ''; !found; ) {
-          const started = startCommand(['serve', '--config', file], environment, longestMs)
+          const started = startCommand(['serve', '--config', file], environment, { longestMs })
           running = started
           started.process.stderr.on('data', (text: string) => {
             said += text
