@@ -10,6 +10,7 @@ import type { Gap, Reader, WholesaleQuery } from '../feed/query.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { following, SNAPSHOT_FORM, snapshotFrom, snapshotParts } from '../snapshot/snapshot-parts.js'
+import { createWalks } from '../store/replicas/walks.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
 import type { Sharing } from '../upstreams/rows/sharing.js'
 import type { Account, AccountMap } from './accounts.js'
@@ -19,6 +20,7 @@ import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './snapshot-st
 const FORM = `form/${SNAPSHOT_FORM}/`
 const BUILDER = `${FORM}builder`
 const NOTE = `${FORM}generation`
+const WALKED = `${FORM}walked/`
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
 const RECALL_MS = 5_000 // a caller waits no longer; what is read meanwhile is there when it asks again
@@ -55,6 +57,8 @@ export type Generations = ReturnType<typeof createGenerations>
 export function createGenerations(options: GenerationsOptions) {
   const { sharing, blobs, feed, clock, accounts, secret, onTaken, onTrouble } = options
   const snapshots = createSnapshotStore({ blobs, clock, sharing })
+  const walks = createWalks(sharing, WALKED)
+  feed.onWalk(walks.note)
   const recalling = new Map<string, Promise<boolean>>()
   let current: Told | undefined
   let wanted: Told | undefined
@@ -153,10 +157,11 @@ export function createGenerations(options: GenerationsOptions) {
   const used = () => new Set([current?.open.id ?? '', ...(current?.accounts ?? []).map(([, { id }]) => id)])
 
   async function sweep(): Promise<void> {
+    walks.tell()
     const under = turn()
     if (under && current) {
       await snapshots
-        .sweep(used, under)
+        .sweep(() => ({ newest: used(), isWalked: walks.has }), under)
         .catch((error: Error) => onTrouble(`old snapshots stay in the storage: ${error.message}`))
     }
     if (!closed) cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())

@@ -13,8 +13,13 @@ import type { Sharing, Turn } from '../upstreams/rows/sharing.js'
 /** Snapshots of every form, each under its number. */
 const FORMS = 'form/'
 const PREFIX = `${FORMS}${SNAPSHOT_FORM}/snapshot/`
-/** Longer than walks go on in a snapshot that was replaced, and than anybody takes to take one up. */
+/** Longer than walks go on in a snapshot that was replaced. */
 const KEPT_MS = 20 * 60_000
+/** Of one in which nobody walks: longer than anybody takes to take it up. */
+const UNWALKED_MS = 5 * 60_000
+/** What replaced snapshots may take of the storage: this, or more where the feed is large. */
+const REPLACED_BYTES = 1024 ** 3
+const REPLACED_FEEDS = 2
 
 /** A gap as it is written down. */
 export type ToldGap = Exclude<Gap, { kind: 'others' }> | { kind: 'others'; carried: string[] }
@@ -23,6 +28,9 @@ export const toldGap = (gap: Gap): ToldGap =>
   gap.kind === 'others' ? { ...gap, carried: [...gap.carried] } : gap
 export const gapOf = (gap: ToldGap): Gap =>
   gap.kind === 'others' ? { ...gap, carried: new Set(gap.carried) } : gap
+
+/** Nothing for the snapshot of another form. */
+const idOf = (name: string) => (name.startsWith(PREFIX) ? name.slice(PREFIX.length) : '')
 
 type Layer = { snapshot: Snapshot; gaps: readonly Gap[] }
 
@@ -34,41 +42,68 @@ type Kept = {
 
 type SnapshotStoreOptions = {
   blobs: Blobs
-  sharing: Pick<Sharing, 'write' | 'remove' | 'forms'>
+  sharing: Pick<Sharing, 'write' | 'remove' | 'forms' | 'freed'>
   clock: Clock
 }
 
+/** What is in use: the snapshots of the newest generation, and those that a cursor may name. */
+type InUse = { newest: ReadonlySet<string>; isWalked(id: string): boolean }
+
 export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOptions) {
   const unused = new Map<string, number>() // since when
+  let feedBytes = 0
   const inTurn = pLimit(1) // one that comes back after a long time is written after it was removed, or not removed
 
   async function saved(layers: ReadonlyMap<string, Layer>, under: Turn): Promise<boolean> {
     const snapshots = new Map([...layers.values()].map(({ snapshot }) => [snapshot.id, snapshot]))
+    let bytes = 0
     for (const [id, snapshot] of snapshots) {
       const gaps = [...layers]
         .filter(([, layer]) => layer.snapshot.id === id)
         .map(([name, layer]) => [name, layer.gaps.map(toldGap)])
       const parts = [Buffer.from(JSON.stringify(gaps)), ...wholeParts(snapshot)]
+      bytes += parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
       unused.delete(`${PREFIX}${id}`)
       if (!(await sharing.write(`${PREFIX}${id}`, parts, under))) return false
     }
+    feedBytes = bytes
     return true
   }
 
-  async function swept(used: ReadonlySet<string>, under: Turn): Promise<void> {
+  async function remove(name: string, under: Turn): Promise<void> {
+    await sharing.remove(name, under)
+    unused.delete(name)
+  }
+
+  /** However fast a feed changes: those in which nobody walks go first, then the oldest. */
+  async function thinned(isWalked: InUse['isWalked'], under: Turn): Promise<void> {
+    const oldest = [...unused.keys()].sort((one, other) => (unused.get(one) ?? 0) - (unused.get(other) ?? 0))
+    const [walked, others] = [true, false].map((is) => oldest.filter((name) => isWalked(idOf(name)) === is))
+    const names = [...(others ?? []), ...(walked ?? [])]
+    if (names.length === 0) return
+    const freed = await sharing.freed(names)
+    let bytes = freed.reduce((sum, each) => sum + each, 0)
+    for (const [at, name] of names.entries()) {
+      if (bytes <= Math.max(REPLACED_BYTES, feedBytes * REPLACED_FEEDS)) return
+      await remove(name, under)
+      bytes -= freed[at] ?? 0
+    }
+  }
+
+  async function swept({ newest, isWalked }: InUse, under: Turn): Promise<void> {
     const others = [...sharing.forms()].filter((form) => form !== SNAPSHOT_FORM)
     const isAnothers = (name: string) => others.some((form) => name.startsWith(`${FORMS}${form}/`))
     const names = new Set((await blobs.list(FORMS)).filter((name) => !isAnothers(name)))
-    const isUsed = (name: string) => name.startsWith(PREFIX) && used.has(name.slice(PREFIX.length))
+    const isUsed = (name: string) => newest.has(idOf(name))
     for (const name of unused.keys()) if (!names.has(name) || isUsed(name)) unused.delete(name)
     for (const name of names) {
       if (isUsed(name)) continue
       const since = unused.get(name) ?? clock.now()
       unused.set(name, since)
-      if (clock.now() - since < KEPT_MS) continue
-      await sharing.remove(name, under)
-      unused.delete(name)
+      const isKept = clock.now() - since < (isWalked(idOf(name)) ? KEPT_MS : UNWALKED_MS)
+      if (!isKept) await remove(name, under)
     }
+    await thinned(isWalked, under)
   }
 
   return {
@@ -82,8 +117,8 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
     },
     /** All snapshots of a generation, by layer; false when the turn is over. Rejects when the storage cannot take them. */
     save: (layers: ReadonlyMap<string, Layer>, under: Turn) => inTurn(() => saved(layers, under)),
-    /** Removes those that have been in no generation for long, and of forms that nobody reads any more; `used` gives the ids of the newest one's. */
-    sweep: (used: () => ReadonlySet<string>, under: Turn) => inTurn(() => swept(used(), under)),
+    /** Removes those that have been in no generation for long, and of forms that nobody reads any more. */
+    sweep: (inUse: () => InUse, under: Turn) => inTurn(() => swept(inUse(), under)),
     /** From now on another process sees which are in use. */
     leave: (): void => unused.clear(),
   }

@@ -136,6 +136,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const warnings = (query: Selection, criteria: Criteria, reader: Reader) =>
     filterWarnings(query, criteria, reader, rates())
   const cursors = createCursors(cursorSecret)
+  const walkListeners: ((snapshot: string) => void)[] = []
   const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
@@ -214,6 +215,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
 
   /** The position after `last` in the walk that `binding` names; cached, because pages are polled all day. */
   function cursorAfter(snapshot: Snapshot, last: number, binding: string): string {
+    for (const listener of walkListeners) listener(snapshot.id)
     replaced.walk(snapshot)
     const name = `${snapshot.id} ${last} ${binding}`
     const known = written.get(name)
@@ -375,6 +377,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   return {
     publish,
     lacking,
+    /** Called whenever a cursor into a snapshot is given, with the snapshot's id. */
+    onWalk: (listener: (snapshot: string) => void): void => void walkListeners.push(listener),
     /** Adds a snapshot of another process where walks in its layer find it; the public layer has no name. */
     restore: layers.restore,
     wholesale,

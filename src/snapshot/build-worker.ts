@@ -10,6 +10,7 @@ import type { PolicySettings } from '../authz/rules/verdict.js'
 import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildSnapshot } from './builder.js'
+import { createViewNumbers, viewsOf } from './held-memory.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
 
 export type BuildOrder = {
@@ -34,6 +35,8 @@ export type BuildReply =
       kind: 'built'
       snapshot: Omit<Snapshot, 'slices'>
       slices: { number: number; keys: IndexedSlice['keys'] }[]
+      /** A number for each view of the snapshot and its slices (held-memory.ts): the same number, the same memory. */
+      views: readonly number[]
       rebuildAt?: number
     }
   | { kind: 'failed'; error: unknown }
@@ -44,6 +47,7 @@ function createBuilds() {
   const slices = new Map<number, Slice>()
   const states = new Map<string, ProviderState>()
   const layers = new Map<string, Snapshot>()
+  const numberOfView = createViewNumbers()
   let compiled: ReadonlyMap<string, CompiledProvider> = new Map()
 
   /** Drops slices that no layer's snapshot uses. The host drops the same ones, so it will not order them again. */
@@ -79,6 +83,7 @@ function createBuilds() {
       kind: 'built',
       snapshot,
       slices: indexed.map(({ slice, keys }) => ({ number: numberOf.get(slice) as number, keys })),
+      views: [...viewsOf(built), ...indexed.map(({ keys }) => keys)].map(numberOfView),
       ...(rebuildAt === undefined ? {} : { rebuildAt }),
     }
   }

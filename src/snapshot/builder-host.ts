@@ -9,6 +9,7 @@ import type { PolicySettings } from '../authz/rules/verdict.js'
 import { startThread } from '../threads/pool.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
+import { createHeldMemory, withViews } from './held-memory.js'
 import type { Snapshot } from './snapshot.js'
 
 export type BuildRequest = {
@@ -75,7 +76,7 @@ function createBook() {
     release()
   }
 
-  return { order, release, forget, numberOf }
+  return { order, release, forget, numberOf, memory: createHeldMemory() }
 }
 
 export function createBuilderHost() {
@@ -128,8 +129,13 @@ export function createBuilderHost() {
     }
     book.release()
     const byNumber = new Map(request.slices.map((slice) => [book.numberOf(slice), slice]))
-    const slices = answer.slices.map(({ number, keys }) => ({ slice: byNumber.get(number) as Slice, keys }))
-    const built = { snapshot: { ...answer.snapshot, slices } }
+    const held = book.memory(answer.views)
+    const snapshot = withViews(answer.snapshot, held)
+    const slices = answer.slices.map(({ number, keys }) => ({
+      slice: byNumber.get(number) as Slice,
+      keys: held(keys),
+    }))
+    const built = { snapshot: { ...snapshot, slices } }
     return answer.rebuildAt === undefined ? built : { ...built, rebuildAt: answer.rebuildAt }
   }
 

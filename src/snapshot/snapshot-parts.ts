@@ -24,6 +24,10 @@ type Header = Pick<Snapshot, 'id' | 'count' | 'structure' | 'pricing'> & {
 
 const LISTS = listsOf(TABLE)
 
+/** The part in shared memory, as it is where it lies there, also in larger memory. */
+const sharedPart = (part: Uint8Array) =>
+  part.buffer instanceof SharedArrayBuffer ? part : new Uint8Array(sharedBytes(part))
+
 export function snapshotParts(snapshot: Snapshot): Uint8Array[] {
   const { id, count, structure, pricing, rows, slices, stamps } = snapshot
   const header: Header = {
@@ -66,7 +70,7 @@ export function snapshotFrom([head, ...parts]: readonly Uint8Array[]): Snapshot 
   const slices = header.slices.map((slice) =>
     remembered(slice, new BigUint64Array(next()), new Uint32Array(next())),
   )
-  const chunks = parts.slice(at).map((part) => new Uint8Array(sharedBytes(part)))
+  const chunks = parts.slice(at).map(sharedPart)
   const { id, count, structure, pricing } = header
   return {
     ...{ ...columns, id, count, structure, pricing, slices },
@@ -104,14 +108,15 @@ export function wholeSnapshot([head, ...parts]: readonly Uint8Array[]): Snapshot
   if (!head) return undefined
   const { slices: abouts } = JSON.parse(Buffer.from(head).toString()) as SliceHeader
   let at = 0
-  const next = () => sharedBytes(parts[at++] ?? new Uint8Array())
+  const nextPart = () => parts[at++] ?? new Uint8Array()
+  const next = () => sharedBytes(nextPart())
   const rows = abouts.map(({ chunks }): Slice['rows'] => {
     const [chunkOf, start, length] = [
       new Uint16Array(next()),
       new Uint32Array(next()),
       new Uint32Array(next()),
     ] as const
-    const bytes = Array.from({ length: chunks }, () => new Uint8Array(next()))
+    const bytes = Array.from({ length: chunks }, () => sharedPart(nextPart()))
     return { count: length.length, chunks: bytes, chunkOf, start, length }
   })
   const snapshot = snapshotFrom(parts.slice(at))

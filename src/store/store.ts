@@ -212,6 +212,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
       notes: storageMethods(createNotes(db, (work) => db.transaction().execute(work), POSTGRES)),
       write: blobs.writeUnder,
       remove: blobs.removeUnder,
+      freed: blobs.freed,
       sweep: blobs.sweep,
       listen: (onNews) => listenPostgres(url, CHANNEL, onNews),
     },

@@ -29,11 +29,12 @@ const snapshotOf = (name: string): Snapshot =>
 function createGroup() {
   const time = createManualClock()
   const blobs = createPassingBlobs()
-  const hears: ((name: string, value: unknown, ageMs: number) => void)[] = []
+  const hears: { prefix: string; listener(name: string, value: unknown, ageMs: number): void }[] = []
   const turns: (() => void)[] = []
   let builder = 'none'
   let epoch = 0
   const otherForms = new Set<number>()
+  const sizes = new Map<string, number>()
 
   function sharingOf(self: string, over: Blobs): Sharing {
     const turn = (name: string) => (builder === self ? { name, epoch } : undefined)
@@ -45,12 +46,13 @@ function createGroup() {
       onTurns: (listener) => void turns.push(listener),
       pass: async () => {},
       remove: (name) => over.remove(name),
-      async tell(name, value) {
-        if (!turn(name)) return false
-        for (const hear of hears) hear(name, value, 0)
+      async tell(name, value, under) {
+        if (under && !turn(name)) return false
+        for (const { prefix, listener } of hears) if (name.startsWith(prefix)) listener(name, value, 0)
         return true
       },
-      hear: (_prefix, listener) => void hears.push(listener),
+      freed: async (names) => names.map((name) => sizes.get(name) ?? 0),
+      hear: (prefix, listener) => void hears.push({ prefix, listener }),
       async write(name, parts) {
         await blobs.write(name, parts)
         return true
@@ -63,6 +65,8 @@ function createGroup() {
     blobs,
     /** Of processes of other releases that live. */
     otherForms,
+    /** What the storage is rid of with a blob. */
+    sizes,
     build(self: string): void {
       builder = self
       epoch += 1
@@ -207,7 +211,7 @@ test('a snapshot that comes back while it is removed is there for the others', a
   t.same(two.troubles, [])
 })
 
-test('snapshots go 20 minutes after they were in use, also those that another builder used meanwhile', async (t) => {
+test('snapshots in which somebody walks go 20 minutes after they were in use, also those that another builder used meanwhile', async (t) => {
   const group = createGroup()
   const [first, second] = [snapshotOf('one'), snapshotOf('two')]
   const one = group.join('one')
@@ -221,6 +225,7 @@ test('snapshots go 20 minutes after they were in use, also those that another bu
   const kept = async () => (await group.blobs.list(SNAPSHOTS)).length
   group.build('one')
   await one.publish(first)
+  one.page()
   await one.publish(second)
   await minutes(15)
   group.build('two')
@@ -302,4 +307,65 @@ test('snapshots of another form stay as long as somebody reads that form, and go
   await minutes(22)
   t.notOk(await group.blobs.read(foreign))
   t.equal((await group.blobs.list(SNAPSHOTS)).length, 1)
+})
+
+test('a feed that never rests keeps the snapshots in which somebody walks, at whatever process, and the newest', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const two = group.join('two')
+  const [walked, elsewhere, nobodys, newest] = ['a', 'b', 'c', 'd'].map(snapshotOf) as [
+    Snapshot,
+    Snapshot,
+    Snapshot,
+    Snapshot,
+  ]
+  const minutes = async (count: number) => {
+    for (let minute = 0; minute < count; minute += 1) {
+      group.time.advance(60_000)
+      await new Promise(setImmediate)
+    }
+  }
+  const kept = async () =>
+    (await group.blobs.list(SNAPSHOTS)).map((name) => name.slice(SNAPSHOTS.length)).sort()
+  const ids = (...snapshots: Snapshot[]) => snapshots.map(({ id }) => id).sort()
+  await one.publish(walked)
+  one.page()
+  await one.publish(elsewhere)
+  await until('the other has it', () => two.feed.current()?.id === elsewhere.id)
+  two.page()
+  await one.publish(nobodys)
+  await one.publish(newest)
+  await minutes(3)
+  t.equal((await kept()).length, 4, 'somebody may be taking it up')
+  await minutes(4)
+  t.same(await kept(), ids(walked, elsewhere, newest))
+  await minutes(16)
+  t.same(await kept(), ids(newest))
+})
+
+test('what was replaced takes so many bytes of the storage and no more: the oldest goes, walked in or not', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const [oldest, older, nobodys, newest] = ['a', 'b', 'c', 'd'].map(snapshotOf) as [
+    Snapshot,
+    Snapshot,
+    Snapshot,
+    Snapshot,
+  ]
+  for (const snapshot of [oldest, older, nobodys, newest]) {
+    group.sizes.set(`${SNAPSHOTS}${snapshot.id}`, 600 * 1024 ** 2)
+    await one.publish(snapshot)
+    if (snapshot !== nobodys) one.page()
+    group.time.advance(60_000)
+    await new Promise(setImmediate)
+  }
+  group.time.advance(60_000)
+  await new Promise(setImmediate)
+  t.same(
+    (await group.blobs.list(SNAPSHOTS)).sort(),
+    [older, newest].map(({ id }) => `${SNAPSHOTS}${id}`).sort(),
+    'first the one in which nobody walks, then the oldest',
+  )
 })

@@ -18,6 +18,7 @@ const OTHERS: Sharing = {
   hear() {},
   write: async () => false,
   remove: async () => {},
+  freed: async () => [],
 }
 
 test('calls that failed too often are made again once a small question is answered', async (t) => {

@@ -14,6 +14,8 @@ type BlobRows = AddedBlobs & {
   writeUnder(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
   /** Like `remove`, but only while this process holds the lease. */
   removeUnder(lease: Lease, name: string): Promise<void>
+  /** Bytes that go with each of these blobs, when those before it have gone. */
+  freed(blobs: readonly string[]): Promise<number[]>
   /** Removes pieces that no blob uses any more. */
   sweep(): Promise<void>
 }
@@ -141,6 +143,7 @@ export function createBlobRows({ db, onDamage }: BlobRowsOptions): BlobRows {
   }
 
   const remove = (name: string) => take(db, name)
+  const { freed, sweep } = pieces
 
-  return { read, write, writeUnder, add, remove, removeUnder, list, sweep: pieces.sweep }
+  return { read, write, writeUnder, add, remove, removeUnder, list, freed, sweep }
 }

@@ -9,14 +9,17 @@ import { POSTGRES } from '../database/dialect.js'
 import type { Tables } from '../database/schema.js'
 
 const PIECE_BYTES = 1024 * 1024 // hashed and sent one at a time, so that none blocks the event loop for more than milliseconds
-/** How long a piece may exist before a blob uses it: no writer takes longer between the two steps. */
-const UNUSED_MS = 60 * 60 * 1_000
+/** How long a piece may exist before a blob uses it. Whoever takes long to write marks its pieces again. */
+const UNUSED_MS = 2 * 60_000
+const MARKED_MS = 30_000
 
 /** A part of a blob: its length, and the names of its pieces, all of one size except the last. */
 export type PartNames = [bytes: number, pieces: string[]]
 
-/** Where a piece is in memory. Only shared memory is used for this, because its content never changes. */
+/** Where a piece or a part is in memory. Only shared memory is used for this, because its content never changes. */
 type Home = { memory: WeakRef<SharedArrayBuffer>; offset: number }
+/** The parts that lie in one memory, and the names of their pieces: `offset:length` -> names. */
+type PartsOf = Map<string, string[]>
 
 const lengthAt = (bytes: number, at: number) => Math.min(PIECE_BYTES, bytes - at * PIECE_BYTES)
 
@@ -26,21 +29,25 @@ async function nameOf(piece: Uint8Array): Promise<string> {
 }
 
 export function createPieces(db: Kysely<Tables>) {
-  const named = new WeakMap<SharedArrayBuffer, string[]>() // for memory that holds exactly one part
-  const wholes = new Map<string, WeakRef<SharedArrayBuffer>>() // by the names of all their pieces
+  const named = new WeakMap<SharedArrayBuffer, PartsOf>()
+  const wholes = new Map<string, Home>() // by the names of all their pieces
   const homes = new Map<string, Home>()
   const forgotten = new FinalizationRegistry<string[]>((names) => {
     for (const name of names) if (!homes.get(name)?.memory.deref()) homes.delete(name)
-    if (!wholes.get(names.join())?.deref()) wholes.delete(names.join())
+    if (!wholes.get(names.join())?.memory.deref()) wholes.delete(names.join())
   })
 
+  const placeOf = ({ byteOffset, byteLength }: Uint8Array) => `${byteOffset}:${byteLength}`
+
   /** Remembers that this memory holds the part, so that its pieces are found there. */
-  function settle(memory: SharedArrayBuffer, names: string[]): void {
-    named.set(memory, names)
+  function settle(memory: SharedArrayBuffer, part: Uint8Array, names: string[]): void {
+    const parts: PartsOf = named.get(memory) ?? new Map()
+    named.set(memory, parts.set(placeOf(part), names))
     const ref = new WeakRef(memory)
-    wholes.set(names.join(), ref)
+    wholes.set(names.join(), { memory: ref, offset: part.byteOffset })
     for (const [at, name] of names.entries()) {
-      if (!homes.get(name)?.memory.deref()) homes.set(name, { memory: ref, offset: at * PIECE_BYTES })
+      if (homes.get(name)?.memory.deref()) continue
+      homes.set(name, { memory: ref, offset: part.byteOffset + at * PIECE_BYTES })
     }
     forgotten.register(memory, names)
   }
@@ -52,9 +59,10 @@ export function createPieces(db: Kysely<Tables>) {
   }
 
   /** The whole part from memory, if it is held. */
-  function heldPart([, names]: PartNames): Uint8Array | undefined {
-    const memory = wholes.get(names.join())?.deref()
-    return memory && new Uint8Array(memory)
+  function heldPart([bytes, names]: PartNames): Uint8Array | undefined {
+    const home = wholes.get(names.join())
+    const memory = home?.memory.deref()
+    return home && memory && new Uint8Array(memory, home.offset, bytes)
   }
 
   /** Marks existing pieces as used again; returns the missing ones. */
@@ -74,15 +82,14 @@ export function createPieces(db: Kysely<Tables>) {
 
   async function namesOf(part: Uint8Array): Promise<string[]> {
     const { buffer, byteLength } = part
-    const memory =
-      buffer instanceof SharedArrayBuffer && buffer.byteLength === byteLength ? buffer : undefined
-    const known = memory && named.get(memory)
+    const memory = buffer instanceof SharedArrayBuffer ? buffer : undefined
+    const known = memory && named.get(memory)?.get(placeOf(part))
     if (known) return known
     const names: string[] = []
     for (let start = 0; start < byteLength; start += PIECE_BYTES) {
       names.push(await nameOf(part.subarray(start, start + PIECE_BYTES)))
     }
-    if (memory) settle(memory, names)
+    if (memory) settle(memory, part, names)
     return names
   }
 
@@ -91,15 +98,19 @@ export function createPieces(db: Kysely<Tables>) {
     async write(parts: readonly Uint8Array[]): Promise<PartNames[]> {
       const made: PartNames[] = []
       for (const part of parts) made.push([part.byteLength, await namesOf(part)])
-      const missing = await missingOf([...new Set(made.flatMap(([, names]) => names))])
-      for (const [index, [bytes, names]] of made.entries()) {
-        const part = parts[index] as Uint8Array
-        for (const [at, name] of names.entries()) {
-          if (!missing.delete(name)) continue
-          await store(name, part.subarray(at * PIECE_BYTES, at * PIECE_BYTES + lengthAt(bytes, at)))
+      const all = [...new Set(made.flatMap(([, names]) => names))]
+      for (;;) {
+        const markedAt = performance.now()
+        const missing = await missingOf(all)
+        for (const [index, [bytes, names]] of made.entries()) {
+          const part = parts[index] as Uint8Array
+          for (const [at, name] of names.entries()) {
+            if (!missing.delete(name)) continue
+            await store(name, part.subarray(at * PIECE_BYTES, at * PIECE_BYTES + lengthAt(bytes, at)))
+          }
         }
+        if (performance.now() - markedAt < MARKED_MS) return made
       }
-      return made
     },
     /**
      * The part in shared memory, the same for equal content; undefined when a piece is missing or does not match its
@@ -122,8 +133,25 @@ export function createPieces(db: Kysely<Tables>) {
         if (row?.bytes.byteLength !== length || (await nameOf(row.bytes)) !== name) return undefined
         part.set(row.bytes, at * PIECE_BYTES)
       }
-      settle(memory, names)
+      settle(memory, part, names)
       return part
+    },
+    /** Bytes that go with each of these blobs, when those before it have gone. */
+    async freed(blobs: readonly string[]): Promise<number[]> {
+      const { rows } = await sql<{ at: number; bytes: number }>`with uses as (
+          select manifests.name as blob, jsonb_array_elements_text(part->1) as piece
+          from manifests, jsonb_array_elements(parts::jsonb) as part
+        ), ends as (
+          select piece, max(coalesce(given.at, ${blobs.length + 1})) as at from uses
+          left join unnest(${blobs}::text[]) with ordinality as given (name, at) on given.name = uses.blob
+          group by piece
+        )
+        select ends.at::int as at, sum(octet_length(pieces.bytes))::float8 as bytes
+        from ends join pieces on pieces.name = ends.piece where ends.at <= ${blobs.length} group by ends.at`.execute(
+        db,
+      )
+      const bytes = new Map(rows.map((row) => [row.at, row.bytes]))
+      return blobs.map((_, at) => bytes.get(at + 1) ?? 0)
     },
     /** Removes pieces that no blob uses. */
     async sweep(): Promise<void> {

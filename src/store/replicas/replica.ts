@@ -22,6 +22,8 @@ export type Replicas = {
   write(lease: Lease, name: string, parts: readonly Uint8Array[]): Promise<boolean>
   /** Removes a blob while the lease stands. */
   remove(lease: Lease, name: string): Promise<void>
+  /** Bytes that go with each of these blobs, when those before it have gone. */
+  freed(blobs: readonly string[]): Promise<number[]>
   /** Removes bytes that no blob is made of any more. */
   sweep(): Promise<void>
   /** Calls back whenever something may have been told. Gives how to stop. */
@@ -29,7 +31,7 @@ export type Replicas = {
 }
 
 const SWEEPING = 'storage/sweeping'
-const SWEEP_EVERY_MS = 10 * 60_000
+const SWEEP_EVERY_MS = 60_000
 
 type ReplicaOptions = {
   replicas: Replicas
@@ -70,6 +72,7 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
     hear: board.hear,
     write: (blob, parts, under) => write(under, blob, parts),
     remove: (blob, under) => remove(under, blob),
+    freed: replicas.freed,
   }
   const { members } = membership
   const revisions = createRevisions({

@@ -29,6 +29,8 @@ export type Sharing = {
   write(blob: string, parts: readonly Uint8Array[], under: Turn): Promise<boolean>
   /** Removes a blob while the turn stands. Rejects when the storage cannot do it. */
   remove(blob: string, under: Turn): Promise<void>
+  /** Bytes that the storage is rid of with each of these blobs, when those before it have gone. */
+  freed(blobs: readonly string[]): Promise<number[]>
 }
 
 export type Turns = Pick<Sharing, 'want' | 'turn' | 'onTurns'>
