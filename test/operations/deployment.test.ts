@@ -1,9 +1,11 @@
 /** What deploy/ holds fits the server: its ports, its endpoints, its metrics, its configuration. */
 import { readFile } from 'node:fs/promises'
+import { Ajv } from 'ajv'
 import { type Test, test } from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { parseConfig } from '../../src/config/load.js'
 import { startServer } from '../support/server-fixture.js'
+import { COMPOSE, KUBERNETES } from './support/manifests.js'
 
 // biome-ignore lint/suspicious/noExplicitAny: files of other programs
 type Read = any
@@ -58,6 +60,55 @@ test('the configuration loads with the names that each way of running it gives, 
   t.same(compose.networks.inside.ipam.config, [
     { subnet: (await configFor(given.compose)).listen.trustedProxies[0] },
   ])
+})
+
+const schemas = new Ajv({ strict: true, allErrors: true })
+
+/** What is wrong with a document, each place once. */
+function faults(schema: object, document: unknown): string[] {
+  schemas.validate(schema, document)
+  return (schemas.errors ?? []).map(({ instancePath, message, params }) =>
+    [instancePath, message, JSON.stringify(params)].join(' '),
+  )
+}
+
+/** The document with one member changed, at a path; `undefined` takes it away. */
+function changed(document: Read, path: string, value: unknown): Read {
+  const copy = structuredClone(document)
+  const names = path.split('.')
+  const last = names.pop() as string
+  const holder = names.reduce((at, name) => at[name], copy)
+  if (value === undefined) delete holder[last]
+  else holder[last] = value
+  return copy
+}
+
+test('what Kubernetes and Compose are given has the form that they take', async (t) => {
+  const all = await kubernetes()
+  t.same([...all.keys()].sort(), Object.keys(KUBERNETES).sort())
+  for (const [kind, schema] of Object.entries(KUBERNETES)) t.same(faults(schema, all.get(kind)), [], kind)
+  const compose: Read = parse(await textOf('compose.yaml'))
+  t.same(faults(COMPOSE, compose), [])
+  for (const { depends_on: named = {}, networks = [] } of Object.values<Read>(compose.services)) {
+    for (const other of Object.keys(named)) t.ok(compose.services[other], other)
+    for (const network of networks) t.ok(network in compose.networks, network)
+  }
+
+  const container = 'spec.template.spec.containers.0'
+  const wrong: [document: Read, schema: object, path: string, value: unknown][] = [
+    [all.get('Deployment'), KUBERNETES.Deployment, `${container}.readinesProbe`, {}],
+    [all.get('Deployment'), KUBERNETES.Deployment, `${container}.ports.0.containerPort`, '8080'],
+    [all.get('Deployment'), KUBERNETES.Deployment, `${container}.resources.limits.memory`, '4GB'],
+    [all.get('Deployment'), KUBERNETES.Deployment, 'spec.selector', undefined],
+    [all.get('Deployment'), KUBERNETES.Deployment, 'apiVersion', 'extensions/v1beta1'],
+    [all.get('Service'), KUBERNETES.Service, 'spec.sessionAffinity', 'none'],
+    [all.get('HorizontalPodAutoscaler'), KUBERNETES.HorizontalPodAutoscaler, 'spec.minReplicas', 0],
+    [compose, COMPOSE, 'services.tributary.stop_grace_period', 150],
+    [compose, COMPOSE, 'services.tributary.depends', {}],
+  ]
+  for (const [document, schema, path, value] of wrong) {
+    t.ok(faults(schema, changed(document, path, value)).length > 0, `${path}: ${JSON.stringify(value)}`)
+  }
 })
 
 test('no secret stands in a file', async (t) => {
