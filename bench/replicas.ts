@@ -116,7 +116,7 @@ async function world<T>(
   await writeFile(file, JSON.stringify(config))
   const running: Running[] = []
   const start = async (): Promise<Replica> => {
-    const one = startCommand(['serve', '--config', file], {}, LONGEST_MS)
+    const one = startCommand(['serve', '--config', file], {}, { longestMs: LONGEST_MS })
     running.push(one)
     const [, url = ''] = await one.printed(/in one feed at (http:\/\/127\.0\.0\.1:\d+)/)
     return { ...one, url }

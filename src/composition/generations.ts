@@ -20,7 +20,7 @@ import { createSnapshotStore, gapOf, type ToldGap, toldGap } from './snapshot-st
 const FORM = `form/${SNAPSHOT_FORM}/`
 const BUILDER = `${FORM}builder`
 const NOTE = `${FORM}generation`
-const WALKED = `${FORM}walked/`
+const WALKED = `walked/${SNAPSHOT_FORM}/` // told by every process, whoever builds
 const SWEEP_EVERY_MS = 60_000
 const TAKE_AGAIN_MS = 1_000
 const RECALL_MS = 5_000 // a caller waits no longer; what is read meanwhile is there when it asks again
