@@ -8,10 +8,11 @@ import { type CompiledProvider, compileProviders } from '../authz/rules/decide.j
 import type { ProviderState } from '../authz/rules/state.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
 import { judgeAt, nextVerdictAt } from '../merge/judge.js'
+import { createViewNumbers } from '../threads/held-memory.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { buildSnapshot } from './builder.js'
-import { createViewNumbers, viewsOf } from './held-memory.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
+import { viewsOf } from './snapshot-parts.js'
 
 export type BuildOrder = {
   kind: 'build'
@@ -35,7 +36,7 @@ export type BuildReply =
       kind: 'built'
       snapshot: Omit<Snapshot, 'slices'>
       slices: { number: number; keys: IndexedSlice['keys'] }[]
-      /** A number for each view of the snapshot and its slices (held-memory.ts): the same number, the same memory. */
+      /** A number for each view of the snapshot and its slices (threads/held-memory.ts): the same number, the same memory. */
       views: readonly number[]
       rebuildAt?: number
     }

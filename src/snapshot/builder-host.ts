@@ -6,11 +6,12 @@
 import type { Worker } from 'node:worker_threads'
 import type { ProviderState } from '../authz/rules/state.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
+import { createHeldMemory } from '../threads/held-memory.js'
 import { startThread } from '../threads/pool.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
-import { createHeldMemory, withViews } from './held-memory.js'
 import type { Snapshot } from './snapshot.js'
+import { withViews } from './snapshot-parts.js'
 
 export type BuildRequest = {
   /** The account whose overlay this is; absent for the public layer. */

@@ -132,3 +132,19 @@ export function wholeSnapshot([head, ...parts]: readonly Uint8Array[]): Snapshot
 export function following(snapshot: Snapshot, before: Snapshot | undefined): Snapshot {
   return { ...snapshot, memory: memoryOf(snapshot, before) }
 }
+
+type Columns = Omit<Snapshot, 'slices'>
+
+/** Columns and chunks of rows, in the order in which `withViews` asks for them. */
+export function viewsOf(snapshot: Columns): object[] {
+  return [...columnsOf(TABLE, snapshot), ...snapshot.rows.chunks]
+}
+
+/** The snapshot over the views that `view` gives for its own. */
+export function withViews(snapshot: Columns, view: <View extends object>(view: View) => View): Columns {
+  const columns = filled(TABLE, (path, { kind }) => {
+    const value = valueAt(snapshot, path) as object
+    return kind === 'list' ? value : view(value)
+  }) as Pick<Snapshot, keyof typeof TABLE>
+  return { ...snapshot, ...columns, rows: { ...columns.rows, chunks: snapshot.rows.chunks.map(view) } }
+}

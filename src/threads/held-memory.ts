@@ -1,17 +1,8 @@
 /**
- * Which memory of a snapshot was in an earlier one, across threads. Shared memory that is posted becomes a new object on
+ * Which memory that a worker posts was posted before. Shared memory that is posted becomes a new object on
  * the other side, whoever sent it before: what is known of it by its object, such as the names under which it is stored,
- * would be forgotten with every build. So the worker numbers its views, and the host goes on with those that it has.
+ * would be forgotten each time. So the worker numbers its views, and the host goes on with those that it has.
  */
-import type { Snapshot } from './snapshot.js'
-import { columnsOf, filled, TABLE, valueAt } from './table.js'
-
-type Columns = Omit<Snapshot, 'slices'>
-
-/** Columns and chunks, in the order in which `withViews` asks for them. */
-export function viewsOf(snapshot: Columns): object[] {
-  return [...columnsOf(TABLE, snapshot), ...snapshot.rows.chunks]
-}
 
 /** In the worker: the number of a view, the same as long as it exists. */
 export function createViewNumbers(): (view: object) => number {
@@ -41,13 +32,4 @@ export function createHeldMemory() {
       return view
     }
   }
-}
-
-/** The snapshot over the views that `view` gives for its own. */
-export function withViews(snapshot: Columns, view: <View extends object>(view: View) => View): Columns {
-  const columns = filled(TABLE, (path, { kind }) => {
-    const value = valueAt(snapshot, path) as object
-    return kind === 'list' ? value : view(value)
-  }) as Pick<Snapshot, keyof typeof TABLE>
-  return { ...snapshot, ...columns, rows: { ...columns.rows, chunks: snapshot.rows.chunks.map(view) } }
 }
