@@ -11,6 +11,8 @@ const FIXTURE =
   'the step sends the segment id of its author’s own agent; the variant of the storyboard with our ids is below'
 const DROPPED =
   'the SDK’s A2A client drops the answer of a task in state `failed`, with the error in it; over MCP it reads the error'
+const NO_CODE =
+  'the client knows that it failed; why, it drops: it reads the artifacts of a task only in state `completed`, and a JSON-RPC answer has no other place for an error; over MCP it reads the code'
 const OTHER_TASK =
   'the vector calls create_media_buy, which is no task of this agent: it is refused as unknown, not for its missing signature'
 const NO_CAP =
@@ -46,8 +48,8 @@ export const EXCEPTIONS = new Map([
   [`${RELEASE} a2a deterministic_testing unknown_scenario`, DROPPED],
   [`${RELEASE} a2a deterministic_testing missing_params`, DROPPED],
   [`${RELEASE} a2a deterministic_testing not_found_entity`, DROPPED],
-  [`${A2A_SDK} get_signals: failed`, DROPPED],
-  [`${A2A_SDK} activate_signal: failed`, DROPPED],
-  [`${A2A_SDK} get_task_status: refused`, DROPPED],
-  [`${A2A_SDK} sync_accounts: failed`, DROPPED],
+  [`${A2A_SDK} get_signals: failed, its code`, NO_CODE],
+  [`${A2A_SDK} activate_signal: failed, its code`, NO_CODE],
+  [`${A2A_SDK} get_task_status: refused, its code`, NO_CODE],
+  [`${A2A_SDK} sync_accounts: failed, its code`, NO_CODE],
 ])
