@@ -1,0 +1,64 @@
+/**
+ * Makes the pictures of docs/console.md from the demo world: `npm run pictures`. An agent is left out for a moment, and
+ * another stops, so that there is something to be seen over time.
+ */
+import { fileURLToPath } from 'node:url'
+import { startWorld } from '../support/federation.js'
+import { openBrowser, openPage } from './support/browser.js'
+import { KEYS, OPERATOR, read } from './support/console-world.js'
+
+const FOLDER = fileURLToPath(new URL('../../../docs/', import.meta.url))
+const NORTHWIND = 'signals.northwind.example'
+const SIZE = { width: 1_280, height: 800 }
+
+const world = await startWorld({
+  signals: 1_200,
+  config: () => ({
+    callers: { anonymous: 'metadata', keys: KEYS },
+    defaults: { refresh: '2s', timeout: '60s' },
+  }),
+})
+const { url } = world.federation
+const act = (action: string, subject: string) =>
+  read(url, 'actions', OPERATOR, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ action, subject }),
+  })
+
+const browser = await openBrowser()
+const { page } = await openPage(browser, url, { viewport: SIZE })
+await page.goto(url)
+await page.fill('#key', OPERATOR)
+await page.keyboard.press('Enter')
+await page.waitForSelector('td.signal a')
+
+async function picture(name: string, path: string, ready: string, colorScheme: 'light' | 'dark') {
+  await page.emulateMedia({ colorScheme })
+  await page.goto(`${url}${path}`)
+  await page.waitForSelector(ready)
+  await page.screenshot({ path: `${FOLDER}console-${name}.png` })
+}
+
+await picture('feed', '/?q=buyers&country=DE', 'td.signal a', 'light')
+const { body } = await read(url, `signals?upstream=${NORTHWIND}`, OPERATOR)
+const rows = body.signals as { signal_agent_segment_id: string; ext: { tributary: { offers: unknown[] } } }[]
+const shared = rows.find(({ ext }) => ext.tributary.offers.length > 1) ?? rows[0]
+await act('exclude-upstream', NORTHWIND)
+await page.goto(`${url}/?upstream=${NORTHWIND}`)
+await page.waitForSelector('.empty')
+await act('admit-upstream', `https://${NORTHWIND}/mcp`)
+await page.waitForSelector('td.signal a')
+await page.setViewportSize({ ...SIZE, height: 1_640 })
+await picture('signal', `/?signal=${shared?.signal_agent_segment_id}`, '.plot canvas', 'dark')
+await page.setViewportSize(SIZE)
+await world.sandbox.stop('signals.oldmill.example')
+await page.goto(`${url}/?page=upstreams`)
+await page
+  .locator('tr', { hasText: 'signals.oldmill.example' })
+  .locator('.state', { hasText: 'stale' })
+  .waitFor()
+await picture('upstreams', '/?page=upstreams', 'td.signal a', 'light')
+
+await browser.close()
+await world.close()
