@@ -16,7 +16,7 @@ const compilers = new Map<SchemaRelease, { ajv: Ajv; ids: Map<string, string> }>
 function compilerOf(release: SchemaRelease): { ajv: Ajv; ids: Map<string, string> } {
   const known = compilers.get(release)
   if (known) return known
-  const ajv = new Ajv({ strict: false, allErrors: true, logger: false })
+  const ajv = new Ajv({ strict: false, allErrors: true, logger: false, code: { optimize: false } })
   ajvFormats.default(ajv)
   const folder = join(ROOT, release)
   const ids = new Map<string, string>()
