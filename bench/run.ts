@@ -13,6 +13,7 @@ const BENCHES = [
   'search',
   'hostile',
   'events',
+  'forged-events',
   'discovery',
   'change',
   'feed',

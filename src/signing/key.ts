@@ -27,9 +27,20 @@ export function isUsable(jwk: Jwk, algorithm: Algorithm, uses: readonly string[]
   )
 }
 
-function keyObject({ kty, crv, x, y }: Jwk): KeyObject | undefined {
+/** Read once for all signatures of a key: that takes as long as verifying one. */
+const objects = new WeakMap<Jwk, KeyObject>()
+
+function keyObject(jwk: Jwk): KeyObject | undefined {
+  const known = objects.get(jwk)
+  if (known) return known
+  const { kty, crv, x, y } = jwk
   try {
-    return createPublicKey({ key: { kty, crv, x, y } as import('node:crypto').JsonWebKey, format: 'jwk' })
+    const read = createPublicKey({
+      key: { kty, crv, x, y } as import('node:crypto').JsonWebKey,
+      format: 'jwk',
+    })
+    objects.set(jwk, read)
+    return read
   } catch {
     return undefined // the coordinates are not a point of the curve
   }
