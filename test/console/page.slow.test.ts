@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core'
 import { test } from 'tap'
 import { startWorld } from '../support/federation.js'
 import { NO_BROWSER, openBrowser, openPage } from './support/browser.js'
-import { BUYER, digest, KEYS, OPERATOR, OTHER } from './support/console-world.js'
+import { BUYER, digest, KEYS, OPERATOR, OTHER, read } from './support/console-world.js'
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const run = promisify(execFile)
@@ -233,6 +233,29 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     })()`
     t.equal(await page.evaluate(drawn("document.querySelector('.plot canvas')")), true)
     t.equal(await page.evaluate(drawn("document.createElement('canvas')")), false, 'an empty one is empty')
+    t.same(faults, [])
+  })
+
+  await t.test('what happened to a signal is listed and drawn', async (t) => {
+    const { page, faults } = await openPage(browser, url)
+    const act = (action: string, subject: string) =>
+      read(url, 'actions', OPERATOR, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ action, subject }),
+      })
+    await signIn(page, url, OPERATOR)
+    await page.goto(`${url}/?upstream=${NORTHWIND}&sort=sellers`)
+    const link = String(await page.locator('td.signal a').last().getAttribute('href'))
+    await page.goto(`${url}${link}`)
+    await page.getByText('Nothing about it has changed').waitFor()
+    t.equal((await act('exclude-upstream', NORTHWIND)).status, 200)
+    await page.waitForSelector('.plot canvas')
+    const table = page.getByRole('region', { name: 'Changes' })
+    await table.getByText(/^(left|changed|priced anew)$/).waitFor()
+    t.equal((await act('admit-upstream', `https://${NORTHWIND}/mcp`)).status, 200)
+    await table.locator('tbody tr').nth(1).waitFor()
+    t.same(await violations(page), [])
     t.same(faults, [])
   })
 
