@@ -107,8 +107,7 @@ async function main(binaries: string): Promise<void> {
   const [begunAt, before] = [Date.now(), readsOf(cluster)]
   for (let round = 0; round < ROUNDS; round += 1) {
     for (const fault of shuffled(FAULTS, random)) {
-      const [one] = shuffled(replicas, random)
-      if (!one) return
+      const one = await faults.busiest()
       console.log(`       ${fault === 'no database' ? 'all' : one.name}: ${fault} for ${LASTS_S[fault]} s`)
       await faults.befall(fault, one, 1_000 * LASTS_S[fault])
       await cluster.configure()

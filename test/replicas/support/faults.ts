@@ -24,8 +24,10 @@ const APART: ReadonlySet<Fault> = new Set(['cut from the database', 'hung', 'no 
 /** Statements that hung, and connections that were lost, are given up by then. */
 const RECOVERED_MS = 35_000
 
-/** Work that somebody has to hold. */
-const isWork = (name: string) => name.endsWith('/builder') || name.startsWith('mirror/')
+const isMirror = (name: string) => name.startsWith('mirror/')
+/** Work that a replica with this fault has to leave: who reaches the database can build. */
+const isLeft = (name: string, fault: Fault) =>
+  isMirror(name) || (name.endsWith('/builder') && fault !== 'cut from upstreams')
 
 export function createFaults({ replicas, agents, postgres, fence, lineOf }: Cluster) {
   const afflicted = new Set<Replica>()
@@ -36,7 +38,7 @@ export function createFaults({ replicas, agents, postgres, fence, lineOf }: Clus
   async function takenOver(of: Fault, { name }: Replica, limitMs: number): Promise<void> {
     const since = Date.now()
     for (const end = since + limitMs; Date.now() < end; await wait(100)) {
-      const holders = [...(await fence.holders())].filter(([work]) => isWork(work))
+      const holders = [...(await fence.holders())].filter(([work]) => isLeft(work, of))
       if (holders.length > 0 && holders.every(([, holder]) => holder !== name)) break
     }
     takeovers.push({ of, ms: Date.now() - since })
@@ -78,6 +80,12 @@ export function createFaults({ replicas, agents, postgres, fence, lineOf }: Clus
     takeovers,
     /** A replica is away from the database, or was moments ago. */
     isApart: () => Date.now() < apartUntil,
+    /** The replica that reads most agents now. */
+    async busiest(): Promise<Replica> {
+      const holders = [...(await fence.holders())].filter(([work]) => isMirror(work))
+      const count = ({ name }: Replica) => holders.filter(([, holder]) => holder === name).length
+      return replicas.reduce((most, one) => (count(one) > count(most) ? one : most))
+    },
     /** All that a process lives through. */
     passing: FAULTS.filter((fault) => fault !== 'killed'),
     isAfflicted: (replica: Replica) => afflicted.has(replica),
