@@ -19,7 +19,7 @@ const untilSame = async (what: string, holds: () => Promise<boolean>) => {
 /** Nobody gives up what is on its way, however busy the machine is. */
 const patient: Clock = {
   ...systemClock,
-  after: (ms, task) => systemClock.after(ms < 500 ? ms : ms * 100, task),
+  after: (ms, task) => systemClock.after(ms === 1_000 ? 100_000 : ms, task), // but tries again as soon as ever
 }
 /** What is missing is soon believed to be lost. */
 const hasty: Clock = { ...systemClock, after: (ms, task) => systemClock.after(ms / 5, task) }
