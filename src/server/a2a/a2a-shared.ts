@@ -6,6 +6,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { type Clock, pause } from '../../net/clock.js'
+import { StorageUnavailable } from '../../store/database/unavailable.js'
 import type { FoundItem, Shelf, ShelfItem } from '../../store/replicas/shelf.js'
 import { type AnsweredTask, contentBytes, contentFrom, contentOf, type TaskContent } from './a2a-content.js'
 
@@ -29,6 +30,14 @@ type Waiting = { items: readonly ShelfItem[]; bytes: number }
 
 function foundTask({ name, about, bytes }: FoundItem): FoundTask {
   return { id: name, content: contentFrom(bytes), at: Number(about) }
+}
+
+/** While the storage is away, the tasks of other processes are not known. */
+function unlessAway<T>(found: Promise<T>, otherwise: T): Promise<T> {
+  return found.catch((error: unknown) => {
+    if (!(error instanceof StorageUnavailable)) throw error
+    return otherwise
+  })
 }
 
 export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOptions) {
@@ -77,17 +86,17 @@ export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOption
 
   return {
     add,
-    /** Undefined when there is none. Rejects when the storage is away. */
+    /** Undefined when there is none, or the storage cannot be asked. */
     async find(owner: string, id: string): Promise<FoundTask | undefined> {
       for (const ms of LOOKS_MS) {
         if (ms > 0) await pause(clock, ms)
-        const found = await shelf.find('task', owner, id)
+        const found = await unlessAway(shelf.find('task', owner, id), undefined)
         if (found) return foundTask(found)
       }
       return undefined
     },
     newest: async (owner: string, most: number): Promise<FoundTask[]> =>
-      (await shelf.newest('task', owner, most)).map(foundTask),
+      (await unlessAway(shelf.newest('task', owner, most), [])).map(foundTask),
     /** Resolves when everything is written, or could not be. */
     close: async (): Promise<void> => void (await writing),
   }

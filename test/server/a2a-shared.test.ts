@@ -1,0 +1,33 @@
+/** Tasks of A2A that are kept for other processes, while the storage is away. */
+import { test } from 'tap'
+import { systemClock } from '../../src/net/clock.js'
+import { createSharedTasks } from '../../src/server/a2a/a2a-shared.js'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
+
+test('while the storage is away a process knows its own tasks, and answers for those of others', async (t) => {
+  const away = async () => {
+    throw new StorageUnavailable('down')
+  }
+  const troubles: string[] = []
+  const sharedTasks = createSharedTasks({
+    shelf: { keep: away, find: away, newest: away },
+    clock: systemClock,
+    onTrouble: (message) => void troubles.push(message),
+  })
+  const { post } = await startServer(t, { sharedTasks })
+  const bearer = { authorization: `Bearer ${BUYER_TOKEN}` }
+  const ask = async (method: string, params: object) =>
+    (await post('/a2a', { jsonrpc: '2.0', id: 1, method, params }, bearer)).json
+  const data = { skill: 'get_adcp_capabilities', input: {} }
+  const message = { messageId: 'm', role: 'ROLE_USER', parts: [{ data }] }
+  const { id } = (await ask('SendMessage', { message })).result.task
+  t.equal((await ask('GetTask', { id })).result.id, id)
+  t.equal((await ask('ListTasks', {})).result.tasks.length, 1)
+  const foreign = `a2a_${'x'.repeat(16)}_7`
+  t.equal((await ask('GetTask', { id: foreign })).error.code, -32_001)
+  const continued = { message: { ...message, taskId: foreign } }
+  t.equal((await ask('SendMessage', continued)).error.code, -32_001)
+  await sharedTasks.close()
+  t.ok(troubles.length > 0, 'and whoever runs it is told')
+})
