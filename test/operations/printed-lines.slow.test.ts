@@ -103,7 +103,11 @@ test('what asks a server is answered by the demo', async (t) => {
       `role: buyer\n      accounts: { acc_demo: { "${NORTHWIND}": { account_id: nw_77 } } }`,
     )
   await writeFile(config, own)
-  const server = startCommand(['serve', '--config', config, '--sandbox-signals', '240'], {}, { longestMs: 600_000 })
+  const server = startCommand(
+    ['serve', '--config', config, '--sandbox-signals', '240'],
+    {},
+    { longestMs: 600_000 },
+  )
   t.teardown(() => server.process.kill('SIGKILL'))
   const [, url = ''] = await server.printed(/signals in one feed at (http:\S+)\/mcp/)
   const asked = { discovery_mode: 'wholesale', pagination: { max_results: 1 } }
