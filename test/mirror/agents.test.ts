@@ -131,6 +131,21 @@ for (const [what, bend] of UNSOUND) {
   })
 }
 
+test('an answer without end is read no further than a page may be, and the copy stays', async (t) => {
+  const place = await linesPlace(t)
+  let isBent = false
+  const { feed, mirrorAt } = await start(t, place, (answer) =>
+    isBent ? { ...answer, message: 'x'.repeat(33 * 2 ** 20) } : answer,
+  )
+  const mirror = await mirrorAt()
+  await mirror.read()
+  isBent = true
+  feed.publish(rowsOf(150, 'new'), 'v2')
+  t.match(await mirror.read(), { kind: 'failed', reason: 'unsound', message: /more than 33554432 bytes/ })
+  isBent = false
+  t.match(await mirror.read(), { kind: 'replaced', state: { version: 'v2' } })
+})
+
 onEveryCopy('rows of any text are kept, and one that comes twice is kept once', async (t, place) => {
   const odd = {
     signal_agent_segment_id: 'seg_odd',
