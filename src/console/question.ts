@@ -16,6 +16,9 @@ const MOST_TEXT = 500
 const MOST_ROWS = 100
 const DEFAULT_ROWS = 50
 
+/** Where a page ended: how many rows of a search, or a value and the handle behind it. */
+const PLACE = /^-?\d[\d.e+-]*(?: sig_[\w-]{22})?$/
+
 export type FeedQuestion = {
   /** The arguments of get_signals that choose the same signals; without the words that are looked for. */
   asked: Readonly<Record<string, unknown>>
@@ -118,6 +121,7 @@ export function readFeedQuestion(params: URLSearchParams): QuestionRead {
     return bad(PARAMETERS[field] ?? 'filters', message)
   }
   const [account, after] = [params.get('account'), params.get('after')]
+  if (after && !PLACE.test(after)) return bad('after', 'expected `next` of the page before')
   return {
     kind: 'question',
     question: {

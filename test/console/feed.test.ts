@@ -145,6 +145,9 @@ test('the feed page', async (t) => {
       ['value_type=colour', 'value_type'],
       ['sort=colour', 'sort'],
       ['limit=1000', 'limit'],
+      ['after=garbage', 'after'],
+      ['sort=price&after=NaN%20sig_SY-svn64mX7JilZEMkTvtj', 'after'],
+      ['sort=price&after=1%20sig_short', 'after'],
       ['account=nobody', 'account'],
       [`q=${'x'.repeat(600)}`, 'q'],
     ]
