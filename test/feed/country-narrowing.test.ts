@@ -83,3 +83,15 @@ test('what only unusable offers change moves no token, and the narrowed row is t
   t.same([there.feedVersion, there.pricingVersion], [here.feedVersion, here.pricingVersion])
   t.end()
 })
+
+test('an offer that lists no destination serves any in the countries that it is narrowed to', (t) => {
+  const unlisted = listing('s1', { countries: ['US'], deployments: [], pricing_options: cpm(8) })
+  const other = emptyFeed()
+  publish(other, [sliceOf('alpha', [german]), sliceOf('beta', [unlisted])])
+  const anywhere = { destinations: [{ type: 'platform' as const, platform: 'elsewhere' }] }
+  const inUs = ask(other, { ...anywhere, countries: ['US'] }, granted)
+  t.match(inUs.signals, [{ deployments: [], ext: { tributary: { offers: [{ upstream: 'beta' }] } } }])
+  t.match(JSON.stringify(inUs.warnings), /not promised/, 'and that is said')
+  t.same(ask(other, { ...anywhere, countries: ['DE'] }, granted).signals, [], 'the other lists its own')
+  t.end()
+})
