@@ -60,7 +60,7 @@ function renderUpstream({ upstreams, speaks }: CheckReport, id: string, width: n
 }
 
 function render(report: CheckReport, width: number): string {
-  const { registries, upstreams, excluded, providers, warnings, signals } = report
+  const { registries, upstreams, excluded, providers, warnings, signals, opened } = report
   const said = (problem: CheckedUpstream['problem']) => (problem ? problemText(problem) : 'ok')
   const tables = [
     {
@@ -79,14 +79,16 @@ function render(report: CheckReport, width: number): string {
       rows: providers.map((p) => [p.domain, p.url ?? '-', p.problem ? fileProblemText(p.problem) : 'ok']),
     },
   ]
+  const shut = opened.filter(({ problem }) => problem)
   const reasons = upstreams.flatMap((u) => (whyOf(u) ? [`${u.id}: ${whyOf(u)}`] : []))
   return [
     ...tables
       .filter(({ rows }) => rows.length > 0)
       .map(({ header, rows }) => `${renderTable(header, rows, width)}\n`),
     ...(reasons.length > 0 ? ['why not more:', ...reasons, ''] : []),
+    ...shut.map(({ what, place, problem }) => `cannot be opened: the ${what} ${place}: ${problem}`),
     ...warnings.map((warning) => `warning: ${warning}`),
-    ...(warnings.length > 0 ? [''] : []),
+    ...(warnings.length + shut.length > 0 ? [''] : []),
     `${howMany(signals, 'signal')} (revision ${report.revision}). ${OUTCOMES[report.outcome]}`,
   ].join('\n')
 }

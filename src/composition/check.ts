@@ -18,6 +18,7 @@ import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/statu
 import type { Roster } from '../upstreams/roster/roster.js'
 import { createPassingBlobs } from '../upstreams/rows/blobs.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
+import { type FirstLook, firstLooks } from './first-looks.js'
 import { createStack, isSettled, opening } from './opening.js'
 import { createSources } from './sources.js'
 import { openWayOut } from './way-out.js'
@@ -50,6 +51,8 @@ export type CheckReport = {
   outcome: 'complete' | 'incomplete' | 'nothing'
   /** Signals that would be in the feed. */
   signals: number
+  /** What a server would open besides; none when one upstream is looked at. */
+  opened: FirstLook[]
   registries: { url: string; agents: number; problem?: { reason: string; message: string } }[]
   upstreams: CheckedUpstream[]
   excluded: { url: string; reason: string }[]
@@ -70,7 +73,7 @@ type CheckOptions = {
   onProgress(text: string): void
 }
 
-type Parts = { upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
+type Parts = { opened: FirstLook[]; upstreams: Upstreams; providers: Providers; snapshot: Snapshot }
 
 /** Names in callers and policies that match nothing, usually because of a typing error. */
 function danglingNames(
@@ -91,19 +94,22 @@ function danglingNames(
   const policiesWrong = Object.keys(authorization.providers)
     .filter((domain) => !domains.includes(domain))
     .map((domain) => `authorization.providers names ${domain}, which no row names`)
-  return [...new Set([...callersWrong, ...policiesWrong])]
+  const isNobody = callers.keys.length === 0 && callers.anonymous === 'deny'
+  const nobody = isNobody ? ['nobody could call: callers.keys is empty, and callers.anonymous is deny'] : []
+  return [...new Set([...nobody, ...callersWrong, ...policiesWrong])]
 }
 
 function outcomeOf(report: Omit<CheckReport, 'outcome'>): CheckReport['outcome'] {
-  if (report.signals === 0) return 'nothing'
-  const failed = [...report.registries, ...report.upstreams].some(({ problem }) => problem)
+  const isStorageShut = report.opened.some(({ what, problem }) => what === 'storage' && problem)
+  if (report.signals === 0 || isStorageShut) return 'nothing'
+  const failed = [...report.registries, ...report.upstreams, ...report.opened].some(({ problem }) => problem)
   const silent = report.upstreams.some(({ published }) => published === 0)
   return failed || silent ? 'incomplete' : 'complete'
 }
 
 function reportOf(
   config: Config,
-  { upstreams, providers, snapshot }: Parts,
+  { opened, upstreams, providers, snapshot }: Parts,
   given: readonly Contribution[],
 ): CheckReport {
   const { entries, excluded } = upstreams.roster()
@@ -114,6 +120,7 @@ function reportOf(
     file: config.file,
     revision: config.revision,
     signals: snapshot.shown.length,
+    opened,
     registries: upstreams.registries().map(({ url, agents = 0, problem }) => ({
       url: shownUrl(url),
       agents,
@@ -187,9 +194,10 @@ export async function checkConfig(options: CheckOptions): Promise<CheckReport> {
     await providers.settled()
     const judge = verdicts.judge()
     const snapshot = buildSnapshot({ slices: upstreams.slices(), judge })
+    const opened = upstream === undefined ? await firstLooks(config, way.send) : []
     const report = reportOf(
       config,
-      { upstreams, providers, snapshot },
+      { opened, upstreams, providers, snapshot },
       drained(contributions(snapshot, judge)),
     )
     const dialect = upstream === undefined ? undefined : upstreams.dialectOf(upstream)

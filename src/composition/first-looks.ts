@@ -1,0 +1,103 @@
+/**
+ * What a server opens that no upstream gives: its storage, the key sets of its callers, the routes of `egress.hosts`. Each
+ * is tried once, and nothing is changed by it (`tributary check`).
+ */
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
+import { sql } from 'kysely'
+import { shownUrl } from '../adcp/redaction.js'
+import type { Config } from '../config/values.js'
+import type { Send } from '../net/send.js'
+import { openPostgres } from '../store/database/postgres.js'
+
+const KEY_SET_BYTES = 256 * 1024
+const LOOK_MS = 10_000
+
+export type FirstLook = { what: 'storage' | 'key set' | 'route'; place: string; problem?: string }
+
+const reasonOf = (error: unknown) => (error as NodeJS.ErrnoException).code ?? (error as Error).message
+
+/** The folder that is there already, of a path that may not be: what is missing is made at the start. */
+async function nearestThere(path: string): Promise<string> {
+  const isThere = await stat(path).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  )
+  return isThere || dirname(path) === path ? path : await nearestThere(dirname(path))
+}
+
+async function lookAtFolder(folder: string): Promise<string | undefined> {
+  const there = await nearestThere(folder)
+  try {
+    if (!(await stat(there)).isDirectory()) return `${there} is no folder`
+    await access(there, constants.W_OK | constants.X_OK)
+    return undefined
+  } catch (error) {
+    return `${there} cannot be written (${reasonOf(error)})`
+  }
+}
+
+async function lookAtDatabase(url: string): Promise<string | undefined> {
+  const db = openPostgres({ url, connections: 1, statementMs: LOOK_MS, onProblem: () => {} })
+  try {
+    await sql`select 1`.execute(db)
+    return undefined
+  } catch (error) {
+    return `the database cannot be reached (${reasonOf(error)})`
+  } finally {
+    await db.destroy()
+  }
+}
+
+async function lookAtStorage({ storage: { url } }: Config): Promise<FirstLook> {
+  const isFolder = url.startsWith('file:')
+  const folder = resolve(url.slice('file:'.length).replace(/^\/\/(?=\/)/, ''))
+  const problem = await (isFolder ? lookAtFolder(folder) : lookAtDatabase(url))
+  return { what: 'storage', place: isFolder ? folder : shownUrl(url), ...(problem && { problem }) }
+}
+
+function hasKeys(body: Uint8Array): boolean {
+  try {
+    const { keys } = JSON.parse(Buffer.from(body).toString()) as { keys?: unknown }
+    return Array.isArray(keys) && keys.length > 0
+  } catch {
+    return false // a page that is no JSON is no key set
+  }
+}
+
+async function lookAtKeys(url: string, send: Send): Promise<FirstLook> {
+  const request = {
+    url,
+    headers: { accept: 'application/json' },
+    timeoutMs: LOOK_MS,
+    maxBytes: KEY_SET_BYTES,
+  }
+  const reply = await send(request)
+  const place = shownUrl(url)
+  if (reply.kind === 'failed')
+    return { what: 'key set', place, problem: `it does not answer (${reply.reason})` }
+  if (reply.status !== 200) return { what: 'key set', place, problem: `it answers HTTP ${reply.status}` }
+  return { what: 'key set', place, ...(!hasKeys(reply.body) && { problem: 'it holds no keys' }) }
+}
+
+async function lookAtRoute(domain: string, origin: string, send: Send): Promise<FirstLook> {
+  const reply = await send({ url: `https://${domain}/`, timeoutMs: LOOK_MS, maxBytes: KEY_SET_BYTES })
+  const isDown = reply.kind === 'failed' && reply.reason === 'unreachable'
+  const place = `${domain} at ${shownUrl(origin)}`
+  return { what: 'route', place, ...(isDown && { problem: 'nothing listens there' }) }
+}
+
+/** Never rejects: what cannot be opened has its `problem`. */
+export async function firstLooks(config: Config, send: Send): Promise<FirstLook[]> {
+  const { callers, egress } = config
+  const sets = callers.keys.flatMap(({ signing }) =>
+    signing && 'url' in signing.source ? signing.source.url : [],
+  )
+  const urls = new Set([...(callers.jwt ? [callers.jwt.jwksUrl] : []), ...sets])
+  return await Promise.all([
+    lookAtStorage(config),
+    ...[...urls].map((url) => lookAtKeys(url, send)),
+    ...Object.entries(egress.hosts ?? {}).map(([domain, origin]) => lookAtRoute(domain, origin, send)),
+  ])
+}

@@ -1,0 +1,67 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { test } from 'tap'
+import type { CheckReport } from '../../src/composition/check.js'
+import { runCommand } from '../support/command.js'
+import { startHttp } from '../support/upstream-agent.js'
+
+const NOTHING = 'http://127.0.0.1:2' // nobody listens there
+
+test('check opens what serve would open, and says what cannot be', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-check-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const keys = await startHttp((request, response) => {
+    const found = request.url === '/jwks' ? { keys: [{ kty: 'RSA', kid: 'k' }] } : { keys: [] }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(found))
+  })
+  t.teardown(keys.close)
+  const file = join(folder, 'config.json')
+  async function check(more: object): Promise<{ code: number | null; report: CheckReport }> {
+    const config = {
+      egress: { allow_networks: ['127.0.0.0/8'] },
+      storage: { url: `file:${folder}/data` },
+      ...more,
+    }
+    await writeFile(file, JSON.stringify(config))
+    const { code, out } = await runCommand(['check', '--config', file, '--json'])
+    return { code, report: JSON.parse(out) as CheckReport }
+  }
+  const jwt = (path: string) => ({
+    callers: { jwt: { issuer: 'https://i.example', audience: 'a', jwks_url: path } },
+  })
+  const found = async (more: object, what: string) =>
+    (await check(more)).report.opened.find((one) => one.what === what)
+
+  t.same(await found(jwt(`${keys.origin}/jwks`), 'key set'), {
+    what: 'key set',
+    place: `${keys.origin}/jwks`,
+  })
+  t.match(await found(jwt(`${keys.origin}/none`), 'key set'), { problem: 'it holds no keys' })
+  t.match(await found(jwt(`${NOTHING}/jwks`), 'key set'), { problem: /does not answer/ })
+
+  const { report } = await check({})
+  t.same(report.opened, [{ what: 'storage', place: join(folder, 'data') }])
+  t.match(report.warnings, ['nobody could call: callers.keys is empty, and callers.anonymous is deny'])
+  t.same(await readdir(folder), ['config.json'], 'nothing is made')
+  t.match(await found({ storage: { url: `file:${file}/data` } }, 'storage'), {
+    problem: /config\.json is no folder|cannot be written/,
+  })
+  const shut = await check({ storage: { url: 'postgres://u:s3cret@127.0.0.1:2/x' } })
+  t.match(shut.report.opened, [{ what: 'storage', problem: /cannot be reached/ }])
+  t.notMatch(JSON.stringify(shut.report), /s3cret/)
+  t.match(shut, { code: 1, report: { outcome: 'nothing' } })
+
+  const routed = {
+    allow_networks: ['127.0.0.0/8'],
+    hosts: { 'there.example': keys.origin, 'gone.example': NOTHING },
+  }
+  const { report: routes } = await check({ egress: routed })
+  t.match(
+    routes.opened.filter(({ what }) => what === 'route'),
+    [{ place: `there.example at ${keys.origin}`, problem: undefined }, { problem: 'nothing listens there' }],
+  )
+  const twice = { keys: ['one', 'two'].map((id) => ({ id, token_sha256: 'ab'.repeat(32) })) }
+  await writeFile(file, JSON.stringify({ callers: twice }))
+  t.match(await runCommand(['check', '--config', file]), { code: 3, err: /a token that no other key has/ })
+})
