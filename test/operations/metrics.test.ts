@@ -104,6 +104,10 @@ test('metrics', async (t) => {
     const guide = await readFile('docs/operations.md', 'utf8')
     const asked = [JSON.stringify(dashboard), JSON.stringify(alerts), guide].flatMap(namesIn)
     t.ok(asked.length > 20)
+    const page = await readFile('docs/metrics.md', 'utf8')
+    const listed = [...page.matchAll(/^\| `(\w+)` \|/gm)].map(([, name]) => name)
+    const own = [...known].filter((name) => name?.startsWith('tributary_'))
+    t.same(listed.sort(), own.sort(), 'the page lists each metric, and no other')
     t.same(
       asked.filter((name) => !known.has(name)),
       [],
