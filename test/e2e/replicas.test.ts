@@ -73,6 +73,7 @@ test('three replicas read upstreams and providers as often as one does, and show
     () => confirmed,
     (count) => count > 0,
   ) // what it read is saved
+  await until(first.wholesale, ({ incomplete }) => incomplete === undefined) // and it has looked at the provider
   const replicas = [first, ...(await Promise.all([start(), start()]))]
   for (const { wholesale } of replicas) {
     const answer = await until(wholesale, ({ incomplete }) => incomplete === undefined)
