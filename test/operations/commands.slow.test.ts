@@ -168,7 +168,7 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
     t.equal(table.code, 0, table.err)
     t.match(table.out, /demo-buyer +activate +pending +northwind +the-trade-desk \(seat-1\) +sig_a/)
     t.match(table.out, /2 entries\n$/)
-    t.match((await runCommand(['ledger', ...config, '--limit', '1'])).out, /1 entries, the newest of more/)
+    t.match((await runCommand(['ledger', ...config, '--limit', '1'])).out, /1 entry, the newest of more/)
     const json = await runCommand(['ledger', ...config, '--upstream', 'meridian', '--since', '1h', '--json'])
     t.match(JSON.parse(json.out), { id: 'call-2', action: 'deactivate', segmentId: 'seg' })
     t.equal(
