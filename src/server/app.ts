@@ -151,7 +151,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     ...{ callers: admission, overload, publicUrl: options.publicUrl },
     addressOf,
     isMutating: (task) => changing.has(task),
-    onTurnedAway({ raw, id }, { status, reason = reasonOfStatus(status) }) {
+    onRefused({ raw, id }, { status, reason = reasonOfStatus(status) }) {
       refused(raw, raw.url?.split('?')[0] ?? '', status, reason, id)
     },
   })

@@ -10,7 +10,7 @@ import { createRateLimiter } from './door/rate-limit.js'
 const LOG_EVERY = 1_000
 const BOUND = { perSecond: 10, burst: 100 }
 
-/** A request that came to no task. */
+/** A request, or one message of a batch, that came to no task. */
 type RefusedRequest = {
   method: string
   /** The pattern of the route: paths and queries can hold secrets. */
@@ -66,7 +66,11 @@ export function createCallLog(log: Logger, now: () => number) {
       if (observed++ % LOG_EVERY === 0) log.info({ ...call, oneOf: LOG_EVERY }, 'call')
     },
     request(refused: RefusedRequest): void {
-      requests(refused.status >= 500 ? 'warn' : 'info', refused, 'refused at the door')
+      requests(
+        refused.status >= 500 || refused.reason === 'failed' ? 'warn' : 'info',
+        refused,
+        'refused at the door',
+      )
     },
   }
 }

@@ -126,8 +126,11 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     return dispatcher.refuse(call, error)
   }
 
-  function run(call: TaskCall): AnswerPayload | Promise<AnswerPayload> {
-    if (!dispatcher.has(call.task)) return unknownSkill(call)
+  function run(call: TaskCall, exchange: Exchange): AnswerPayload | Promise<AnswerPayload> {
+    if (!dispatcher.has(call.task)) {
+      door.refused(exchange, 200, INVALID_PARAMS, 'unknown_skill')
+      return unknownSkill(call)
+    }
     const payload = dispatcher.run(call)
     return payload instanceof Promise ? overload.track(payload) : payload
   }
@@ -140,8 +143,10 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
   ): void | Promise<void> {
     const profiled = isProfiled(exchange, how.dialect)
     const headers = profiled ? PROFILED : PLAIN
-    const fault = (code: number, reason: string) =>
-      sendChunks(exchange, 200, headers.json, [rpcError(request.id, code, reason)])
+    const fault = (code: number, message: string, reason?: string) => {
+      door.refused(exchange, 200, code, reason)
+      sendChunks(exchange, 200, headers.json, [rpcError(request.id, code, message)])
+    }
     const against = profiled ? profileFault(request.params) : undefined
     if (against !== undefined) return fault(INVALID_PARAMS, against)
     const read = readSkill(request)
@@ -161,7 +166,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const { skill } = read.call
     if (profiled && !dispatcher.has(skill)) {
       const meant = didYouMean(dispatcher.near(skill)) || 'The agent card lists them.'
-      return fault(INVALID_PARAMS, `skill is not the id of a skill of this agent. ${meant}`)
+      return fault(INVALID_PARAMS, `skill is not the id of a skill of this agent. ${meant}`, 'unknown_skill')
     }
     const finish = (payload: AnswerPayload) => {
       const at = now()
@@ -173,7 +178,7 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       if (packed) return sendChunks(exchange, 200, headers.gzip, packed)
       return sendChunks(exchange, 200, headers.json, chunks)
     }
-    const payload = run(callOf(read.call, who, exchange))
+    const payload = run(callOf(read.call, who, exchange), exchange)
     return payload instanceof Promise ? payload.then(finish) : finish(payload)
   }
 
@@ -188,15 +193,20 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
       const { id: _, ...rest } = response as Record<string, unknown>
       return `{"id":${id},${JSON.stringify(rest).slice(1)}`
     }
+    const responses = answer.kind === 'one' ? [answer.response] : answer.responses
+    for (const response of responses)
+      if ('error' in response) door.refused(exchange, 200, (response.error as { code?: unknown }).code)
     if (answer.kind === 'one') return sendChunks(exchange, 200, JSON_HEADERS, [withId(answer.response)])
-    const events = answer.responses.flatMap((response) => asEvent([withId(response)]))
+    const events = responses.flatMap((response) => asEvent([withId(response)]))
     sendChunks(exchange, 200, SSE_HEADERS, events)
   }
 
   function serve(who: Entered, exchange: Exchange): void | Promise<void> {
     const body = readBody(exchange.body)
-    const fault = (status: number, id: string, code: number, reason: string) =>
+    const fault = (status: number, id: string, code: number, reason: string) => {
+      door.refused(exchange, status, code)
       sendChunks(exchange, status, JSON_HEADERS, [rpcError(id, code, reason)])
+    }
     if (body.kind === 'broken') return fault(400, 'null', body.code, body.reason)
     if (body.kind === 'batch') return fault(400, 'null', INVALID_MESSAGE, 'A2A has no batches')
     const { message } = body

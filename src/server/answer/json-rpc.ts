@@ -109,6 +109,27 @@ const PARSE_ERROR = -32_700
 export const INVALID_MESSAGE = -32_600
 export const METHOD_NOT_FOUND = -32_601
 export const INVALID_PARAMS = -32_602
+export const INTERNAL_ERROR = -32_603
+
+/** The codes of JSON-RPC 2.0 and of A2A, each as a closed word for the log and the metrics. */
+const REASONS: Readonly<Record<number, string>> = {
+  [PARSE_ERROR]: 'not_json',
+  [INVALID_MESSAGE]: 'invalid_message',
+  [METHOD_NOT_FOUND]: 'unknown_method',
+  [INVALID_PARAMS]: 'invalid_params',
+  [INTERNAL_ERROR]: 'failed',
+  [-32_001]: 'task_not_found',
+  [-32_002]: 'task_not_cancelable',
+  [-32_003]: 'push_not_supported',
+  [-32_004]: 'unsupported_operation',
+  [-32_005]: 'unsupported_media_type',
+  [-32_007]: 'no_extended_card',
+  [-32_009]: 'unsupported_version',
+}
+
+export function reasonOfCode(code: unknown): string {
+  return REASONS[Number(code)] ?? 'refused'
+}
 
 export type RpcRequest = {
   kind: 'request'

@@ -7,7 +7,7 @@ import type { IncomingMessage } from 'node:http'
 import type { FastifyReply } from 'fastify'
 import { adcpError } from '../../adcp/error.js'
 import { type Exchange, sendChunks } from '../answer/chunks.js'
-import { rpcError } from '../answer/json-rpc.js'
+import { reasonOfCode, rpcError } from '../answer/json-rpc.js'
 import type { Admission, Entered, TurnedAway, Visit } from './admission.js'
 import type { Identified } from './callers.js'
 import type { AddressOf } from './origin.js'
@@ -29,8 +29,8 @@ type DoorOptions = {
   addressOf: AddressOf
   /** Whether a task of this name changes something. */
   isMutating(task: string): boolean
-  /** Told of each request to a transport that did not get in. */
-  onTurnedAway?(exchange: Exchange, turned: TurnedAway): void
+  /** Told of each message to a transport that came to no task: its request did not get in, or nothing answers it. */
+  onRefused?(exchange: Exchange, refused: { status: number; reason?: string }): void
 }
 
 function turnedAway(status: number, code: number, message: string, reason: string): TurnedAway {
@@ -97,7 +97,7 @@ function sendTurnedAway(
 }
 
 export function createDoor(options: DoorOptions) {
-  const { callers, overload, publicUrl, addressOf, isMutating, onTurnedAway = () => {} } = options
+  const { callers, overload, publicUrl, addressOf, isMutating, onRefused = () => {} } = options
   const reasons = new WeakMap<IncomingMessage, string>()
   const own = new URL(publicUrl)
   const throughGate = createSignatureGate({ byId: callers.byId, identified, publicUrl, isMutating })
@@ -166,7 +166,11 @@ export function createDoor(options: DoorOptions) {
     /** Sends the HTTP answer of a request to a transport that did not get in. */
     turnAway(exchange: Exchange, turned: TurnedAway): void {
       sendTurnedAway(exchange, turned)
-      onTurnedAway(exchange, turned)
+      onRefused(exchange, turned)
+    },
+    /** Tells of a JSON-RPC error, which the transport sends itself: its HTTP status may well be 200. */
+    refused(exchange: Exchange, status: number, code: unknown, reason = reasonOfCode(code)): void {
+      onRefused(exchange, { status, reason })
     },
   }
 }

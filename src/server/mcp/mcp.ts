@@ -14,6 +14,7 @@ import type { FastLane } from '../answer/fast-lane.js'
 import { type GzipPages, takesGzip } from '../answer/gzip-pages.js'
 import {
   type BodyReader,
+  INTERNAL_ERROR,
   INVALID_MESSAGE,
   INVALID_PARAMS,
   type RpcMessage,
@@ -45,7 +46,8 @@ type McpOptions = {
   now: () => number
 }
 
-type Session = { who: Entered; revision: string; exchange: Exchange }
+/** `status`: the HTTP status of an answer to messages that were read. */
+type Session = { who: Entered; revision: string; exchange: Exchange; status: number }
 
 function accepts(accept: string | undefined): boolean {
   return accept === undefined || /application\/json|\*\/\*|application\/\*/i.test(accept)
@@ -117,6 +119,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     if (!call || !dispatcher.has(call.task)) {
       const meant = didYouMean(call ? dispatcher.near(call.task) : []) || 'tools/list has them.'
       const message = `params.name is not the name of a tool of this agent. ${meant}`
+      door.refused(session.exchange, 200, INVALID_PARAMS, 'unknown_tool')
       return [rpcError(request.id, INVALID_PARAMS, message)]
     }
     const payload = dispatcher.run(call)
@@ -124,19 +127,27 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
     return payload instanceof Promise ? overload.track(payload).then(result) : result(payload)
   }
 
-  async function callCold({ id, message }: RpcRequest): Promise<Chunk[]> {
+  async function callCold({ id, message }: RpcRequest, { exchange }: Session): Promise<Chunk[]> {
     // The official server correlates by id in a Map: any id does, and the caller's own text goes back.
     const answer = await cold.answer({ ...message, id: 0 })
-    if (!answer) return [rpcError(id, INVALID_PARAMS, 'params are not what the method takes')]
+    // The official server says "internal error" of params that it cannot read, and has nothing else that fails.
+    if (!answer || ('error' in answer && answer.error.code === INTERNAL_ERROR)) {
+      door.refused(exchange, 200, INVALID_PARAMS)
+      return [rpcError(id, INVALID_PARAMS, 'params are not what the method takes')]
+    }
+    if ('error' in answer) door.refused(exchange, 200, answer.error.code)
     const { id: _, ...rest } = answer as Record<string, unknown>
     return [`{"id":${id},${JSON.stringify(rest).slice(1)}`]
   }
 
   /** Undefined for messages without an answer: notifications, and answers to questions that we did not ask. */
   function answer(message: RpcMessage, session: Session): Chunk[] | Promise<Chunk[]> | undefined {
-    if (message.kind === 'invalid') return [rpcError(message.id, INVALID_MESSAGE, message.reason)]
+    if (message.kind === 'invalid') {
+      door.refused(session.exchange, session.status, INVALID_MESSAGE)
+      return [rpcError(message.id, INVALID_MESSAGE, message.reason)]
+    }
     if (message.kind !== 'request') return undefined
-    return message.method === 'tools/call' ? callTool(message, session) : callCold(message)
+    return message.method === 'tools/call' ? callTool(message, session) : callCold(message, session)
   }
 
   async function answerBatch(
@@ -162,7 +173,10 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
 
   function serve(who: Entered, exchange: Exchange): void | Promise<void> {
     const body = readBody(exchange.body)
-    if (body.kind === 'broken') return send(exchange, [rpcError('null', body.code, body.reason)], 400)
+    if (body.kind === 'broken') {
+      door.refused(exchange, 400, body.code)
+      return send(exchange, [rpcError('null', body.code, body.reason)], 400)
+    }
     const messages = body.kind === 'batch' ? body.messages : [body.message]
     const fault = httpFault(exchange, messages, body.kind === 'batch')
     if (fault) return door.turnAway(exchange, fault)
@@ -171,9 +185,9 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
       if (wait > 0) return door.turnAway(exchange, limited(wait))
     }
     const revision = revisionOf(exchange) ?? DEFAULT_NEGOTIATED_PROTOCOL_VERSION
-    const session = { who, revision, exchange }
+    const status = body.kind === 'single' && body.message.kind === 'invalid' ? 400 : 200
+    const session = { who, revision, exchange, status }
     if (body.kind === 'batch') return answerBatch(messages, session).then((chunks) => send(exchange, chunks))
-    const status = body.message.kind === 'invalid' ? 400 : 200
     const chunks = answer(body.message, session)
     return chunks instanceof Promise
       ? chunks.then((done) => send(exchange, done, status))
