@@ -15,6 +15,7 @@ test('of files that share a process, each that goes wrong is named, and the othe
     'empty.js': '',
     'false.js': `import { test } from 'tap'; test('is wrong', async (t) => { t.equal(1, 2) })`,
     'tears-down.js': `import t from 'tap'; t.teardown(() => t.pass('torn down')); t.test('is right', async (t) => { t.pass() })`,
+    'skipped.js': `import { test } from 'tap'; test('waits for its data', { skip: 'absent' }, async () => {})`,
     'right.js': `import { test } from 'tap'; test('is right', async (t) => { t.pass() })`,
     'throws-late.js': `import { test } from 'tap'; test('lets go', async (t) => { setTimeout(() => { throw new Error('nobody caught') }); await new Promise(() => {}) })`,
     'never.js': `import { test } from 'tap'; test('is never run', async (t) => { t.pass() })`,
@@ -35,9 +36,10 @@ test('of files that share a process, each that goes wrong is named, and the othe
     /^not ok 3 - .*\/false\.js > is wrong/,
     /^ok 4 - .*\/tears-down\.js > is right/,
     /^ok 5 - torn down/,
-    /^ok 6 - .*\/right\.js > is right/,
-    /^not ok 7 - .*\/throws-late\.js > lets go/,
-    /^not ok 8 - the process ended before these files: \S+\/throws-late\.js, \S+\/never\.js/,
+    /^ok 6 - waits for its data # SKIP absent/,
+    /^ok 7 - .*\/right\.js > is right/,
+    /^not ok 8 - .*\/throws-late\.js > lets go/,
+    /^not ok 9 - the process ended before these files: \S+\/throws-late\.js, \S+\/never\.js/,
   ]
   t.equal(results.length, said.length, results.join('; '))
   for (const [at, line] of said.entries()) t.match(results[at], line)
