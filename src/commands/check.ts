@@ -80,6 +80,7 @@ function render(report: CheckReport, width: number): string {
     },
   ]
   const shut = opened.filter(({ problem }) => problem)
+  const notes = opened.flatMap(({ place, note }) => (note ? [`note: ${place}: ${note}`] : []))
   const reasons = upstreams.flatMap((u) => (whyOf(u) ? [`${u.id}: ${whyOf(u)}`] : []))
   return [
     ...tables
@@ -88,7 +89,8 @@ function render(report: CheckReport, width: number): string {
     ...(reasons.length > 0 ? ['why not more:', ...reasons, ''] : []),
     ...shut.map(({ what, place, problem }) => `cannot be opened: the ${what} ${place}: ${problem}`),
     ...warnings.map((warning) => `warning: ${warning}`),
-    ...(warnings.length + shut.length > 0 ? [''] : []),
+    ...notes,
+    ...(warnings.length + shut.length + notes.length > 0 ? [''] : []),
     `${howMany(signals, 'signal')} (revision ${report.revision}). ${OUTCOMES[report.outcome]}`,
   ].join('\n')
 }

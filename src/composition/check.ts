@@ -100,8 +100,10 @@ function danglingNames(
 }
 
 function outcomeOf(report: Omit<CheckReport, 'outcome'>): CheckReport['outcome'] {
-  const isStorageShut = report.opened.some(({ what, problem }) => what === 'storage' && problem)
-  if (report.signals === 0 || isStorageShut) return 'nothing'
+  const cannotStart = report.opened.some(
+    ({ what, problem }) => (what === 'storage' || what === 'address') && problem,
+  )
+  if (report.signals === 0 || cannotStart) return 'nothing'
   const failed = [...report.registries, ...report.upstreams, ...report.opened].some(({ problem }) => problem)
   const silent = report.upstreams.some(({ published }) => published === 0)
   return failed || silent ? 'incomplete' : 'complete'

@@ -1,20 +1,29 @@
 /**
- * What a server opens that no upstream gives: its storage, the key sets of its callers, the routes of `egress.hosts`. Each
- * is tried once, and nothing is changed by it (`tributary check`).
+ * What a server opens that no upstream gives: its storage, the key sets of its callers, the routes of `egress.hosts`, the
+ * address where it listens. Each is tried once, and nothing is changed by it (`tributary check`).
  */
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
+import { connect, createServer } from 'node:net'
+import { dirname, join, resolve } from 'node:path'
 import { sql } from 'kysely'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Config } from '../config/values.js'
 import type { Send } from '../net/send.js'
 import { openPostgres } from '../store/database/postgres.js'
+import { openSqlite } from '../store/database/sqlite.js'
 
 const KEY_SET_BYTES = 256 * 1024
 const LOOK_MS = 10_000
+const PRIVILEGED = 1_024 // ports below it are not for every user
 
-export type FirstLook = { what: 'storage' | 'key set' | 'route'; place: string; problem?: string }
+export type FirstLook = {
+  what: 'storage' | 'key set' | 'route' | 'address'
+  place: string
+  problem?: string
+  /** Worth knowing, and no fault. */
+  note?: string
+}
 
 const reasonOf = (error: unknown) => (error as NodeJS.ErrnoException).code ?? (error as Error).message
 
@@ -27,15 +36,31 @@ async function nearestThere(path: string): Promise<string> {
   return isThere || dirname(path) === path ? path : await nearestThere(dirname(path))
 }
 
+/** Reads the newest rows for damage, as a server does after a crash; a running server is not disturbed. */
+async function lookAtFile(file: string): Promise<string | undefined> {
+  const size = await stat(file).then(
+    (found) => found.size,
+    () => 0, // the start makes it
+  )
+  if (size === 0) return undefined
+  try {
+    const db = await openSqlite(file, { check: true, onProblem: () => {} })
+    await db.destroy()
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
 async function lookAtFolder(folder: string): Promise<string | undefined> {
   const there = await nearestThere(folder)
   try {
     if (!(await stat(there)).isDirectory()) return `${there} is no folder`
     await access(there, constants.W_OK | constants.X_OK)
-    return undefined
   } catch (error) {
     return `${there} cannot be written (${reasonOf(error)})`
   }
+  return await lookAtFile(join(folder, 'tributary.db'))
 }
 
 async function lookAtDatabase(url: string): Promise<string | undefined> {
@@ -88,6 +113,55 @@ async function lookAtRoute(domain: string, origin: string, send: Send): Promise<
   return { what: 'route', place, ...(isDown && { problem: 'nothing listens there' }) }
 }
 
+/** Whether a connection is taken there. */
+function isTaken(host: string, port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ host, port, timeout: LOOK_MS })
+    const end = (taken: boolean) => {
+      socket.destroy()
+      resolve(taken)
+    }
+    socket.once('connect', () => end(true))
+    socket.once('error', () => end(false))
+    socket.once('timeout', () => end(false))
+  })
+}
+
+/** Whether what listens there is a server like this one. */
+async function isTributary(host: string, port: number): Promise<boolean> {
+  try {
+    const name = host.includes(':') ? `[${host}]` : host
+    const answer = await fetch(`http://${name}:${port}/healthz`, { signal: AbortSignal.timeout(LOOK_MS) })
+    return answer.ok && ((await answer.json()) as { status?: unknown } | null)?.status === 'ok'
+  } catch {
+    return false // another program's words, or none
+  }
+}
+
+/** Why the system does not let this process listen; undefined when it does. */
+function whyNotListen(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer()
+    server.once('error', (error) => resolve(`it cannot be listened on (${reasonOf(error)})`))
+    server.listen(port, host, () => server.close(() => resolve(undefined)))
+  })
+}
+
+/** A free port is not taken, unless it is privileged: a server that starts meanwhile finds it free. */
+async function lookAtAddress({ listen: { host, port } }: Config): Promise<FirstLook> {
+  const place = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+  const away = await whyNotListen(host, 0)
+  if (away) return { what: 'address', place, problem: away }
+  const near = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
+  if (port !== 0 && (await isTaken(near, port))) {
+    if (await isTributary(near, port))
+      return { what: 'address', place, note: 'a server of Tributary listens there already' }
+    return { what: 'address', place, problem: 'another program listens there; choose another listen.port' }
+  }
+  const problem = port < PRIVILEGED ? await whyNotListen(host, port) : undefined
+  return { what: 'address', place, ...(problem && { problem }) }
+}
+
 /** Never rejects: what cannot be opened has its `problem`. */
 export async function firstLooks(config: Config, send: Send): Promise<FirstLook[]> {
   const { callers, egress } = config
@@ -97,6 +171,7 @@ export async function firstLooks(config: Config, send: Send): Promise<FirstLook[
   const urls = new Set([...(callers.jwt ? [callers.jwt.jwksUrl] : []), ...sets])
   return await Promise.all([
     lookAtStorage(config),
+    lookAtAddress(config),
     ...[...urls].map((url) => lookAtKeys(url, send)),
     ...Object.entries(egress.hosts ?? {}).map(([domain, origin]) => lookAtRoute(domain, origin, send)),
   ])

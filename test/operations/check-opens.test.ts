@@ -1,9 +1,11 @@
-import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
 import type { CheckReport } from '../../src/composition/check.js'
+import { openSqlite } from '../../src/store/database/sqlite.js'
 import { runCommand } from '../support/command.js'
+import { startServer } from '../support/server-fixture.js'
 import { startHttp } from '../support/upstream-agent.js'
 
 const NOTHING = 'http://127.0.0.1:2' // nobody listens there
@@ -41,14 +43,20 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
   t.match(await found(jwt(`${NOTHING}/jwks`), 'key set'), { problem: /does not answer/ })
 
   const { report } = await check({})
-  t.same(report.opened, [{ what: 'storage', place: join(folder, 'data') }])
+  t.same(report.opened[0], { what: 'storage', place: join(folder, 'data') })
   t.match(report.warnings, ['nobody could call: callers.keys is empty, and callers.anonymous is deny'])
   t.same(await readdir(folder), ['config.json'], 'nothing is made')
   t.match(await found({ storage: { url: `file:${file}/data` } }, 'storage'), {
     problem: /config\.json is no folder|cannot be written/,
   })
-  const shut = await check({ storage: { url: 'postgres://u:s3cret@127.0.0.1:2/x' } })
-  t.match(shut.report.opened, [{ what: 'storage', problem: /cannot be reached/ }])
+  const shut = await check({
+    storage: { url: 'postgres://u:s3cret@127.0.0.1:2/x' },
+    listen: { host: '192.0.2.1' }, // no address of any machine (RFC 5737)
+  })
+  t.match(shut.report.opened, [
+    { what: 'storage', problem: /cannot be reached/ },
+    { what: 'address', problem: /cannot be listened on \(EADDRNOTAVAIL\)/ },
+  ])
   t.notMatch(JSON.stringify(shut.report), /s3cret/)
   t.match(shut, { code: 1, report: { outcome: 'nothing' } })
 
@@ -61,7 +69,40 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
     routes.opened.filter(({ what }) => what === 'route'),
     [{ place: `there.example at ${keys.origin}`, problem: undefined }, { problem: 'nothing listens there' }],
   )
+  const server = await startServer(t)
+  const sound = join(folder, 'sound')
+  await mkdir(sound)
+  const db = await openSqlite(join(sound, 'tributary.db'), { check: false, onProblem: t.fail })
+  await db.schema.createTable('jobs').addColumn('due', 'integer').execute()
+  await db.destroy()
+  const beside = { listen: { port: Number(new URL(server.url).port) }, storage: { url: `file:${sound}` } }
+  t.match((await check(beside)).report.opened, [
+    { what: 'storage', place: sound, problem: undefined },
+    { what: 'address', problem: undefined, note: /a server of Tributary/ },
+  ])
+  const damaged = join(folder, 'damaged')
+  await mkdir(damaged)
+  await writeFile(join(damaged, 'tributary.db'), 'no database at all, and long enough to be one'.repeat(100))
+  const broken = {
+    listen: { port: Number(new URL(keys.origin).port) },
+    storage: { url: `file:${damaged}` },
+  }
+  t.match(await check(broken), {
+    code: 1,
+    report: {
+      outcome: 'nothing',
+      opened: [
+        { what: 'storage', problem: /not a database|damaged/ },
+        { what: 'address', problem: /another program listens there/ },
+      ],
+    },
+  })
   const twice = { keys: ['one', 'two'].map((id) => ({ id, token_sha256: 'ab'.repeat(32) })) }
-  await writeFile(file, JSON.stringify({ callers: twice }))
-  t.match(await runCommand(['check', '--config', file]), { code: 3, err: /a token that no other key has/ })
+  await writeFile(
+    file,
+    JSON.stringify({ callers: twice, listen: { host: '127.0.0.1:80', trusted_proxies: ['10.0.0.0/99'] } }),
+  )
+  const wrong = await runCommand(['check', '--config', file])
+  t.match(wrong, { code: 3, err: /a token that no other key has/ })
+  t.match(wrong.err, /listen\.trusted_proxies/)
 })
