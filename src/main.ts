@@ -244,7 +244,7 @@ program
   .option('--every <time>', 'how often it is asked whether it changed (30s, 5m)', duration, 60_000)
   .option('--once', 'read once and end', false)
   .option('--listen <url>', 'be told what changes: the https url at which the agent reaches this mirror')
-  .option('--port <port>', 'where what is posted to that url comes in', Number, 8090)
+  .option('--port <port>', 'where what is posted to that url comes in', wholeNumber(0, 65_535), 8090)
   .option('--host <host>', 'the address to listen on', '127.0.0.1')
   .option(
     '--brand <domain>',

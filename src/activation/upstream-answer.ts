@@ -70,6 +70,11 @@ export function shownCode(code: unknown): string | undefined {
   return typeof text === 'string' && /^[\w.:/-]{1,64}$/.test(text) ? text : undefined
 }
 
+/** What is added to a suggestion where the upstream gave a code. */
+export function seeCode(code: string | undefined): string {
+  return code === undefined ? '' : ' See details.upstream_code.'
+}
+
 /** The upstream's refusal in our words. `said`: the field that it names. */
 function upstreamRefusal(upstream: string, code: string | undefined, said = ''): AdcpError {
   const details = { upstream, ...(code !== undefined && { upstream_code: code }) }
@@ -84,7 +89,7 @@ function upstreamRefusal(upstream: string, code: string | undefined, said = ''):
   return adcpError(ours, 'The upstream that offers this refused the request.', {
     field: SENT_ON.test(said) ? said : 'signal_agent_segment_id',
     details,
-    suggestion: `${code === undefined ? 'R' : 'See details.upstream_code; r'}ead the signal again with get_signals before another attempt.`,
+    suggestion: `Read the signal again with get_signals before another attempt.${seeCode(code)}`,
   })
 }
 

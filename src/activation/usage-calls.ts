@@ -1,7 +1,7 @@
 /** What a call to an upstream's report_usage means here: how many of its rows were accepted, and which were not. */
 import { type AdcpError, adcpError } from '../adcp/error.js'
 import type { CallKind, Delivered } from './delivery.js'
-import { shownCode } from './upstream-answer.js'
+import { seeCode, shownCode } from './upstream-answer.js'
 
 /** What is kept of an upstream's answer; `errors` are by the row's index in the part. */
 type PartAnswer = { accepted: number; errors: { at: number; field?: string; code?: string }[] }
@@ -92,7 +92,7 @@ export function partOutcome(delivered: Delivered): PartOutcome {
   const told = errors.map(({ at, field, code }) =>
     adcpError('INVALID_REQUEST', 'The upstream that sold this signal refused the row.', {
       field: rowField(call.rows[at] ?? 0, field),
-      suggestion: `${code === undefined ? 'M' : 'See details.upstream_code; m'}end the row and report it under a new idempotency_key.`,
+      suggestion: `Mend the row and report it under a new idempotency_key.${seeCode(code)}`,
       details: { upstream: call.agentUrl, ...(code !== undefined && { upstream_code: code }) },
     }),
   )

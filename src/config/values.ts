@@ -81,9 +81,9 @@ export type Config = {
     /** Signs webhooks (RFC 9421); without it only receivers with legacy `authentication` are accepted. */
     signingKey: SigningKeySetting | undefined
   }
-  /** `keys` encrypt kept secrets: the first writes, all of them read. */
   /** The least severe lines of the log; undefined: by where it goes (operations/log.ts). */
   logLevel: 'debug' | 'info' | 'warn' | 'error' | undefined
+  /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
   /** By which prices in different currencies are compared; without it they are not. */
   rates: Rates | undefined

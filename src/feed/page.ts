@@ -27,6 +27,7 @@ const END_OF_HEAD_AND_NEXT = encoder.encode('},')
 /** Bytes of rows on one page: a single row may be as large as an upstream is allowed to send. */
 export const PAGE_BYTES = 2 * 1024 * 1024
 const TAKEN_APART = 8 // the cost of a byte in a row that is put together (looked at, merged, copied), compared with an unchanged one
+
 /** Whether rows are so small that they fit one page in any case. */
 export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array): boolean {
   return entries.reduce((bytes, entry) => bytes + (length[entry] as number), 0) * TAKEN_APART <= PAGE_BYTES

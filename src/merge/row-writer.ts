@@ -35,11 +35,11 @@ const PROJECTED = Object.keys(published).map((name) => [name, nameHash(name)] as
 const DEPLOYMENTS = nameHash('deployments')
 const EXT = nameHash('ext')
 
-const ALL: ReadonlySet<number> = new Set()
+const NOTHING: ReadonlySet<number> = new Set()
 
 /** What is left out where only these optional fields are asked for; undefined: everything is. */
 export function unasked(fields: readonly string[] | undefined): ReadonlySet<number> {
-  if (!fields) return ALL
+  if (!fields) return NOTHING
   return new Set(PROJECTED.flatMap(([name, hash]) => (fields.includes(name) ? [] : [hash])))
 }
 

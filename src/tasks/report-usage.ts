@@ -1,7 +1,7 @@
 /**
  * report_usage: splits a caller's rows by the upstream that sold each signal, forwards them, and combines the answers
  * (schemas account/report-usage). The rows of a part without an answer are reported as open; the same request again
- * sends only the missing parts, under the same derived keys, so nothing is howMany twice.
+ * sends only the missing parts, under the same derived keys, so nothing is counted twice.
  */
 
 import type { Activation } from '../activation/activation.js'
@@ -168,7 +168,7 @@ export function reportUsage(activation: Reporting): Task<typeof ReportUsageReque
       'Reports impressions, spend and cost of activated signals for a period. Each row names its account, the ' +
       "signal's signal_agent_segment_id and the pricing_option_id of its activation; rows go to the upstream that " +
       'sold the signal. Rows that were not accepted stand in errors. After an error with retry_after repeat the whole ' +
-      'request with the same idempotency_key: nothing is howMany twice.',
+      'request with the same idempotency_key: nothing is counted twice.',
     request: ReportUsageRequest,
     response: ReportUsageResponse,
     mutating: true,

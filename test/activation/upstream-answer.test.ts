@@ -103,7 +103,7 @@ test('a row that an upstream refused is told with its code where it gave one', (
     {
       field: 'usage[5]',
       details: { upstream_code: 'bad_row' },
-      suggestion: /^See details\.upstream_code; mend/,
+      suggestion: /^Mend .* See details\.upstream_code\.$/,
     },
   ])
   const [unnamed] = told([{ field: 'usage[0].impressions', code: 'too many words' }])

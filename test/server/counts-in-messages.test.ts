@@ -117,3 +117,17 @@ for (const size of [0, 1, 2]) {
     }
   })
 }
+
+test('what tools say of themselves is in words alone', async (t) => {
+  const agent = await startMcpAgent(wholesaleAgent([], 'v1').handle)
+  t.teardown(() => agent.close())
+  const { federation } = await startOver(t, [{ id: 'one', url: agent.url }])
+  const listed = await fetch(`${federation.url}/mcp`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' }),
+  })
+  const { result } = (await listed.json()) as { result: { tools: { name: string; description: string }[] } }
+  t.ok(result.tools.some(({ name }) => name === 'report_usage'))
+  for (const { name, description } of result.tools) t.notMatch(description, /\b[a-z]+[A-Z]/, name)
+})

@@ -53,6 +53,14 @@ test('who guesses keys is refused before they are looked at, for as long as it g
   t.notMatch(JSON.stringify(refused()), /guess-|buyer-token/)
 })
 
+test('a caller who came from several addresses before goes on at each of them', async (t) => {
+  const { ask } = await start(t)
+  for (const address of [ELSEWHERE, GUESSER]) t.equal((await ask(OTHER_TOKEN, address)).status, 200)
+  for (let guess = 0; guess <= BURST; guess += 1) await ask(`guess-${guess}`)
+  t.equal((await ask(BUYER_TOKEN)).status, 429, 'who was not there before waits')
+  t.equal((await ask(OTHER_TOKEN)).status, 200)
+})
+
 test('a flood of wrong keys leaves a bounded number of lines, and what was left out is said', async (t) => {
   const { ask, clock, refused, send, call, lines } = await start(t)
   for (let guess = 0; guess < 150; guess += 1) await ask(`guess-${guess}`)

@@ -36,3 +36,19 @@ test('who asks too much is told when to come back, in the envelope; others are n
   t.equal(ping.headers.get('retry-after'), '2')
   t.equal((await call('get_signals', args, { authorization: `Bearer ${OTHER_TOKEN}` })).status, 'completed')
 })
+
+test('a message that continues a task of A2A counts like any other, because other processes may be asked for it', async (t) => {
+  const { post } = await startServer(t, { rateLimit: { perSecond: 0.5, burst: 2 }, now: () => 1_000 })
+  const message = {
+    messageId: 'm',
+    role: 'ROLE_USER',
+    taskId: `a2a_${'x'.repeat(16)}_1`,
+    parts: [{ text: 'on' }],
+  }
+  const body = { jsonrpc: '2.0', id: 1, method: 'SendMessage', params: { message } }
+  const ask = () => post('/a2a', body, { authorization: `Bearer ${BUYER_TOKEN}` })
+  for (let asked = 0; asked < 2; asked += 1) t.match((await ask()).json, { error: { code: -32_001 } })
+  const refused = await ask()
+  t.equal(refused.status, 429)
+  t.equal(refused.headers.get('retry-after'), '2')
+})

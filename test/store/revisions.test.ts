@@ -1,5 +1,7 @@
 /** Processes that run the newest configuration build the feed, those of each form of snapshots their own. */
 import { test } from 'tap'
+import { createRevisions } from '../../src/store/replicas/revisions.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { becomes, joined } from './support/builders.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
@@ -25,4 +27,33 @@ test('each form of snapshots has a builder, and its newest configuration is its 
   ])
   await becomes({ one }, 'one')
   await becomes({ other }, 'other')
+})
+
+test('what a process of another release says in other words keeps nobody from building', (t) => {
+  const { clock } = createManualClock()
+  let hear = (_name: string, _value: unknown, _ageMs: number) => {}
+  const revisions = createRevisions({
+    sharing: {
+      tell: async () => true,
+      hear(_prefix, listener) {
+        hear = listener
+      },
+    },
+    ...{
+      clock,
+      self: 'one',
+      members: () => ['one', 'other'],
+      revision: () => 'first',
+      form: 1,
+      onChange() {},
+    },
+  })
+  t.teardown(revisions.close)
+  for (const value of ['first', null, { revision: 'second' }]) hear('configuration/other', value, 0)
+  revisions.start()
+  t.same(revisions.newest(), ['one'])
+  t.same([...revisions.forms()], [1])
+  hear('configuration/other', { revision: 'second', order: 7, form: 1 }, 0)
+  t.same(revisions.newest(), ['other'])
+  t.end()
 })

@@ -19,6 +19,7 @@ test('a clock that is an hour wrong is set right, and again when it is moved', a
   advance(10_000)
   await new Promise(setImmediate)
   t.equal(time.clock.now(), await theirs(), 'after the next look')
+  t.match(problems, [/ 3600000 ms ahead of the database's/, / 3600000 ms behind the database's/])
   t.equal(problems.length, 2)
 })
 

@@ -152,6 +152,8 @@ export function addA2a(app: FastifyInstance, options: A2aOptions): void {
     const read = readSkill(request)
     if (read.kind === 'malformed') return fault(INVALID_PARAMS, read.reason)
     if (read.kind === 'continues') {
+      const wait = limiter.take(who.bucket, now())
+      if (wait > 0) return door.turnAway(exchange, limited(wait))
       return tasks
         .has(ownerOf(who), read.taskId)
         .then((has) =>

@@ -80,6 +80,8 @@ function tokenOf({ authorization, adcpAuth }: Credentials): string | null | unde
   return adcpAuth
 }
 
+type KnownCaller = Extract<Identified, { kind: 'caller' }>
+
 function isJwt(token: string): boolean {
   return /^[\w-]+\.[\w-]+\.[\w-]+$/.test(token)
 }
@@ -103,9 +105,9 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
 
   /**
    * The caller of a key, cached by its header: every request has one, and hashing a key costs a tenth of an answer.
-   * Only the usual spelling is cached, so that there is one entry per key.
+   * Only the usual spelling is cached, so that there is one entry per key. `address`: where it was last noted as seen.
    */
-  const byHeader = new Map<string, Identified>()
+  const byHeader = new Map<string, { who: KnownCaller; address: string }>()
 
   function byKey(token: string): Caller | undefined {
     const digest = hash('sha256', token, 'hex')
@@ -130,15 +132,20 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
   }
 
   function identify(credentials: Credentials): Identified | Promise<Identified> {
-    const { authorization } = credentials
+    const { authorization, address } = credentials
     const known = authorization === undefined ? undefined : byHeader.get(authorization)
-    if (known && !guesses.isAnySpent()) return known
+    if (known && !guesses.isAnySpent()) {
+      if (known.address !== address) {
+        known.address = address
+        guesses.see(known.who.caller.id, address)
+      }
+      return known.who
+    }
     const token = tokenOf(credentials)
     if (token === undefined) {
       if (anonymous === 'deny') return { kind: 'unauthenticated', reason: 'missing' }
-      return { kind: 'caller', caller: ANONYMOUS, bucket: `address ${credentials.address}` }
+      return { kind: 'caller', caller: ANONYMOUS, bucket: `address ${address}` }
     }
-    const { address } = credentials
     const isReadable = token !== null && token.length <= MAX_TOKEN
     const caller = isReadable ? byKey(token) : undefined
     const verifier = isReadable && isJwt(token) ? jwt : undefined
@@ -147,8 +154,8 @@ export function createCallers({ anonymous, keys, jwt, guesses }: CallersOptions)
       return { kind: 'guessing', seconds }
     }
     if (caller) {
-      const who: Identified = known ?? { kind: 'caller', caller, bucket: caller.id }
-      if (authorization === `Bearer ${token}`) byHeader.set(authorization, who)
+      const who: KnownCaller = known?.who ?? { kind: 'caller', caller, bucket: caller.id }
+      if (authorization === `Bearer ${token}`) byHeader.set(authorization, { who, address })
       guesses.see(caller.id, address)
       return who
     }

@@ -4,6 +4,7 @@
  * took up while it ran; those who run it build the feed. Snapshots have a form, which releases change: each form has
  * builders of its own, so that neighbours of two releases both go on.
  */
+import { isRecord } from '../../adcp/json.js'
 import type { Clock } from '../../net/clock.js'
 import type { Sharing } from '../../upstreams/rows/sharing.js'
 
@@ -29,6 +30,16 @@ type RevisionsOptions = {
 /** `order`: how new the revision is; a higher one is newer. */
 type Runs = { revision: string; order: number; form: number }
 
+/** Another release may say it in other words: one order that is no number would leave nobody who is the newest. */
+function isRuns(value: unknown): value is Runs {
+  return (
+    isRecord(value) &&
+    typeof value.revision === 'string' &&
+    Number.isSafeInteger(value.order) &&
+    typeof value.form === 'number'
+  )
+}
+
 /** Negative when `one` is older; two that were first run at the same moment have some order, the same everywhere. */
 function compare(one: Runs, other: Runs): number {
   if (one.order !== other.order) return one.order - other.order
@@ -43,7 +54,8 @@ export function createRevisions(options: RevisionsOptions) {
   let closed = false
   let cancel = () => {}
   sharing.hear(PREFIX, (name, value) => {
-    told.set(name.slice(PREFIX.length), { ...(value as Runs), heardAt: clock.now() })
+    if (!isRuns(value)) return
+    told.set(name.slice(PREFIX.length), { ...value, heardAt: clock.now() })
     for (const [member, { heardAt }] of told) {
       if (heardAt + GONE_MS < clock.now() && !members().includes(member)) told.delete(member)
     }

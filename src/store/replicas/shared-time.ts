@@ -30,7 +30,8 @@ export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
     const tookMs = own.now() - askedAt
     const found = Math.round(theirs - askedAt - tookMs / 2)
     if (tookMs < 0 || Math.abs(found - aheadMs) <= TOLERATED_MS + tookMs / 2) return
-    onProblem(`this process's clock is ${-found} ms ahead of the database's, whose time counts`)
+    const how = found < 0 ? 'ahead of' : 'behind'
+    onProblem(`this process's clock is ${Math.abs(found)} ms ${how} the database's, whose time counts`)
     aheadMs = found
   }
 
