@@ -66,7 +66,8 @@ async function bench(): Promise<void> {
         for (const piece of page()) response.write(piece)
         return void response.end()
       }
-      const { reply } = await receive(place, { headers: asked.headersDistinct, body: Buffer.concat(chunks) })
+      const body = Buffer.concat(chunks)
+      const { reply } = await receive(place, { headers: asked.headersDistinct, body, from: '' })
       response.writeHead(reply.status, reply.headers ?? {}).end('{}')
     })
   })

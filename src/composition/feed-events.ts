@@ -5,7 +5,13 @@ import { overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { type Announcer, createAnnouncer } from '../events/announcer.js'
 import { createChallenge } from '../events/challenge.js'
-import { createListener, type HeardOutcome, type Listener, type Teller } from '../events/listener.js'
+import {
+  createListener,
+  type HeardOutcome,
+  type HeardReading,
+  type Listener,
+  type Teller,
+} from '../events/listener.js'
 import { createSenderKeys } from '../events/sender-keys.js'
 import { createStandings, type Eyes } from '../events/standings.js'
 import { createSubscriptions, type Subscribing } from '../events/subscriptions.js'
@@ -96,7 +102,7 @@ type FeedListenerOptions = {
   secret: Uint8Array
   /** Absent: there is no other process. */
   sharedNonces?: SharedNonces
-  onOutcome(outcome: HeardOutcome, gainedMs?: number): void
+  onOutcome(outcome: HeardOutcome, reading?: HeardReading): void
 }
 
 /** Undefined where upstreams are not told how to reach us (`events.public_url`). */
@@ -106,20 +112,25 @@ export function createFeedListener(options: FeedListenerOptions): Listener | und
   if (publicUrl === undefined) return undefined
   const keyOf = createSenderKeys({ send, now: clock.now })
 
-  function tellers(): Teller[] {
-    return upstreams.statuses().flatMap(({ id, agentUrl }): Teller[] => {
-      const told = upstreams.dialectOf(id)?.feedEvents
-      return told ? [{ id, agentUrl, ...told }] : []
-    })
+  function tellers(): Map<string, Teller | undefined> {
+    const all = new Map<string, Teller | undefined>()
+    for (const { id, agentUrl } of upstreams.statuses()) {
+      const dialect = upstreams.dialectOf(id)
+      if (!dialect) all.set(agentUrl, undefined)
+      if (!dialect?.feedEvents) continue
+      const call = upstreams.callerOf(id)
+      const syncAccounts: Teller['syncAccounts'] = async (args, deadline) => {
+        const outcome = await call('sync_accounts', args as Record<string, unknown>, { deadline })
+        if (outcome.kind === 'answer') return outcome.payload
+        return outcome.kind === 'error' ? outcome.error.code : outcome.reason
+      }
+      all.set(agentUrl, { id, agentUrl, ...dialect.feedEvents, syncAccounts })
+    }
+    return all
   }
 
   return createListener({
     ...{ tellers, keyOf, publicUrl, secret, clock, onOutcome, newId: randomUUID },
-    async syncAccounts(id, args, deadline) {
-      const outcome = await upstreams.call(id, 'sync_accounts', args as Record<string, unknown>, { deadline })
-      if (outcome.kind === 'answer') return outcome.payload
-      return outcome.kind === 'error' ? outcome.error.code : outcome.reason
-    },
     heard: upstreams.heard,
     account: () => upstreamsSettings(config()).account,
     replay: createReplayGuard({ now: clock.now, ...(sharedNonces && { shared: sharedNonces }) }),

@@ -1,6 +1,6 @@
 /**
  * Hears of changes from upstreams that tell them: subscribes where that is declared, proves our url, and turns what is told into
- * an early read of that upstream. Nothing of an event is believed but that something changed: rows are read, verified and
+ * an early read of that upstream; unsubscribes where it has left. Nothing of an event is believed but that something changed: rows are read, verified and
  * merged as ever, and an event that is lost costs no more than the wait for the next reading on schedule.
  */
 import { createHmac } from 'node:crypto'
@@ -21,18 +21,33 @@ const LOOK_EVERY_MS = 1_000
 const RENEW_MS = 3_600_000
 const [FIRST_RETRY_MS, LONGEST_RETRY_MS] = [5_000, 5 * 60_000]
 const CALL_MS = 60_000
+const FAREWELL_MS = 10_000
 const SUBSCRIBER = 'tributary'
 
 /** An upstream that tells what changes. */
-export type Teller = Sender & { id: string; types: readonly string[] }
+export type Teller = Sender & {
+  id: string
+  types: readonly string[]
+  /** Calls `sync_accounts` of it as it is configured now, also once it has left; its answer, or why there is none. */
+  syncAccounts(args: object, deadline: number): Promise<Record<string, unknown> | string>
+}
+
+/** A reading that an event asked for. */
+export type HeardReading = {
+  /** By how much sooner it is than scheduled. */
+  gainedMs: number
+  /** Readings that were coming already, and serve this event too. */
+  spared: number
+}
 
 type ListenerOptions = {
-  /** Upstreams that declare feed webhooks, as they are known now. */
-  tellers(): readonly Teller[]
-  /** Calls `sync_accounts` of an upstream; its answer, or why there is none. */
-  syncAccounts(id: string, args: object, deadline: number): Promise<Record<string, unknown> | string>
-  /** Reads an upstream (canonical url) soon; by how many ms sooner than it would have been. */
-  heard(agentUrl: string): number
+  /**
+   * Every upstream, by its canonical url: as one that declares feed webhooks; undefined while it is not known whether it
+   * does. One that declares none is left out.
+   */
+  tellers(): ReadonlyMap<string, Teller | undefined>
+  /** Reads an upstream (canonical url) soon. */
+  heard(agentUrl: string): HeardReading
   /** Ours, where we are one more of its buyers. */
   account(): object
   keyOf(sender: Sender, keyid: string): Promise<KeyAnswer>
@@ -43,7 +58,7 @@ type ListenerOptions = {
   secret: Uint8Array
   newId(): string
   clock: Clock
-  onOutcome(outcome: HeardOutcome, gainedMs?: number): void
+  onOutcome(outcome: HeardOutcome, reading?: HeardReading): void
   onProblem(problem: string): void
 }
 
@@ -56,19 +71,21 @@ type Registration = EventsPlace & {
   nextAt: number
   failures: number
   problem?: string
+  /** Ends when it has answered our latest request. */
+  asked?: Promise<void>
 }
 
 /** What is of no concern here is taken all the same; an unknown word means that something changed. */
 const isOfOurs = (type: unknown) => typeof type === 'string' && !/^(product|creative)\./.test(type)
 
 export function createListener(options: ListenerOptions) {
-  const { tellers, syncAccounts, heard, account, keyOf, replay, publicUrl, secret, newId, clock } = options
+  const { tellers, heard, account, keyOf, replay, publicUrl, secret, newId, clock } = options
   const { onOutcome, onProblem } = options
   const registrations = new Map<string, Registration>() // by the token of our place
   const byAgent = new Map<string, Registration>()
   let cancel = () => {}
   let isOpen = false
-  const asking = new Set<Promise<void>>()
+  const leaving = new Map<string, Promise<void>>() // by agent
 
   const receiveAt = createReceiver({
     ...{ keyOf, replay, now: clock.now },
@@ -80,15 +97,20 @@ export function createListener(options: ListenerOptions) {
     return createHmac('sha256', secret).update(`feed-events ${agentUrl}`).digest('base64url')
   }
 
+  /** Declares the whole set of our account. */
+  async function declare(teller: Teller, configs: readonly object[], patienceMs: number) {
+    const args = {
+      idempotency_key: `feed-events-${newId()}`,
+      accounts: [{ ...account(), billing: 'operator', notification_configs: configs }],
+    }
+    return await teller.syncAccounts(args, clock.now() + patienceMs).catch(String)
+  }
+
   async function subscribe(registration: Registration): Promise<void> {
     const { teller, url, types } = registration
     registration.isAsking = true
     const config = { subscriber_id: SUBSCRIBER, url, event_types: types, active: true }
-    const args = {
-      idempotency_key: `feed-events-${newId()}`,
-      accounts: [{ ...account(), billing: 'operator', notification_configs: [config] }],
-    }
-    const answer = await syncAccounts(teller.id, args, clock.now() + CALL_MS).catch(String)
+    const answer = await declare(teller, [config], CALL_MS)
     registration.isAsking = false
     const entry = typeof answer === 'string' ? undefined : keptSubscription(answer, SUBSCRIBER)
     registration.failures = entry?.isActive ? 0 : registration.failures + 1
@@ -102,16 +124,30 @@ export function createListener(options: ListenerOptions) {
     registration.problem = problem ?? ''
   }
 
-  /** Subscribes where it is time to; who has left is not listened to any more. */
+  /** Tried once: whoever cannot be reached now learns it from the 410 that its next event gets. */
+  async function unsubscribe({ teller, asked, ...registration }: Registration): Promise<void> {
+    await asked // what it answers last must be that we have left
+    if (registration.accountId === undefined) return
+    const answer = await declare(teller, [], FAREWELL_MS)
+    if (typeof answer !== 'string' && keptSubscription(answer, SUBSCRIBER)) return
+    onProblem(
+      `${teller.id} has left and could not be told so: ${typeof answer === 'string' ? answer : 'it refused'}`,
+    )
+  }
+
+  /** Subscribes where it is time to, and unsubscribes where an upstream has left: it is not listened to any more. */
   function follow(): void {
     const wanted = tellers()
-    const agents = new Set(wanted.map(({ agentUrl }) => agentUrl))
-    for (const [token, { teller }] of registrations) {
-      if (agents.has(teller.agentUrl)) continue
+    for (const [token, registration] of registrations) {
+      const { agentUrl } = registration.teller
+      if (wanted.has(agentUrl)) continue
       registrations.delete(token)
-      byAgent.delete(teller.agentUrl)
+      byAgent.delete(agentUrl)
+      const farewell = unsubscribe(registration).finally(() => leaving.delete(agentUrl))
+      leaving.set(agentUrl, farewell)
     }
-    for (const teller of wanted) {
+    for (const teller of wanted.values()) {
+      if (!teller || leaving.has(teller.agentUrl)) continue
       const token = tokenOf(teller.agentUrl)
       const types = FEED_EVENTS.filter((type) => teller.types.includes(type))
       const known = registrations.get(token)
@@ -125,8 +161,7 @@ export function createListener(options: ListenerOptions) {
       registrations.set(token, registration)
       byAgent.set(teller.agentUrl, registration)
       if (registration.isAsking || clock.now() < registration.nextAt) continue
-      const asked = subscribe(registration).finally(() => asking.delete(asked))
-      asking.add(asked)
+      registration.asked = subscribe(registration)
     }
     isOpen = true
   }
@@ -137,14 +172,14 @@ export function createListener(options: ListenerOptions) {
   }
 
   /** What is answered to a POST to one of our places. Strangers cost a look at a map, forgers a signature. */
-  async function receive({ token, headers, body }: Received): Promise<ReceiverReply> {
+  async function receive({ token, ...delivery }: Received): Promise<ReceiverReply> {
     const registration = registrations.get(token)
     if (!registration) return { status: isOpen ? 410 : 503 } // gone: whoever still sends here may stop
-    const receipt = await receiveAt(registration, { headers, body })
+    const receipt = await receiveAt(registration, delivery)
     if (receipt.kind !== 'event') onOutcome(receipt.kind)
     else if (isOfOurs(receipt.event.notification_type))
       onOutcome('heard', heard(registration.teller.agentUrl))
-    else onOutcome('ignored', 0)
+    else onOutcome('ignored')
     return receipt.reply
   }
 
@@ -153,7 +188,8 @@ export function createListener(options: ListenerOptions) {
     receive,
     async close(): Promise<void> {
       cancel()
-      await Promise.all(asking)
+      await Promise.all([...registrations.values()].map(({ asked }) => asked))
+      await Promise.all(leaving.values())
     },
   }
 }

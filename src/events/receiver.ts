@@ -9,6 +9,7 @@ import type { SignedMessage } from '../signing/base.js'
 import { WEBHOOKS } from '../signing/profile.js'
 import type { ReplayGuard } from '../signing/replay.js'
 import { createVerifier, type KeyAnswer } from '../signing/verify.js'
+import { createRefusedSenders } from './refused-senders.js'
 import type { Sender } from './sender-keys.js'
 
 const MOST_REMEMBERED = 100_000
@@ -27,7 +28,10 @@ export type EventsPlace = {
   accountId?: string
 }
 
-export type SignedDelivery = Pick<SignedMessage, 'headers' | 'body'>
+export type SignedDelivery = Pick<SignedMessage, 'headers' | 'body'> & {
+  /** The address that it came from. */
+  from: string
+}
 export type ReceiverReply = { status: number; headers?: Record<string, string>; body?: object }
 
 type Receipt =
@@ -75,6 +79,7 @@ function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>)
 export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions) {
   // counted by size: `max` would take the memory of all at once
   const taken = new LRUCache<string, true>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 })
+  const refused = createRefusedSenders(now)
   const verify = createVerifier({
     ...{ profile: WEBHOOKS, replay, now },
     keyOf(keyid, owner = '') {
@@ -93,7 +98,7 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
     return { kind: 'event', reply: TAKEN, event: body }
   }
 
-  return async (place: EventsPlace, { headers, body }: SignedDelivery): Promise<Receipt> => {
+  async function read(place: EventsPlace, { headers, body }: SignedDelivery): Promise<Receipt> {
     const message = { method: 'POST', url: place.url, headers, body }
     const verified = await verify(message, place.sender.agentUrl)
     if (verified.kind === 'rejected') return unverified(verified.code)
@@ -111,6 +116,17 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
     if (said.type !== 'webhook.challenge') return eventOf(place, said)
     if (!isExpected(place, said)) return FORBIDDEN
     return { kind: 'challenge', reply: { status: 200, body: { challenge: said.challenge } } }
+  }
+
+  return async (place: EventsPlace, delivery: SignedDelivery): Promise<Receipt> => {
+    const name = `${place.url} ${delivery.from}` // whoever knows a place sends from elsewhere than its agent
+    const seconds = refused.take(name)
+    if (seconds > 0) {
+      return { kind: 'refused', reply: { status: 429, headers: { 'retry-after': String(seconds) } } }
+    }
+    const receipt = await read(place, delivery)
+    if (receipt.kind !== 'refused') refused.giveBack(name)
+    return receipt
   }
 }
 

@@ -100,7 +100,8 @@ export async function startListening(options: ListeningOptions) {
     if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) return { status: 415 }
     const body = await bodyOf(request)
     if (!body) return { status: 413 }
-    const receipt = await receive(place, { headers: request.headersDistinct, body })
+    const from = request.socket.remoteAddress ?? ''
+    const receipt = await receive(place, { headers: request.headersDistinct, body, from })
     if (receipt.kind === 'event') onEvent(receipt.event, body.length)
     return receipt.reply
   }

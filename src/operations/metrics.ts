@@ -54,8 +54,8 @@ type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   buildFailed(): void
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
-  /** What became of something that an upstream told us, and by how much sooner it is read for that. */
-  eventHeard(outcome: string, gainedMs?: number): void
+  /** What became of something that an upstream told us, and of the reading that it asked for. */
+  eventHeard(outcome: string, reading?: { gainedMs: number; spared: number }): void
 }
 
 type Sample = [labels: Record<string, string>, value: number]
@@ -311,6 +311,12 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     registers,
   })
 
+  const spared = new Counter({
+    name: 'tributary_upstream_events_readings_spared_total',
+    help: 'Readings of upstreams that events did not cost, because one that was coming already served them too',
+    registers,
+  })
+
   const meter = createUpstreamMeter({
     registry,
     entries: sources.entries,
@@ -332,9 +338,10 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     },
     buildFailed: () => failed.inc(),
     eventSent: (outcome) => events.inc({ outcome }),
-    eventHeard(outcome, gainedMs = 0) {
+    eventHeard(outcome, reading) {
       heard.inc({ outcome })
-      gained.inc(gainedMs / 1_000)
+      gained.inc((reading?.gainedMs ?? 0) / 1_000)
+      spared.inc(reading?.spared ?? 0)
     },
   }
 }

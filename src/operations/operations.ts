@@ -77,7 +77,7 @@ export type Operations = {
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
   /** What became of something that an upstream told us. */
-  eventHeard(outcome: string, gainedMs?: number): void
+  eventHeard(outcome: string, reading?: { gainedMs: number; spared: number }): void
   /** What the server shows of us. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */

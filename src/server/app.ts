@@ -225,7 +225,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const { registryListing: list, explain, refresh, routes } = options
   if (list) addRegistryListing(app, { door, limiter: admission, now, list })
   if (explain) addExplain(app, { door, explain })
-  if (options.feedEvents) addFeedEvents(app, { receive: options.feedEvents })
+  if (options.feedEvents) addFeedEvents(app, { receive: options.feedEvents, addressOf: door.addressOf })
   if (refresh) addRefresh(app, { door, refresh })
   routes?.(app, { door, publicUrl })
   app.addHook('onClose', async () => overload.close())

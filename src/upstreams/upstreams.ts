@@ -120,6 +120,8 @@ export type Upstreams = {
    * Calls a task of one upstream once; the upstream is named as by `idOf`. Arguments are cut to what its dialect knows.
    */
   call(id: string, task: string, args: Arguments, options: UpstreamCall): Promise<CallOutcome>
+  /** Like `call`, of the upstream as it is configured now, with its credentials, also once it has left the roster. */
+  callerOf(id: string): (task: string, args: Arguments, options: UpstreamCall) => Promise<CallOutcome>
   /**
    * Refreshes one upstream, with the caller's accounts there, after a caller activated something: at most once a
    * second, and less often when reading takes long. Unknown ids are ignored.
@@ -127,9 +129,9 @@ export type Upstreams = {
   refreshSoon(id: string, caller?: string): void
   /**
    * An upstream (canonical url) reported a change: it is read soon. Returns by how many ms this is sooner than
-   * scheduled.
+   * scheduled, and for how many scopes a reading was coming already.
    */
-  heard(agentUrl: string): number
+  heard(agentUrl: string): { gainedMs: number; spared: number }
   /**
    * A provider's file may have changed what agents without a feed can be asked for. Refreshes the agents (by canonical
    * url) that it `concerns` and for which it `isNews`, no more often than after activations.
@@ -272,6 +274,15 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     changed()
   }
 
+  async function called(
+    ...[runner, task, args, call]: [Runner, ...Parameters<Runner['call']>]
+  ): Promise<CallOutcome> {
+    const outcome = await runner.call(task, args, call)
+    if (outcome.kind !== 'answer') return outcome
+    const { payload, rows } = outcome
+    return { kind: 'answer', payload: rows.elements > 0 ? withSignals(payload, listingsOf(rows)) : payload }
+  }
+
   turns.onTurns(() => {
     for (const runner of runners.values()) runner.turnsChanged()
     void sweep().catch((error: Error) => onTrouble(`saved slices could not be swept: ${error.message}`))
@@ -316,16 +327,24 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     idOf: (agentUrl) => runners.get(agentUrl)?.entry().id ?? agentUrl,
     async call(id, task, args, call) {
       const runner = byId(id) ?? runners.get(id) ?? unlisted.at(id, config.statics)
-      if (!runner) return callFailed('unknown_upstream', `no upstream ${id}`)
-      const outcome = await runner.call(task, args, call)
-      if (outcome.kind !== 'answer') return outcome
-      const { payload, rows } = outcome
-      return { kind: 'answer', payload: rows.elements > 0 ? withSignals(payload, listingsOf(rows)) : payload }
+      return runner
+        ? await called(runner, task, args, call)
+        : callFailed('unknown_upstream', `no upstream ${id}`)
+    },
+    callerOf(id) {
+      const entry = byId(id)?.entry()
+      return async (task, args, call) => {
+        if (!entry) return callFailed('unknown_upstream', `no upstream ${id}`)
+        const listed = runners.get(entry.agentUrl)
+        if (listed) return await called(listed, task, args, call)
+        const left = runnerOf(entry)
+        return await called(left, task, args, call).finally(left.close)
+      }
     },
     refreshSoon(id, caller) {
       byId(id)?.refreshSoon(caller)
     },
-    heard: (agentUrl) => runners.get(agentUrl)?.heard() ?? 0,
+    heard: (agentUrl) => runners.get(agentUrl)?.heard() ?? { gainedMs: 0, spared: 0 },
     questionsMoved(concerns, isNews) {
       for (const [agentUrl, runner] of runners) {
         if (runner.livesByQuestions() && concerns(agentUrl)) runner.questionsMoved(() => isNews(agentUrl))

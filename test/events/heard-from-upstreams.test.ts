@@ -1,107 +1,15 @@
-import { generateKeyPairSync, hash, randomBytes, randomUUID } from 'node:crypto'
-import { createServer } from 'node:http'
-import { type Test, test } from 'tap'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { test } from 'tap'
 import { WEBHOOKS } from '../../src/signing/profile.js'
 import { createSigner } from '../../src/signing/sign.js'
-import { startOver } from '../support/federation-over.js'
-import { startMcpAgent } from '../support/upstream-agent.js'
-import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row, until } from '../support/upstream-world.js'
+import { type Key, newKey, startChain, UPSTREAM_KEY } from './support/chain.js'
 import { configFor, startSubscriber } from './support/subscriber.js'
 
-const FAR = 'https://far.example'
-const NEAR = 'https://near.example'
-const UPSTREAM_KEY = 'the-key-of-the-near-one'
-const newKey = (keyId: string) => ({ keyId, privateKey: generateKeyPairSync('ed25519').privateKey })
-type Key = ReturnType<typeof newKey>
 const ACME = { brand: { domain: 'acme.example' }, operator: 'agency.example', billing: 'operator' }
 
-/** A place that is known before who listens there has started: what comes is passed on. */
-async function forwarder(t: Test) {
-  let leadTo = (_origin: string) => {}
-  const target = new Promise<string>((resolve) => {
-    leadTo = resolve
-  })
-  const server = createServer((request, response) => {
-    const chunks: Buffer[] = []
-    request.on('data', (chunk: Buffer) => chunks.push(chunk))
-    request.on('end', async () => {
-      const { host: _, connection: __, 'content-length': ___, ...headers } = request.headers
-      const reply = await fetch((await target) + request.url, {
-        method: 'POST',
-        headers: headers as Record<string, string>,
-        body: Buffer.concat(chunks),
-      })
-      const challenge = reply.headers.get('www-authenticate')
-      response.writeHead(reply.status, {
-        'content-type': 'application/json',
-        ...(challenge && { 'www-authenticate': challenge }),
-      })
-      response.end(await reply.text())
-    })
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => new Promise((resolve) => server.close(resolve)))
-  const { port } = server.address() as { port: number }
-  return { url: `http://127.0.0.1:${port}`, leadTo }
-}
-
-const eventsOf = (origin: string, { keyId, privateKey }: Key) => ({
-  brand_json_url: `${origin}/.well-known/brand.json`,
-  signing_key: JSON.stringify({ ...privateKey.export({ format: 'jwk' }), kid: keyId }),
-})
-
-/** An agent, a Tributary over it, and a second one over the first: a change at the agent is polled by nobody near. */
-async function chain(t: Test) {
-  const feed = wholesaleAgent([row(1), row(2)], 'v1')
-  const agent = await startMcpAgent(feed.handle)
-  t.teardown(() => agent.close())
-  const place = await forwarder(t)
-  const [farKey, nearKey] = [newKey('far-key'), newKey('near-key')]
-  const networks = { allow_networks: ['127.0.0.0/8'], webhook_networks: ['127.0.0.0/8'] }
-  const far = await startOver(t, [{ id: 'agent', url: agent.url }], {
-    listen: { port: 0, public_url: FAR },
-    events: eventsOf(FAR, farKey),
-    egress: networks,
-    callers: {
-      anonymous: 'metadata',
-      keys: [
-        { id: 'near', token_sha256: hash('sha256', UPSTREAM_KEY, 'hex') },
-        { id: 'operator', token_sha256: hash('sha256', 'an-operator-key', 'hex'), role: 'operator' },
-      ],
-    },
-  })
-  const auth = { type: 'bearer', token: UPSTREAM_KEY }
-  const near = await startOver(t, [{ id: 'far', url: `${FAR}/mcp`, auth }], {
-    listen: { port: 0, public_url: NEAR },
-    events: { ...eventsOf(NEAR, nearKey), public_url: place.url },
-    egress: { ...networks, hosts: { 'far.example': far.federation.url } },
-    defaults: { refresh: '1h', stale_after: '2h' },
-  })
-  place.leadTo(near.federation.url)
-  const metric = async (name: string) => {
-    const text = await (await near.get('/metrics')).text()
-    const line = text.split('\n').find((one) => one.startsWith(name))
-    return Number(line?.split(' ').at(-1) ?? 0)
-  }
-  const listens = async () => (await metric('tributary_upstream_events_total{outcome="challenge"}')) >= 1
-  for (const end = Date.now() + 60_000; !(await listens()); ) {
-    if (Date.now() > end) throw new Error('the near one never subscribed')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-  let version = 1
-  return {
-    ...{ far, near, farKey, place: place.url, metric },
-    async publish(rows: Record<string, unknown>[]) {
-      version += 1
-      feed.publish(rows, `v${version}`)
-      await far.post('/refresh?upstream=agent')
-    },
-  }
-}
-
-test('a change behind two Tributaries reaches a buyer by events alone', async (t) => {
-  const { near, publish, metric } = await chain(t)
+test('a change behind two Tributaries reaches a buyer by events alone, until the near one leaves', async (t) => {
+  const { far, near, publish, metric, asked } = await startChain(t)
   const buyer = await startSubscriber({ remembersOnce: true })
   t.teardown(() => buyer.close())
   const answer = await near.call('sync_accounts', {
@@ -109,8 +17,10 @@ test('a change behind two Tributaries reaches a buyer by events alone', async (t
     accounts: [{ ...ACME, notification_configs: [configFor(buyer.url)] }],
   })
   t.match(answer.accounts, [{ action: 'created', notification_configs: [{ active: true }] }])
+  const heard = () => metric('tributary_upstream_events_total{outcome="heard"}')
+  const before = { asked: await asked(), heard: await heard() }
   const took: number[] = []
-  for (let change = 1; change <= 3; change += 1) {
+  for (let change = 1; change <= 2; change += 1) {
     const startedAt = Date.now()
     await publish([row(1, { name: `Name ${change}` }), row(2)])
     await until('the buyer is told', () => buyer.events.length === change)
@@ -121,16 +31,31 @@ test('a change behind two Tributaries reaches a buyer by events alone', async (t
     })
   }
   t.comment(`from the agent to the buyer behind two Tributaries: ${took.join(', ')} ms`)
-  t.ok((await metric('tributary_upstream_events_total{outcome="heard"}')) >= 3)
+  const events = (await heard()) - before.heard
+  t.ok(events >= 2)
+  t.ok(
+    (await asked()) - before.asked <= events,
+    'each event costs one question at most, and nobody else asks',
+  )
   t.ok(
     (await metric('tributary_upstream_events_gained_seconds_total')) > 3_000,
     'an hour less, nearly, each time',
   )
   t.same(buyer.faults, [])
+
+  const subscribed = async () => {
+    const { accounts } = await far.call('list_accounts', {}, UPSTREAM_KEY)
+    return accounts[0].notification_configs.map(({ active }: { active: boolean }) => active)
+  }
+  t.same(await subscribed(), [true])
+  near.reload({ upstreams: [] }) // its credentials are not in the configuration any more
+  await until('it is unsubscribed', async () => (await subscribed()).length === 0)
+  near.reload({})
+  await until('it is back, and so are we', async () => (await subscribed())[0] === true)
 })
 
 test('strangers, forgers, repeaters and other tenants are refused, and nothing is read for them', async (t) => {
-  const { far, near, farKey, place, metric, publish } = await chain(t)
+  const { far, near, farKey, place, metric, publish } = await startChain(t)
   const { accounts } = await far.call('list_accounts', {}, UPSTREAM_KEY)
   const [{ url }] = accounts[0].notification_configs
   t.match(new URL(url).pathname, /^\/events\/[\w-]{43}$/)
@@ -186,6 +111,25 @@ test('strangers, forgers, repeaters and other tenants are refused, and nothing i
   const product = body({ notification_type: 'product.updated' })
   t.equal(await send(product, signed(farKey, product)), 200)
   t.equal(await metric('tributary_upstream_events_total{outcome="ignored"}'), 1)
+  const sendFrom = (from: string, by: Key, text: string) =>
+    fetch(near.federation.url + new URL(url).pathname, {
+      ...{ method: 'POST', body: text },
+      headers: {
+        ...{ 'content-type': 'application/json', 'x-forwarded-for': from },
+        ...signed(by, text),
+      },
+    })
+  const forger = newKey('far-key')
+  const replies = await Promise.all(Array.from({ length: 250 }, () => sendFrom('192.0.2.1', forger, text)))
+  const turnedAway = replies.filter(({ status }) => status === 429)
+  t.ok(turnedAway.length >= 1, `${turnedAway.length} were turned away`)
+  t.ok(turnedAway.every(({ headers }) => Number(headers.get('retry-after')) >= 1))
+  t.ok(replies.every(({ status }) => status === 429 || status === 401))
+  const heard = await heardSoFar()
+  const news = body()
+  t.equal((await sendFrom('192.0.2.2', farKey, news)).status, 200)
+  t.equal(await heardSoFar(), heard + 1, 'what is true is heard meanwhile')
+
   await publish([row(1)])
   await until(
     'and what is true is heard',

@@ -179,11 +179,14 @@ export function createRunner(options: RunnerOptions) {
         if (name === PUBLIC || (caller !== undefined && whose === caller)) kept.refreshSoon()
       }
     },
-    /** The upstream reported a change: reads every scope soon. Returns by how many ms this is sooner than scheduled. */
-    heard(): number {
+    /**
+     * The upstream reported a change: reads every scope soon. Returns by how many ms this is sooner than scheduled, and for
+     * how many scopes a reading was coming already.
+     */
+    heard(): { gainedMs: number; spared: number } {
       const { nextAttemptAt = clock.now() } = open.status()
-      for (const kept of scopes.values()) kept.refreshSoon()
-      return Math.max(0, nextAttemptAt - clock.now())
+      const spared = [...scopes.values()].filter((kept) => kept.refreshSoon() === 'coming').length
+      return { gainedMs: Math.max(0, nextAttemptAt - clock.now()), spared }
     },
     livesByQuestions: () => open.livesByQuestions(),
     questionsMoved: (isNews: () => Promise<boolean>) => open.questionsMoved(isNews),

@@ -247,17 +247,18 @@ export function createScope(options: ScopeOptions) {
   }
 
   /** Refreshes now or at its turn, and once more when a refresh is under way. Does nothing before the first refresh. */
-  function refreshSoon(how: Hurry = 'soon'): void {
-    if (!isOpen) return
+  function refreshSoon(how: Hurry = 'soon'): 'asked' | 'coming' {
+    if (!isOpen) return 'asked'
     if (!turn()) {
       readings.ask(key(), how)
-      return
+      return 'asked'
     }
     isAwaited = true
     const dueAt = how === 'whole' ? hurry.ordered() : hurry.asked()
-    if (dueAt === undefined) return
+    if (dueAt === undefined) return 'coming'
     if (refreshing) againSoon = true
     else schedule(dueAt - clock.now())
+    return 'asked'
   }
 
   /** Whether it is read by questions; also true before its first answer. */

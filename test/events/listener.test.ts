@@ -1,0 +1,147 @@
+import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { type Test, test } from 'tap'
+import { createListener, type Teller } from '../../src/events/listener.js'
+import { WEBHOOKS } from '../../src/signing/profile.js'
+import { createReplayGuard } from '../../src/signing/replay.js'
+import { createSigner, publicJwk } from '../../src/signing/sign.js'
+import { createManualClock } from '../support/upstream-clock.js'
+
+const AGENT = 'https://far.example/mcp'
+const [SECOND, HOUR] = [1_000, 3_600_000]
+
+type Said = { configs: readonly { url: string }[]; patience: number; answer(more?: object): void }
+
+/** A listener with one upstream, whose answers the test gives, and a clock that the test moves. */
+function stage(t: Test) {
+  const { clock, advance } = createManualClock()
+  const key = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
+  const said: Said[] = []
+  const problems: string[] = []
+  const teller: Teller = {
+    ...{
+      id: 'far',
+      agentUrl: AGENT,
+      brandJsonUrl: 'https://far.example/brand.json',
+      types: ['signal.updated'],
+    },
+    syncAccounts(args, deadline) {
+      const { notification_configs: configs } = (
+        args as { accounts: { notification_configs: Said['configs'] }[] }
+      ).accounts[0] as { notification_configs: Said['configs'] }
+      const patience = deadline - clock.now()
+      return new Promise((resolve) => {
+        const answer = (more: object = {}) =>
+          resolve({
+            accounts: [{ account_id: 'acc', action: 'updated', notification_configs: configs, ...more }],
+          })
+        said.push({ configs, patience, answer })
+      })
+    },
+  }
+  let tellers = new Map<string, Teller | undefined>([[AGENT, teller]])
+  const listener = createListener({
+    ...{ tellers: () => tellers, clock, publicUrl: 'https://near.example', secret: randomBytes(32) },
+    ...{ newId: randomUUID, account: () => ({}), onOutcome() {} },
+    heard: () => ({ gainedMs: 0, spared: 0 }),
+    keyOf: async () => ({ owner: AGENT, jwk: publicJwk(key) }),
+    replay: createReplayGuard({ now: clock.now }),
+    onProblem: (problem) => problems.push(problem),
+  })
+  listener.start()
+  t.teardown(() => {
+    for (const one of said) one.answer()
+    return listener.close()
+  })
+  return {
+    ...{ said, problems, listener, key, clock },
+    async pass(ms: number) {
+      advance(ms)
+      for (let turn = 0; turn < 10; turn += 1) await nextTurn()
+    },
+    async answer(more?: object) {
+      said.at(-1)?.answer(more)
+      for (let turn = 0; turn < 10; turn += 1) await nextTurn()
+    },
+    /** `undefined`: it is not known what it declares. */
+    become(known: 'declares' | 'unknown' | 'left') {
+      const is = known === 'declares' ? teller : undefined
+      tellers = new Map(known === 'left' ? [] : [[AGENT, is]])
+    },
+  }
+}
+
+test('a subscription is renewed every hour', async (t) => {
+  const { said, pass, answer } = stage(t)
+  t.equal(said.length, 1)
+  await answer()
+  await pass(HOUR - 2 * SECOND)
+  t.equal(said.length, 1)
+  await pass(2 * SECOND)
+  t.equal(said.length, 2)
+  t.same(said[1]?.configs, said[0]?.configs)
+})
+
+test('only an upstream that has left is unsubscribed from, after it has answered, and once', async (t) => {
+  const { said, problems, pass, answer, become, listener } = stage(t)
+  const path = new URL(said[0]?.configs[0]?.url ?? '').pathname.split('/').at(-1) ?? ''
+  const status = async () =>
+    (await listener.receive({ token: path, headers: {}, body: new Uint8Array(), from: '' })).status
+  await answer()
+  become('unknown')
+  await pass(SECOND)
+  t.equal(said.length, 1, 'what is not known for a moment is no reason to leave')
+  t.equal(await status(), 401, 'and it is listened to')
+  become('declares')
+  await pass(HOUR)
+  t.equal(said.length, 2, 'renewed, and not answered yet')
+  become('left')
+  await pass(SECOND)
+  t.equal(await status(), 410)
+  t.equal(said.length, 2)
+  await answer()
+  t.same(said[2]?.configs, [], 'it is told once it has answered')
+  t.equal(said[2]?.patience, 10 * SECOND)
+  become('declares')
+  await pass(SECOND)
+  t.equal(said.length, 3, 'one that comes back waits for that answer')
+  await answer()
+  await pass(SECOND)
+  t.equal(said[3]?.configs.length, 1)
+  await answer()
+  become('left')
+  await pass(SECOND)
+  await answer({ action: 'failed' })
+  await pass(HOUR)
+  t.equal(said.length, 5, 'one try')
+  t.match(problems, [/far has left and could not be told so/])
+})
+
+test('what is refused of one sender is bounded in time, and costs no other sender anything', async (t) => {
+  const { said, pass, answer, listener, key, clock } = stage(t)
+  await answer()
+  const { url } = said[0]?.configs[0] ?? { url: '' }
+  const token = new URL(url).pathname.split('/').at(-1) ?? ''
+  const send = async (from: string, by = key) => {
+    const text = JSON.stringify({
+      subscriber_id: 'tributary',
+      account_id: 'acc',
+      idempotency_key: randomUUID(),
+    })
+    const signed = createSigner(by, WEBHOOKS)(url, text, clock.now(), randomBytes(16).toString('base64url'))
+    const headers = Object.fromEntries(
+      Object.entries({ ...signed, 'content-type': 'application/json' }).map(([name, value]) => [
+        name,
+        [value],
+      ]),
+    )
+    return await listener.receive({ token, headers, body: Buffer.from(text), from })
+  }
+  const forger = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
+  for (let sent = 0; sent < 50; sent += 1) t.equal((await send('a', forger)).status, 401)
+  t.same(await send('a', forger), { status: 429, headers: { 'retry-after': '1' } })
+  t.equal((await send('a')).status, 429, 'nothing of it is looked at')
+  for (let sent = 0; sent < 60; sent += 1) t.equal((await send('b')).status, 200)
+  await pass(SECOND)
+  t.equal((await send('a')).status, 200)
+})
