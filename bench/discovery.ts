@@ -82,9 +82,8 @@ const snapshot = buildSnapshot({
   judge,
 })
 feed.publish(snapshot, Date.now())
-const file = await readSynonyms('config/synonyms.yaml')
-const search = createSearchHost(file)
-const synonyms = compileSynonyms(file)
+const synonyms = compileSynonyms(await readSynonyms('config/synonyms.yaml'))
+const search = createSearchHost(synonyms)
 const ranking = createRanking({ local: createLocal({ search, synonyms }), synonyms })
 await search.publish(snapshot)
 

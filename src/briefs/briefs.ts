@@ -14,7 +14,8 @@ import { createDeadline, within } from '../net/deadline.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { Send } from '../net/send.js'
 import { createSearchHost } from '../search/search-host.js'
-import { compileSynonyms, type SynonymFile } from '../search/synonyms.js'
+import type { SynonymFile } from '../search/synonym-file.js'
+import { compileSynonyms } from '../search/synonyms.js'
 import { WEBHOOKS } from '../signing/profile.js'
 import { createSigner, type SigningKey } from '../signing/sign.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -64,8 +65,8 @@ export function createBriefs(options: BriefsOptions) {
   const { feed, upstreams, judge, access, synonyms, store, send, clock, newId, onTrouble, webhookKey } =
     options
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
-  const search = createSearchHost(synonyms)
   const words = compileSynonyms(synonyms)
+  const search = createSearchHost(words)
   const ranking = createRanking({
     ...{ local: createLocal({ search, synonyms: words }), synonyms: words },
     ...(options.rates && { rates: options.rates }),

@@ -4,15 +4,14 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { startThread } from '../threads/pool.js'
 import { createSearcher, type Searcher } from './search.js'
 import type { SearchBuild, SearchBuilt } from './search-worker.js'
-import { compileSynonyms, type SynonymFile } from './synonyms.js'
+import type { Synonyms } from './synonyms.js'
 
 /** An index, the snapshot whose entries are its rows, and the platforms that a question may name. */
 export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: readonly string[] }
 
 const HEAP_MB = 4_096 // for the words of a million signals while they are collected
 
-export function createSearchHost(file: SynonymFile) {
-  const synonyms = compileSynonyms(file)
+export function createSearchHost(synonyms: Synonyms) {
   let worker: Worker | undefined
   let current: Searchable | undefined
   let next: { snapshot: Snapshot; number: number } | undefined
@@ -24,6 +23,7 @@ export function createSearchHost(file: SynonymFile) {
   /** A thread that ends by itself, busy or idle, is replaced for the next build. */
   function start(): Worker {
     const thread = startThread(new URL('./search-worker.js', import.meta.url), {
+      workerData: synonyms,
       resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
     })
     const lost = () => {
@@ -46,7 +46,7 @@ export function createSearchHost(file: SynonymFile) {
         resolve(built)
       })
       thread.ref()
-      thread.postMessage({ synonyms: file, snapshot: { count, rows } } satisfies SearchBuild)
+      thread.postMessage({ count, rows } satisfies SearchBuild)
     })
   }
 

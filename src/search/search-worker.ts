@@ -2,10 +2,10 @@
  * Builds the search index in its own thread; input and output are in shared memory
  * (docs/decisions.md#memory-and-threads).
  */
-import { parentPort } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import type { Rows, Snapshot } from '../snapshot/snapshot.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'
-import { compileSynonyms, type SynonymFile } from './synonyms.js'
+import type { Synonyms } from './synonyms.js'
 
 /**
  * The platforms where most of a feed can be activated: the ones that questions may name. Upstreams may invent
@@ -31,12 +31,15 @@ function createPlatformTally() {
   }
 }
 
-export type SearchBuild = { synonyms: SynonymFile; snapshot: Pick<Snapshot, 'count' | 'rows'> }
+export type SearchBuild = Pick<Snapshot, 'count' | 'rows'>
 export type SearchBuilt = {
   index: SearchIndex
   /** Ids of the platforms that a question may name. */
   platforms: readonly string[]
 }
+
+/** Compiled once, by whoever started the thread. */
+const synonyms = workerData as Synonyms
 
 const decoder = new TextDecoder()
 
@@ -47,15 +50,15 @@ function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): Searcha
 }
 
 /** Row `i` of the index is entry `i` of the snapshot; withheld entries have no words. */
-function indexSnapshot({ synonyms, snapshot }: SearchBuild): SearchBuilt {
-  const builder = createSearchIndexBuilder(compileSynonyms(synonyms))
+function indexSnapshot({ count, rows }: SearchBuild): SearchBuilt {
+  const builder = createSearchIndexBuilder(synonyms)
   const platforms = createPlatformTally()
-  for (let entry = 0; entry < snapshot.count; entry += 1) {
-    if (snapshot.rows.length[entry] === 0) {
+  for (let entry = 0; entry < count; entry += 1) {
+    if (rows.length[entry] === 0) {
       builder.skip()
       continue
     }
-    const row = rowOf(snapshot.rows, entry)
+    const row = rowOf(rows, entry)
     builder.add(row)
     platforms.add(row)
   }

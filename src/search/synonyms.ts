@@ -2,7 +2,7 @@
  * Synonyms of advertising (`config/synonyms.yaml`), compiled to phrases of stems. They apply both to rows and to
  * questions: a phrase of a group gives the group's own term.
  */
-import { type Static, Type } from '@sinclair/typebox'
+import type { SynonymFile } from './synonym-file.js'
 import { termOf, tokens } from './words.js'
 
 /** ISO 3166-1 codes of countries where data is sold. */
@@ -31,28 +31,6 @@ function namesOfMarkets(): PlaceName[] {
       .map((phrase) => ({ phrase, countries: [code] }))
   })
 }
-
-const Words = Type.String({ minLength: 1, description: 'words parted by commas' })
-
-/** The file in the form in which people edit it. */
-export const SynonymFile = Type.Object(
-  {
-    /** Filler words: a question made of them alone asks for everything. */
-    filler: Words,
-    /** Words about people's attitude to a subject, which do not name the subject. */
-    qualifiers: Words,
-    /** Words that mean the same. */
-    same: Type.Array(Words),
-    /** A general word, and specific words that a question for it should also find. */
-    kinds: Type.Record(Type.String({ minLength: 1 }), Words),
-    /** Country codes separated by spaces, and names besides the official ones. */
-    places: Type.Record(Type.String({ pattern: '^[A-Z]{2}( [A-Z]{2})*$' }), Words),
-    /** Ids of platforms, and their other names. */
-    destinations: Type.Record(Type.String({ minLength: 1 }), Words),
-  },
-  { additionalProperties: false },
-)
-export type SynonymFile = Static<typeof SynonymFile>
 
 /** The meaning of a phrase. `narrower`: it is one kind of the group's word. */
 export type Sense = { group: string; narrower: boolean }

@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { createSearchHost } from '../../src/search/search-host.js'
+import { compileSynonyms } from '../../src/search/synonyms.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { judgeThat, listing, sliceOf } from '../feed/world.js'
 
@@ -7,14 +8,9 @@ const snapshotOf = (id: string) =>
   buildSnapshot({ slices: [sliceOf('north', [listing(id)])], judge: judgeThat() })
 
 test('a snapshot that came while the index of another could not be built is indexed all the same', async (t) => {
-  const search = createSearchHost({
-    filler: '',
-    qualifiers: '',
-    same: [],
-    kinds: {},
-    places: {},
-    destinations: {},
-  })
+  const search = createSearchHost(
+    compileSynonyms({ filler: '', qualifiers: '', same: [], kinds: {}, places: {}, destinations: {} }),
+  )
   t.teardown(() => search.close())
   const good = snapshotOf('a')
   const broken = { ...good, id: 'broken', rows: { ...good.rows, chunks: [] } }

@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'tap'
 import { parse } from 'yaml'
 import { readBrief } from '../../src/search/reading.js'
-import { compileSynonyms, type SynonymFile } from '../../src/search/synonyms.js'
+import type { SynonymFile } from '../../src/search/synonym-file.js'
+import { compileSynonyms } from '../../src/search/synonyms.js'
 
 const TURNS = 5
 

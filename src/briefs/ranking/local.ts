@@ -5,24 +5,20 @@
  */
 
 import { readFile } from 'node:fs/promises'
-import { parse } from 'yaml'
-import { compileCheck } from '../../adcp/validation.js'
 import { createSearcher, SAME_SUBJECT, type SearchHits } from '../../search/search.js'
 import type { Searchable } from '../../search/search-host.js'
 import { createSearchIndexBuilder, type SearchableRow } from '../../search/search-index.js'
-import { SynonymFile, type Synonyms } from '../../search/synonyms.js'
+import { parseSynonyms, type SynonymFile } from '../../search/synonym-file.js'
+import type { Synonyms } from '../../search/synonyms.js'
 import { rowAt, type Snapshot } from '../../snapshot/snapshot.js'
 import { type Corpus, createTranslations, hitOf, keyOf } from './hits.js'
 
-/** Reads the synonyms (`config/synonyms.yaml`), the one file that changes what brief discovery understands. */
-const check = compileCheck(SynonymFile)
-
-/** Throws with the path and what is wrong there. */
+/**
+ * Reads the synonyms (`config/synonyms.yaml`), the one file that changes what brief discovery understands. Throws with
+ * the path and what is wrong there.
+ */
 export async function readSynonyms(path: string): Promise<SynonymFile> {
-  const checked = check(parse(await readFile(path, 'utf8')))
-  if (checked.ok) return checked.value
-  const [issue] = checked.issues
-  throw new Error(`${path}: ${issue?.pointer || 'the file'} ${issue?.message}`)
+  return parseSynonyms(await readFile(path, 'utf8'), path)
 }
 
 type LocalHits = {
