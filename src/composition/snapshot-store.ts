@@ -8,11 +8,13 @@ import type { Clock } from '../net/clock.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { SNAPSHOT_FORM, wholeParts, wholeSnapshot } from '../snapshot/snapshot-parts.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
-import type { Sharing, Turn } from '../upstreams/rows/sharing.js'
+import { type Sharing, type Turn, UNSAID } from '../upstreams/rows/sharing.js'
 
-/** Snapshots of every form, each under its number. */
+/** Snapshots of every form, each under its number; earlier releases put theirs where no number is. */
 const FORMS = 'form/'
-const PREFIX = `${FORMS}${SNAPSHOT_FORM}/snapshot/`
+const EARLIER = 'snapshot/'
+const placeOf = (form: number) => (form === UNSAID ? EARLIER : `${FORMS}${form}/`)
+const PREFIX = `${placeOf(SNAPSHOT_FORM)}snapshot/`
 /** Longer than walks go on in a snapshot that was replaced. */
 const KEPT_MS = 20 * 60_000
 /** Of one in which nobody walks: longer than anybody takes to take it up. */
@@ -51,12 +53,14 @@ type InUse = { newest: ReadonlySet<string>; isWalked(id: string): boolean }
 
 export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOptions) {
   const unused = new Map<string, number>() // since when
+  let latest: ReadonlySet<string> = new Set() // saved last: about to be told, while the one before is the newest
   let feedBytes = 0
   const inTurn = pLimit(1) // one that comes back after a long time is written after it was removed, or not removed
 
   async function saved(layers: ReadonlyMap<string, Layer>, under: Turn): Promise<boolean> {
     const snapshots = new Map([...layers.values()].map(({ snapshot }) => [snapshot.id, snapshot]))
     let bytes = 0
+    latest = new Set(snapshots.keys())
     for (const [id, snapshot] of snapshots) {
       const gaps = [...layers]
         .filter(([, layer]) => layer.snapshot.id === id)
@@ -92,9 +96,10 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
 
   async function swept({ newest, isWalked }: InUse, under: Turn): Promise<void> {
     const others = [...sharing.forms()].filter((form) => form !== SNAPSHOT_FORM)
-    const isAnothers = (name: string) => others.some((form) => name.startsWith(`${FORMS}${form}/`))
-    const names = new Set((await blobs.list(FORMS)).filter((name) => !isAnothers(name)))
-    const isUsed = (name: string) => newest.has(idOf(name))
+    const isAnothers = (name: string) => others.some((form) => name.startsWith(placeOf(form)))
+    const all = [...(await blobs.list(FORMS)), ...(await blobs.list(EARLIER))]
+    const names = new Set(all.filter((name) => !isAnothers(name)))
+    const isUsed = (name: string) => newest.has(idOf(name)) || latest.has(idOf(name))
     for (const name of unused.keys()) if (!names.has(name) || isUsed(name)) unused.delete(name)
     for (const name of names) {
       if (isUsed(name)) continue
@@ -120,6 +125,9 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
     /** Removes those that have been in no generation for long, and of forms that nobody reads any more. */
     sweep: (inUse: () => InUse, under: Turn) => inTurn(() => swept(inUse(), under)),
     /** From now on another process sees which are in use. */
-    leave: (): void => unused.clear(),
+    leave(): void {
+      unused.clear()
+      latest = new Set()
+    },
   }
 }

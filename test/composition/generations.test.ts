@@ -10,7 +10,7 @@ import { createBuilderHost } from '../../src/snapshot/builder-host.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import { SNAPSHOT_FORM } from '../../src/snapshot/snapshot-parts.js'
 import { type Blobs, createPassingBlobs } from '../../src/upstreams/rows/blobs.js'
-import type { Sharing } from '../../src/upstreams/rows/sharing.js'
+import { type Sharing, UNSAID } from '../../src/upstreams/rows/sharing.js'
 import { emptyFeed } from '../feed/feed-of.js'
 import { pageOf } from '../feed/reader.js'
 import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
@@ -35,6 +35,7 @@ function createGroup() {
   let epoch = 0
   const otherForms = new Set<number>()
   const sizes = new Map<string, number>()
+  const written: { before(): Promise<void> } = { before: async () => {} }
 
   function sharingOf(self: string, over: Blobs): Sharing {
     const turn = (name: string) => (builder === self ? { name, epoch } : undefined)
@@ -54,6 +55,7 @@ function createGroup() {
       freed: async (names) => names.map((name) => sizes.get(name) ?? 0),
       hear: (prefix, listener) => void hears.push({ prefix, listener }),
       async write(name, parts) {
+        await written.before()
         await blobs.write(name, parts)
         return true
       },
@@ -67,6 +69,8 @@ function createGroup() {
     otherForms,
     /** What the storage is rid of with a blob. */
     sizes,
+    /** `before`: what a write waits for. */
+    written,
     build(self: string): void {
       builder = self
       epoch += 1
@@ -368,4 +372,50 @@ test('what was replaced takes so many bytes of the storage and no more: the olde
     [older, newest].map(({ id }) => `${SNAPSHOTS}${id}`).sort(),
     'first the one in which nobody walks, then the oldest',
   )
+})
+
+test('what is saved and not told yet stays, however much is walked in', async (t) => {
+  const group = createGroup()
+  group.build('one')
+  const one = group.join('one')
+  const [walked, newest, next] = ['a', 'b', 'c'].map(snapshotOf) as [Snapshot, Snapshot, Snapshot]
+  for (const snapshot of [walked, newest]) {
+    group.sizes.set(`${SNAPSHOTS}${snapshot.id}`, 600 * 1024 ** 2)
+    await one.publish(snapshot)
+    one.page()
+  }
+  group.sizes.set(`${SNAPSHOTS}${next.id}`, 600 * 1024 ** 2)
+  let proceed = () => {}
+  const may = new Promise<void>((resolve) => {
+    proceed = resolve
+  })
+  group.written.before = () => may
+  const publishing = one.publish(next)
+  group.time.advance(60_000)
+  await new Promise(setImmediate)
+  proceed()
+  await publishing
+  await new Promise(setImmediate)
+  t.ok(await group.blobs.read(`${SNAPSHOTS}${next.id}`))
+})
+
+test('snapshots of a release that put them elsewhere go 20 minutes after its last process', async (t) => {
+  const group = createGroup()
+  const earlier = 'snapshot/of-an-earlier-release'
+  await group.blobs.write(earlier, [])
+  group.otherForms.add(UNSAID)
+  group.build('one')
+  const one = group.join('one')
+  await one.publish(snapshotOf('one'))
+  const minutes = async (count: number) => {
+    for (let minute = 0; minute < count; minute += 1) {
+      group.time.advance(60_000)
+      await new Promise(setImmediate)
+    }
+  }
+  await minutes(30)
+  t.ok(await group.blobs.read(earlier))
+  group.otherForms.clear()
+  await minutes(22)
+  t.notOk(await group.blobs.read(earlier))
 })

@@ -1,6 +1,7 @@
 /** Processes that run the newest configuration build the feed, those of each form of snapshots their own. */
 import { test } from 'tap'
 import { createRevisions } from '../../src/store/replicas/revisions.js'
+import { UNSAID } from '../../src/upstreams/rows/sharing.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { becomes, joined } from './support/builders.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
@@ -52,7 +53,7 @@ test('what a process of another release says in other words keeps nobody from bu
   for (const value of ['first', null, { revision: 'second' }]) hear('configuration/other', value, 0)
   revisions.start()
   t.same(revisions.newest(), ['one'])
-  t.same([...revisions.forms()], [1])
+  t.same([...revisions.forms()], [1, UNSAID], 'its snapshots are left alone')
   hear('configuration/other', { revision: 'second', order: 7, form: 1 }, 0)
   t.same(revisions.newest(), ['other'])
   t.end()

@@ -6,7 +6,7 @@
  */
 import { isRecord } from '../../adcp/json.js'
 import type { Clock } from '../../net/clock.js'
-import type { Sharing } from '../../upstreams/rows/sharing.js'
+import { type Sharing, UNSAID } from '../../upstreams/rows/sharing.js'
 
 const PREFIX = 'configuration/'
 const GONE_MS = 60 * 60 * 1_000 // a process tells its revision before others have seen that it lives
@@ -95,10 +95,10 @@ export function createRevisions(options: RevisionsOptions) {
         const its = runsOf(member)
         return its?.form === form ? [{ member, its }] : []
       })
-      const isNewest = ({ its }: { its: Runs }) => runs.every((one) => compare(one.its, its) <= 0)
-      return runs.filter(isNewest).map(({ member }) => member)
+      const [newest] = runs.sort((one, other) => compare(other.its, one.its))
+      return runs.filter(({ its }) => its.revision === newest?.its.revision).map(({ member }) => member)
     },
-    forms: (): ReadonlySet<number> => new Set(members().flatMap((member) => runsOf(member)?.form ?? [])),
+    forms: (): ReadonlySet<number> => new Set(members().map((member) => runsOf(member)?.form ?? UNSAID)),
     /** How many live processes run each revision. One that has not said yet which it runs is not counted. */
     live(): Record<string, number> {
       const counts: Record<string, number> = {}

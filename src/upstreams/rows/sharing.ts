@@ -6,6 +6,9 @@
 /** The right of this process to do a piece of work. It ends when another process takes the work up. */
 export type Turn = { name: string; epoch: number }
 
+/** The form of a process that tells none: one of an earlier release, or one that has just come. */
+export const UNSAID = 0
+
 type Hear = (name: string, value: unknown, ageMs: number) => void
 
 export type Sharing = {
@@ -13,7 +16,7 @@ export type Sharing = {
   want(kind: string, names: Iterable<string>): void
   /** The same, for work of those processes alone that run the newest configuration and write snapshots of our form. */
   lead(kind: string, names: Iterable<string>): void
-  /** The forms of snapshots that live processes write and read. */
+  /** The forms of snapshots that live processes write and read; `UNSAID` while one of them has not told its form. */
   forms(): ReadonlySet<number>
   /** Undefined when the work is another process's. */
   turn(name: string): Turn | undefined
