@@ -1,5 +1,6 @@
 /** `tributary mirror`: a copy of a feed in a folder or a database, kept current until it is told to end. */
 import { howMany } from '../adcp/answer.js'
+import { forTerminal } from '../adcp/redaction.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../mirror/mirror.js'
 import type { FeedReading } from '../mirror/reading.js'
 import { CommandFailure } from './terminal.js'
@@ -20,17 +21,19 @@ const KEEP_ALIVE_MS = 2 ** 30
 function lineOf(reading: Exclude<FeedReading, { kind: 'failed' }>): string {
   const { rows, version, incomplete } = reading.state
   const gaps = incomplete.length > 0 ? `, ${incomplete.length} parts missing or old` : ''
-  return `${reading.kind}: ${howMany(rows, 'signal')}, version ${version ?? 'unknown'}${gaps}\n`
+  return `${reading.kind}: ${howMany(rows, 'signal')}, version ${version ?? 'unknown'}${gaps}`
 }
 
 /** Throws `CommandFailure` when the copy cannot be opened, and with `once` when it could not be made current. */
 export async function mirrorFeed({ once, stdout, stderr, ...options }: MirrorCommand): Promise<void> {
-  const fail = ({ message }: Error) => Promise.reject(new CommandFailure(message))
+  const failure = (message: string) => new CommandFailure(forTerminal(message)) // it may repeat what the agent said
+  const fail = ({ message }: Error) => Promise.reject(failure(message))
+  const print = (to: NodeJS.WritableStream, line: string) => to.write(`${forTerminal(line)}\n`)
   const onReading = (reading: FeedReading) => {
-    if (reading.kind !== 'failed') stdout.write(lineOf(reading))
-    else stderr.write(`tributary: ${options.url}: ${reading.reason}: ${reading.message}\n`)
+    if (reading.kind !== 'failed') print(stdout, lineOf(reading))
+    else print(stderr, `tributary: ${options.url}: ${reading.reason}: ${reading.message}`)
   }
-  const onProblem = (problem: string) => stderr.write(`tributary: ${problem}\n`)
+  const onProblem = (problem: string) => print(stderr, `tributary: ${problem}`)
   const mirror = await openFeedMirror({ ...options, onReading, onProblem }).catch(fail)
   const alive = setInterval(() => {}, KEEP_ALIVE_MS) // a wait for the next reading is no reason to end
   const end = () => void mirror.close().catch(() => {}) // told below, where it is closed again
@@ -38,7 +41,7 @@ export async function mirrorFeed({ once, stdout, stderr, ...options }: MirrorCom
   try {
     if (!once) return await mirror.follow()
     const reading = await mirror.read().catch(fail)
-    if (reading.kind === 'failed') throw new CommandFailure(`${options.url}: ${reading.message}`)
+    if (reading.kind === 'failed') throw failure(`${options.url}: ${reading.message}`)
     onReading(reading)
   } finally {
     clearInterval(alive)

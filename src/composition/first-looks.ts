@@ -69,7 +69,8 @@ async function lookAtDatabase(url: string): Promise<string | undefined> {
     await sql`select 1`.execute(db)
     return undefined
   } catch (error) {
-    return `the database cannot be reached (${reasonOf(error)})`
+    // The codes of PostgreSQL are numbers; only where several addresses were tried is there no message.
+    return `the database cannot be reached (${(error as Error).message || reasonOf(error)})`
   } finally {
     await db.destroy()
   }

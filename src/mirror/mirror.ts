@@ -68,10 +68,11 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   const url = endpointOf(options.url)
   const question = { ...(filters && { filters }), ...(account && { account: { account_id: account } }) }
   const source = canonicalize({ url, ...question }) as string
+  const { allowNetworks = [], hosts = {} } = options.egress ?? {}
+  const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } }) // throws before anything is open
   const copy = await openCopy(options)
   const lifetime = new AbortController()
   const { signal } = lifetime
-  const { allowNetworks = [], hosts = {} } = options.egress ?? {}
   const asker = createFeedAsker({ url, token, hosts })
 
   const before = await copy.state().catch(async (error: unknown) => {
@@ -92,7 +93,6 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   }
 
   const inbox = createInbox()
-  const egress = createEgress({ policy: { allowHttp: false, allowNetworks, hosts } })
   const telling = createFeedAsker({ url, token, hosts }) // of its own: a page that is large breaks its connection
   let listening: Listening | undefined
 

@@ -1,7 +1,9 @@
 /** What a mirror makes of agents that are not as the protocol wants them, on the official SDK's server. */
 import { type Test, test } from 'tap'
+import { forTerminal } from '../../src/adcp/redaction.js'
 import { type FeedMirrorOptions, openFeedMirror } from '../../src/mirror/mirror.js'
 import { systemClock } from '../../src/net/clock.js'
+import { runCommand } from '../support/command.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { linesPlace, onEveryCopy, type Place } from './support/copies.js'
@@ -166,4 +168,26 @@ onEveryCopy('rows of any text are kept, and one that comes twice is kept once', 
   const kept = { ...unstorable, name: 'nul \ufffd and half \ufffd.', ext: { 'na\ufffdme': 1 } }
   t.same(told[1], place.format === 'ndjson' && !place.out.startsWith('postgres') ? unstorable : kept)
   t.match(await mirror.read(), { kind: 'unchanged' })
+})
+
+test('what an agent says reaches the terminal without what would steer it', async (t) => {
+  const steering = '\u001b]52;c;bGll\u0007\u001b[2Jgone\u0085away'
+  const feed = wholesaleAgent(rowsOf(1), `v${steering}`)
+  const refusal = { code: 'INVALID_REQUEST', message: `no${steering}`, recovery: 'correctable' }
+  const refusing = await startMcpAgent(() => ({ adcp_error: refusal }))
+  const sound = await startMcpAgent(feed.handle)
+  for (const agent of [refusing, sound]) {
+    t.teardown(() => agent.close())
+    const { out: place } = await linesPlace(t)
+    const { out, err } = await runCommand(['mirror', '--url', agent.url, '--out', place, '--once'])
+    t.match(out + err, /gone away/)
+    for (const line of (out + err).split('\n')) t.equal(forTerminal(line), line)
+  }
+})
+
+test('a mirror that cannot be opened holds on to nothing', async (t) => {
+  const place = await linesPlace(t)
+  const { mirrorAt } = await start(t, place)
+  await t.rejects(mirrorAt({ egress: { allowNetworks: ['here'] } }), /expected CIDR notation/)
+  t.match(await (await mirrorAt()).read(), { kind: 'replaced' })
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import type { CheckReport } from '../../src/composition/check.js'
 import { openSqlite } from '../../src/store/database/sqlite.js'
+import { NO_POSTGRES, shared } from '../store/support/storages.js'
 import { runCommand } from '../support/command.js'
 import { startServer } from '../support/server-fixture.js'
 import { startHttp } from '../support/upstream-agent.js'
@@ -105,4 +106,21 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
   const wrong = await runCommand(['check', '--config', file])
   t.match(wrong, { code: 3, err: /a token that no other key has/ })
   t.match(wrong.err, /listen\.trusted_proxies/)
+})
+
+test('check says in words why a database cannot be had', { skip: NO_POSTGRES }, async (t) => {
+  const storage = await shared(t)
+  if (!storage) return
+  const folder = await mkdtemp(join(tmpdir(), 'tributary-check-'))
+  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const url = new URL(storage.url)
+  url.pathname = '/nothing_of_that_name'
+  const file = join(folder, 'config.json')
+  await writeFile(file, JSON.stringify({ storage: { url: url.href } }))
+  const { out } = await runCommand(['check', '--config', file, '--json'])
+  const { opened } = JSON.parse(out) as CheckReport
+  t.match(opened[0], {
+    what: 'storage',
+    problem: /cannot be reached .*nothing_of_that_name/,
+  })
 })
