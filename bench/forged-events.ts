@@ -1,24 +1,40 @@
 /**
- * What forged, replayed and other tenants' events cost whoever is listening, against a page of fifty signals that the same process
- * serves: CPU of the server for each request, over HTTP. `node dist/bench/forged-events.js`
+ * What forged and replayed events cost whoever is listening, against a page of fifty signals that the same server gives a buyer
+ * over MCP: CPU for each request, over HTTP. In a flood from one sender, and each from another, so that all are looked at.
+ * `node dist/bench/forged-events.js`
  */
 import { fork } from 'node:child_process'
-import crypto, { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, request } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { request } from 'node:http'
 import { createReceiver } from '../src/events/receiver.js'
 import { createFeed } from '../src/feed/feed.js'
+import { createServer } from '../src/server/app.js'
 import { WEBHOOKS } from '../src/signing/profile.js'
 import { createReplayGuard } from '../src/signing/replay.js'
 import { createSigner, publicJwk } from '../src/signing/sign.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { benchSlice } from './feed-world.js'
 import { report } from './report.js'
+import { servingOptions, TOKENS } from './serving-options.js'
 
-const REQUESTS = 3_000
+const REQUESTS = 1_000
 const WARM = 500
+const ROUNDS = 5 // the cheapest counts: other work on the machine only adds
 const AGENT = 'https://far.example/mcp'
+/** Stands for the address that a delivery comes from; `each`: another one for each. */
+const [FROM, EACH] = ['x-from', 'each']
+const BUYER = {
+  ...{ authorization: `Bearer ${TOKENS.bench}`, accept: 'application/json, text/event-stream' },
+  'mcp-protocol-version': '2025-06-18',
+}
+const PAGE = JSON.stringify({
+  ...{ jsonrpc: '2.0', id: 1, method: 'tools/call' },
+  params: {
+    name: 'get_signals',
+    arguments: { discovery_mode: 'wholesale', pagination: { max_results: 50 } },
+  },
+})
 const judge = () => ({
   stamp: 'all',
   policy: 'observe' as const,
@@ -31,7 +47,8 @@ type Job = { port: number; path: string; headers: Record<string, string>; body: 
 /** Sends one request so many times, one after the other. */
 async function send({ port, path, headers, body, count }: Job): Promise<void> {
   for (let sent = 0; sent < count; sent += 1) {
-    const asked = request({ port, path, method: 'POST', headers }).end(body)
+    const from = headers[FROM] === EACH ? { [FROM]: String(sent) } : {}
+    const asked = request({ port, path, method: 'POST', headers: { ...headers, ...from } }).end(body)
     const [reply] = (await once(asked, 'response')) as [NodeJS.ReadableStream]
     await once(reply.resume(), 'end')
   }
@@ -53,40 +70,34 @@ async function bench(): Promise<void> {
     replay: createReplayGuard({ now: Date.now }),
     now: Date.now,
   })
-  const page = () => {
-    const answer = feed.wholesale({ maxResults: 50 }, { caller: 'reader', visibility: 'full', grants: [] }, 0)
-    if (answer.kind !== 'page') throw new Error(answer.kind)
-    return answer.rows
-  }
-  const server = createServer((asked, response) => {
-    const chunks: Buffer[] = []
-    asked.on('data', (chunk: Buffer) => chunks.push(chunk))
-    asked.on('end', async () => {
-      if (asked.url === '/page') {
-        for (const piece of page()) response.write(piece)
-        return void response.end()
-      }
-      const body = Buffer.concat(chunks)
-      const { reply } = await receive(place, { headers: asked.headersDistinct, body, from: '' })
-      response.writeHead(reply.status, reply.headers ?? {}).end('{}')
-    })
+  const app = createServer({
+    ...servingOptions(feed, { perSecond: 1e9, burst: 1e9 }),
+    feedEvents: async ({ headers, body }) => {
+      const from = headers[FROM]?.toString() ?? ''
+      return (await receive(place, { headers, body, from })).reply
+    },
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
   const child = fork(new URL(import.meta.url), ['send'])
 
   /** CPU of this process for one request, in microseconds. */
   async function cost(path: string, headers: Record<string, string>, body: string): Promise<number> {
     const go = async (count: number) => {
-      child.send({ port, path, headers: { ...headers, 'content-type': 'application/json' }, body, count })
+      child.send({
+        ...{ port: Number(port), path, body, count },
+        headers: { 'content-type': 'application/json', ...headers },
+      })
       await once(child, 'message')
     }
     await go(WARM)
-    const before = process.cpuUsage()
-    await go(REQUESTS)
-    const { user, system } = process.cpuUsage(before)
-    return (user + system) / REQUESTS
+    let cheapest = Number.POSITIVE_INFINITY
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const before = process.cpuUsage()
+      await go(REQUESTS)
+      const { user, system } = process.cpuUsage(before)
+      cheapest = Math.min(cheapest, (user + system) / REQUESTS)
+    }
+    return cheapest
   }
 
   const sign = (text: string, by = key) =>
@@ -96,26 +107,27 @@ async function bench(): Promise<void> {
     ...{ subscriber_id: 'tributary', account_id: 'acc_other', ext: { padding: 'x'.repeat(2_000) } },
   })
   const stranger = { keyId: 'far', privateKey: generateKeyPairSync('ed25519').privateKey }
-  const signature = crypto.sign(null, Buffer.from(event), key.privateKey)
-  const startedAt = process.cpuUsage()
-  const publicKey = crypto.createPublicKey(key.privateKey)
-  for (let at = 0; at < 1_000; at += 1) crypto.verify(null, Buffer.from(event), publicKey, signature)
-  const verifying = process.cpuUsage(startedAt).user / 1_000
-  const ofPage = await cost('/page', {}, '{}')
-  const unsigned = await cost('/told', {}, event)
-  const limit = { is: (unsigned + verifying) / ofPage, of: 'the same unsigned, and one signature verified' }
-  for (const [what, micros] of [
-    ['not signed', unsigned],
-    ['signed by a forger', await cost('/told', sign(event, stranger), event)],
-    ['signed, and sent again', await cost('/told', sign(event), event)],
+  const page = await cost('/mcp', BUYER, PAGE)
+  console.log(`a page of 50 signals over MCP: ${page.toFixed(0)} us of CPU`)
+  const kinds = {
+    'not signed': {},
+    'signed by a forger': sign(event, stranger),
+    'signed, and sent again': sign(event),
+  }
+  for (const [how, more] of [
+    ['one sender', {}],
+    ['a sender each', { [FROM]: EACH }],
   ] as const) {
-    report({
-      what: `an event ${what}, against a page of 50 signals, CPU`,
-      ...{ measured: micros / ofPage, unit: 'x', bar: { atMost: 1 }, limit },
-    })
+    for (const [what, signed] of Object.entries(kinds)) {
+      const measured = (await cost('/events/told', { ...signed, ...more }, event)) / page
+      report({
+        what: `an event ${what}, ${how}, against a page`,
+        ...{ measured, unit: 'x', bar: { atMost: 1 } },
+      })
+    }
   }
   child.disconnect()
-  server.close()
+  await app.close()
 }
 
 if (process.argv[2] === 'send') {

@@ -8,9 +8,8 @@ import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { pino } from 'pino'
 import { overlayName } from '../src/config/callers.js'
-import { createFeed, type Feed } from '../src/feed/feed.js'
+import { createFeed } from '../src/feed/feed.js'
 import { addA2a } from '../src/server/a2a/a2a.js'
 import { createA2aCold } from '../src/server/a2a/a2a-cold.js'
 import { createA2aTasks } from '../src/server/a2a/a2a-tasks.js'
@@ -20,7 +19,6 @@ import { createGzipPages } from '../src/server/answer/gzip-pages.js'
 import { createRequestIds } from '../src/server/answer/ids.js'
 import { createBodyReader } from '../src/server/answer/json-rpc.js'
 import { createServer, type ServerOptions } from '../src/server/app.js'
-import { type AdmissionOptions, createAdmission } from '../src/server/door/admission.js'
 import { createDispatcher } from '../src/server/door/dispatcher.js'
 import { createDoor } from '../src/server/door/door.js'
 import { createAddressOf } from '../src/server/door/origin.js'
@@ -32,12 +30,9 @@ import { buildSnapshot } from '../src/snapshot/builder.js'
 import { getSignals } from '../src/tasks/get-signals.js'
 import { createSlabWriter } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
-import { onlyLookups } from '../test/support/only-lookups.js'
+import { ACCOUNT, servingOptions } from './serving-options.js'
 import { bare, least, official } from './serving-others.js'
 
-/** Of the callers: one with an account that has one price in a hundred of its own, and one who may see keys. */
-export const TOKENS = { bench: 'bench', granted: 'granted' } as const
-export const ACCOUNT = 'acc_bench'
 const SIGNALS = 20_000
 const ROW_BYTES = 1_180 // as in docs/decisions.md#serving-from-bytes
 
@@ -106,33 +101,6 @@ function createChangingFeed() {
   }
   change()
   return { feed, change }
-}
-
-function options(feed: Feed, rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
-  const keyOf = (id: 'bench' | 'granted') => ({
-    id,
-    tokenSha256: hash('sha256', TOKENS[id], 'hex'),
-    role: 'buyer' as const,
-  })
-  return {
-    publicUrl: 'http://127.0.0.1',
-    version: '0',
-    feed,
-    upstreams: { statuses: () => [], statusesOf: () => [], silentRegistries: () => [] },
-    discovery: onlyLookups(feed),
-    facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
-    admission: createAdmission({
-      callers: {
-        anonymous: 'metadata',
-        keys: [
-          { ...keyOf('bench'), accounts: { [ACCOUNT]: {} } },
-          { ...keyOf('granted'), destinations: [{ type: 'platform', platform: 'dv360' }] },
-        ],
-      },
-      ...(rateLimit && { rateLimit }),
-    }),
-    log: pino({ level: 'silent' }),
-  }
 }
 
 /** Ours without metrics and limits: the same parts, composed by hand. */
@@ -204,8 +172,8 @@ async function main() {
   const apps = {
     bare: bare(),
     least: least(),
-    lean: lean(options(feed, undefined)),
-    full: createServer(options(feed, { perSecond: 1e9, burst: 1e9 })),
+    lean: lean(servingOptions(feed, undefined)),
+    full: createServer(servingOptions(feed, { perSecond: 1e9, burst: 1e9 })),
     official: official(unchanged, whole),
   }
   const urls: Record<string, string> = {}

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { type Bar, type Limit, report, rounded } from './report.js'
 import { type Ask, type Cost, headersOf, type Load, measure } from './serving-load.js'
-import { ACCOUNT, TOKENS } from './serving-world.js'
+import { ACCOUNT, TOKENS } from './serving-options.js'
 
 const REQUESTS = Number(process.argv[2] ?? 2_000)
 const ROUNDS = Number(process.argv[3] ?? 5)

@@ -119,13 +119,12 @@ export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions)
   }
 
   return async (place: EventsPlace, delivery: SignedDelivery): Promise<Receipt> => {
-    const name = `${place.url} ${delivery.from}` // whoever knows a place sends from elsewhere than its agent
-    const seconds = refused.take(name)
+    const { seconds, giveBack } = refused.take(place.url, delivery.from)
     if (seconds > 0) {
       return { kind: 'refused', reply: { status: 429, headers: { 'retry-after': String(seconds) } } }
     }
     const receipt = await read(place, delivery)
-    if (receipt.kind !== 'refused') refused.giveBack(name)
+    if (receipt.kind !== 'refused') giveBack()
     return receipt
   }
 }

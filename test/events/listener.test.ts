@@ -144,4 +144,13 @@ test('what is refused of one sender is bounded in time, and costs no other sende
   for (let sent = 0; sent < 60; sent += 1) t.equal((await send('b')).status, 200)
   await pass(SECOND)
   t.equal((await send('a')).status, 200)
+
+  let lookedAt = 0
+  for (let sent = 0; sent < 300; sent += 1)
+    lookedAt += (await send(`of many ${sent}`, forger)).status === 401 ? 1 : 0
+  t.ok(lookedAt >= 150 && lookedAt <= 200, `${lookedAt} of 300, each from another address`)
+  t.equal((await send('c')).status, 429, 'an address that nothing true came from has to wait')
+  t.equal((await send('b')).status, 200, 'one that is known has not')
+  await pass(SECOND)
+  t.equal((await send('c')).status, 200)
 })

@@ -1,0 +1,37 @@
+/** The product's server as benches run it: a feed, two callers, nobody upstream. */
+import { hash } from 'node:crypto'
+import { pino } from 'pino'
+import type { Feed } from '../src/feed/feed.js'
+import type { ServerOptions } from '../src/server/app.js'
+import { type AdmissionOptions, createAdmission } from '../src/server/door/admission.js'
+import { onlyLookups } from '../test/support/only-lookups.js'
+
+/** Of the callers: one with an account that has one price in a hundred of its own, and one who may see keys. */
+export const TOKENS = { bench: 'bench', granted: 'granted' } as const
+export const ACCOUNT = 'acc_bench'
+export function servingOptions(feed: Feed, rateLimit: AdmissionOptions['rateLimit']): ServerOptions {
+  const keyOf = (id: 'bench' | 'granted') => ({
+    id,
+    tokenSha256: hash('sha256', TOKENS[id], 'hex'),
+    role: 'buyer' as const,
+  })
+  return {
+    publicUrl: 'http://127.0.0.1',
+    version: '0',
+    feed,
+    upstreams: { statuses: () => [], statusesOf: () => [], silentRegistries: () => [] },
+    discovery: onlyLookups(feed),
+    facts: () => ({ providerDomains: [], servesOwned: false, accountOverlays: false }),
+    admission: createAdmission({
+      callers: {
+        anonymous: 'metadata',
+        keys: [
+          { ...keyOf('bench'), accounts: { [ACCOUNT]: {} } },
+          { ...keyOf('granted'), destinations: [{ type: 'platform', platform: 'dv360' }] },
+        ],
+      },
+      ...(rateLimit && { rateLimit }),
+    }),
+    log: pino({ level: 'silent' }),
+  }
+}
