@@ -109,10 +109,9 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     judge: () => judge,
   })
   const pages = createAnswerPages({
-    ...{ feed, kept: createKept({ now: Date.now, secret: 'of the bench' }) },
+    ...{ feed, kept: createKept({ clock: systemClock, secret: 'of the bench', onTrouble: () => {} }) },
     upstreams: { statuses: () => statuses },
     found: async () => undefined,
-    onTrouble: () => {},
   })
   const { discover } = createDiscover({
     brief,

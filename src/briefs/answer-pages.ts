@@ -30,8 +30,6 @@ type AnswerPagesOptions = {
   kept: Kept
   /** What is known of signals that the feed may lack, by their handles. */
   found(handles: readonly string[], reader: Reader, feed: Snapshot): Promise<Snapshot | undefined>
-  /** Told of what could not be kept for other processes, or read from there. */
-  onTrouble(message: string): void
   upstreams: { statuses(): readonly UpstreamStatus[] }
 }
 
@@ -65,7 +63,7 @@ function bindingOf(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
 }
 
-/** Where another process began the answer and the storage, which knows it, is away. */
+/** Where another process began the answer, and the storage is away or was away then. */
 const AWAY: Refused = {
   kind: 'refused',
   error: adcpError('SERVICE_UNAVAILABLE', 'The answer cannot be read now.', {
@@ -82,16 +80,16 @@ function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
   return keys
 }
 
-export function createAnswerPages({ feed, kept, found, upstreams, onTrouble }: AnswerPagesOptions) {
+export function createAnswerPages({ feed, kept, found, upstreams }: AnswerPagesOptions) {
   /** Rows of an answer from `from` up to at most `end`. `keep` returns the name that cursors hold. */
-  function page(
+  async function page(
     { extra, keys, relevance }: KeptAnswer,
     { from, end }: { from: number; end: number },
-    keep: () => string,
+    keep: () => ReturnType<Kept['keep']>,
     input: GetSignalsRequest,
     reader: Reader,
     at: Moment | undefined,
-  ): AnswerPage | Refused {
+  ): Promise<AnswerPage | Refused> {
     const selection = selectionOf(input)
     const seen = feed.see(selection, reader, { at })
     if (!seen) return NOT_READY
@@ -119,6 +117,7 @@ export function createAnswerPages({ feed, kept, found, upstreams, onTrouble }: A
     const pieces = createRowPieces(corpus, rowSelection)
     const more = next < total
     const [first] = hits
+    const cursor = more ? kept.cursor(await keep(), next, bindingOf(input, reader)) : undefined
     const { cacheScope, feedVersion, pricingVersion } = seen.versions
     return {
       kind: 'page',
@@ -131,7 +130,7 @@ export function createAnswerPages({ feed, kept, found, upstreams, onTrouble }: A
         pricing_version: pricingVersion,
         pagination: {
           has_more: more,
-          cursor: more ? kept.cursor(keep(), next, bindingOf(input, reader)) : undefined,
+          cursor,
           total_count: total,
         },
       },
@@ -163,17 +162,8 @@ export function createAnswerPages({ feed, kept, found, upstreams, onTrouble }: A
       ...(relevance && relevance.labels.length > 0 && { relevance: keepRelevance(relevance, hits) }),
     }
     const end = answer.relevance?.first ?? hits.length
-    let stored: Promise<void> | undefined
-    const keep = () => {
-      const keeping = kept.keep(reader.caller, answer)
-      stored = keeping.stored
-      return keeping.id
-    }
-    const made = page(answer, { from: 0, end }, keep, input, reader, at)
-    await stored?.catch((error: Error) =>
-      onTrouble(`other processes cannot show the further pages of an answer: ${error.message}`),
-    )
-    return made
+    const keep = () => kept.keep(reader.caller, answer)
+    return await page(answer, { from: 0, end }, keep, input, reader, at)
   }
 
   /** The page that a cursor of an earlier one leads to. */
@@ -191,14 +181,16 @@ export function createAnswerPages({ feed, kept, found, upstreams, onTrouble }: A
       return AWAY
     }
     if (!known) return { kind: 'refused', error: BAD_CURSOR }
-    const { id, from, answer } = known
+    if (known.kind === 'untold') return AWAY
+    const { from, answer } = known
     const isElsewhere = answer.beside.length > 0 && !answer.extra
     const snapshot = isElsewhere ? feed.see(selectionOf(input), reader, { at })?.snapshot : undefined
     const extra = snapshot && (await found(answer.beside, reader, snapshot))
     const total = answer.keys.length / WORDS
     const sharing = answer.relevance?.first ?? total
     const whole = { ...answer, ...(extra && { extra }) }
-    return page(whole, { from, end: from < sharing ? sharing : total }, () => id, input, reader, at)
+    const end = from < sharing ? sharing : total
+    return await page(whole, { from, end }, async () => known, input, reader, at)
   }
 
   return { first, further }

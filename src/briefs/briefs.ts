@@ -19,6 +19,7 @@ import { compileSynonyms } from '../search/synonyms.js'
 import { WEBHOOKS } from '../signing/profile.js'
 import { createSigner, type SigningKey } from '../signing/sign.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
+import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { Store } from '../store/store.js'
 import { createFanout } from '../upstreams/fanout.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
@@ -74,9 +75,17 @@ export function createBriefs(options: BriefsOptions) {
   const fanout = createFanout({ call, clock, prepare: rowKeys })
   const soon = (work: Promise<void>) => within(work, { timeoutMs: TOLD_WITHIN_MS, clock }, () => {})
   const { shelf } = store
+  const late = () => {
+    throw new StorageUnavailable('the storage takes longer than an answer may wait')
+  }
   const kept = createKept({
-    ...{ now: clock.now, secret: options.secret },
-    ...(shelf && { shared: { keep: (items) => soon(shelf.keep(items)), find: shelf.find } }),
+    ...{ clock, secret: options.secret, onTrouble },
+    ...(shelf && {
+      shared: {
+        keep: (items) => within(shelf.keep(items), { timeoutMs: TOLD_WITHIN_MS, clock }, late),
+        find: shelf.find,
+      },
+    }),
   })
   const learned = createLearned({
     ...{ found: store.found, isShared: store.shared },
@@ -117,7 +126,7 @@ export function createBriefs(options: BriefsOptions) {
     return slices.length > 0 ? gatherFindings(snapshot, slices, judge()).corpus.extra : undefined
   }
 
-  const pages = createAnswerPages({ feed, kept, found, upstreams, onTrouble })
+  const pages = createAnswerPages({ feed, kept, found, upstreams })
   const { statusesOf, silentRegistries } = upstreams
   const health: Health = { statuses: () => [], statusesOf, silentRegistries } // upstreams report on themselves
   const answers = createDiscover({

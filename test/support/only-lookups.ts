@@ -4,6 +4,7 @@ import { createAnswerPages } from '../../src/briefs/answer-pages.js'
 import { createLookup } from '../../src/briefs/lookup.js'
 import { createKept } from '../../src/briefs/ranking/kept.js'
 import type { Feed } from '../../src/feed/feed.js'
+import { systemClock } from '../../src/net/clock.js'
 import type { SignalsDiscovery } from '../../src/tasks/get-signals.js'
 import { judge } from './server-feed.js'
 
@@ -11,11 +12,10 @@ export function onlyLookups(feed: Pick<Feed, 'moment' | 'see'>): SignalsDiscover
   const pages = createAnswerPages({
     ...{
       feed,
-      kept: createKept({ now: Date.now, secret: 'of the tests' }),
+      kept: createKept({ clock: systemClock, secret: 'of the tests', onTrouble: () => {} }),
       upstreams: { statuses: () => [] },
     },
     found: async () => undefined,
-    onTrouble: () => {},
   })
   const learned = { rowsOf: async () => [] }
   return {

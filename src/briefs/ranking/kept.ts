@@ -1,11 +1,13 @@
 /**
  * Answers that are kept for their further pages. An answer keeps the order of its signals, not their content: a page
  * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. An answer that
- * another process on the same storage began is found there.
+ * another process on the same storage began is found there; while the storage is away its cursors say so, and it is put there
+ * when the storage is back.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createSignedCursors } from '../../feed/cursor.js'
+import type { Clock } from '../../net/clock.js'
 import type { Shelf } from '../../store/replicas/shelf.js'
 import { type KeptAnswer, orderFrom, orderOf } from './order.js'
 
@@ -13,19 +15,30 @@ const KEEP_MS = 15 * 60_000
 const MOST = 2_000
 const MOST_A_CALLER = 50
 const ID_BYTES = 12
+const NUMBER_BYTES = 4
+const TELL_AGAIN_MS = 1_000
 
 type KeptOptions = {
-  /** In ms. */
-  now(): number
+  clock: Clock
   /** What cursors are signed with: the same for all processes that share answers. */
   secret: string | Uint8Array
   /** Where other processes find them; absent: there are none. */
   shared?: Pick<Shelf, 'keep' | 'find'>
+  /** Told of what could not be kept for other processes. */
+  onTrouble(message: string): void
 }
 
+/** What cursors hold of an answer. `untoldUntil`: seconds; other processes may not find it before, though it is kept. */
+type Name = { id: string; untoldUntil?: number }
+
+type Found = Name & { kind: 'found'; answer: KeptAnswer; from: number }
+
 /** Cursors are bound to a text (the caller and its question). */
-export function createKept({ now, secret, shared }: KeptOptions) {
+export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
+  const { now } = clock
   const cursors = createSignedCursors(secret)
+  const untold = new Set<string>()
+  let cancelTelling: (() => void) | undefined
   const callers = new Map<string, Set<string>>()
   const answers = new LRUCache<string, KeptAnswer & { caller: string }>({
     max: MOST,
@@ -33,6 +46,7 @@ export function createKept({ now, secret, shared }: KeptOptions) {
     perf: { now },
     ttlResolution: 0,
     dispose({ caller }, id) {
+      untold.delete(id)
       const own = callers.get(caller)
       own?.delete(id)
       if (own?.size === 0) callers.delete(caller)
@@ -40,8 +54,32 @@ export function createKept({ now, secret, shared }: KeptOptions) {
   })
   const nameOf = (id: string) => Buffer.from(id, 'latin1').toString('base64url')
 
-  /** Gives the name under which it is kept; `stored` resolves when other processes find it. Rejects as the storage does. */
-  function keep(caller: string, answer: KeptAnswer): { id: string; stored: Promise<void> | undefined } {
+  /** Rejects when other processes do not find it now. */
+  async function tell(id: string): Promise<void> {
+    const answer = answers.get(id)
+    if (!answer) return // nobody can go on in it any more
+    await shared?.keep([{ name: nameOf(id), kind: 'answer', owner: answer.caller, bytes: orderOf(answer) }])
+  }
+
+  async function tellUntold(): Promise<void> {
+    try {
+      for (const id of untold) {
+        await tell(id)
+        untold.delete(id)
+      }
+    } catch {
+      // It was said when the answer was given.
+    }
+    cancelTelling = undefined
+    tellLater()
+  }
+
+  function tellLater(): void {
+    if (untold.size > 0) cancelTelling ??= clock.after(TELL_AGAIN_MS, () => void tellUntold())
+  }
+
+  /** Gives the name under which it is kept, when other processes find it or could not be told. */
+  async function keep(caller: string, answer: KeptAnswer): Promise<Name> {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
     callers.set(caller, own)
@@ -49,14 +87,22 @@ export function createKept({ now, secret, shared }: KeptOptions) {
     answers.set(id, { ...answer, caller })
     const [oldest] = own
     if (own.size > MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
-    const item = () => ({ name: nameOf(id), kind: 'answer' as const, owner: caller, bytes: orderOf(answer) })
-    return { id, stored: shared?.keep([item()]) }
+    try {
+      await tell(id)
+      return { id }
+    } catch (error) {
+      onTrouble(`other processes cannot show the further pages of an answer: ${(error as Error).message}`)
+      untold.add(id)
+      tellLater()
+      return { id, untoldUntil: Math.ceil((now() + KEEP_MS) / 1_000) }
+    }
   }
 
-  function cursor(id: string, from: number, binding: string): string {
-    const body = Buffer.alloc(ID_BYTES + 4)
+  function cursor({ id, untoldUntil }: Name, from: number, binding: string): string {
+    const numbers = [from, ...(untoldUntil === undefined ? [] : [untoldUntil])]
+    const body = Buffer.alloc(ID_BYTES + numbers.length * NUMBER_BYTES)
     body.write(id, 'latin1')
-    body.writeUInt32BE(from, ID_BYTES)
+    for (const [at, number] of numbers.entries()) body.writeUInt32BE(number, ID_BYTES + at * NUMBER_BYTES)
     return cursors.write(body, binding)
   }
 
@@ -66,22 +112,34 @@ export function createKept({ now, secret, shared }: KeptOptions) {
   }
 
   /**
-   * Undefined for a cursor of another binding, or when its answer is gone. Rejects when the storage had to be asked and
-   * does not answer.
+   * Undefined for a cursor of another binding, or when its answer is gone; `untold` when only the process that gave the
+   * cursor may know it so far. Rejects when the storage had to be asked and does not answer.
    */
   async function find(
     text: string,
     binding: string,
     caller: string,
-  ): Promise<{ id: string; answer: KeptAnswer; from: number } | undefined> {
+  ): Promise<Found | { kind: 'untold' } | undefined> {
     const body = cursors.read(text, binding)
-    if (body?.byteLength !== ID_BYTES + 4) return undefined
+    const numbers = ((body?.byteLength ?? 0) - ID_BYTES) / NUMBER_BYTES
+    if (!body || (numbers !== 1 && numbers !== 2)) return undefined
     const id = body.toString('latin1', 0, ID_BYTES)
+    const untoldUntil = numbers === 2 ? body.readUInt32BE(ID_BYTES + NUMBER_BYTES) : 0
+    const isUntold = now() < untoldUntil * 1_000
     const answer = answers.get(id) ?? (await fetched(caller, id))
-    return answer && { id, answer, from: body.readUInt32BE(ID_BYTES) }
+    if (!answer) return isUntold ? { kind: 'untold' } : undefined
+    return { kind: 'found', id, answer, from: body.readUInt32BE(ID_BYTES), ...(isUntold && { untoldUntil }) }
   }
 
-  return { keep, cursor, find, close: () => answers.clear() }
+  return {
+    keep,
+    cursor,
+    find,
+    close(): void {
+      answers.clear()
+      cancelTelling?.()
+    },
+  }
 }
 
 export type Kept = ReturnType<typeof createKept>

@@ -1,0 +1,53 @@
+/** An answer that was given while the storage was away: its further pages at other processes. */
+import { test } from 'tap'
+import { createKept } from '../../src/briefs/ranking/kept.js'
+import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import type { Shelf } from '../../src/store/replicas/shelf.js'
+import { createManualClock } from '../support/upstream-clock.js'
+
+const KEEP_MS = 15 * 60_000
+const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: [] }
+
+test('its cursors say that it may come, and it comes when the storage is back', async (t) => {
+  const time = createManualClock()
+  const kept = new Map<string, Uint8Array>()
+  let isAway = true
+  const shared: Pick<Shelf, 'keep' | 'find'> = {
+    async keep(items) {
+      if (isAway) throw new StorageUnavailable('down')
+      for (const { name, bytes } of items) kept.set(name, bytes as Uint8Array)
+    },
+    async find(_kind, _owner, name) {
+      const bytes = kept.get(name)
+      return bytes && { name, about: '', bytes }
+    },
+  }
+  const troubles: string[] = []
+  const options = { clock: time.clock, secret: 'the same', shared }
+  const one = createKept({ ...options, onTrouble: (message) => void troubles.push(message) })
+  const other = createKept({ ...options, onTrouble: (message) => t.fail(message) })
+  t.teardown(one.close)
+  const find = (cursor: string) => other.find(cursor, 'binding', 'buyer')
+
+  const name = await one.keep('buyer', answer)
+  const cursor = one.cursor(name, 7, 'binding')
+  t.match(await one.find(cursor, 'binding', 'buyer'), { kind: 'found', from: 7 })
+  t.same(await find(cursor), { kind: 'untold' })
+  t.equal(await other.find(cursor, 'another', 'buyer'), undefined)
+  time.advance(1_000)
+  await new Promise(setImmediate)
+  t.same(await find(cursor), { kind: 'untold' }, 'the storage is still away')
+
+  isAway = false
+  time.advance(1_000)
+  await new Promise(setImmediate)
+  t.match(await find(cursor), { kind: 'found', from: 7, answer })
+  t.equal(troubles.length, 1, 'it is said once')
+
+  kept.clear()
+  time.advance(KEEP_MS)
+  t.equal(await find(cursor), undefined, 'its time is over')
+  const told = one.cursor(await one.keep('buyer', answer), 7, 'binding')
+  kept.clear()
+  t.equal(await find(told), undefined, 'what was told and is gone will not come')
+})
