@@ -4,14 +4,14 @@
  * the order that the seed gives. Ends with what has to hold. `node dist/bench/replicas-soak.js [rounds] [seed]`.
  */
 import { setTimeout as wait } from 'node:timers/promises'
-import { randomFrom } from '../test/activation/support/kills.js'
 import { ask } from '../test/replicas/support/asking.js'
 import { type Cluster, startCluster } from '../test/replicas/support/cluster.js'
 import { startCrowd, TOKENS } from '../test/replicas/support/crowd.js'
 import { createFaults, FAULTS, type Fault, shuffled } from '../test/replicas/support/faults.js'
 import { watchReplicas } from '../test/replicas/support/watch.js'
 import { postgresBinaries } from '../test/store/support/postgres.js'
-import { until } from '../test/support/replicas.js'
+import { randomFrom } from '../test/support/random-from.js'
+import { until } from '../test/support/until.js'
 
 const ROUNDS = Number(process.argv[2] ?? 1)
 const SEED = Number(process.argv[3] ?? Date.now() % 2 ** 31)

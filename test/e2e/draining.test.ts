@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type Test, test } from 'tap'
 import { startCommand } from '../support/command.js'
-import { until } from '../support/replicas.js'
+import { until } from '../support/until.js'
 
 const LONG = '10m' // longer than any test: what happens before it ends is seen in any case
 

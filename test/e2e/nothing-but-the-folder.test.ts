@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { startCommand } from '../support/command.js'
-import { until } from '../support/replicas.js'
+import { until } from '../support/until.js'
 
 const WATCHED = new URL('./support/ways-out.js', import.meta.url).href
 

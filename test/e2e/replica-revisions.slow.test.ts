@@ -3,7 +3,8 @@ import { hash } from 'node:crypto'
 import { test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { NO_POSTGRES } from '../store/support/storages.js'
-import { replicasOver, until } from '../support/replicas.js'
+import { replicasOver } from '../support/replicas.js'
+import { until } from '../support/until.js'
 
 const OPERATOR = 'an-operator-key'
 const CALLERS = {

@@ -3,10 +3,10 @@
  * is killed, stands still or is cut off, and the database goes. The long form, with what is measured, is bench/replicas-soak.ts.
  */
 import { test } from 'tap'
-import { randomFrom } from '../activation/support/kills.js'
 import { postgresBinaries } from '../store/support/postgres.js'
 import { NO_POSTGRES } from '../store/support/storages.js'
-import { until } from '../support/replicas.js'
+import { randomFrom } from '../support/random-from.js'
+import { until } from '../support/until.js'
 import { startCluster } from './support/cluster.js'
 import { startCrowd } from './support/crowd.js'
 import { createFaults, shuffled } from './support/faults.js'

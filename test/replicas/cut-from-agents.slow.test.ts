@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { postgresBinaries } from '../store/support/postgres.js'
 import { NO_POSTGRES } from '../store/support/storages.js'
-import { until } from '../support/replicas.js'
+import { until } from '../support/until.js'
 import { startCluster } from './support/cluster.js'
 import { createFaults } from './support/faults.js'
 

@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import { type Test, test } from 'tap'
 import { systemClock } from '../../src/net/clock.js'
 import { createReplica, type Replica } from '../../src/store/replicas/replica.js'
-import { until } from '../support/replicas.js'
+import { until } from '../support/until.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
 const WORK = 'mirror/https://agent.example/mcp'

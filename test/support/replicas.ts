@@ -1,6 +1,5 @@
 /** Several Tributaries on one PostgreSQL database, in this process, over agents that a test brings. */
 import { hash } from 'node:crypto'
-import { setTimeout as wait } from 'node:timers/promises'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { type Federation, startFederation } from '../../src/composition/federation.js'
@@ -20,20 +19,6 @@ export type Running = {
   call(task: string, input: object): Promise<Said>
   wholesale(input?: object): Promise<Said>
   close(): Promise<void>
-}
-
-/** Resolves with the first answer that holds; rejects with the last one when none does for so long, a minute by default. */
-export async function until<T>(
-  ask: () => Promise<T> | T,
-  holds: (answer: T) => boolean,
-  limitMs = LIMIT_MS,
-): Promise<T> {
-  for (const end = Date.now() + limitMs; ; await wait(20)) {
-    const answer = await ask()
-    if (holds(answer)) return answer
-    if (Date.now() > end)
-      throw new Error(`not within ${limitMs} ms; the last answer: ${JSON.stringify(answer)}`)
-  }
 }
 
 /** Gives how to start one more; undefined when this machine has no PostgreSQL. All are closed when the test ends. */

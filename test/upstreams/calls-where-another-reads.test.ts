@@ -1,7 +1,7 @@
 /** A process that does not read an agent, because another one does, still notices when it answers callers again. */
 import { test } from 'tap'
 import type { Sharing } from '../../src/upstreams/rows/sharing.js'
-import { until } from '../support/replicas.js'
+import { until } from '../support/until.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
 import { configOf, openUpstreams } from '../support/upstream-world.js'

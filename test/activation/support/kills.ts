@@ -9,6 +9,7 @@ import Database from 'libsql'
 import pg from 'pg'
 import type { Test } from 'tap'
 import type { Storage } from '../../store/support/storages.js'
+import { randomFrom } from '../../support/random-from.js'
 import { activate, deactivate, findings, type Request, startCrashWorld } from './crash-world.js'
 import type { Child, Fields } from './tributary-child.js'
 
@@ -17,17 +18,6 @@ const WISHES = 12 // of one round, all at once
 const LONGEST_LIFE_MS = 1_500 // of a process from its first wish on
 const LONGEST_STALL_MS = 1_500 // longer than SQLite waits for a lock
 const ENDED_BY_MS = 60_000
-
-/** Numbers from 0 to 1 that a seed decides (mulberry32). */
-export function randomFrom(seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}
 
 /** All of PostgreSQL's processes that work for the database stand still, as on a disk or a network that does not answer. */
 async function stallPostgres(url: string, ms: number): Promise<void> {

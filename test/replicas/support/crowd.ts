@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { until } from '../../support/replicas.js'
+import { until } from '../../support/until.js'
 import { readJson, startHttp } from '../../support/upstream-agent.js'
 import { type Agent, LATE, OWN_CPM } from './agents.js'
 import { type Caller, createCaller, type Said } from './asking.js'

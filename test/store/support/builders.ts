@@ -3,7 +3,7 @@ import { pino } from 'pino'
 import type { Test } from 'tap'
 import { systemClock } from '../../../src/net/clock.js'
 import { createReplica } from '../../../src/store/replicas/replica.js'
-import { until } from '../../support/replicas.js'
+import { until } from '../../support/until.js'
 import type { Storage } from './storages.js'
 
 const LEAD = 'build'
