@@ -9,10 +9,15 @@ import './no-hooks.js' // before tap
 import { once } from 'node:events'
 import { relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { setFlagsFromString } from 'node:v8'
 import { t } from 'tap'
 
 /** For what hangs: no test counts on it, and a busy machine must not reach it. */
 const LONGEST_MS = 300_000
+
+// Most of what tests run, they run seldom: a function is compiled for speed only after several times as much work as
+// otherwise. Of tests with servers that saves a sixth of the processor's time.
+setFlagsFromString('--interrupt-budget=500000')
 
 /** The tests of the process while one file is read and run: tap's `test` and `teardown` belong to the process otherwise. */
 type Running = { file: string; ended: Promise<unknown>[]; teardowns: (() => unknown)[] }
