@@ -88,7 +88,7 @@ export function createBriefs(options: BriefsOptions) {
     }),
   })
   const learned = createLearned({
-    ...{ found: store.found, isShared: store.shared },
+    ...{ found: store.found, isShared: store.shared, clock },
     scopesOf(reader) {
       const asked = upstreams.statuses().filter(isAskable)
       return new Map(asked.map(({ id, agentUrl }) => [id, accessOf(reader, agentUrl, access).scope]))

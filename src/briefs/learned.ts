@@ -6,6 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
 import { handleKey } from '../merge/identity.js'
+import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { FoundRow, FoundRows } from '../store/records/found.js'
 import { foundSlice } from '../upstreams/fanout.js'
@@ -13,11 +14,13 @@ import type { Slice } from '../upstreams/rows/slice.js'
 
 const MOST_SIGNALS = 10_000 // in memory: recent rows, which also need not be stored again
 const MOST_UNWRITTEN = 10_000
+const WRITE_AGAIN_MS = 1_000
 
 type LearnedOptions = {
   found: FoundRows
   /** Whether other processes look for them, too. */
   isShared: boolean
+  clock: Pick<Clock, 'after'>
   /** The scope that answers a reader, by the ids of the upstreams that are asked now. */
   scopesOf(reader: Reader): ReadonlyMap<string, string>
   onTrouble(message: string): void
@@ -39,10 +42,13 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
   })
 }
 
-export function createLearned({ found, isShared, scopesOf, onTrouble }: LearnedOptions) {
+export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: LearnedOptions) {
   const recent = new LRUCache<string, Map<string, FoundRow>>({ max: MOST_SIGNALS }) // by handle, then by name
   const unwritten = new Map<string, FoundRow>()
   let writing: Promise<void> | undefined
+  let isTold = false // of a trouble that lasts
+  let closed = false
+  let cancelAgain = () => {}
 
   async function write(): Promise<void> {
     while (unwritten.size > 0) {
@@ -50,12 +56,23 @@ export function createLearned({ found, isShared, scopesOf, onTrouble }: LearnedO
       unwritten.clear()
       try {
         await found.put(rows.map(([, row]) => row))
+        isTold = false
       } catch (error) {
-        onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
+        if (!isTold) onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
+        isTold = true
         for (const [name, row] of rows) if (!unwritten.has(name)) unwritten.set(name, row)
-        return // the next answer tries again
+        cancelAgain()
+        if (!closed) cancelAgain = clock.after(WRITE_AGAIN_MS, () => void writeOnce())
+        return
       }
     }
+  }
+
+  function writeOnce(): Promise<void> {
+    writing ??= write().finally(() => {
+      writing = undefined
+    })
+    return writing
   }
 
   /**
@@ -71,10 +88,8 @@ export function createLearned({ found, isShared, scopesOf, onTrouble }: LearnedO
       if (unwritten.size < MOST_UNWRITTEN) unwritten.set(row.handle + nameOf(row), row)
     }
     if (unwritten.size === 0 && !writing) return undefined
-    writing ??= write().finally(() => {
-      writing = undefined
-    })
-    return isShared ? writing : undefined
+    const written = writeOnce()
+    return isShared ? written : undefined
   }
 
   async function stored(handles: readonly string[]): Promise<FoundRow[]> {
@@ -103,7 +118,11 @@ export function createLearned({ found, isShared, scopesOf, onTrouble }: LearnedO
     learn,
     rowsOf,
     /** Resolves when everything learned is stored, or could not be. */
-    close: async () => void (await writing),
+    async close(): Promise<void> {
+      closed = true
+      cancelAgain()
+      await writing
+    },
   }
 }
 

@@ -1,7 +1,9 @@
 /** An answer that was given while the storage was away: its further pages at other processes. */
 import { test } from 'tap'
+import { createLearned } from '../../src/briefs/learned.js'
 import { createKept } from '../../src/briefs/ranking/kept.js'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
+import type { FoundRow } from '../../src/store/records/found.js'
 import type { Shelf } from '../../src/store/replicas/shelf.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
@@ -50,4 +52,33 @@ test('its cursors say that it may come, and it comes when the storage is back', 
   const told = one.cursor(await one.keep('buyer', answer), 7, 'binding')
   kept.clear()
   t.equal(await find(told), undefined, 'what was told and is gone will not come')
+})
+
+test('what an answer found beside the feed is stored when the storage is back, with no other answer', async (t) => {
+  const time = createManualClock()
+  const stored: FoundRow[] = []
+  let isAway = true
+  const troubles: string[] = []
+  const learned = createLearned({
+    found: {
+      async put(rows) {
+        if (isAway) throw new StorageUnavailable('down')
+        stored.push(...rows)
+      },
+      read: async () => [],
+    },
+    ...{ isShared: true, clock: time.clock, scopesOf: () => new Map() },
+    onTrouble: (message) => void troubles.push(message),
+  })
+  t.teardown(learned.close)
+  const agentUrl = 'https://agent.example/mcp'
+  const row = { ...{ handle: 'sig', upstream: 'a', scope: '', segment: 's' }, agentUrl, listing: '{}' }
+  await learned.learn([row])
+  for (const isStillAway of [true, false, false]) {
+    isAway = isStillAway
+    time.advance(1_000)
+    await new Promise(setImmediate)
+  }
+  t.same(stored, [row], 'once')
+  t.equal(troubles.length, 1)
 })
