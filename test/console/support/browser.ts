@@ -10,8 +10,11 @@ export const NO_BROWSER = CHROMIUM === undefined && 'no Chromium here: apt-get i
 const FLAGS =
   '--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync'
 
-export function openBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: CHROMIUM as string, headless: true, args: FLAGS.split(' ') })
+/** `named`: a host name, and the host and port of this machine where it leads to. */
+export function openBrowser(named?: string): Promise<Browser> {
+  const args = FLAGS.split(' ')
+  if (named !== undefined) args.push(`--host-resolver-rules=MAP ${named}`)
+  return chromium.launch({ executablePath: CHROMIUM as string, headless: true, args })
 }
 
 export type Watched = {
