@@ -13,6 +13,7 @@ const BENCHES = [
   'search',
   'hostile',
   'events',
+  'events-chain',
   'forged-events',
   'discovery',
   'change',

@@ -16,7 +16,7 @@ export const OPERATOR = 'an-operator-key'
 export type Said = Record<string, any>
 
 /** `upstreams` as in a configuration. */
-export async function startOver(t: Test, upstreams: readonly object[], more: object = {}) {
+export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly object[], more: object = {}) {
   const folder = await tempFolder(t)
   const config = {
     listen: { port: 0 },

@@ -15,7 +15,7 @@ export const newKey = (keyId: string) => ({ keyId, privateKey: generateKeyPairSy
 export type Key = ReturnType<typeof newKey>
 
 /** A place that is known before who listens there has started: what comes is passed on. */
-async function forwarder(t: Test) {
+async function forwarder(t: Pick<Test, 'teardown'>) {
   let leadTo = (_origin: string) => {}
   const target = new Promise<string>((resolve) => {
     leadTo = resolve
@@ -50,7 +50,7 @@ const eventsOf = (origin: string, { keyId, privateKey }: Key) => ({
 })
 
 /** An agent, a Tributary over it, and a second one over the first: a change at the agent is polled by nobody near. */
-export async function startChain(t: Test) {
+export async function startChain(t: Pick<Test, 'teardown'>) {
   const feed = wholesaleAgent([row(1), row(2)], 'v1')
   const agent = await startMcpAgent(feed.handle)
   t.teardown(() => agent.close())
