@@ -48,7 +48,11 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
   const world: { eyes: Eyes | undefined; isOpen: boolean } = { eyes, isOpen: true }
 
   /** Time is the test's: a machine that is busy for ten seconds must not look like a receiver that hangs. */
-  const send: Send = (request) => egress.send({ ...request, timeoutMs: 120_000 })
+  const patience = new Set<number>()
+  const send: Send = (request) => {
+    patience.add(request.timeoutMs)
+    return egress.send({ ...request, timeoutMs: 120_000 })
+  }
 
   async function process() {
     const store = await storage.open({ now: clock.now })
@@ -101,7 +105,7 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
     }
   }
 
-  return { publishNext, process, subscribe, receiver, pass, outcomes, feed, world, manual }
+  return { publishNext, process, subscribe, receiver, pass, outcomes, feed, world, manual, patience }
 }
 
 const versionOf = (feed: Feed) => feed.see({}, eyes.open, { mode: 'wholesale' })?.versions.feedVersion
@@ -145,6 +149,29 @@ onEmbeddedStorage(
     t.equal(last.at(-1)?.previous_wholesale_feed_version, last[0]?.wholesale_feed_version, 'in order')
   },
 )
+
+onEmbeddedStorage('one that hangs keeps nobody else waiting', async (t, storage) => {
+  const { publishNext, process, subscribe, receiver, pass, patience } = await stage(t, storage)
+  const one = await process()
+  const [hung, well] = [await receiver(), await receiver()]
+  const held: { destroy(): void }[] = []
+  hung.answerWith((_, response) => void held.push(response))
+  await subscribe(one.store, 'hung', hung.url)
+  await subscribe(one.store, 'well', well.url)
+  await pass(1, one)
+  for (let told = 1; told <= 3; told += 1) {
+    publishNext()
+    one.announcer.published()
+    await until('the other one is told', () => well.events.length === told && hung.events.length === 1)
+    await until('and waits for more', () => one.announcer.waiting() === 1)
+  }
+  t.same([...patience], [10_000], 'nobody is waited for longer')
+  hung.answerWith((_, response) => void response.writeHead(200).end())
+  held[0]?.destroy()
+  await pass(10_000, one, 1_000)
+  t.equal(new Set(keysOf(hung)).size, 3)
+  t.same(typesOf(hung), Array(4).fill('signal.created'), 'the first twice, and what came meanwhile')
+})
 
 onEmbeddedStorage(
   'after an hour of 503 one bulk change stands for all that was missed; after a day nothing is sent any more',
