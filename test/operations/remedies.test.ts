@@ -16,6 +16,10 @@ test('each reason says what came back, and what or who can change it', async (t)
     problemText({ reason: 'unreachable', message: 'get_signals: no connection (ECONNREFUSED)' }),
     'unreachable: get_signals: no connection (ECONNREFUSED) [whoever runs it; for a private certificate authority NODE_EXTRA_CA_CERTS]',
   )
+  t.equal(
+    problemText({ reason: 'refused', message: 'get_signals: 10.0.0.7' }),
+    'refused: get_signals: 10.0.0.7 [egress.allow_networks, egress.hosts, or https at a public address]',
+  )
   t.match(
     fileProblemText({ reason: 'unreachable', message: 'HTTP 503' }),
     'unreachable: HTTP 503 [the provider',

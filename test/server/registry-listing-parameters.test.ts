@@ -215,6 +215,18 @@ test('a registry that fails leaves our own upstreams listed and is told of', asy
   })
 })
 
+test('an upstream of ours that a registry knows no type of is listed once', async (t) => {
+  const url = 'https://signals.example/mcp'
+  const registry = await startRegistry(t, [agent('unknown', 'again', { url })])
+  const tributary = await startTributary(t, {
+    registries: [{ url: registry.url }],
+    upstreams: [{ id: 'own', url }],
+    egress: { allow_networks: ['127.0.0.0/8'], hosts: { 'signals.example': 'http://127.0.0.1:2' } },
+  })
+  const listing = await (await fetch(`${tributary.url}/api/registry/agents`)).json()
+  t.match(listing, { count: 1, agents: [{ name: 'own', type: 'signals' }] })
+})
+
 test('a registry that ignores questions about badges gives nobody one', async (t) => {
   const verified = { compliance: { verified: true } }
   const registry = await startRegistry(t, [agent('sales', 'plain'), agent('sales', 'good', verified)])

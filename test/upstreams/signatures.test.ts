@@ -98,6 +98,11 @@ test('an activation is said in the words of the tool', async (t) => {
     destinations,
     idempotency_key: 'key-0123456789abcdef',
   })
+  t.same(
+    said('current', SIGNATURES['3.0']),
+    said('3.0', SIGNATURES['3.0']),
+    'a closed schema decides, whatever release the agent claims',
+  )
   t.same(said('older', SIGNATURES['2.6']), { signal_agent_segment_id: 's1', deployments: destinations })
   t.same(said('older', SIGNATURES['plural id and platform']), {
     signals_agent_segment_id: 's1',
