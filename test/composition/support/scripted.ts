@@ -122,6 +122,11 @@ export async function startScripted(t: Test, counts: Counts = {}) {
       }),
     })
     const body = (await response.json()) as { result?: { structuredContent: Answer } }
+    const retryAfter = response.headers.get('retry-after')
+    if (response.status === 503 && retryAfter) {
+      await new Promise((resolve) => setTimeout(resolve, Number(retryAfter) * 1_000)) // this machine is overloaded
+      return call(task, input)
+    }
     if (!body.result) throw new Error(`${response.status}: ${JSON.stringify(body)}`)
     return body.result.structuredContent
   }
