@@ -51,6 +51,7 @@ test('the message says what of the question the best match has, and what was rea
   const message = briefMessage({ ...base, best, relevance, read })
   t.match(message, 'It has ev, germany, and nothing of wellness.')
   t.match(message, 'Read as: countries DE; destinations dv360; CPM up to 5 USD; last 30 days.')
+  t.match(message, 'send countries, destinations or filters to have nothing else.')
   t.notMatch(briefMessage({ ...base, best, relevance: { has: ['<b>'], lacks: [] } }), '<b>')
 })
 
