@@ -115,7 +115,7 @@ try {
     both(`q=${encodeURIComponent(TYPED.slice(0, at + 1))}`),
   )
   told('console: each keystroke of a search', await asked(keystrokes), 500)
-  told('console: each choice of a facet', await asked(CHOICES.map(both)), 1_500)
+  told('console: each choice of a facet', await asked(CHOICES.map(both)), 1_000)
   told('console: each order of all rows', await asked(ORDERS.map((sort) => [`signals?sort=${sort}`])), 5_000)
   told("console: each operator's page", await asked(OPERATORS.map((path) => [path])), 1_000)
 } finally {
