@@ -206,7 +206,8 @@ export function createProviders(options: ProvidersOptions) {
       if (!isWanted(entry)) return
       if (shares.turn(domain)?.epoch !== turn.epoch) return setDue(entry, clock.now())
       replace(entry, record)
-      if (await archive.save(entry.record, turn)) await shares.tell(domain, turn)
+      const answered = record.problem?.reason !== 'unreachable'
+      if (await archive.save(entry.record, turn)) await shares.looked(domain, turn, answered)
     } catch (error) {
       // A failing disk, or a bug of ours: what is in memory stays valid, and the next visit tries again.
       log.warn({ domain, err: error }, 'provider could not be looked at or saved')

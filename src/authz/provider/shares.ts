@@ -6,6 +6,8 @@ import type { Sharing, Turn, Turns } from '../../upstreams/rows/sharing.js'
 
 const SHARES = 32
 const PREFIX = 'provider/'
+/** So many providers in a row that did not answer: then it is rather this process that is cut off than they that are down. */
+const SILENT = 3
 
 /** FNV-1a. */
 function shareOf(domain: string): string {
@@ -15,18 +17,28 @@ function shareOf(domain: string): string {
 }
 
 export function createShares(turns: Turns, sharing: Sharing | undefined) {
-  turns.want(
-    'providers',
-    Array.from({ length: SHARES }, (_, share) => `providers/${share}`),
-  )
+  const all = Array.from({ length: SHARES }, (_, share) => `providers/${share}`)
+  const silent = new Set<string>()
+  turns.want('providers', all)
+
+  /** Leaves every share to the others, who may have a way to the providers. */
+  async function passAll(): Promise<void> {
+    for (const share of all) if (turns.turn(share)) await sharing?.pass(share)
+  }
 
   return {
     /** Undefined when another process looks at it. */
     turn: (domain: string): Turn | undefined => turns.turn(shareOf(domain)),
     onTurns: turns.onTurns,
-    /** Tells the others that it was looked at and the result is saved. */
-    tell: async (domain: string, turn: Turn): Promise<void> =>
-      void (await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)),
+    /** Tells the others that it was looked at and the result is saved. `answered`: by the provider, with whatever. */
+    async looked(domain: string, turn: Turn, answered: boolean): Promise<void> {
+      await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)
+      if (answered) return silent.clear()
+      silent.add(domain)
+      if (silent.size < SILENT) return
+      silent.clear()
+      await passAll()
+    },
     hear(listener: (domain: string) => void): void {
       sharing?.hear(PREFIX, (name) => listener(name.slice(PREFIX.length)))
     },
