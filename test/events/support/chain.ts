@@ -29,7 +29,8 @@ async function forwarder(t: Pick<Test, 'teardown'>) {
         method: 'POST',
         headers: headers as Record<string, string>,
         body: Buffer.concat(chunks),
-      })
+      }).catch(() => undefined) // whoever listened there has ended
+      if (!reply) return response.writeHead(502).end()
       const challenge = reply.headers.get('www-authenticate')
       response.writeHead(reply.status, {
         'content-type': 'application/json',
@@ -39,7 +40,11 @@ async function forwarder(t: Pick<Test, 'teardown'>) {
     })
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => new Promise((resolve) => server.close(resolve)))
+  t.teardown(() => {
+    const closed = new Promise((resolve) => server.close(resolve))
+    server.closeAllConnections()
+    return closed
+  })
   const { port } = server.address() as { port: number }
   return { url: `http://127.0.0.1:${port}`, leadTo }
 }
