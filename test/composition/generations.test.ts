@@ -71,6 +71,13 @@ function createGroup() {
     sizes,
     /** `before`: what a write waits for. */
     written,
+    /** Time passes, and what is due in each minute is done. */
+    async minutes(count: number): Promise<void> {
+      for (let minute = 0; minute < count; minute += 1) {
+        time.advance(60_000)
+        await new Promise(setImmediate)
+      }
+    },
     build(self: string): void {
       builder = self
       epoch += 1
@@ -201,8 +208,7 @@ test('a snapshot that comes back while it is removed is there for the others', a
   await one.publish(old)
   await one.publish(other)
   for (let minute = 0; minute < 22; minute += 1) {
-    group.time.advance(60_000)
-    await new Promise(setImmediate)
+    await group.minutes(1)
   }
   await begun
   const two = group.join('two')
@@ -220,26 +226,20 @@ test('snapshots in which somebody walks go 20 minutes after they were in use, al
   const [first, second] = [snapshotOf('one'), snapshotOf('two')]
   const one = group.join('one')
   const two = group.join('two')
-  const minutes = async (count: number) => {
-    for (let minute = 0; minute < count; minute += 1) {
-      group.time.advance(60_000)
-      await new Promise(setImmediate)
-    }
-  }
   const kept = async () => (await group.blobs.list(SNAPSHOTS)).length
   group.build('one')
   await one.publish(first)
   one.page()
   await one.publish(second)
-  await minutes(15)
+  await group.minutes(15)
   group.build('two')
   await two.publish(first)
-  await minutes(1)
+  await group.minutes(1)
   await two.publish(second)
   group.build('one')
-  await minutes(10)
+  await group.minutes(10)
   t.equal(await kept(), 2, 'the first was in use ten minutes ago')
-  await minutes(12)
+  await group.minutes(12)
   t.equal(await kept(), 1)
 })
 
@@ -299,16 +299,10 @@ test('snapshots of another form stay as long as somebody reads that form, and go
   group.build('one')
   const one = group.join('one')
   await one.publish(snapshotOf('one'))
-  const minutes = async (count: number) => {
-    for (let minute = 0; minute < count; minute += 1) {
-      group.time.advance(60_000)
-      await new Promise(setImmediate)
-    }
-  }
-  await minutes(30)
+  await group.minutes(30)
   t.ok(await group.blobs.read(foreign))
   group.otherForms.clear()
-  await minutes(22)
+  await group.minutes(22)
   t.notOk(await group.blobs.read(foreign))
   t.equal((await group.blobs.list(SNAPSHOTS)).length, 1)
 })
@@ -324,12 +318,6 @@ test('a feed that never rests keeps the snapshots in which somebody walks, at wh
     Snapshot,
     Snapshot,
   ]
-  const minutes = async (count: number) => {
-    for (let minute = 0; minute < count; minute += 1) {
-      group.time.advance(60_000)
-      await new Promise(setImmediate)
-    }
-  }
   const kept = async () =>
     (await group.blobs.list(SNAPSHOTS)).map((name) => name.slice(SNAPSHOTS.length)).sort()
   const ids = (...snapshots: Snapshot[]) => snapshots.map(({ id }) => id).sort()
@@ -340,11 +328,11 @@ test('a feed that never rests keeps the snapshots in which somebody walks, at wh
   two.page()
   await one.publish(nobodys)
   await one.publish(newest)
-  await minutes(3)
+  await group.minutes(3)
   t.equal((await kept()).length, 4, 'somebody may be taking it up')
-  await minutes(4)
+  await group.minutes(4)
   t.same(await kept(), ids(walked, elsewhere, newest))
-  await minutes(16)
+  await group.minutes(16)
   t.same(await kept(), ids(newest))
 })
 
@@ -362,11 +350,9 @@ test('what was replaced takes so many bytes of the storage and no more: the olde
     group.sizes.set(`${SNAPSHOTS}${snapshot.id}`, 600 * 1024 ** 2)
     await one.publish(snapshot)
     if (snapshot !== nobodys) one.page()
-    group.time.advance(60_000)
-    await new Promise(setImmediate)
+    await group.minutes(1)
   }
-  group.time.advance(60_000)
-  await new Promise(setImmediate)
+  await group.minutes(1)
   t.same(
     (await group.blobs.list(SNAPSHOTS)).sort(),
     [older, newest].map(({ id }) => `${SNAPSHOTS}${id}`).sort(),
@@ -391,8 +377,7 @@ test('what is saved and not told yet stays, however much is walked in', async (t
   })
   group.written.before = () => may
   const publishing = one.publish(next)
-  group.time.advance(60_000)
-  await new Promise(setImmediate)
+  await group.minutes(1)
   proceed()
   await publishing
   await new Promise(setImmediate)
@@ -407,15 +392,9 @@ test('snapshots of a release that put them elsewhere go 20 minutes after its las
   group.build('one')
   const one = group.join('one')
   await one.publish(snapshotOf('one'))
-  const minutes = async (count: number) => {
-    for (let minute = 0; minute < count; minute += 1) {
-      group.time.advance(60_000)
-      await new Promise(setImmediate)
-    }
-  }
-  await minutes(30)
+  await group.minutes(30)
   t.ok(await group.blobs.read(earlier))
   group.otherForms.clear()
-  await minutes(22)
+  await group.minutes(22)
   t.notOk(await group.blobs.read(earlier))
 })

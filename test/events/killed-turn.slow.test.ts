@@ -3,11 +3,9 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { test } from 'tap'
-import { pageOf, rowsOf, walk } from '../feed/reader.js'
 import { NO_POSTGRES, shared } from '../store/support/storages.js'
 import { until } from '../support/upstream-world.js'
-import { createMirror } from './support/mirror.js'
-import { eyes, publishNumbers } from './support/numbered-feed.js'
+import { eyes, mirrorOf, publishNumbers } from './support/numbered-feed.js'
 import { startSubscriber } from './support/subscriber.js'
 
 const CHILD = new URL('./support/announcer-child.js', import.meta.url)
@@ -21,13 +19,7 @@ test('killed in the middle of its turn and of a batch, another goes on with the 
   const subscriber = await startSubscriber()
   t.teardown(() => subscriber.close())
   const { feed, publish } = publishNumbers()
-  const mirror = createMirror((scope) => {
-    if (scope === 'account') return undefined
-    const [page] = walk(feed, { maxResults: 100 }, eyes.open)
-    const { feedVersion, pricingVersion = '' } = pageOf(page as never)
-    const rows = new Map(rowsOf(page as never).map((row) => [row.signal_agent_segment_id, row]))
-    return { rows, feed: feedVersion, pricing: pricingVersion }
-  })
+  const mirror = mirrorOf(feed)
   async function start(): Promise<ChildProcess> {
     const child = fork(CHILD, [storage?.url ?? '', subscriber.url, KEY])
     t.teardown(() => child.kill('SIGKILL'))

@@ -3,10 +3,8 @@ import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { pageOf, rowsOf, walk } from '../feed/reader.js'
 import { tempFolder, until } from '../support/upstream-world.js'
-import { createMirror } from './support/mirror.js'
-import { eyes, publishNumbers } from './support/numbered-feed.js'
+import { eyes, mirrorOf, publishNumbers } from './support/numbered-feed.js'
 import { startSubscriber } from './support/subscriber.js'
 
 const CHILD = new URL('./support/announcer-child.js', import.meta.url)
@@ -18,13 +16,7 @@ async function stage(t: Test) {
   const subscriber = await startSubscriber()
   t.teardown(() => subscriber.close())
   const { feed, publish } = publishNumbers()
-  const mirror = createMirror((scope) => {
-    if (scope === 'account') return undefined
-    const [page] = walk(feed, { maxResults: 100 }, eyes.open)
-    const { feedVersion, pricingVersion = '' } = pageOf(page as never)
-    const rows = new Map(rowsOf(page as never).map((row) => [row.signal_agent_segment_id, row]))
-    return { rows, feed: feedVersion, pricing: pricingVersion }
-  })
+  const mirror = mirrorOf(feed)
   let child: ChildProcess | undefined
 
   async function start(numbers: readonly number[]): Promise<void> {

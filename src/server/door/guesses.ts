@@ -3,9 +3,9 @@
  * looked at; callers that were seen at that address before go on, for addresses are shared.
  */
 import { LRUCache } from 'lru-cache'
+import { createBuckets } from '../../net/buckets.js'
 
-const BURST = 20 // more than a person or a misconfigured client needs, nothing for who guesses
-const PER_SECOND = 1
+const RATE = { perSecond: 1, burst: 20 } // more than a person or a misconfigured client needs, nothing for who guesses
 const MOST_ADDRESSES = 10_000
 const MOST_SEEN = 10_000
 
@@ -21,29 +21,16 @@ export type Guesses = {
   hasSeen(who: string, address: string): boolean
 }
 
-type Bucket = { tokens: number; at: number }
-
 export function createGuesses(now: () => number): Guesses {
-  const buckets = new LRUCache<string, Bucket>({ max: MOST_ADDRESSES })
+  const buckets = createBuckets(MOST_ADDRESSES)
   const seen = new LRUCache<string, true>({ max: MOST_SEEN })
   let spentUntil = 0
 
-  function filled(address: string): Bucket {
-    const { tokens, at } = buckets.get(address) ?? { tokens: BURST, at: now() }
-    return { tokens: Math.min(BURST, tokens + (Math.max(0, now() - at) * PER_SECOND) / 1_000), at: now() }
-  }
-
   return {
-    wait(address) {
-      const { tokens } = filled(address)
-      return tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / PER_SECOND))
-    },
+    wait: (address) => buckets.wait(address, RATE, now()),
     note(address) {
-      const bucket = filled(address)
-      bucket.tokens = Math.max(0, bucket.tokens - 1)
-      buckets.set(address, bucket)
-      if (bucket.tokens < 1)
-        spentUntil = Math.max(spentUntil, now() + ((1 - bucket.tokens) * 1_000) / PER_SECOND)
+      const left = buckets.add(address, -1, RATE, now())
+      if (left < 1) spentUntil = Math.max(spentUntil, now() + ((1 - left) * 1_000) / RATE.perSecond)
     },
     isAnySpent: () => now() < spentUntil,
     see: (who, address) => void seen.set(`${address} ${who}`, true),
