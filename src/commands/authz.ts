@@ -12,8 +12,8 @@ import { openWayOut } from '../composition/way-out.js'
 import type { Config } from '../config/values.js'
 import type { Clock } from '../net/clock.js'
 import { openBlobFiles } from '../store/blobs/blob-files.js'
+import { storageFolder } from '../store/database/folder.js'
 import { type Blobs, createPassingBlobs } from '../upstreams/rows/blobs.js'
-import { storageFolder } from './storage.js'
 import { CommandFailure, createProgress, EXIT } from './terminal.js'
 
 export type AuthzCommand = {

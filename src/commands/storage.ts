@@ -1,23 +1,18 @@
 /** `tributary move-storage`: the whole state to another storage, for one server that becomes several (docs/storage.md). */
 
 import { access } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
 import type { Config } from '../config/values.js'
 import { renderTable, tableWidth } from '../explain/table.js'
+import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { moveStore } from '../store/move-store.js'
 import { openStore, type Store } from '../store/store.js'
 import { CommandFailure } from './terminal.js'
-
-/** Undefined for a shared database. */
-export function storageFolder(url: string): string | undefined {
-  return url.startsWith('file:') ? resolve(url.slice('file:'.length).replace(/^\/\/(?=\/)/, '')) : undefined
-}
 
 /** Throws `CommandFailure` where no server has run: a command must not leave an empty storage behind. */
 export async function requireStorage({ storage, file }: Config): Promise<void> {
   const folder = storageFolder(storage.url)
   if (!folder) return
-  await access(join(folder, 'tributary.db')).catch(() => {
+  await access(databaseFile(folder)).catch(() => {
     throw new CommandFailure(
       `there is no storage at ${folder}; run this where \`tributary serve --config ${file}\` runs`,
     )

@@ -5,11 +5,12 @@
 import { constants } from 'node:fs'
 import { access, stat } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
-import { dirname, join, resolve } from 'node:path'
+import { dirname } from 'node:path'
 import { sql } from 'kysely'
 import { shownUrl } from '../adcp/redaction.js'
 import type { Config } from '../config/values.js'
 import type { Send } from '../net/send.js'
+import { databaseFile, storageFolder } from '../store/database/folder.js'
 import { openPostgres } from '../store/database/postgres.js'
 import { openSqlite } from '../store/database/sqlite.js'
 
@@ -60,7 +61,7 @@ async function lookAtFolder(folder: string): Promise<string | undefined> {
   } catch (error) {
     return `${there} cannot be written (${reasonOf(error)})`
   }
-  return await lookAtFile(join(folder, 'tributary.db'))
+  return await lookAtFile(databaseFile(folder))
 }
 
 async function lookAtDatabase(url: string): Promise<string | undefined> {
@@ -77,10 +78,9 @@ async function lookAtDatabase(url: string): Promise<string | undefined> {
 }
 
 async function lookAtStorage({ storage: { url } }: Config): Promise<FirstLook> {
-  const isFolder = url.startsWith('file:')
-  const folder = resolve(url.slice('file:'.length).replace(/^\/\/(?=\/)/, ''))
-  const problem = await (isFolder ? lookAtFolder(folder) : lookAtDatabase(url))
-  return { what: 'storage', place: isFolder ? folder : shownUrl(url), ...(problem && { problem }) }
+  const folder = storageFolder(url)
+  const problem = await (folder === undefined ? lookAtDatabase(url) : lookAtFolder(folder))
+  return { what: 'storage', place: folder ?? shownUrl(url), ...(problem && { problem }) }
 }
 
 function hasKeys(body: Uint8Array): boolean {

@@ -4,14 +4,21 @@
  * are the same on both.
  */
 
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { type Kysely, type Migration, sql } from 'kysely'
 import type { AddedBlobs } from '../upstreams/rows/blobs.js'
 import { openBlobFiles } from './blobs/blob-files.js'
 import { createBlobRows } from './blobs/blob-rows.js'
 import { carryOver } from './carry-over.js'
 import { embedded, POSTGRES, type SqlDialect } from './database/dialect.js'
-import { lockFolder, makeFolder, markClosed, wasClosed } from './database/folder.js'
+import {
+  databaseFile,
+  lockFolder,
+  makeFolder,
+  markClosed,
+  storageFolder,
+  wasClosed,
+} from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
 import { listenPostgres, openPostgres } from './database/postgres.js'
 import type { Db, Tables } from './database/schema.js'
@@ -153,7 +160,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
       sweep: !beside,
       onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
     })
-    const file = join(folder, 'tributary.db')
+    const file = databaseFile(folder)
     const opened = await openSqlite(file, { check: !beside && !(await wasClosed(file)), onProblem })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
     const means = { now, dialect: embedded(now), seal: createSeal(keys), answersMs }
@@ -227,9 +234,9 @@ async function openShared(options: StoreOptions): Promise<Store> {
 export async function openStore(options: StoreOptions): Promise<Store> {
   const { url } = options
   if (/^postgres(ql)?:\/\//.test(url)) return await storageWork(() => openShared(options))
-  if (!url.startsWith('file:')) {
+  const folder = storageFolder(url)
+  if (folder === undefined) {
     throw new Error('storage.url: expected file:<folder> or postgres://..., got another kind of url')
   }
-  const folder = url.slice('file:'.length).replace(/^\/\/(?=\/)/, '') // file:///var/lib is /var/lib too
-  return await storageWork(() => openEmbedded(resolve(folder), options))
+  return await storageWork(() => openEmbedded(folder, options))
 }

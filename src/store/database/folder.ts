@@ -3,10 +3,19 @@
  * marks an orderly end.
  */
 import { mkdir, open, readFile, rm, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import Database from 'libsql'
 
 const WAIT_MS = 1_000 // time for the previous process to end
+
+/** The absolute folder of a `storage.url`; undefined for one that is no folder, as a shared database. */
+export function storageFolder(url: string): string | undefined {
+  if (!url.startsWith('file:')) return undefined
+  return resolve(url.slice('file:'.length).replace(/^\/\/(?=\/)/, '')) // file:///var/lib is /var/lib too
+}
+
+/** The file in it that holds the tables. */
+export const databaseFile = (folder: string) => join(folder, 'tributary.db')
 
 /** Creates the folder and its parents; an existing one is left unchanged. Rejects with the system's error. */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
