@@ -127,8 +127,12 @@ test('a crowd of greedy strangers and callers takes nothing from anybody, in a h
   t.teardown(among.close)
   const published = async () => (await among.lies().catch(() => ['no answer'])).length === 0
   const end = Date.now() + 240_000
-  while (!(await published()) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 50))
-  t.same(await among.lies(), [], 'the good provider is there')
+  let isPublished = await published()
+  while (!isPublished && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    isPublished = await published()
+  }
+  t.ok(isPublished, 'the good provider is there')
 
   let looks = 0
   const unwell: string[] = []
@@ -154,10 +158,15 @@ test('a crowd of greedy strangers and callers takes nothing from anybody, in a h
     const { text } = await among.ask('/explain?ref=more-than-the-memory')
     return (await among.starting()).length === 0 && text.includes('over_memory')
   }
-  while (!(await settled()) && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 200))
+  // Seen once: on a busy machine a later look may be refused, for want of time.
+  let isSettled = await settled()
+  while (!isSettled && Date.now() < end) {
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    isSettled = await settled()
+  }
   isOver = true
   await watching
-  t.ok(await settled(), 'all were read, and the greediest gave way')
+  t.ok(isSettled, 'all were read, and the greediest gave way')
   t.ok(among.alive())
   t.same(unwell, [], `/healthz answered ${looks} times`)
   t.same([...new Set(misses)], [], 'and the good provider stayed')
