@@ -73,7 +73,7 @@ test('every source file that a comment or a page names is there', async (t) => {
 })
 
 test('nothing cites what is not in the repository', async (t) => {
-  for (const folder of ['src', 'test', 'bench', 'docs', 'conformance']) {
+  for (const folder of ['src', 'test', 'bench', 'docs', 'conformance', 'browser']) {
     const names = (await readdir(join(root, folder), { recursive: true })).filter((name) =>
       /^(?!.*node_modules).*\.(ts|js|md)$/.test(name),
     )

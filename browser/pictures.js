@@ -3,11 +3,11 @@
  * another stops, so that there is something to be seen over time.
  */
 import { fileURLToPath } from 'node:url'
-import { startWorld } from '../support/federation.js'
-import { openBrowser, openPage } from './support/browser.js'
-import { KEYS, OPERATOR, read } from './support/console-world.js'
+import { KEYS, OPERATOR, read } from '../dist/test/console/support/console-world.js'
+import { startWorld } from '../dist/test/support/federation.js'
+import { openBrowser, openPage } from './chromium.js'
 
-const FOLDER = fileURLToPath(new URL('../../../docs/', import.meta.url))
+const FOLDER = fileURLToPath(new URL('../docs/', import.meta.url))
 const NORTHWIND = 'signals.northwind.example'
 const SIZE = { width: 1_280, height: 800 }
 
@@ -19,7 +19,7 @@ const world = await startWorld({
   }),
 })
 const { url } = world.federation
-const act = (action: string, subject: string) =>
+const act = (action, subject) =>
   read(url, 'actions', OPERATOR, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
@@ -33,7 +33,7 @@ await page.fill('#key', OPERATOR)
 await page.keyboard.press('Enter')
 await page.waitForSelector('td.signal a')
 
-async function picture(name: string, path: string, ready: string, colorScheme: 'light' | 'dark') {
+async function picture(name, path, ready, colorScheme) {
   await page.emulateMedia({ colorScheme })
   await page.goto(`${url}${path}`)
   await page.waitForSelector(ready)
@@ -42,7 +42,7 @@ async function picture(name: string, path: string, ready: string, colorScheme: '
 
 await picture('feed', '/?q=buyers&country=DE', 'td.signal a', 'light')
 const { body } = await read(url, `signals?upstream=${NORTHWIND}`, OPERATOR)
-const rows = body.signals as { signal_agent_segment_id: string; ext: { tributary: { offers: unknown[] } } }[]
+const rows = body.signals
 const shared = rows.find(({ ext }) => ext.tributary.offers.length > 1) ?? rows[0]
 await act('exclude-upstream', NORTHWIND)
 await page.goto(`${url}/?upstream=${NORTHWIND}`)

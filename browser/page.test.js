@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
-import type { Page } from 'playwright-core'
 import { test } from 'tap'
-import { startWorld } from '../support/federation.js'
-import { NO_BROWSER, openBrowser, openPage } from './support/browser.js'
-import { BUYER, digest, KEYS, OPERATOR, OTHER, read } from './support/console-world.js'
+import { BUYER, digest, KEYS, OPERATOR, OTHER, read } from '../dist/test/console/support/console-world.js'
+import { startWorld } from '../dist/test/support/federation.js'
+import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 const run = promisify(execFile)
@@ -21,16 +20,14 @@ const PAGES = [
   '/?page=activity',
 ]
 
-type Violation = { id: string; nodes: { html: string }[] }
-
 /** Run by Playwright beside the page's own scripts, whose policy allows nothing more for it. */
-async function violations(page: Page): Promise<string[]> {
+async function violations(page) {
   await page.evaluate(await import('node:fs/promises').then(({ readFile }) => readFile(AXE, 'utf8')))
-  const found = (await page.evaluate('axe.run()')) as { violations: Violation[] }
+  const found = await page.evaluate('axe.run()')
   return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 }
 
-async function signIn(page: Page, base: string, key: string): Promise<void> {
+async function signIn(page, base, key) {
   await page.goto(base)
   await page.fill('#key', key)
   await page.keyboard.press('Enter')
@@ -38,7 +35,7 @@ async function signIn(page: Page, base: string, key: string): Promise<void> {
 }
 
 /** Presses Tab until the focus is on what is looked for, as somebody without a mouse does. */
-async function tabTo(page: Page, selector: string): Promise<void> {
+async function tabTo(page, selector) {
   for (let presses = 0; presses < 200; presses += 1) {
     if (await page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)})`)) return
     await page.keyboard.press('Tab')
@@ -46,19 +43,19 @@ async function tabTo(page: Page, selector: string): Promise<void> {
   throw new Error(`Tab never reaches ${selector}`)
 }
 
-async function ready(page: Page): Promise<void> {
+async function ready(page) {
   await page.waitForSelector('main table tbody tr, main .facts, main .empty, .sign-in form')
 }
 
 /** What a button puts on the clipboard. */
-async function copied(page: Page, label: string): Promise<string> {
+async function copied(page, label) {
   await page.evaluate("navigator.clipboard.writeText('')")
   await page.getByRole('button', { name: label }).click()
   const held = await page.waitForFunction('navigator.clipboard.readText()')
-  return (await held.jsonValue()) as string
+  return held.jsonValue()
 }
 
-const handles = (text: string) => [...new Set(text.match(/sig_[\w-]{22}(?![\w.-])/g))]
+const handles = (text) => [...new Set(text.match(/sig_[\w-]{22}(?![\w.-])/g))]
 
 /** What reaches beyond the window though nothing around it scrolls. */
 const TOO_WIDE = `[...document.querySelectorAll('body *')]
@@ -131,7 +128,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
         const { stdout } = await run('sh', ['-c', await copied(page, 'Copy as curl')], {
           env: { ...process.env, TRIBUTARY_KEY: BUYER },
         })
-        const post = async (where: string, body: string, headers: Record<string, string>) => {
+        const post = async (where, body, headers) => {
           const authorization = `Bearer ${BUYER}`
           const answer = await fetch(`${url}/${where}`, {
             ...{ method: 'POST', body },
@@ -197,7 +194,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
         t.notOk(isWide, `${path} at ${width} is no wider than the window`)
       }
       await page.setViewportSize({ width: 390, height: 900 })
-      for (const colorScheme of ['light', 'dark'] as const) {
+      for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme })
         t.same(await violations(page), [], `${path} in the ${colorScheme}`)
       }
@@ -226,7 +223,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await signIn(page, url, OPERATOR)
     await page.goto(`${url}/?page=upstreams&id=${NORTHWIND}`)
     await page.waitForSelector('.plot canvas')
-    const drawn = (canvas: string) => `(() => {
+    const drawn = (canvas) => `(() => {
       const { width, height } = ${canvas}
       const { data } = ${canvas}.getContext('2d').getImageData(0, 0, width, height)
       return data.some((value, at) => at % 4 === 3 && value > 0)
@@ -238,7 +235,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
 
   await t.test('what happened to a signal is listed and drawn', async (t) => {
     const { page, faults } = await openPage(browser, url)
-    const act = (action: string, subject: string) =>
+    const act = (action, subject) =>
       read(url, 'actions', OPERATOR, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },

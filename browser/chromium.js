@@ -1,9 +1,9 @@
 /** A real Chromium from the distribution's packages, and pages that are watched for what they must not do. */
 import { existsSync } from 'node:fs'
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
+import { chromium } from 'playwright-core'
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
-export const CHROMIUM = PLACES.find((place) => existsSync(place))
+const CHROMIUM = PLACES.find((place) => existsSync(place))
 /** For tap: why the tests of the page are left out, or false. */
 export const NO_BROWSER = CHROMIUM === undefined && 'no Chromium here: apt-get install chromium'
 
@@ -11,30 +11,22 @@ const FLAGS =
   '--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync'
 
 /** `named`: a host name, and the host and port of this machine where it leads to. */
-export function openBrowser(named?: string): Promise<Browser> {
+export function openBrowser(named) {
   const args = FLAGS.split(' ')
   if (named !== undefined) args.push(`--host-resolver-rules=MAP ${named}`)
-  return chromium.launch({ executablePath: CHROMIUM as string, headless: true, args })
+  return chromium.launch({ executablePath: CHROMIUM, headless: true, args })
 }
 
-export type Watched = {
-  page: Page
-  /** Violations of the Content-Security-Policy, errors of scripts, requests to other hosts: there must be none. */
-  faults: string[]
-  /** Every body that the browser was sent. */
-  bodies: Promise<string>[]
-}
-
-export async function openPage(
-  browser: Browser,
-  base: string,
-  options: BrowserContextOptions = {},
-): Promise<Watched> {
+/**
+ * A page of its own session. `faults`: violations of the Content-Security-Policy, errors of scripts, requests to other
+ * hosts; there must be none. `bodies`: promises of every body that the browser was sent.
+ */
+export async function openPage(browser, base, options = {}) {
   const context = await browser.newContext(options)
   context.setDefaultTimeout(60_000)
   const page = await context.newPage()
-  const faults: string[] = []
-  const bodies: Promise<string>[] = []
+  const faults = []
+  const bodies = []
   page.on('pageerror', ({ message }) => faults.push(message))
   page.on('console', (message) => {
     if (/Content.Security.Policy/i.test(message.text())) faults.push(message.text())

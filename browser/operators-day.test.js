@@ -1,10 +1,9 @@
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'tap'
-import { callTool } from '../support/call-tool.js'
-import { startWorld } from '../support/federation.js'
-import { NO_BROWSER, openBrowser, openPage } from './support/browser.js'
-import { BUYER, type Json, KEYS, OPERATOR, read } from './support/console-world.js'
+import { BUYER, KEYS, OPERATOR, read } from '../dist/test/console/support/console-world.js'
+import { callTool } from '../dist/test/support/call-tool.js'
+import { startWorld } from '../dist/test/support/federation.js'
+import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 /** Plain HTTP under this name is no secure context, in which browsers give no clipboard. */
 const HOST = 'tributary.test'
@@ -45,17 +44,17 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
       tries += 1
       response.writeHead(503).end()
     })
-    await new Promise<void>((listening) => receiver.listen(0, '127.0.0.1', listening))
+    await new Promise((listening) => receiver.listen(0, '127.0.0.1', listening))
     t.teardown(() => receiver.close())
     world.sandbox.agents.meridian.briefTakes(2_500)
-    const asked = await callTool<Json>(
+    const asked = await callTool(
       local,
       'get_signals',
       {
         ...{ adcp_version: '3.1', signal_spec: 'people who buy cars' },
         time_budget: { interval: 1, unit: 'seconds' },
         push_notification_config: {
-          url: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
+          url: `http://127.0.0.1:${receiver.address().port}/hook`,
           operation_id: 'op_1',
           authentication: { schemes: ['Bearer'], credentials: 'a-secret-of-the-receiver-long-enough' },
         },
@@ -69,7 +68,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
     page.on('dialog', (dialog) => void dialog.accept())
 
     /** Until the job is not being worked on at that moment: an operator acts on no other. */
-    async function press(label: string, done: string): Promise<void> {
+    async function press(label, done) {
       for (const end = Date.now() + 60_000; Date.now() < end; ) {
         await row.getByRole('button', { name: label }).click()
         const told = row
@@ -86,7 +85,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
     await press('Try now', 'Tried again')
     while (tries === before) await page.waitForTimeout(20)
     const { body } = await read(local, 'jobs', OPERATOR)
-    const [job] = body.jobs as { id: string }[]
+    const [job] = body.jobs
     await press('Give up', 'Given up')
     await row.waitFor({ state: 'detached' })
     await page.getByText('No job is open.').waitFor()
@@ -105,7 +104,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
 
   await t.test('processes that run another configuration are told apart', async () => {
     const said = (await read(local, 'overview', OPERATOR)).body
-    const configuration = said.configuration as Json
+    const configuration = said.configuration
     const replicas = { [String(configuration.revision)]: 2, 'another-revision': 1 }
     const planted = { ...said, configuration: { ...configuration, replicas } }
     await page.route('**/console/api/overview', (route) => route.fulfill({ json: planted }))
