@@ -15,7 +15,7 @@ import type { Store } from '../store/store.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type CallUpstream, upstreamsUntil } from './delivery.js'
 import { visibleDeployments } from './destination.js'
-import { unwantedNow } from './left-on.js'
+import { unwantedNow } from './holders.js'
 import { type Activated, readStatus, readTold, toldFields } from './told.js'
 import { understand } from './upstream-answer.js'
 

@@ -1,9 +1,14 @@
-/** Rules on durations: intervals that would loop without a pause, or that contradict each other. */
-
+/**
+ * Durations: rules against intervals that would loop without a pause or that contradict each other, and how long finished
+ * things are kept (docs/storage.md#how-much-it-grows).
+ */
 import { parseDuration } from '../adcp/duration.js'
+import { DEFAULT_RETENTION, type Retention } from '../store/retention.js'
 import type { ConfigPath, Rule } from './problem.js'
 import type { ConfigFile } from './schema.js'
 
+const HOUR_MS = 60 * 60 * 1_000
+const WEEK_MS = 7 * 24 * HOUR_MS
 const SHORTEST_REFRESH_MS = 1_000
 const SHORTEST_TIMEOUT_MS = 100
 const LONGEST_DRAIN_MS = 10 * 60_000 // supervisors kill what takes longer
@@ -54,4 +59,42 @@ export function* timeRules({ listen, defaults, registries = [], authorization, l
   }
   yield* afterRefresh(defaults, 'drop_after')
   yield* afterRefresh(defaults, 'stale_after')
+}
+
+type RetentionFields = NonNullable<NonNullable<ConfigFile['storage']>['retention']>
+
+const lengths = ({ ledger, tasks, calls, answers }: RetentionFields): Partial<Retention> => ({
+  ...(answers !== undefined && { answersMs: parseDuration(answers) }),
+  ...(calls !== undefined && { callsMs: parseDuration(calls) }),
+  ...(tasks !== undefined && { tasksMs: parseDuration(tasks) }),
+  ...(ledger !== undefined && { ledgerMs: parseDuration(ledger) }),
+})
+
+/** What is set, and the defaults for the rest: 24 hours for answers, 30 days for calls and tasks, the ledger for ever. */
+export function toRetention(set: RetentionFields = {}): Retention {
+  return { ...DEFAULT_RETENTION, ...lengths(set) }
+}
+
+/** Rules on how long finished things are kept: what callers were promised, and what an operator must have time to export. */
+export function* retentionRules({ storage }: ConfigFile): Rule {
+  const set = storage?.retention
+  if (!set) return
+  const { answersMs, callsMs } = toRetention(set)
+  // The bounds of `replay_ttl_seconds` (schema protocol/get-adcp-capabilities-response).
+  if (answersMs < HOUR_MS || answersMs > WEEK_MS) {
+    yield { at: ['storage', 'retention', 'answers'], expected: 'a duration from 1h to 7d' }
+  }
+  if (callsMs < answersMs) {
+    const at = ['storage', 'retention', set.calls === undefined ? 'answers' : 'calls']
+    yield { at, expected: 'calls that are kept at least as long as answers' }
+  }
+  for (const [name, least] of [
+    ['tasks', '1h'],
+    ['ledger', '1d'],
+  ] as const) {
+    const given = set[name]
+    if (given !== undefined && parseDuration(given) < parseDuration(least)) {
+      yield { at: ['storage', 'retention', name], expected: `a duration of at least ${least}` }
+    }
+  }
 }

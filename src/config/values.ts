@@ -3,7 +3,10 @@
  * them.
  */
 
+import { stringify } from 'yaml'
 import { parseDuration } from '../adcp/duration.js'
+import { isRecord } from '../adcp/json.js'
+import { redacted, shownUrl } from '../adcp/redaction.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
@@ -13,11 +16,36 @@ import type { Auth } from '../upstreams/agent/agent.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { type CallerSettings, toAuth, toCallers } from './callers.js'
 import { type Limits, toLimits } from './limits.js'
-import { toRetention } from './retention.js'
 import type { ConfigFile } from './schema.js'
-import { writtenConfig } from './shown.js'
 import { readSigningKey, type SigningKeySetting } from './signing-key.js'
-import { DEFAULT_TIMES, defaultDrain } from './times.js'
+import { DEFAULT_TIMES, defaultDrain, toRetention } from './times.js'
+
+const MARK = '[secret]'
+
+/** Members whose value is a secret, or proves one, wherever they stand. */
+const SECRETS = new Set(['token', 'token_sha256', 'value', 'private_key', 'signing_key', 'jwks'])
+/** Members whose own members all may be secrets: headers, whose names people need not keep to. */
+const HOLDERS = new Set(['headers'])
+
+function isSecret(name: string, parent: string): boolean {
+  return SECRETS.has(name) || HOLDERS.has(parent) || (parent === 'storage' && name === 'key')
+}
+
+function shown(value: unknown, name: string, parent: string): unknown {
+  if (isSecret(name, parent)) return MARK
+  if (typeof value === 'string') return URL.canParse(value) ? shownUrl(value) : redacted(value)
+  if (Array.isArray(value)) return value.map((each) => shown(each, '', name))
+  if (!isRecord(value)) return value
+  return Object.fromEntries(Object.entries(value).map(([key, held]) => [key, shown(held, key, name)]))
+}
+
+/**
+ * The configuration as its file says it, as YAML, for operators to look at: without anything that opens something. Variables of
+ * the environment are filled in, as the server uses them; urls are without user, password and the credentials in their query.
+ */
+function writtenConfig(file: ConfigFile): string {
+  return stringify(shown(file, '', ''), { lineWidth: 0 })
+}
 
 export type Config = {
   file: string

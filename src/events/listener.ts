@@ -5,8 +5,8 @@
  */
 import { createHmac } from 'node:crypto'
 import type { Clock } from '../net/clock.js'
+import type { KeyAnswer } from '../signing/key.js'
 import type { ReplayGuard } from '../signing/replay.js'
-import type { KeyAnswer } from '../signing/verify.js'
 import { FEED_EVENTS } from './feed-event.js'
 import {
   createReceiver,

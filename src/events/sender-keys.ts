@@ -6,8 +6,8 @@ import { getDomain } from 'tldts'
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Send } from '../net/send.js'
-import { createKeySets } from '../signing/key-sets.js'
-import type { KeyAnswer } from '../signing/verify.js'
+import type { KeyAnswer } from '../signing/key.js'
+import { createKeySets } from '../signing/key.js'
 
 const TIMEOUT_MS = 10_000
 const MAX_BRAND_BYTES = 256 * 1_024

@@ -5,9 +5,8 @@
 import { type Clock, pause } from '../net/clock.js'
 import type { FeedAsker } from './asker.js'
 import type { Copy, CopyState } from './copy.js'
-import type { Inbox } from './inbox.js'
 import { conditionOf, confirms, type FeedReading } from './reading.js'
-import { changesOf, pathFrom, type Step } from './steps.js'
+import { changesOf, type Inbox, pathFrom, type Step } from './steps.js'
 
 /** Events of one change come one after the other: a quiet moment, and no longer than so, ms. */
 const GATHER_MS = 50

@@ -6,7 +6,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import { bodyDigest, isWireUrl, type SignedMessage, signatureBase, targetOf } from './base.js'
 import { fieldText, readDigests, readSignature, readSignatureInput, type SignatureInput } from './fields.js'
-import { isSignedBy, isUsable, type Jwk } from './key.js'
+import { type FoundKey, isSignedBy, isUsable, type KeyAnswer } from './key.js'
 import {
   ALGORITHMS,
   type Algorithm,
@@ -17,16 +17,52 @@ import {
   LONGEST_WINDOW_S,
   type Profile,
 } from './profile.js'
-import { repeatedName } from './repeated-name.js'
 import type { ReplayGuard } from './replay.js'
+
+const STRING = /"(?:[^"\\]|\\.)*"/y
+
+/** Undoes escapes: "\u0061" is "a". */
+function spelledOut(quoted: string): string | undefined {
+  try {
+    return JSON.parse(quoted) as string
+  } catch {
+    return undefined // a control character or a broken escape: not JSON
+  }
+}
+
+/**
+ * The first name that occurs twice in one object of a JSON text; undefined when there is none or the text is not JSON, which
+ * the parser reports. Readers differ in which of the two counts, so a signed body with a duplicate could mean two things under
+ * one signature (RFC 8259, section 4).
+ */
+function repeatedName(body: Uint8Array): string | undefined {
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()
+  const open: (Set<string> | undefined)[] = [] // objects with the names seen in them; arrays without
+  let expectsName = false
+  for (let at = 0; at < text.length; at += 1) {
+    const sign = text[at]
+    if (sign === '{' || sign === '[') open.push(sign === '{' ? new Set() : undefined)
+    else if (sign === '}' || sign === ']') open.pop()
+    if (sign === '{' || sign === ',') expectsName = open.at(-1) !== undefined
+    if (sign !== '"') continue
+    STRING.lastIndex = at
+    const [quoted] = STRING.exec(text) ?? []
+    if (quoted === undefined) return undefined
+    at += quoted.length - 1
+    if (!expectsName) continue
+    expectsName = false
+    const names = open.at(-1)
+    const name = spelledOut(quoted)
+    if (name === undefined) return undefined
+    if (names?.has(name)) return name
+    names?.add(name)
+  }
+  return undefined
+}
 
 const REQUIRED_PARAMS = ['created', 'expires', 'nonce', 'keyid', 'alg', 'tag'] as const
 const REQUIRED_COMPONENTS = ['@method', '@target-uri', '@authority']
 const NONCE = /^[A-Za-z0-9_-]{22,255}$/ // 16 bytes or more
-
-/** A key and its owner. */
-export type FoundKey = { owner: string; jwk: Jwk }
-export type KeyAnswer = FoundKey | 'unknown' | 'unavailable'
 
 type VerifierOptions = {
   profile: Profile

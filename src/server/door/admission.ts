@@ -6,7 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import type { AdcpError } from '../../adcp/error.js'
 import type { Send } from '../../net/send.js'
-import { createKeySets } from '../../signing/key-sets.js'
+import { createKeySets } from '../../signing/key.js'
 import { REQUESTS } from '../../signing/profile.js'
 import { createReplayGuard, type ReplayGuard, type SharedNonces } from '../../signing/replay.js'
 import { createVerifier, type Verifier } from '../../signing/verify.js'

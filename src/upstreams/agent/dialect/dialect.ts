@@ -6,7 +6,7 @@
 import { isRecord } from '../../../adcp/json.js'
 import type { SignalRef } from '../../../adcp/reference.js'
 import { PROJECTABLE } from '../../../adcp/requests/get-signals.js'
-import type { SigningWish } from '../../../signing/signed-send.js'
+import type { SigningWish } from '../../../signing/sign.js'
 import type { AgentError, AgentOutcome, Arguments, Payload } from '../agent.js'
 import type { Protocol } from '../status.js'
 import {
