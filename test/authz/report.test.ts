@@ -1,7 +1,6 @@
 import { test } from 'tap'
 import { evidenceOf } from '../../src/authz/report/evidence.js'
-import { entryFor, reportProvider } from '../../src/authz/report/report.js'
-import { renderReport } from '../../src/authz/report/report-text.js'
+import { entryFor, renderReport, reportProvider } from '../../src/authz/report/report.js'
 import { compileProvider, decide } from '../../src/authz/rules/decide.js'
 import { compiled, NOW, stateWith } from './compiled.js'
 

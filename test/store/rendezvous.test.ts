@@ -1,6 +1,6 @@
 /** Work spreads evenly over members, and moves little when one comes or goes. */
 import { test } from 'tap'
-import { createRendezvous } from '../../src/store/replicas/rendezvous.js'
+import { createRendezvous } from '../../src/store/replicas/membership.js'
 
 const NAMES = Array.from({ length: 3_000 }, (_, at) => `mirror/https://agent-${at}.example/mcp`)
 const members = (count: number) => Array.from({ length: count }, (_, at) => `replica-${at}-${at * 7_919}`)

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { readAnswer } from '../../src/upstreams/agent/answer.js'
-import { locateA2a, locateMcp } from '../../src/upstreams/agent/locate.js'
+import { locateA2a, locateMcp, readAnswer } from '../../src/upstreams/agent/answer.js'
 import { skim } from '../../src/upstreams/rows/skim.js'
 
 const SEED = 20261120

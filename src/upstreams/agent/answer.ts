@@ -1,7 +1,7 @@
 /**
- * From a transport's result to an AdCP answer or error, over every shape that agents were seen to use
- * (docs/protocol.md#envelope, #mcp, #how-agents-differ): `adcp_error`, `errors[]` with a failed status, plain text,
- * bare results.
+ * From a transport's message to an AdCP answer or error, over every shape that agents were seen to use
+ * (docs/protocol.md#envelope, #mcp, #how-agents-differ): where an MCP tool result, an A2A task or an A2A message carries the
+ * payload, and how it fails: `adcp_error`, `errors[]` with a failed status, plain text, bare results.
  */
 import { boundedText, isRecord } from '../../adcp/json.js'
 import { NO_ROWS, type ReadRows, type RowBounds, readRows } from '../rows/read-rows.js'
@@ -19,7 +19,7 @@ const RECOVERIES = ['correctable', 'transient', 'terminal'] as const
  * What a transport's envelope holds: the payload or a text, and whether the envelope reports a failure. `rows`: of a
  * payload that came as text, after its array of signals was cut out.
  */
-export type UnwrappedAnswer = {
+type UnwrappedAnswer = {
   payload?: Payload
   rows?: readonly Uint8Array[]
   text?: string
@@ -27,7 +27,7 @@ export type UnwrappedAnswer = {
 }
 
 /** Frameworks wrap a function's result under a key of theirs: `result`, or `response` next to the function's name. */
-export function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
+function unwrapped(payload: Record<string, unknown>): Record<string, unknown> {
   const { id: _, name: __, ...given } = payload
   const [inner, ...others] = Object.entries(given)
   if (!inner || others.length > 0 || !isRecord(inner[1])) return payload
@@ -80,7 +80,7 @@ function holdsCut({ signals, result }: Payload): boolean {
 }
 
 /** The object in a text part, with its signals cut out; undefined for a message to people. */
-export function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
+function objectIn(text: string): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
   if (!/^\s*\{/.test(text)) return undefined
   let skimmed: Skimmed
   try {
@@ -145,4 +145,79 @@ export function readAnswer(
   const elements = rows && holdsCut(payload) ? rows : rowsIn(payload)
   const read: ReadRows = elements.length > 0 ? readRows(elements, bounds) : NO_ROWS
   return { kind: 'answer', payload: emptied(payload), rows: read }
+}
+
+const PENDING = /^(TASK_STATE_)?(SUBMITTED|WORKING)$/i
+const FAILED_STATE =
+  /^(TASK_STATE_)?(FAILED|REJECTED|CANCELED|CANCELLED|AUTH[-_]REQUIRED|INPUT[-_]REQUIRED)$/i
+
+function texts(content: unknown): string[] {
+  if (!Array.isArray(content)) return []
+  return content.filter(isRecord).flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+}
+
+/** docs/protocol.md#mcp: `isError`, then structuredContent, then the first text that is an object; or a bare result. */
+export function locateMcp(message: unknown): UnwrappedAnswer | undefined {
+  const result = isRecord(message) ? message.result : undefined
+  if (!isRecord(result)) return undefined
+  const failed = result.isError === true
+  const written = texts(result.content)
+  const text = boundedText(written[0])
+  if (isRecord(result.structuredContent)) {
+    return { payload: unwrapped(result.structuredContent), failed, ...(text && { text }) }
+  }
+  for (const each of written) {
+    const object = objectIn(each)
+    if (object) return { ...object, failed }
+  }
+  if (written.length > 0) return { failed, ...(text && { text }) }
+  return result.content === undefined ? { payload: result, failed } : undefined
+}
+
+/** The task or the message in a result: 1.0 wraps it, 0.3 does not. */
+function bodyOf(message: unknown): Record<string, unknown> | undefined {
+  const result = isRecord(message) ? message.result : undefined
+  if (!isRecord(result)) return undefined
+  if (isRecord(result.task)) return result.task
+  return isRecord(result.message) ? result.message : result
+}
+
+function statusOf(body: Record<string, unknown>): { state: string; message: unknown } {
+  const status = isRecord(body.status) ? body.status : {}
+  return { state: typeof status.state === 'string' ? status.state : '', message: status.message }
+}
+
+function partsIn(holder: unknown): Record<string, unknown>[] {
+  return isRecord(holder) && Array.isArray(holder.parts) ? holder.parts.filter(isRecord) : []
+}
+
+function lastObject(texts: readonly string[]): Pick<UnwrappedAnswer, 'payload' | 'rows'> | undefined {
+  for (const text of [...texts].reverse()) {
+    const object = objectIn(text)
+    if (object) return object
+  }
+  return undefined
+}
+
+/**
+ * The last data part counts (docs/protocol.md#a2a): artifacts first, then the status message, then a bare message; without any data part, a
+ * text that is an object.
+ */
+export function locateA2a(message: unknown): UnwrappedAnswer | undefined {
+  const body = bodyOf(message)
+  if (!body) return undefined
+  const { state, message: spoken } = statusOf(body)
+  const artifacts = Array.isArray(body.artifacts) ? body.artifacts : []
+  const parts = [...partsIn(body), ...partsIn(spoken), ...artifacts.flatMap(partsIn)]
+  const texts = parts.flatMap((part) => (typeof part.text === 'string' ? [part.text] : []))
+  const data = parts.map((part) => part.data).findLast(isRecord)
+  const object = data ? { payload: unwrapped(data) } : lastObject(texts)
+  const text = boundedText(texts.find((each) => each !== ''))
+  return { failed: FAILED_STATE.test(state), ...object, ...(text && { text }) }
+}
+
+/** The id of an A2A task that is still worked on. */
+export function pendingTask(message: unknown): string | undefined {
+  const body = bodyOf(message)
+  return body && typeof body.id === 'string' && PENDING.test(statusOf(body).state) ? body.id : undefined
 }

@@ -14,10 +14,9 @@ import type { Governor } from '../walk/governor.js'
 import type { QuestionsAsked } from './asked.js'
 import { createFollowing } from './following.js'
 import { createHurry } from './hurry.js'
-import { refreshIntroduced } from './introduction.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
 import { type Hurry, type Readings, turnOf } from './readings.js'
-import { mirrorOf } from './scope-mirror.js'
+import { mirrorOf, refreshIntroduced } from './scope-mirror.js'
 import {
   isOther,
   isRateCard,
