@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { forTerminal } from '../adcp/redaction.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { type Address, callTask } from './address.js'
-import { cells, HEADER } from './feed.js'
-import type { FeedRow } from './feed-walk.js'
+import { cells, type FeedRow, HEADER } from './feed.js'
 
 type Output = { json: boolean; out: NodeJS.WriteStream }
 

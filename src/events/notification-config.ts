@@ -3,7 +3,7 @@
  * place is its caller's to name is proved elsewhere (events/challenge.ts).
  */
 import { nearest } from '../adcp/nearest.js'
-import { createAddressPolicy } from '../net/address.js'
+import { createAddressPolicy } from '../net/connect.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { Suspension } from '../store/records/subscriptions.js'
 

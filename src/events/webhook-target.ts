@@ -3,9 +3,9 @@
  * stands before every request (docs/protocol.md#egress), without sending one. A place that a caller names is held to
  * rules of its own: what the operator opened for upstreams, or routes elsewhere, is not for it.
  */
-import { createAddressPolicy } from '../net/address.js'
-import { type Resolve, systemResolve } from '../net/connect.js'
-import { within } from '../net/deadline.js'
+
+import { within } from '../net/clock.js'
+import { createAddressPolicy, type Resolve, systemResolve } from '../net/connect.js'
 import type { EgressPolicy } from '../net/egress.js'
 import type { SendFailure } from '../net/send.js'
 

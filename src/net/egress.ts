@@ -4,16 +4,16 @@
  */
 import { setMaxListeners } from 'node:events'
 import { Agent, type Dispatcher, errors as undici } from 'undici'
-import { createAddressPolicy } from './address.js'
 import { readBody } from './body.js'
+import { createDeadline, type End } from './clock.js'
 import {
+  createAddressPolicy,
   createGuardedConnector,
   EgressRefused,
   type Resolve,
   socketOptions,
   systemResolve,
 } from './connect.js'
-import { createDeadline, type End } from './deadline.js'
 import { followRedirects } from './redirect.js'
 import type { Outbound, Send, SendFailed, SendFailure, SendOutcome } from './send.js'
 import { createUnderWay, UNDER_WAY_BYTES, type UnderWay } from './under-way.js'

@@ -28,13 +28,17 @@ import { createDoor, type Door } from './door/door.js'
 import { createAddressOf } from './door/origin.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
-import { addFeedEvents, type FeedEventsOptions } from './feed-events.js'
-import { addIdentity } from './identity.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
 import { createMcpCold } from './mcp/mcp-cold.js'
 import { addOperations, createServingMetrics, type RunningConfiguration } from './operations.js'
-import { addRefresh, type RefreshOptions } from './refresh.js'
+import {
+  addFeedEvents,
+  addIdentity,
+  addRefresh,
+  type FeedEventsOptions,
+  type RefreshOptions,
+} from './routes.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off

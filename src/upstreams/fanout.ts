@@ -4,8 +4,7 @@
  * asked once; an answer that came late serves the next caller.
  */
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../net/clock.js'
-import { within } from '../net/deadline.js'
+import { type Clock, within } from '../net/clock.js'
 import type { Arguments, Auth, Payload } from './agent/agent.js'
 import { isCredentialError, isTransient } from './agent/dialect/dialect.js'
 import { DELIVER_TO } from './agent/dialect/signatures.js'

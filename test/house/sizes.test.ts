@@ -12,8 +12,6 @@ const SMALL: Readonly<Record<string, string>> = {
   'authz/rules/diagnostic.ts': 'what four files report in',
   'operations/log.ts': 'the one place that says what no line of the log shows',
   'server/answer/ids.ts': 'names that a stranger must not guess',
-  'server/feed-events.ts': 'a route of its own',
-  'server/refresh.ts': 'a route of its own',
   'store/repositories.ts': 'what one transaction holds, for all who write in it',
   'upstreams/agent/reading-worker.ts': 'what a thread runs',
 }

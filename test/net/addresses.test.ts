@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { createAddressPolicy } from '../../src/net/address.js'
+import { createAddressPolicy } from '../../src/net/connect.js'
 import { startHttp } from '../support/upstream-agent.js'
 import { loopback, openEgress } from '../support/upstream-egress.js'
 

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import { test } from 'tap'
-import { createDeadline, within } from '../../src/net/deadline.js'
+import { createDeadline, within } from '../../src/net/clock.js'
 
 const never = new Promise<never>(() => {})
 

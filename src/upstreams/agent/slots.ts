@@ -4,7 +4,7 @@
  * upstream never hurts the feed).
  */
 import pLimit, { type LimitFunction } from 'p-limit'
-import { within } from '../../net/deadline.js'
+import { within } from '../../net/clock.js'
 import { type AgentOutcome, type Budget, callFailed } from './agent.js'
 
 const MAX_WAITING = 200 // waiting calls of one upstream; more than this would not get a turn in time

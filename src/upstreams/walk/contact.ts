@@ -4,8 +4,7 @@
  */
 import { howMany } from '../../adcp/answer.js'
 import { backoffMs } from '../../net/backoff.js'
-import { type Clock, pause } from '../../net/clock.js'
-import { within } from '../../net/deadline.js'
+import { type Clock, pause, within } from '../../net/clock.js'
 import { createSignedSend, type Signer } from '../../signing/sign.js'
 import { type AgentOutcome, type Arguments, type Auth, type CallFailure, callFailed } from '../agent/agent.js'
 import {

@@ -4,7 +4,7 @@
  * CPU, refuses bare results, and never re-opens a lost session.
  */
 import { isRecord } from '../../../adcp/json.js'
-import { type End, within } from '../../../net/deadline.js'
+import { type End, within } from '../../../net/clock.js'
 import {
   type Agent,
   type AgentOptions,
