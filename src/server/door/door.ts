@@ -135,9 +135,7 @@ export function createDoor(options: DoorOptions) {
     const who = callers.identify({
       authorization,
       adcpAuth: typeof adcpAuth === 'string' ? adcpAuth : undefined,
-      get address() {
-        return addressOf(raw) // asked for callers without a key only
-      },
+      address: addressOf(raw), // no getter: an object literal with one keeps its request until the old space is collected
     })
     return who instanceof Promise ? who.then(settle) : settle(who)
   }
