@@ -14,7 +14,7 @@ export type Definition = Partial<Pick<SignalRow, PublishedField | 'name' | 'desc
 export type Conflict = { field: string; upstreams: string[] }
 
 type Source = Pick<Offer, 'listing' | 'upstream' | 'verdict'>
-type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'data_provider'
+export type Field = PublishedField | 'name' | 'description' | 'signal_type' | 'data_provider'
 
 /** Stated by the provider or absent: nobody else's statement replaces it. */
 const OWN_WORDS: readonly PublishedField[] = ['consent_basis', 'art9_basis', 'demographic_predicate']
@@ -22,7 +22,7 @@ const FREE: ReadonlySet<string> = new Set(['name', 'description', 'signal_type',
 const special = new Set<string>(['restricted_attributes', 'policy_categories', 'countries', ...OWN_WORDS])
 
 /** The order of fields in a row: what the signal is first, the fine print last. */
-const FIRST_WINS: readonly Field[] = [
+export const FIRST_WINS: readonly Field[] = [
   'name',
   'description',
   'signal_type',
@@ -34,7 +34,7 @@ const FIRST_WINS: readonly Field[] = [
 const bounds = (range: SignalRow['range']) => range && { min: range.min, max: range.max }
 
 /** The value as it may be published; undefined when it is absent or does not conform. */
-function stated(from: Partial<SignalRow> | undefined, field: Field): unknown {
+export function stated(from: Partial<SignalRow> | undefined, field: Field): unknown {
   const given = from?.[field]
   if (given === undefined) return undefined
   const value = field === 'range' ? bounds(given as SignalRow['range']) : given

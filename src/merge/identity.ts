@@ -35,7 +35,7 @@ function tag(text: string): string {
 }
 
 /** The listing's reference; legacy ids are read as docs/decisions.md#identity says. */
-export function listingRef(listing: Listing): SignalRef | undefined {
+export function listingRef(listing: Pick<Listing, 'signal_ref' | 'signal_id'>): SignalRef | undefined {
   return listing.signal_ref ?? (listing.signal_id && refFromLegacy(listing.signal_id))
 }
 

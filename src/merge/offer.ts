@@ -64,7 +64,11 @@ function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | u
   return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
 }
 
-export function sellerOf({ upstream, agentUrl, mode, listing, verdict }: Offer, handle: string): Seller {
+export function sellerOf(
+  { upstream, agentUrl, mode, verdict }: Omit<Offer, 'listing'>,
+  listing: Pick<Listing, 'signal_ref' | 'signal_id' | 'deployments'>,
+  handle: string,
+): Seller {
   const seller: Seller = { upstream, agent_url: agentUrl, handle, verdict: verdict.outcome }
   if ('reason' in verdict) seller.reason = verdict.reason
   if (mode === 'enumerated') seller.mode = mode

@@ -22,10 +22,11 @@ const SHORT = 24 // up to this many bytes, a loop is faster than a copy through 
 const FACTOR = 31
 const FULL = 0.75 // a buffer of which this part is used is kept as it is
 
-const step = (hash: number, byte: number) => (Math.imul(hash, FACTOR) + byte) | 0
+/** The hash of a name goes on by one more byte. */
+export const step = (hash: number, byte: number) => (Math.imul(hash, FACTOR) + byte) | 0
 
 /** A number for a member's name. No two names of a row's members have the same. */
-function nameHash(name: string): number {
+export function nameHash(name: string): number {
   let hash = 0
   for (let at = 0; at < name.length; at += 1) hash = step(hash, name.charCodeAt(at))
   return hash

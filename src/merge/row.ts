@@ -59,7 +59,7 @@ function joint(standing: readonly Standing[]): readonly string[] | undefined {
   return known.length < standing.length ? undefined : [...new Set(known.flat())].sort()
 }
 
-function tailOf(options: readonly MergedOption[]): string {
+export function tailOf(options: readonly MergedOption[]): string {
   return options.length === 0
     ? ''
     : `,"pricing_options":${JSON.stringify(options.map(({ option }) => option))}`
@@ -74,7 +74,10 @@ function sellerText({ seller, listing, countries }: Standing, mixed: boolean, co
 }
 
 /** `ext.tributary`, the end of a head; `sellers` are objects without their closing brace. */
-function endOf(sellers: readonly string[], { restrictions, conflicts }: Description): string {
+export function endOf(
+  sellers: readonly string[],
+  { restrictions, conflicts }: Pick<Description, 'restrictions' | 'conflicts'>,
+): string {
   const notes =
     (restrictions.length > 0 ? `,"restricted_attributes":${JSON.stringify(restrictions)}` : '') +
     (conflicts.length > 0 ? `,"conflicts":${JSON.stringify(conflicts)}` : '')

@@ -121,7 +121,11 @@ export function mergeSignal(
   const row = writeRow(
     { handle, ref: publishedRef(identity, handle), ...described },
     standing.map(({ offer, countries }) => ({
-      seller: sellerOf(offer, offerHandle(handle, offer.agentUrl, offer.listing.signal_agent_segment_id)),
+      seller: sellerOf(
+        offer,
+        offer.listing,
+        offerHandle(handle, offer.agentUrl, offer.listing.signal_agent_segment_id),
+      ),
       listing: offer.listing,
       countries,
     })),

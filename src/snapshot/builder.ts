@@ -9,7 +9,10 @@ import { type Identity, identityOf } from '../merge/identity.js'
 import type { Judge, ProviderView } from '../merge/judge.js'
 import type { Offer } from '../merge/offer.js'
 import { mergeSignal } from '../merge/signal.js'
-import { type Slice, sliceListing } from '../upstreams/rows/slice.js'
+import { spliceSignal } from '../merge/splice.js'
+import { slabRow } from '../upstreams/rows/slab.js'
+import { type Slice, sliceListing, sliceText } from '../upstreams/rows/slice.js'
+import { providersRef, writtenRef } from '../upstreams/rows/written.js'
 import { createColumn, u32 } from './columns.js'
 import { createDraft, type OfferPlace } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
@@ -42,36 +45,55 @@ function createProviderViews(judge: Judge) {
   return { view, stamps: () => new Map([...views].map(([domain, { stamp }]) => [domain, stamp])) }
 }
 
+/** What is said of an identity: by its provider, or by nobody. */
+function sayingOf(identity: Identity, view: (domain: string) => ProviderView) {
+  if (identity.kind !== 'provider') {
+    return { domain: '', policy: 'strict' as const, definition: undefined, verdictOn: () => NOT_APPLICABLE }
+  }
+  const { domain, id } = identity
+  const { policy, decide, definition } = view(domain)
+  return { domain, policy, definition: definition(id), verdictOn: (agentUrl: string) => decide(id, agentUrl) }
+}
+
+/** The only offer of a signal, from its text alone; undefined when its listing has to be parsed. */
+function spliced({ slice }: IndexedSlice, row: number, view: (domain: string) => ProviderView) {
+  const text = sliceText(slice, row)
+  const ref = providersRef(text) ?? writtenRef(slabRow(slice.rows, row))
+  if (!ref) return undefined
+  const { upstream, agentUrl, mode } = slice
+  const identity = identityOf({ signal_ref: ref } as Offer['listing'], agentUrl) as Identity
+  const { domain, policy, definition, verdictOn } = sayingOf(identity, view)
+  if (definition) return undefined
+  const offer = { upstream, agentUrl, mode, verdict: verdictOn(agentUrl), text, ref }
+  const signal = spliceSignal(identity, offer, policy)
+  return signal && { domain, signal }
+}
+
 function merged(
   slices: readonly IndexedSlice[],
   places: readonly OfferPlace[],
   view: (domain: string) => ProviderView,
 ) {
+  const [one, ...others] = places as [OfferPlace, ...OfferPlace[]]
+  const quick = others.length === 0 ? spliced(slices[one.slice] as IndexedSlice, one.row, view) : undefined
+  if (quick) return quick
   const found: { listing: Offer['listing']; slice: Slice }[] = places.map(({ slice, row }) => {
     const from = (slices[slice] as IndexedSlice).slice
     return { slice: from, listing: sliceListing(from, row) }
   })
   const first = found[0] as (typeof found)[number]
   const identity = identityOf(first.listing, first.slice.agentUrl) as Identity // rows without one have no key
-  const provider = identity.kind === 'provider' ? { ...identity, view: view(identity.domain) } : undefined
+  const { domain, policy, definition, verdictOn } = sayingOf(identity, view)
   const offers = found.map(
     ({ listing, slice: { upstream, agentUrl, mode } }): Offer => ({
       upstream,
       agentUrl,
       mode,
       listing,
-      verdict: provider ? provider.view.decide(provider.id, agentUrl) : NOT_APPLICABLE,
+      verdict: verdictOn(agentUrl),
     }),
   )
-  return {
-    domain: provider?.domain ?? '',
-    signal: mergeSignal(
-      identity,
-      offers,
-      provider?.view.policy ?? 'strict',
-      provider?.view.definition(provider.id),
-    ),
-  }
+  return { domain, signal: mergeSignal(identity, offers, policy, definition) }
 }
 
 /** Whether a slice has kept its place, and all its rows theirs. */

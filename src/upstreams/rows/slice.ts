@@ -56,7 +56,12 @@ export function sameDigests(a: Slice['digests'], b: Slice['digests']): boolean {
 
 const decoder = new TextDecoder()
 
+/** One row of a slice as it is kept. */
+export function sliceText({ rows }: Slice, row: number): string {
+  return decoder.decode(slabRow(rows, row))
+}
+
 /** The listing in one row of a slice. Rows were validated when the slice was made. */
 export function sliceListing(slice: Slice, row: number): Listing {
-  return JSON.parse(decoder.decode(slabRow(slice.rows, row))) as Listing
+  return JSON.parse(sliceText(slice, row)) as Listing
 }

@@ -4,6 +4,7 @@
  * does not begin with a reference has none.
  */
 import { isUtf8 } from 'node:buffer'
+import { bufferOf } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
 import type { Listing } from './slice.js'
 
@@ -32,8 +33,22 @@ export function isWritten(row: Uint8Array): boolean {
   return isUtf8(row)
 }
 
+const REF_BYTES = 640 // a provider's reference is never longer
+const PROVIDERS =
+  /^\{"signal_ref":\{"scope":"data_provider","data_provider_domain":"([^"\\]*)","signal_id":"([^"\\]*)"\}/
+
+/** The reference that nearly every row begins with, to a provider's signal; undefined for any other. */
+export function providersRef(text: string): SignalRef | undefined {
+  const [, data_provider_domain, signal_id] = PROVIDERS.exec(text) ?? []
+  if (data_provider_domain === undefined || signal_id === undefined) return undefined
+  return { scope: 'data_provider', data_provider_domain, signal_id }
+}
+
 /** The reference of a row that `writeListing` wrote; undefined when it has none. */
 export function writtenRef(row: Uint8Array): SignalRef | undefined {
+  const bytes = bufferOf(row)
+  const known = providersRef(bytes.toString('latin1', 0, REF_BYTES))
+  if (known) return known
   for (let at = 0; at < REF.length; at += 1) if (row[at] !== REF[at]) return undefined
   let inString = false
   for (let at = REF.length; at < row.length; at += 1) {
@@ -42,8 +57,7 @@ export function writtenRef(row: Uint8Array): SignalRef | undefined {
     else if (byte === QUOTE) inString = !inString
     else if (byte === CLOSE && !inString) {
       // A validated reference holds nothing but strings, so this is where it ends.
-      const text = Buffer.from(row.buffer, row.byteOffset, at + 1).toString('utf8', REF.length - 1)
-      return JSON.parse(text) as SignalRef
+      return JSON.parse(bytes.toString('utf8', REF.length - 1, at + 1)) as SignalRef
     }
   }
   return undefined

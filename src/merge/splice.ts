@@ -1,0 +1,147 @@
+/**
+ * A signal that one listing offers, put together from the listing's own text: most signals are sold by one upstream, and
+ * parsing a listing to write it again is most of what merging costs (docs/performance.md). Byte for byte what merge/signal.ts
+ * makes of the parsed listing; what it cannot do is left to that.
+ */
+import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
+import type { SignalType, ValueType } from '../adcp/signal.js'
+import { type Policy, publishable } from '../authz/rules/verdict.js'
+import { mergeCoverage } from './coverage.js'
+import { countriesOf, FIRST_WINS } from './definition.js'
+import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
+import { MEMBER, membersOf } from './members.js'
+import { listsNone, type Offer, sellerOf } from './offer.js'
+import { countryList, finePrint, placed, priced, shownField } from './remembered.js'
+import { endOf } from './row.js'
+import { type MergedSignal, publishedRef } from './signal.js'
+
+type Members = readonly (string | undefined)[]
+
+type Told = { place: number; name: string; text(json: string): string }
+
+/** A member of a listing on its way into a row: `,"name":`, and its value as it is published, or nothing. */
+function told(field: keyof typeof MEMBER, text: (json: string) => string): Told {
+  return { place: MEMBER[field], name: `,"${field}":`, text }
+}
+
+const TEXTS = ['name', 'description', 'signal_type', 'data_provider'] // published whatever they say
+const DESCRIBING = FIRST_WINS.map((field) => {
+  return told(field, TEXTS.includes(field) ? (json) => json : shownField[field])
+})
+const PRINTED = (
+  [
+    'consent_basis',
+    'art9_basis',
+    'demographic_predicate',
+    'restricted_attributes',
+    'policy_categories',
+  ] as const
+).map((field) => told(field, (json) => json))
+
+/** The members that a listing gives, each behind a comma. */
+function written(fields: readonly Told[], members: Members): string {
+  let all = ''
+  for (const { place, name, text } of fields) {
+    const json = members[place]
+    const shown = json === undefined ? '' : text(json)
+    if (shown !== '') all += name + shown
+  }
+  return all
+}
+
+/** The content of a string's JSON without escapes. */
+const content = (json: string | undefined) => json?.slice(1, -1)
+
+/** Members in front of the first one of a list. */
+const listed = (members: string) => (members === '' ? '' : `,${members}`)
+
+const NOTHING_PRINTED = { text: '', restrictions: [] }
+
+function finePrintOf(members: Members): { text: string; restrictions: readonly string[] } {
+  const given = written(PRINTED, members)
+  return given === '' ? NOTHING_PRINTED : finePrint(`{${given.slice(1)}}`)
+}
+
+function coverageOf(members: Members, ref: SignalRef): { text: string; percentage: number | undefined } {
+  const [share, forecast] = [members[MEMBER.coverage_percentage], members[MEMBER.coverage_forecast]]
+  const own = share === undefined ? undefined : Number(share)
+  if (forecast === undefined) {
+    return { text: own === undefined ? '' : `,"coverage_percentage":${own}`, percentage: own }
+  }
+  const listing = { coverage_forecast: JSON.parse(forecast), coverage_percentage: own } as Offer['listing']
+  const merged = mergeCoverage([{ listing }], ref)
+  const shown = { coverage_percentage: merged.percentage, coverage_forecast: merged.forecast }
+  return { text: listed(JSON.stringify(shown).slice(1, -1)), percentage: merged.percentage }
+}
+
+const NO_COUNTRIES = { countries: undefined, text: '' }
+
+function boundsOf(members: Members, { verdict, upstream }: Selling) {
+  const own = members[MEMBER.countries]
+  const granted = verdict.outcome === 'authorized' ? verdict.countries : undefined
+  if (!granted) return own === undefined ? NO_COUNTRIES : countryList(own)
+  const listing = (own === undefined ? {} : { countries: JSON.parse(own) }) as Offer['listing']
+  const countries = countriesOf({ listing, verdict, upstream }, undefined)
+  return { countries, text: JSON.stringify(countries) }
+}
+
+function references(identity: Identity, ref: SignalRef): string {
+  if (identity.kind !== 'provider') {
+    return `"signal_ref":${JSON.stringify(ref)},"signal_id":${JSON.stringify(legacyFromRef(ref))}`
+  }
+  const { domain, id } = identity
+  return `"signal_ref":{"scope":"data_provider","data_provider_domain":"${domain}","signal_id":"${id}"},"signal_id":{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
+}
+
+const ALONE = [true]
+const NO_PRICES = { pieces: [''], lowestCpm: Number.NaN, lowestPercent: Number.NaN, cpmCurrency: 0 }
+
+/** An offer whose listing has not been parsed. `ref`: the reference that the listing gives. */
+type Selling = Omit<Offer, 'listing'> & { readonly text: string; readonly ref: SignalRef }
+
+/**
+ * The signal whose only offer this is, and which no provider defines. Undefined when the listing has to be parsed for
+ * it: it is not published, its seller is denied, or its text is not plain (merge/members.ts).
+ */
+export function spliceSignal(identity: Identity, selling: Selling, policy: Policy): MergedSignal | undefined {
+  const { verdict, agentUrl, ref: claimed } = selling
+  if (verdict.outcome === 'unauthorized' || !publishable(verdict, policy)) return undefined
+  const members = membersOf(selling.text)
+  if (!members) return undefined
+  const bounds = boundsOf(members, selling)
+  const { countries } = bounds
+  if (countries?.length === 0) return undefined
+  const handle = signalHandle(identityKey(identity))
+  const ref = publishedRef(identity, handle)
+  const offer = offerHandle(handle, agentUrl, content(members[MEMBER.signal_agent_segment_id]) as string)
+  const coverage = coverageOf(members, ref)
+  const fine = finePrintOf(members)
+  const { given, deployments, shown, states, keys } = placed(members[MEMBER.deployments] as string)
+  const said = { signal_ref: claimed, deployments: given }
+  const seller = JSON.stringify(sellerOf(selling, said, offer)).slice(0, -1)
+  const prices = members[MEMBER.pricing_options]
+  const { pieces, lowestCpm, lowestPercent, cpmCurrency } = prices === undefined ? NO_PRICES : priced(prices)
+  const opening = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${written(DESCRIBING, members)}${listed(fine.text)}${coverage.text}${bounds.text && `,"countries":${bounds.text}`}`
+  const notes = { restrictions: fine.restrictions, conflicts: [] }
+  return {
+    kind: 'signal',
+    handle,
+    head: `${opening},"deployments":${shown}${endOf([`${seller},"deployments":${keys}`], notes)}`,
+    tail: pieces.join(offer),
+    core: `${opening}${endOf([seller], notes)}`,
+    states,
+    deployments,
+    countries,
+    mixed: false,
+    anywhere: listsNone(said),
+    coverage: coverage.percentage,
+    lowestCpm,
+    lowestPercent,
+    cpmCurrency,
+    contributes: ALONE,
+    bounds: [countries],
+    type: content(members[MEMBER.signal_type]) as SignalType,
+    valueType: content(members[MEMBER.value_type]) as ValueType | undefined,
+    provider: content(members[MEMBER.data_provider]),
+  }
+}
