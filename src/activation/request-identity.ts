@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import canonicalize from 'canonicalize'
+import { isRecord } from '../adcp/json.js'
 
 /** Members about the transport of a request and not its content; a retry may have others. */
 const TRAVEL = [
@@ -15,9 +16,23 @@ const TRAVEL = [
   'adcp_major_version',
 ]
 
+/**
+ * JSON may hold what has no canonical form: half a surrogate pair, and a number beyond the range of doubles. They become what
+ * storage keeps of them, U+FFFD and null.
+ */
+function canonicalParts(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed()
+  if (typeof value === 'number') return Number.isFinite(value) ? value : null
+  if (Array.isArray(value)) return value.map(canonicalParts)
+  if (!isRecord(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [name.toWellFormed(), canonicalParts(member)]),
+  )
+}
+
 /** Canonical JSON of a value that came as JSON. */
 export function canonical(value: unknown): string {
-  const text = canonicalize(value)
+  const text = canonicalize(canonicalParts(value))
   if (text === undefined) throw new Error('A value that is not JSON has no canonical form')
   return text
 }

@@ -8,6 +8,9 @@ export const Domain = Type.String({
   maxLength: 253,
 })
 
+/** Which of a house's brands is meant (schema core/brand-id). */
+export const BrandId = Type.String({ pattern: '^[a-z0-9_]+$', maxLength: 256 })
+
 /** How a request names the account it is about (specification, "account"; schema core/account-ref). */
 export const AccountReference = Type.Union([
   Type.Object(
@@ -18,7 +21,7 @@ export const AccountReference = Type.Union([
     {
       brand: Type.Object({
         domain: Domain,
-        brand_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+        brand_id: Type.Optional(BrandId),
       }),
       operator: Domain,
       sandbox: Type.Optional(Type.Boolean()),

@@ -22,6 +22,8 @@ const COUNTRY = '^[A-Z]{2}$'
 const PATTERNS: Readonly<Record<string, string>> = {
   [COUNTRY]: 'a country as two capital letters (ISO 3166-1), such as DE',
   '^[A-Z]{3}$': 'a currency as three capital letters (ISO 4217), such as USD',
+  '^[A-Z]{2}[A-Z0-9]{2,13}$': 'a VAT number without blanks, such as DE123456789',
+  '^[a-z0-9_]+$': 'an id of lower-case letters, digits and _',
   '^[a-zA-Z0-9_-]+$': 'an id of letters, digits, _ and -',
   '^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$':
     'a domain in lower case, such as acme.example',
@@ -44,6 +46,7 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const FORMATS: Readonly<Record<string, string>> = {
   'date-time': 'a moment such as 2026-03-01T00:00:00Z',
+  email: 'an address such as billing@acme.example',
   date: 'a day such as 2026-03-01',
   uri: 'an absolute url, such as https://acme.example/path',
 }

@@ -9,7 +9,7 @@ import { type AdcpError, type AdcpWarning, adcpError } from '../adcp/error.js'
 import { cursorOf, GetSignalsRequest, pageSizeOf, refsOf, selectionOf } from '../adcp/requests/get-signals.js'
 import { GetSignalsResponse } from '../adcp/responses.js'
 import { invalidRequest, type Violation } from '../adcp/validation.js'
-import { isSince32 } from '../adcp/version.js'
+import { isSince32, type Release } from '../adcp/version.js'
 import type { AnswerPage } from '../briefs/answer-pages.js'
 import type { Lookup } from '../briefs/lookup.js'
 import { staleWarnings } from '../briefs/upstream-report.js'
@@ -139,14 +139,15 @@ function violations(input: GetSignalsRequest): Violation[] {
   ]
 }
 
-function wholesaleQuery(input: GetSignalsRequest): WholesaleQuery {
+/** Every answer of 3.0 has signals: it ignores the tokens (specification, "Versioning"). */
+function wholesaleQuery(input: GetSignalsRequest, release: Release): WholesaleQuery {
   const { if_wholesale_feed_version: feed, if_pricing_version: pricing } = input
   const cursor = cursorOf(input)
   return {
     maxResults: pageSizeOf(input),
     ...(cursor !== undefined && { cursor }),
-    ...(feed !== undefined && { ifFeedVersion: feed }),
-    ...(pricing !== undefined && { ifPricingVersion: pricing }),
+    ...(release !== '3.0' && feed !== undefined && { ifFeedVersion: feed }),
+    ...(release !== '3.0' && pricing !== undefined && { ifPricingVersion: pricing }),
     ...selectionOf(input),
   }
 }
@@ -160,7 +161,7 @@ function createQuestions() {
     const found = comesAgain ? known.get(input) : undefined
     if (found) return found
     const broken = [...violations(input), ...(isSince32(release) ? unnamedOperation(input) : [])]
-    const made = { broken, query: wholesaleQuery(input) }
+    const made = { broken, query: wholesaleQuery(input, release) }
     if (comesAgain) known.set(input, made)
     return made
   }

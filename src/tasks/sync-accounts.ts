@@ -337,7 +337,7 @@ export function syncAccounts({ store, subscribing }: SyncAccountsOptions): Task<
     description:
       'Declares the accounts you act for (brand, operator, billing) or changes settings of an account you have ' +
       '(account). Each entry has its own result; one that failed says why and changes nothing. notification_configs ' +
-      'replaces the whole list: each names a url that proves itself when it is asked, and is told what changes.',
+      'replaces the whole list: each names a url that proves itself when asked, and is told what changes.',
     request: SyncAccountsRequest,
     response: SyncAccountsResponse,
     mutating: true,

@@ -1,6 +1,6 @@
 /** What list_accounts, sync_accounts and report_usage take (schemas account/*-request). */
 import { type Static, Type } from '@sinclair/typebox'
-import { AccountReference, Domain } from '../caller.js'
+import { AccountReference, BrandId, Domain } from '../caller.js'
 import { IdempotencyKey, requestEnvelope } from './envelope.js'
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })
@@ -28,6 +28,47 @@ export const ListAccountsRequest = Type.Object({
 })
 export type ListAccountsRequest = Static<typeof ListAccountsRequest>
 
+export const PAYMENT_TERMS = ['net_15', 'net_30', 'net_45', 'net_60', 'net_90', 'prepay'] as const
+const upTo = (maxLength: number) => Type.Optional(Type.String({ maxLength }))
+
+/** Who pays (schema core/business-entity). It is echoed, so it has to be what that schema says; bank details are not. */
+export const BusinessEntity = Type.Object(
+  {
+    legal_name: Type.String({ maxLength: 200 }),
+    vat_id: Type.Optional(Type.String({ pattern: '^[A-Z]{2}[A-Z0-9]{2,13}$' })),
+    tax_id: upTo(30),
+    registration_number: upTo(50),
+    address: Type.Optional(
+      Type.Object(
+        {
+          ...{ street: Type.String({ maxLength: 200 }), city: Type.String({ maxLength: 100 }) },
+          ...{ postal_code: Type.String({ maxLength: 20 }), region: upTo(100) },
+          country: Type.String({ pattern: '^[A-Z]{2}$' }),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    contacts: Type.Optional(
+      Type.Array(
+        Type.Object(
+          {
+            role: Type.Union(
+              (['billing', 'legal', 'creative', 'general'] as const).map((role) => Type.Literal(role)),
+            ),
+            ...{ name: upTo(200), phone: upTo(30) },
+            email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
+          },
+          { additionalProperties: false },
+        ),
+        { maxItems: 10 },
+      ),
+    ),
+    bank: Type.Optional(Type.Object({})),
+    ext: Type.Optional(Type.Object({})),
+  },
+  { additionalProperties: false },
+)
+
 export const SyncAccountsRequest = Type.Object({
   ...requestEnvelope,
   idempotency_key: IdempotencyKey,
@@ -37,26 +78,20 @@ export const SyncAccountsRequest = Type.Object({
       brand: Type.Optional(
         Type.Object({
           domain: Domain,
-          brand_id: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
+          brand_id: Type.Optional(BrandId),
         }),
       ),
       operator: Type.Optional(Domain),
       billing: Type.Optional(Word),
-      billing_entity: Type.Optional(Type.Object({})),
-      payment_terms: Type.Optional(Word),
+      billing_entity: Type.Optional(BusinessEntity),
+      payment_terms: Type.Optional(Type.Union(PAYMENT_TERMS.map((terms) => Type.Literal(terms)))),
       sandbox: Type.Optional(Type.Boolean()),
       // Only the array is checked here: a wrong subscription fails its own account, not the whole request.
       notification_configs: Type.Optional(Type.Array(Type.Object({}), { maxItems: 16 })),
     }),
-    {
-      maxItems: 1_000,
-      description:
-        'Each entry declares an account (brand, operator and billing) or changes settings of one (account).',
-    },
+    { maxItems: 1_000 },
   ),
-  delete_missing: Type.Optional(
-    Type.Boolean({ description: 'Close declared accounts that are not listed here.' }),
-  ),
+  delete_missing: Type.Optional(Type.Boolean({ description: 'Close declared accounts not listed here.' })),
   dry_run: Type.Optional(Type.Boolean()),
   push_notification_config: Type.Optional(Type.Object({})),
 })

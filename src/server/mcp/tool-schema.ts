@@ -5,6 +5,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
+import { BusinessEntity } from '../../adcp/requests/account-requests.js'
 
 const BOUNDS = new Set([
   ...['maxLength', 'maxItems', 'minLength', 'uniqueItems', 'minItems'],
@@ -20,12 +21,23 @@ const ENVELOPE: Readonly<Record<string, object>> = {
   ext: { type: 'object' },
 }
 
-/** It stands in most requests, and one sentence says what its two shapes are. */
-const ACCOUNT = JSON.stringify(AccountReference)
-const SHORT_ACCOUNT = {
-  type: 'object',
-  description: 'Yours: {account_id} as in list_accounts, or {brand: {domain}, operator}.',
-}
+/** What a sentence says better than its schema, by the schema's text. */
+const SENTENCES = new Map<string, object>([
+  [
+    JSON.stringify(AccountReference),
+    {
+      type: 'object',
+      description: 'Yours: {account_id} as in list_accounts, or {brand: {domain}, operator}.',
+    },
+  ],
+  [
+    JSON.stringify(BusinessEntity),
+    {
+      type: 'object',
+      description: 'Who pays: legal_name, vat_id ...',
+    },
+  ],
+])
 
 /** `anyOf` constants as one `enum`. */
 function enumOf(branches: unknown): unknown[] | undefined {
@@ -53,7 +65,8 @@ function shortProperties(properties: Record<string, unknown>): Record<string, un
 function short(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(short)
   if (!isRecord(schema)) return schema
-  if (JSON.stringify(schema) === ACCOUNT) return SHORT_ACCOUNT
+  const sentence = SENTENCES.get(JSON.stringify(schema))
+  if (sentence) return sentence
   const { anyOf, ...rest } = schema
   const values = enumOf(anyOf)
   const types = nullable(anyOf)

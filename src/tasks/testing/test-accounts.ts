@@ -4,6 +4,7 @@ import { naturalKey } from '../../activation/own-account.js'
 import type { Answer } from '../../adcp/answer.js'
 import { AccountReference, type Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
+import { PAYMENT_TERMS } from '../../adcp/requests/account-requests.js'
 import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
@@ -94,7 +95,7 @@ export function createTestAccounts({ store }: { store: Pick<Store, 'accounts' | 
     }
     const { status = 'active', billing = 'operator', payment_terms } = fixture
     if (!isStatus(status)) return refusedTest('INVALID_PARAMS', 'params.fixture.status is no status.')
-    const terms = typeof payment_terms === 'string' ? { payment_terms } : {}
+    const terms = PAYMENT_TERMS.some((one) => one === payment_terms) ? { payment_terms } : {}
     const settings = { ...(JSON.parse(key) as object), billing, sandbox: true, ...terms }
     const account: StoredAccount = {
       ...{ caller, accountId, naturalKey: key, settings, status },
