@@ -1,43 +1,25 @@
-/** Every example of docs/clients.md, as it stands there, against a running Tributary. */
-import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
-import { promisify } from 'node:util'
+/** Every example of docs/clients.md, as it stands there, against a running Tributary; two more in snippets.slow.test.ts. */
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { type Test, test } from 'tap'
-import { startWorld } from '../support/federation.js'
+import { test } from 'tap'
+import { type Example, examples, isOfConformance, startDemo } from './support/examples.js'
 
-const run = promisify(execFile)
-const DEMO = 'http://127.0.0.1:8080'
-type Example = { heading: string; language: string; code: string }
+type Server = { type: string; url: string; headers: Record<string, string> }
 
-async function examples(): Promise<Example[]> {
-  const page = await readFile('docs/clients.md', 'utf8')
-  return page.split(/^## /m).flatMap((section) => {
-    const heading = section.slice(0, section.indexOf('\n'))
-    return [...section.matchAll(/^```(\w+)\n(.*?)^```/gms)].map(([, language = '', code = '']) => ({
-      ...{ heading, language, code },
-    }))
-  })
+/** Which member of its file a host reads, by the file's name (the hosts' own documentation). */
+const SERVERS_IN: Readonly<Record<string, string>> = {
+  '.mcp.json': 'mcpServers',
+  '.vscode/mcp.json': 'servers',
 }
 
-/** The folder whose packages an example means: the older A2A SDK and the protocol's belong to the conformance run. */
-const homeOf = ({ heading }: Example) => (/A2A SDK 0\.3|protocol/.test(heading) ? 'conformance' : '.')
-
-async function runScript(t: Test, example: Example, url: string): Promise<string> {
-  const folder = await mkdtemp(join(resolve(homeOf(example)), 'node_modules', '.example-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const file = join(folder, 'example.mjs')
-  await writeFile(file, example.code.replaceAll(DEMO, url))
-  return (await run(process.execPath, [file])).stdout
+/** The servers that a host finds in its file: of other members it knows nothing, nor of other ways to a server. */
+function serversOf({ file = '', code }: Example): Server[] {
+  const read = JSON.parse(code) as Record<string, Record<string, Server>>
+  return Object.values(read[SERVERS_IN[file] ?? ''] ?? {}).filter(({ type }) => type === 'http')
 }
 
-type Host = { url: string; headers: Record<string, string> }
-
-/** What a host finds there: the names of the tools, over the official client. */
-async function toolsAt({ url, headers }: Host): Promise<string[]> {
+/** What a host finds at a server over the official client: the names of the tools. */
+async function toolsAt({ url, headers }: Server): Promise<string[]> {
   const client = new Client({ name: 'host', version: '1' })
   await client.connect(new StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } }))
   const { tools } = await client.listTools()
@@ -46,29 +28,25 @@ async function toolsAt({ url, headers }: Host): Promise<string[]> {
 }
 
 test('every example of the page about clients does what it says', async (t) => {
-  const world = await startWorld({ signals: 240 })
-  t.teardown(() => world.close())
-  const { federation } = world
+  const demo = await startDemo(t)
   const all = await examples()
   t.same(
-    all.map(({ language }) => language),
-    ['sh', 'sh', 'js', 'js', 'js', 'js', 'json', 'json'],
+    all.map(({ language, file }) => file ?? language),
+    ['sh', 'sh', 'js', 'js', 'js', 'js', '.mcp.json', '.vscode/mcp.json'],
   )
+  t.equal(all.filter(isOfConformance).length, 2)
+  const isHere = (example: Example) => !isOfConformance(example)
   await Promise.all(
-    all.map(async (example) => {
+    all.filter(isHere).map(async (example) => {
       const { heading, language, code } = example
-      const here = code.replaceAll(DEMO, federation.url)
       if (language === 'sh') {
-        const { stdout } = await run('bash', ['-c', here])
-        t.match(stdout, /"status":"completed".*"signal_agent_segment_id"/s, heading)
-      } else if (language === 'json') {
-        const [[, servers] = []] = Object.entries(JSON.parse(here) as Record<string, Record<string, Host>>)
-        const names = await toolsAt(servers?.tributary as Host)
-        t.ok(names.includes('get_signals'), heading)
-      } else if (existsSync(join(homeOf(example), 'node_modules'))) {
-        t.match(await runScript(t, example, federation.url), /^completed \d+\n$/m, heading)
+        t.match(await demo.shell(code), /"status":"completed".*"signal_agent_segment_id"/s, heading)
+      } else if (language === 'js') {
+        t.match(await demo.script(code, '.'), /^completed [1-9]\d*\n$/, heading)
       } else {
-        t.pass(`${heading}: its packages are not installed (npm ci --prefix conformance)`, { skip: true })
+        const servers = serversOf({ ...example, code: demo.here(code) })
+        t.equal(servers.length, 1, `${example.file}: one server`)
+        for (const server of servers) t.ok((await toolsAt(server)).includes('get_signals'), server.url)
       }
     }),
   )
