@@ -2,13 +2,14 @@
  * Reads a buyer's words as concepts to look up: synonyms, spans, phrases, typing errors, and what is not wanted. A
  * question of filler words alone ("show all available signals") asks for everything.
  */
-import { KINDS, overlap, parseIntervalTerm } from './interval.js'
+
 import { MAX_CHARACTERS, misspeltPlace } from './reading.js'
 import type { SearchIndex } from './search-index.js'
 import { ANY_PLACE, countryGroup, phrasesAt, type Sense, type Synonyms, senseTerm } from './synonyms.js'
 import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
+import { KINDS, overlap, parseIntervalTerm } from './text/interval.js'
+import { fold, isStop, isStopWord, termOf, tokens } from './text/words.js'
 import { corrections } from './typo.js'
-import { fold, isStop, isStopWord, termOf, tokens } from './words.js'
 
 /** Characters of a question that are read; the answer says when more was left out. */
 const MAX_CONCEPTS = 32
@@ -141,7 +142,9 @@ function isSpan(term: string): boolean {
 function parts({ index, synonyms }: Reading, terms: readonly string[], whole: readonly Sense[]): Posting[] {
   return terms.slice(1).flatMap((_, offset) =>
     phrasesAt(synonyms, terms, offset + 1).flatMap(({ senses }) => {
-      const others = senses.filter(({ group }) => !whole.some((sense) => sense.group === group))
+      const others = senses.filter(
+        ({ group }) => group !== ANY_PLACE && !whole.some((sense) => sense.group === group),
+      )
       return equals(index, others).map((posting) => ({ ...posting, weight: posting.weight * WEIGHT.part }))
     }),
   )

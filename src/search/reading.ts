@@ -3,10 +3,11 @@
  * are read from the words, shown to the caller, and used to order the answer. What must hold for every row belongs in
  * the request's own filters (docs/discovery.md).
  */
-import { KINDS, parseIntervalTerm } from './interval.js'
+
 import { phrasesAt, type Synonyms } from './synonyms.js'
+import { KINDS, parseIntervalTerm } from './text/interval.js'
+import { fold, isStop, termOf, tokens } from './text/words.js'
 import { editDistance } from './typo.js'
-import { fold, isStop, termOf, tokens } from './words.js'
 
 /** Characters that are read: a brief is a paragraph, and a question must not cost more than a page walk. */
 export const MAX_CHARACTERS = 2_000

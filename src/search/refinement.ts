@@ -6,7 +6,7 @@
 
 import type { SignalRef } from '../adcp/reference.js'
 import { type CoverageForecast, forecastPercentage, type PricingOption } from '../adcp/signal.js'
-import { fold } from './words.js'
+import { fold } from './text/words.js'
 
 type Wish = 'cheaper' | 'broader' | 'narrower' | 'other_providers' | 'live'
 

@@ -4,7 +4,7 @@
  */
 import { ANY_PLACE, countryGroup, phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
-import { isStop, termOf, tokens } from './words.js'
+import { isStop, termOf, tokens } from './text/words.js'
 
 /** The fields of a published row that are searched. Upstreams choose the inner shapes, so only strings are read. */
 export type SearchableRow = {

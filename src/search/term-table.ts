@@ -17,6 +17,8 @@ export type TermTable = {
   readonly rows: Uint32Array
   /** The weight of the term in the row, 0 to 65535. */
   readonly impact: Uint16Array
+  /** The highest impact of each term in any row. */
+  readonly peak: Uint16Array
 }
 
 const shared = (bytes: number) => new SharedArrayBuffer(bytes)
@@ -107,6 +109,7 @@ export function createTermTableBuilder() {
       postingAt: new Uint32Array(shared((encoded.length + 1) * 4)),
       rows: new Uint32Array(shared(count * 4)),
       impact: new Uint16Array(shared(count * 2)),
+      peak: new Uint16Array(shared(encoded.length * 2)),
     }
     const rank = new Uint32Array(encoded.length)
     for (const [place, { bytes, number }] of encoded.entries()) {
@@ -130,7 +133,9 @@ export function createTermTableBuilder() {
       next[place] = to + 1
       const row = rows[posting] as number
       table.rows[to] = row
-      table.impact[to] = Math.round(65_535 * impactOf(row, weights[posting] as number))
+      const impact = Math.round(65_535 * impactOf(row, weights[posting] as number))
+      table.impact[to] = impact
+      table.peak[place] = Math.max(table.peak[place] as number, impact)
     }
     return table
   }

@@ -1,6 +1,6 @@
 /** Finds words of the index that a misspelt word of a question may have meant. */
 import { findTerm, lowerBound, type TermTable, termRows, termText } from './term-table.js'
-import { fold, termOf } from './words.js'
+import { fold, termOf } from './text/words.js'
 
 const MIN_LENGTH = 4 // shorter words resemble too many others
 const LONG = 8 // from this length on, two errors are allowed

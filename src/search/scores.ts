@@ -1,0 +1,212 @@
+/**
+ * What rows score for a question: its concepts are added up in arrays with a place for each row. A concept that very many
+ * rows have costs the most and decides the least. So rare ones come first, and as soon as rows that have none of these
+ * cannot come near the best one any more, the common ones are added only to rows that were found already.
+ */
+import type { InPortions } from '../threads/portions.js'
+import type { Concept, Posting } from './question.js'
+import { termRows } from './term-table.js'
+
+/** Rows below this share of the best score are left out: they share only a common word with the question. */
+export const CUT = 0.15
+/** Rows that are looked at between two stops: a millisecond, or some before the code is warm. */
+export const STRETCH = 16_384
+/** The prior orders rows with equal scores and must not lift a row over a better one. */
+export const PRIOR_SHARE = 1e-6
+
+const FULL = 65_535
+export const MOST_PRIOR = PRIOR_SHARE * 255
+const WHOLE = 1_000 // of a concept, so that what a row has of it is counted in whole numbers
+const SUBJECT = 65_536 // the subject's part is counted above that of all concepts: 32 of them fit in 16 bits
+
+/** What a row has of all concepts asked for, and of those that name the subject. */
+export const ofAll = (had: number) => (had & (SUBJECT - 1)) / WHOLE
+export const ofSubject = (had: number) => (had >>> 16) / WHOLE
+
+/** The most that a row can have of a concept. */
+type Reach = { score: number; had: number }
+
+/**
+ * The least part of its score that a row has in the end, 0 when it may not be shown. `share`: the least share that it has of
+ * the subject, in comparison with the row that has most of it.
+ */
+type Keeps = (row: number, share: number) => number
+
+const partOf = ({ bonus, subject }: Concept, weight: number) =>
+  bonus ? 0 : Math.round(weight * WHOLE) * (subject ? SUBJECT + 1 : 1)
+
+const postingsOf = ({ alternatives }: Concept) =>
+  alternatives.reduce((sum, { table, term }) => sum + termRows(table, term), 0)
+
+function reachOf(concept: Concept): Reach {
+  const { alternatives, idf } = concept
+  const most = (of: (posting: Posting) => number) => Math.max(0, ...alternatives.map(of))
+  const impact = most(({ table, term, weight }) => (weight * (table.peak[term] as number)) / FULL)
+  return {
+    score: idf * impact,
+    had: partOf(
+      concept,
+      most(({ weight }) => weight),
+    ),
+  }
+}
+
+/** `size`: how many rows the index has. One search at a time. */
+export function createScores(size: number) {
+  const score = new Float32Array(size)
+  const had = new Uint32Array(size)
+  const touched = new Uint32Array(size) // the rows with a score, in the order in which they were found
+  const best = new Float32Array(size) // the row's best alternative of the current concept
+  const stamp = new Uint32Array(size) // the concept that `best` refers to
+  let marks = 0
+  let count = 0
+  let most = 0
+  let isClosed = false
+
+  function nextMark(): number {
+    if (marks === 0xffffffff) {
+      stamp.fill(0)
+      marks = 0
+    }
+    marks += 1
+    return marks
+  }
+
+  /** Forgets what the last search found, whether it came to its end or not. */
+  function clear(): void {
+    for (let at = 0; at < count; at += 1) {
+      const row = touched[at] as number
+      score[row] = 0
+      had[row] = 0
+    }
+    count = 0
+    most = 0
+    isClosed = false
+  }
+
+  // What walks over rows is a plain function of a stretch of them: in a generator the same loop takes twice as long.
+
+  /** With a single alternative no row occurs twice, so nothing has to be compared. */
+  function addSingle(concept: Concept, from: number, to: number): void {
+    const [{ table, weight }] = concept.alternatives as [Posting]
+    const { rows, impact } = table
+    const scale = (concept.idf * weight) / FULL
+    const part = partOf(concept, weight)
+    let seen = count
+    let top = most
+    for (let at = from; at < to; at += 1) {
+      const row = rows[at] as number
+      const before = score[row] as number
+      if (before === 0) {
+        if (isClosed) continue
+        touched[seen] = row
+        seen += 1
+      }
+      score[row] = before + scale * (impact[at] as number)
+      const has = (had[row] as number) + part
+      had[row] = has
+      if (has > top) top = has
+    }
+    count = seen
+    most = top
+  }
+
+  function addAlternative(
+    concept: Concept,
+    { table, weight }: Posting,
+    mark: number,
+    from: number,
+    to: number,
+  ) {
+    const { rows, impact } = table
+    const scale = (concept.idf * weight) / FULL
+    const part = partOf(concept, weight)
+    let seen = count
+    let top = most
+    for (let at = from; at < to; at += 1) {
+      const row = rows[at] as number
+      const before = score[row] as number
+      if (before === 0 && isClosed) continue
+      const value = scale * (impact[at] as number)
+      if (stamp[row] !== mark) {
+        if (before === 0) {
+          touched[seen] = row
+          seen += 1
+        }
+        stamp[row] = mark
+        best[row] = value
+        score[row] = before + value
+        const has = (had[row] as number) + part
+        had[row] = has
+        if (has > top) top = has
+      } else if (value > (best[row] as number)) {
+        score[row] = before + value - (best[row] as number)
+        best[row] = value
+      }
+    }
+    count = seen
+    most = top
+  }
+
+  function* addConcept(concept: Concept): InPortions<void> {
+    const isSingle = concept.alternatives.length === 1
+    const mark = isSingle ? 0 : nextMark()
+    for (const posting of concept.alternatives) {
+      const { table, term } = posting
+      const end = table.postingAt[term + 1] as number
+      for (let from = table.postingAt[term] as number; from < end; from += STRETCH) {
+        const to = Math.min(end, from + STRETCH)
+        if (isSingle) addSingle(concept, from, to)
+        else addAlternative(concept, posting, mark, from, to)
+        if (to < end) yield
+      }
+    }
+  }
+
+  /** What the best row has for certain, because what follows only adds to it. `subject`: the most that follows of that. */
+  function assured(subject: number, keeps: Keeps): number {
+    const whole = ofSubject(most) + subject
+    let highest = 0
+    for (let at = 0; at < count; at += 1) {
+      const row = touched[at] as number
+      const has = had[row] as number
+      const value = (score[row] as number) * (1 + ofAll(has))
+      if (value > highest) highest = Math.max(highest, value * keeps(row, ofSubject(has) / whole))
+    }
+    return highest
+  }
+
+  /** Adds up all concepts, of which `asked` were asked for. */
+  function* add(concepts: readonly Concept[], asked: number, keeps: Keeps): InPortions<void> {
+    const queue = concepts.map((concept) => ({
+      ...{ concept, postings: postingsOf(concept), reach: reachOf(concept) },
+    }))
+    queue.sort((one, other) => one.postings - other.postings)
+    const left = { score: 0, had: 0 }
+    for (const { reach } of queue) {
+      left.score += reach.score
+      left.had += reach.had
+    }
+    for (const { concept, postings, reach } of queue) {
+      // Looking costs a walk over the rows found so far, so it is worth it only before a longer one.
+      if (!isClosed && postings > count && ofSubject(most) >= ofSubject(left.had)) {
+        const bound = left.score * (1 + ofAll(left.had)) + MOST_PRIOR * (1 + asked)
+        isClosed = bound < CUT * assured(ofSubject(left.had), keeps)
+      }
+      yield* addConcept(concept)
+      left.score -= reach.score
+      left.had -= reach.had
+    }
+  }
+
+  return {
+    ...{ score, had, touched, clear, add },
+    count: () => count,
+    /** Afterwards only the first `kept` of `touched` have a score: the caller has cleared the others. */
+    keep(kept: number): void {
+      count = kept
+    },
+    /** The most that any row has of the subject. */
+    subject: () => ofSubject(most),
+  }
+}
