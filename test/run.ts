@@ -1,5 +1,5 @@
 /**
- * Runs the test files and says at the end what failed: a few files of one folder share a process, one after another.
+ * Runs the test files and says at the end what failed: some files share a process, one after another.
  *
  *     node dist/test/run.js              every test that npm test runs
  *     node dist/test/run.js adcp store   those of these folders
@@ -10,7 +10,7 @@
  */
 import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { t } from 'tap'
@@ -19,8 +19,12 @@ import { postgresBinaries, startPostgres } from './store/support/postgres.js'
 /** For what hangs: no test counts on it, and a busy machine must not reach it. Counted from each file's start. */
 const LONGEST_S = 300
 
-/** More would save little: what a folder's files import is loaded once for all of them, and most of a process is that. */
-const FILES_A_PROCESS = 10
+/**
+ * What a process costs is mostly what its files import, and making that fast: files that follow each other share it. The
+ * first processes take a twelfth of all files, each later one as much of what is left, so that the last ones end together.
+ */
+const SHARE = 1 / 12
+const FEWEST = 4
 
 const HERE = dirname(fileURLToPath(import.meta.url))
 const SOURCES = resolve(HERE, '../../test')
@@ -33,12 +37,15 @@ function testFiles(folder: string, slow: boolean): string[] {
     .map((file) => relative('.', join(HERE, folder, file.replace(/ts$/, 'js'))))
 }
 
-/** Files in as few equal parts as the size allows. */
-function inParts(files: readonly string[], size: number): string[][] {
-  const parts = Math.ceil(files.length / size)
-  const start = (part: number) => Math.round((part * files.length) / parts)
-  return Array.from({ length: parts }, (_, part) => files.slice(start(part), start(part + 1)))
+/** Files in parts that become smaller. */
+function inParts(files: readonly string[]): string[][] {
+  if (files.length === 0) return []
+  const size = Math.max(FEWEST, Math.round(files.length * SHARE))
+  return [files.slice(0, size), ...inParts(files.slice(size))]
 }
+
+/** The folders of files. */
+const foldersOf = (files: readonly string[]) => [...new Set(files.map((file) => basename(dirname(file))))]
 
 /** tap's diagnostics of one failed assertion, without what only its source says. */
 function printFailure(fullname: string, diagnostics: Record<string, unknown>): void {
@@ -55,8 +62,8 @@ const { positionals, values } = parseArgs({
   options: { slow: { type: 'boolean', default: false } },
 })
 
-// Two more than there are cores: half of their time tests wait, for sockets, files and intervals of a second.
-t.jobs = availableParallelism() + 2
+// Four more than there are cores: half of their time tests wait, for sockets, files and intervals of a second.
+t.jobs = availableParallelism() + 4
 t.setTimeout(0)
 
 // One for all files: each of them makes databases of its own in it.
@@ -71,17 +78,16 @@ const environment = {
 
 const everyFolder = readdirSync(SOURCES, { withFileTypes: true }).filter((entry) => entry.isDirectory())
 const folders = positionals.length > 0 ? positionals : everyFolder.map(({ name }) => name).sort()
-for (const folder of folders) {
-  const parts = inParts(testFiles(folder, values.slow), values.slow ? 1 : FILES_A_PROCESS)
-  for (const [at, files] of parts.entries()) {
-    const command = [process.execPath, '--enable-source-maps', join(HERE, 'together.js'), ...files]
-    t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
-      name: parts.length > 1 ? `${folder} (${at + 1} of ${parts.length})` : folder,
-      buffered: true,
-      timeout: LONGEST_S * 1_000,
-      env: environment,
-    })
-  }
+const all = folders.flatMap((folder) => testFiles(folder, values.slow))
+const parts = values.slow ? all.map((file) => [file]) : inParts(all)
+for (const [at, files] of parts.entries()) {
+  const command = [process.execPath, '--enable-source-maps', join(HERE, 'together.js'), ...files]
+  t.spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
+    name: `${at + 1} of ${parts.length}: ${foldersOf(files).join(', ')}`,
+    buffered: true,
+    timeout: files.length * LONGEST_S * 1_000,
+    env: environment,
+  })
 }
 
 // At the end, because of a long log often only the end is kept.

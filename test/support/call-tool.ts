@@ -1,4 +1,6 @@
 /** Calls a task of a running server over MCP, as a client of revision 2025-06-18 does. */
+import { fetchServed } from './fetch-served.js'
+
 let id = 0
 
 /** The flat answer. Throws with the HTTP status and the body when the server gave none. */
@@ -8,7 +10,7 @@ export async function callTool<Answer>(
   input: object,
   token: string | undefined,
 ): Promise<Answer> {
-  const response = await fetch(`${url}/mcp`, {
+  const response = await fetchServed(`${url}/mcp`, {
     method: 'POST',
     headers: {
       'content-type': 'application/json',

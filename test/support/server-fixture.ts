@@ -7,6 +7,7 @@ import type { Feed } from '../../src/feed/feed.js'
 import { createServer, type ServerOptions } from '../../src/server/app.js'
 import { type AdmissionOptions, createAdmission } from '../../src/server/door/admission.js'
 import type { SignalsFeed } from '../../src/tasks/get-signals.js'
+import { fetchServed } from './fetch-served.js'
 import { healthOf } from './health.js'
 import { onlyLookups } from './only-lookups.js'
 import { plainFeed } from './server-feed.js'
@@ -57,7 +58,7 @@ export async function startServer(t: Test, options: FixtureOptions = {}) {
   t.teardown(() => app.close())
 
   async function send(path: string, init: RequestInit): Promise<Reply> {
-    const response = await fetch(url + path, init)
+    const response = await fetchServed(url + path, init)
     const text = await response.text()
     let json: unknown
     try {

@@ -13,6 +13,7 @@ import type { Config } from '../../../src/config/values.js'
 import type { Explanation } from '../../../src/explain/explain.js'
 import { type Clock, systemClock } from '../../../src/net/clock.js'
 import type { Answer } from '../../support/federation.js'
+import { fetchServed } from '../../support/fetch-served.js'
 import type { RunningAgent } from '../../support/upstream-agent.js'
 import { type Agent, GATED, startAgent } from './scripted-agents.js'
 import { PROVIDERS, type Registry, startProviders, startRegistry } from './scripted-strangers.js'
@@ -107,7 +108,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   }
 
   async function call(task: string, input: object): Promise<Answer> {
-    const response = await fetch(`${federation?.url}/mcp`, {
+    const response = await fetchServed(`${federation?.url}/mcp`, {
       method: 'POST',
       headers: {
         'content-type': 'application/json',
@@ -122,11 +123,6 @@ export async function startScripted(t: Test, counts: Counts = {}) {
       }),
     })
     const body = (await response.json()) as { result?: { structuredContent: Answer } }
-    const retryAfter = response.headers.get('retry-after')
-    if (response.status === 503 && retryAfter) {
-      await new Promise((resolve) => setTimeout(resolve, Number(retryAfter) * 1_000)) // this machine is overloaded
-      return call(task, input)
-    }
     if (!body.result) throw new Error(`${response.status}: ${JSON.stringify(body)}`)
     return body.result.structuredContent
   }

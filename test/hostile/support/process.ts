@@ -20,6 +20,9 @@ const OPERATOR = 'operator-of-the-hostile-world'
 export const secretOf = (name: string, kind: 'token' | 'url' | 'registry') =>
   `planted-${kind}-${hash('sha256', name + kind).slice(0, 16)}`
 
+/** The one lie that is none until the good provider has been read and published. */
+export const GONE = 'signals of the good provider are gone'
+
 type Published = {
   signal_ref?: { scope: string; data_provider_domain?: string; signal_id: string }
   ext: { tributary: { offers: { agent_url: string; verdict: string }[] } }
@@ -166,7 +169,7 @@ export async function startAmong(
         ? ['all']
         : states.flatMap(([, name, is]) => (is === '1' ? [name as string] : []))
     },
-    /** What is wrong with what is published: nothing, or what a stranger brought about. */
+    /** What is wrong with what is published: nothing, what is not there, or what a stranger brought about. */
     async lies(): Promise<string[]> {
       const { signals } = await page({}, { filters: { data_providers: [VICTIM] } })
       const own = signals.filter(({ signal_ref: ref }) => ref?.data_provider_domain === VICTIM)
@@ -178,7 +181,7 @@ export async function startAmong(
         ),
       )
       return [
-        ...(missing.length > 0 ? [`${missing.length} signals of the good provider are gone`] : []),
+        ...(missing.length > 0 ? [GONE] : []),
         ...invented.map(({ signal_ref: ref }) => `invented ${ref?.signal_id}`),
         ...foreign.map(({ signal_ref: ref }) => `a stranger offers ${ref?.signal_id}`),
       ]
