@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { destination, duration, jsonObject, moment, names, oneOf, wholeNumber } from './commands/arguments.js'
 import { CommandFailure, EXIT } from './commands/terminal.js'
 import { loadConfig } from './config/load.js'
@@ -69,6 +69,10 @@ const program = new Command('tributary')
   .showHelpAfterError('(tributary --help lists the commands, tributary COMMAND --help their options)')
   .exitOverride()
 
+/** From the environment where it is not given; help names the variable, and never shows what it holds. */
+const tokenOption = (what: string) => new Option('-t, --token <token>', what).env('TRIBUTARY_TOKEN')
+const urlOption = (what: string) => new Option('-u, --url <url>', what).env('TRIBUTARY_URL')
+
 function command(name: string, description: string): Command {
   return program
     .command(name)
@@ -90,12 +94,8 @@ command('serve', 'Federate the configured upstreams and serve the merged feed.')
   })
 
 command('feed', 'Walk a running feed page by page and print it.')
-  .option('-u, --url <url>', "the feed's MCP address (default: where the configuration's server listens)")
-  .option(
-    '-t, --token <token>',
-    'a bearer key; without one the walk is anonymous',
-    process.env.TRIBUTARY_TOKEN,
-  )
+  .addOption(urlOption("the feed's MCP address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('a bearer key; without one the walk is anonymous'))
   .option('-f, --filters <json>', 'filters of get_signals as a JSON object', jsonObject)
   .option('-n, --limit <n>', 'rows the table shows', wholeNumber(0, 1_000_000), 20)
   .option('--json', 'one JSON line a signal, all of them', false)
@@ -108,8 +108,8 @@ command('feed', 'Walk a running feed page by page and print it.')
 
 command('explain', 'Say why a signal or an upstream is, or is not, in the feed of a running server.')
   .argument('<ref>', 'a handle, domain/signal_id, url#signal_id, segment id, or the id or url of an upstream')
-  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .addOption(urlOption("the server's address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('an operator key'))
   .option('--caller <id>', 'as this caller sees it (anonymous, or an id of callers.keys)')
   .option('--account <id>', 'for this account of the caller')
   .option('-f, --filters <json>', 'filters of the request that it is missing from', jsonObject)
@@ -136,8 +136,8 @@ command('explain', 'Say why a signal or an upstream is, or is not, in the feed o
 
 command('refresh', 'Have a running server read an upstream in full now, whatever its version token says.')
   .argument('<upstream>', 'the id of an upstream')
-  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .addOption(urlOption("the server's address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('an operator key'))
   .action(async (upstream: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
     const { refreshUpstream } = await import('./commands/operator.js')
     await refreshUpstream({ ...options, upstream, url, token, out })
@@ -166,8 +166,8 @@ for (const [name, action, subject, description, done] of ACTIONS) {
       `<${subject}>`,
       subject === 'domain' ? 'the domain of a data provider' : `the id of the ${subject}`,
     )
-    .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
-    .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+    .addOption(urlOption("the server's address (default: where the configuration's server listens)"))
+    .addOption(tokenOption('an operator key'))
     .action(async (given: string, { url, token, ...options }: Common & { url?: string; token?: string }) => {
       const { actOnServer } = await import('./commands/operator.js')
       await actOnServer({ ...options, action, subject: given, done, url, token, out })
@@ -175,8 +175,8 @@ for (const [name, action, subject, description, done] of ACTIONS) {
 }
 
 command('jobs', 'List the open jobs of a running server, those that failed most often first.')
-  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .addOption(urlOption("the server's address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('an operator key'))
   .option('--json', 'one JSON line a job', false)
   .action(
     async ({ url, token, json, ...options }: Common & { url?: string; token?: string; json: boolean }) => {
@@ -186,8 +186,8 @@ command('jobs', 'List the open jobs of a running server, those that failed most 
   )
 
 command('audit', 'List what operators did to a running server, newest first.')
-  .option('-u, --url <url>', "the server's address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'an operator key', process.env.TRIBUTARY_TOKEN)
+  .addOption(urlOption("the server's address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('an operator key'))
   .option('--json', 'one JSON line an entry', false)
   .action(
     async ({ url, token, json, ...options }: Common & { url?: string; token?: string; json: boolean }) => {
@@ -198,8 +198,8 @@ command('audit', 'List what operators did to a running server, newest first.')
 
 command('ask', 'Ask a running agent for signals in plain words.')
   .argument('<words...>', 'whom you want to reach')
-  .option('-u, --url <url>', "the agent's address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'a bearer key', process.env.TRIBUTARY_TOKEN)
+  .addOption(urlOption("the agent's address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('a bearer key'))
   .option('-n, --limit <n>', 'signals shown', wholeNumber(1, 100), 10)
   .option('--json', 'one JSON line a signal', false)
   .action(async (words: string[], { url, token, limit, json, ...options }: Asking & { limit: number }) => {
@@ -216,8 +216,8 @@ command('activate', 'Activate a signal of a running agent on a destination.')
   .option('--account <id>', 'the account it is for')
   .option('--key <key>', 'the idempotency key (default: a new one, printed)')
   .option('--deactivate', 'switch it off instead', false)
-  .option('-u, --url <url>', "the agent's address (default: where the configuration's server listens)")
-  .option('-t, --token <token>', 'a bearer key', process.env.TRIBUTARY_TOKEN)
+  .addOption(urlOption("the agent's address (default: where the configuration's server listens)"))
+  .addOption(tokenOption('a bearer key'))
   .option('--json', 'the whole answer as JSON', false)
   .action(async (handle: string, options: Asking & Activating) => {
     const { url, token, json, option, account, key, deactivate, destination: where } = options
@@ -232,7 +232,7 @@ program
   .description('Keep a copy of a wholesale feed, of this or any other agent, in a folder or a database.')
   .requiredOption('-u, --url <url>', "the agent's address; /mcp is added where it has no path")
   .requiredOption('-o, --out <place>', 'a folder, or postgres://...')
-  .option('-t, --token <token>', 'a bearer key', process.env.TRIBUTARY_TOKEN)
+  .addOption(tokenOption('a bearer key'))
   .option(
     '--format <format>',
     'what is kept in the folder: ndjson or sqlite',

@@ -25,7 +25,7 @@ export type Address = { base: string; token: string | undefined }
 /** Throws `ConfigError` when there is no such file, and `CommandFailure` for an address that is none. */
 export async function addressOf({ config, url, token }: Target, role: keyof typeof DEMO): Promise<Address> {
   const { host, port, sandbox } = await loadPlace(config, process.env)
-  const base = (url ?? `http://${EVERYWHERE[host] ?? host}:${port}`).replace(/\/(mcp\/?)?$/, '')
+  const base = (url || `http://${EVERYWHERE[host] ?? host}:${port}`).replace(/\/(mcp\/?)?$/, '')
   if (!/^https?:/.test(base) || !URL.canParse(base)) {
     throw new CommandFailure(`--url: expected an http or https url, got ${base}`, EXIT.usage)
   }

@@ -159,7 +159,7 @@ export function createViews(sources: ViewSources) {
   /** `id`: that one alone; `q`: those with these letters in their id, name or url. */
   const upstreams: View = async (params) => {
     const [id, part] = [params.get('id'), (params.get('q') ?? '').toLowerCase()]
-    const { excluded } = sources.roster()
+    const excluded = sources.roster().excluded.filter(({ url }) => url.toLowerCase().includes(part))
     const isAsked = (one: UpstreamStatus) =>
       id === null
         ? [one.id, one.name, one.agentUrl].some((text) => text.toLowerCase().includes(part))
@@ -174,7 +174,7 @@ export function createViews(sources: ViewSources) {
         const last = sources.lastAnswer(upstream.agent_url)
         return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
       }),
-      excluded: excluded.filter(({ url }) => url.toLowerCase().includes(part)).slice(0, MOST_SHOWN),
+      excluded: excluded.slice(0, MOST_SHOWN),
       excluded_total: excluded.length,
       registries: sources.registries().map(registryView),
     }

@@ -75,6 +75,12 @@ test('what operators do', async (t) => {
     const shown = await read(url, 'upstreams', OPERATOR)
     const excluded = shown.body.excluded as { url: string }[]
     const agent = excluded.find((one) => one.url.includes(NORTHWIND))
+    const others = (await read(url, 'upstreams?q=no-such-agent', OPERATOR)).body
+    t.match(
+      others,
+      { total: 0, excluded: [], excluded_total: 0 },
+      'only those are counted that are asked for',
+    )
     t.ok(agent)
     t.equal((await act('admit-upstream', agent?.url ?? '')).status, 200)
     await until(async () => (await sellers()).includes(NORTHWIND))

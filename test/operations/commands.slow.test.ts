@@ -201,3 +201,11 @@ test('--help is everywhere', async (t) => {
     t.match(out, /--json/)
   }
 })
+
+test('--help names the variable of a key, and shows no key', async (t) => {
+  for (const command of ['feed', 'explain', 'exclude', 'jobs', 'audit', 'ask', 'activate', 'mirror']) {
+    const { out } = await runCommand([command, '--help'], { TRIBUTARY_TOKEN: 'planted' })
+    t.notMatch(out, /planted/, command)
+    t.match(out, /\(env:\s+TRIBUTARY_TOKEN\)/, command)
+  }
+})

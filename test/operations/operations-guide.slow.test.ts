@@ -1,21 +1,12 @@
 import { spawn } from 'node:child_process'
-import { copyFile, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
+import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Test, test } from 'tap'
+import { curlFinds, freePort, temporaryFolder } from './support/printed.js'
 
 const GUIDE = 'docs/operations.md'
 /** What a clean checkout starts with has happened when this test runs. */
 const DONE_ALREADY = ['npm ci', 'npm run build']
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await new Promise((listening) => server.once('listening', listening))
-  const { port } = server.address() as AddressInfo
-  await new Promise((closed) => server.close(closed))
-  return port
-}
 
 /** The lines of all `sh` blocks, in order: the guide followed word by word. */
 function commandsOf(guide: string): string[] {
@@ -25,8 +16,7 @@ function commandsOf(guide: string): string[] {
 
 /** A checkout beside ours: the same program, its own configuration and folder. */
 async function checkout(t: Test, port: number): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-guide-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const folder = await temporaryFolder(t)
   for (const name of ['dist', 'node_modules', 'package.json'])
     await symlink(resolve(name), join(folder, name))
   await mkdir(join(folder, 'config'))
@@ -43,6 +33,7 @@ async function follow(
   t: Test,
   lines: readonly string[],
   folder: string,
+  environment: Record<string, string>,
 ): Promise<{ ran: Ran[]; output: string }> {
   const script = lines.map((line) => {
     const said = JSON.stringify(line).replaceAll('$', '\\$')
@@ -51,6 +42,7 @@ async function follow(
   // Without the hooks of the test runner.
   const shell = spawn('env', ['-u', 'NODE_OPTIONS', 'bash', '-c', script.join('\n')], {
     cwd: folder,
+    env: { ...process.env, ...environment },
     detached: true,
   })
   t.teardown(() => {
@@ -77,10 +69,10 @@ test('the operations guide works as it is written', { timeout: 300_000 }, async 
   const guide = await readFile(GUIDE, 'utf8')
   const commands = commandsOf(guide)
   t.same(commands.slice(0, DONE_ALREADY.length), DONE_ALREADY)
-  const lines = commands.slice(DONE_ALREADY.length).map((line) => line.replaceAll('8080', String(port)))
+  const lines = commands.slice(DONE_ALREADY.length)
   t.ok(lines.length > 10, 'there is something to follow')
 
-  const { ran, output } = await follow(t, lines, folder)
+  const { ran, output } = await follow(t, lines, folder, await curlFinds(folder, port))
   const foreground = lines.filter((line) => !line.endsWith('&'))
   t.same(
     ran.map(({ command }) => command),

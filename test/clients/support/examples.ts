@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
+import { curlFinds, temporaryFolder } from '../../operations/support/printed.js'
 import { BUYER, startWorld } from '../../support/federation.js'
 
 const run = promisify(execFile)
@@ -33,11 +34,13 @@ export async function startDemo(t: Test) {
   t.teardown(() => world.close())
   const { url } = world.federation
   const here = (code: string) => code.replaceAll(DEMO, url)
+  const env = { ...process.env, ...(await curlFinds(await temporaryFolder(t), Number(new URL(url).port))) }
 
   return {
     here,
+    /** As the page prints it: curl alone is told where the demo is. */
     async shell(code: string): Promise<string> {
-      return (await run('bash', ['-c', here(code)])).stdout
+      return (await run('bash', ['-c', code], { env })).stdout
     },
     /** What a script prints that stands in this folder. */
     async script(code: string, folder: string): Promise<string> {
