@@ -3,10 +3,10 @@
  * live after the activation delay, visible in the next feed read (specification, "Operation activate_signal").
  */
 
-import { Value } from '@sinclair/typebox/value'
 import canonicalize from 'canonicalize'
 import { LRUCache } from 'lru-cache'
 import { Destination } from '../src/adcp/signal.js'
+import { createChecks } from '../src/adcp/validation.js'
 import { deploymentAt, type Stop, stopFor } from './deployments.js'
 import type { MarketSignal } from './market.js'
 import { type Args, type Body, done, errorOf, invalid, notFound, type Outcome } from './outcome.js'
@@ -15,6 +15,7 @@ import type { Stock } from './stock.js'
 import type { TaskBook } from './task-book.js'
 
 const MAX_KEYS = 100_000
+const { conforms: isDestination } = createChecks()<Destination>(Destination)
 const KEY = /^[A-Za-z0-9_.:-]{16,255}$/
 
 export type Activation = {
@@ -94,7 +95,7 @@ export function createActivation({ profile, stock, tasks, now, delayMs }: Activa
       }
       const stops: Stop[] = []
       for (const destination of args.destinations) {
-        const stop = Value.Check(Destination, destination) ? stopFor(profile, destination) : undefined
+        const stop = isDestination(destination) ? stopFor(profile, destination) : undefined
         if (stop === undefined) return invalid('Not delivered there.', 'destinations')
         stops.push(stop)
       }

@@ -4,9 +4,9 @@
  * agents do (docs/protocol.md#how-agents-differ): a federation filters again.
  */
 
-import { Value } from '@sinclair/typebox/value'
 import { isRecord } from '../src/adcp/json.js'
 import { refFromLegacy, SignalId, SignalRef } from '../src/adcp/reference.js'
+import { createChecks } from '../src/adcp/validation.js'
 import { relevance, wordsOf } from './brief.js'
 import type { Market, MarketSignal } from './market.js'
 import { type Args, done, invalid, type Outcome } from './outcome.js'
@@ -17,6 +17,10 @@ import type { TaskBook } from './task-book.js'
 
 /** The account that negotiated lower prices with the agents that price by account. */
 export const GOLD_ACCOUNT = 'acct_demo_gold'
+
+const check = createChecks()
+const { conforms: isRef } = check<SignalRef>(SignalRef)
+const { conforms: isId } = check<SignalId>(SignalId)
 
 const MAX_PAGE = 100
 const DEFAULT_PAGE = 50
@@ -49,10 +53,8 @@ function pageSize(args: Args): number | undefined {
 function referencesIn(args: Args, profile: Profile): SignalRef[] | undefined {
   const canonical = profile.release === '3.0' ? undefined : args.signal_refs
   if (!Array.isArray(canonical) && !Array.isArray(args.signal_ids)) return undefined
-  const refs = (Array.isArray(canonical) ? canonical : []).filter((ref) => Value.Check(SignalRef, ref))
-  const legacy = (Array.isArray(args.signal_ids) ? args.signal_ids : []).filter((id) =>
-    Value.Check(SignalId, id),
-  )
+  const refs = (Array.isArray(canonical) ? canonical : []).filter((ref) => isRef(ref))
+  const legacy = (Array.isArray(args.signal_ids) ? args.signal_ids : []).filter((id) => isId(id))
   return [...refs, ...legacy.map((id) => refFromLegacy(id))]
 }
 

@@ -2,7 +2,7 @@
  * How a signal is named: the canonical `signal_ref` and the legacy `signal_id`, and the way from one to the other
  * (specification, "SignalRef"; schemas core/signal-ref and core/signal-id).
  */
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, Type } from './type.js'
 
 const LocalId = Type.String({ pattern: '^[a-zA-Z0-9_-]+$', maxLength: 256 })
 const ProviderDomain = Type.String({

@@ -3,7 +3,7 @@
  * on. Other members are allowed, because the protocol may add some; the protocol's own schemas describe them. One
  * schema covers answers and refusals.
  */
-import { type TProperties, Type } from '@sinclair/typebox'
+import { type TProperties, Type } from './type.js'
 
 const text = (description?: string) => Type.String(description === undefined ? {} : { description })
 const objects = (description?: string) =>

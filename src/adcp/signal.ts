@@ -3,8 +3,8 @@
  * (specification, "Signal", "Deployment", "PricingOption", "CoverageForecast").
  * Lengths and counts are ours: the specification sets none, and a row that exceeds them is not a signal.
  */
-import { type Static, Type } from '@sinclair/typebox'
 import { SignalId, SignalRef } from './reference.js'
+import { type Static, Type } from './type.js'
 
 const Text = Type.String({ maxLength: 8_192 })
 const Short = Type.String({ minLength: 1, maxLength: 512 })

@@ -3,11 +3,20 @@
  * (docs/protocol.md#envelope, `issues[]`). The messages are ours and repeat no value of the request, because an
  * untrusted string is never echoed.
  */
-import type { Static, TSchema } from '@sinclair/typebox'
-import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
-import ajvFormats from 'ajv-formats'
+import { createRequire } from 'node:module'
+import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { type AdcpError, ERROR_CODES, type Issue } from './error.js'
 import { issueMessage, issueSuggestion, unionWords } from './issue-words.js'
+import type { Static, TSchema } from './type.js'
+
+const require = createRequire(import.meta.url)
+
+/** Loaded with the first value that is checked: most threads check none at their start. */
+function createAjv(options: Options): Ajv {
+  const { Ajv } = require('ajv') as typeof import('ajv')
+  const { default: addFormats } = require('ajv-formats') as typeof import('ajv-formats')
+  return addFormats.default(new Ajv(options))
+}
 
 /**
  * Validators are compiled at first use: compiling all of them takes a fifth of a second, which a process that needs few
@@ -21,12 +30,12 @@ export type Check<T> = {
 
 /** A maker of validators; the schemas are our own, so they are not validated themselves. */
 export function createChecks(options: Options = {}) {
-  const ajv = new Ajv({ strict: false, validateSchema: false, ...options })
-  ajvFormats.default(ajv)
+  let ajv: Ajv | undefined
   return function check<T>(schema: TSchema): Check<T> {
     let compiled: ValidateFunction<T> | undefined
     return {
       conforms(value): value is T {
+        ajv ??= createAjv({ strict: false, validateSchema: false, ...options })
         compiled ??= ajv.compile<T>(schema)
         return compiled(value)
       },

@@ -2,8 +2,8 @@
  * The configuration file as operators write it (docs/configuration.md): one schema for the type, the check and the
  * messages.
  */
-import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { AccountReference } from '../adcp/caller.js'
+import { type Static, type TSchema, Type } from '../adcp/type.js'
 import { PREVIEWS } from '../adcp/version.js'
 
 const strict = { additionalProperties: false }

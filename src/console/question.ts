@@ -2,10 +2,10 @@
  * What the feed page asks, as a query string: the very address that the page shows, so that every state of it is a link.
  * What chooses signals becomes the arguments of get_signals, held to that task's own schema; the rest narrows and orders.
  */
-import { Type } from '@sinclair/typebox'
 import { isRecord } from '../adcp/json.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
 import { VALUE_TYPES, type ValueType } from '../adcp/signal.js'
+import { Type } from '../adcp/type.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
 import type { Selection } from '../feed/query.js'
 

@@ -2,9 +2,9 @@
  * What a caller may ask of us when its task ends (schema core/push-notification-config). A configuration that cannot be
  * honoured is refused when it is sent, never accepted in silence (specification, `push_notification_config`).
  */
-import { type Static, Type } from '@sinclair/typebox'
 import type { AdcpError } from '../adcp/error.js'
 import { isRecord } from '../adcp/json.js'
+import { type Static, Type } from '../adcp/type.js'
 import { compileCheck, invalidRequest, type Violation } from '../adcp/validation.js'
 import type { SendFailure } from '../net/send.js'
 

@@ -3,8 +3,8 @@
  * core/signal-definition-enrichment, core/signal-coverage-forecast). Listings may be looser than our answers, so a
  * field that does not conform is left out and never repaired.
  */
-import { type TObject, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { SignalRef } from '../adcp/reference.js'
+import { type TObject, type TProperties, type TSchema, Type } from '../adcp/type.js'
 import { type Check, createChecks } from '../adcp/validation.js'
 import { definitionSchemas as defined } from '../authz/rules/definition-schema.js'
 

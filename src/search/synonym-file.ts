@@ -2,8 +2,8 @@
  * `config/synonyms.yaml` in the form in which people edit it. It stands apart from the compiled synonyms, because the
  * thread that indexes needs only those and would load the schema library for nothing.
  */
-import { type Static, Type } from '@sinclair/typebox'
 import { parse } from 'yaml'
+import { type Static, Type } from '../adcp/type.js'
 import { compileCheck } from '../adcp/validation.js'
 
 const Words = Type.String({ minLength: 1, description: 'words parted by commas' })

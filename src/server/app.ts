@@ -13,7 +13,6 @@ import { type AgentFacts, getAdcpCapabilities } from '../tasks/get-adcp-capabili
 import { type GetSignalsOptions, getSignals } from '../tasks/get-signals.js'
 import type { Task } from '../tasks/task.js'
 import { addA2a } from './a2a/a2a.js'
-import { createA2aCold } from './a2a/a2a-cold.js'
 import type { SharedTasks } from './a2a/a2a-shared.js'
 import { createA2aTasks } from './a2a/a2a-tasks.js'
 import { agentCard } from './a2a/agent-card.js'
@@ -30,7 +29,6 @@ import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
-import { createMcpCold } from './mcp/mcp-cold.js'
 import { addOperations, createServingMetrics, type RunningConfiguration } from './operations.js'
 import {
   addFeedEvents,
@@ -110,6 +108,27 @@ function answerFaults(app: FastifyInstance, log: Logger): void {
   app.setNotFoundHandler((_request, reply) => reply.code(404).send({ error: 'Nothing is here' }))
 }
 
+/**
+ * The official servers answer what is rare, and to load their packages takes longer than all else of a server: their
+ * first question loads them.
+ */
+function whenAsked<Question extends unknown[], Answer>(
+  load: () => Promise<{ answer(...question: Question): Promise<Answer> }>,
+) {
+  let loading: ReturnType<typeof load> | undefined
+  return {
+    async answer(...question: Question): Promise<Answer> {
+      loading ??= load()
+      return (await loading).answer(...question)
+    },
+  }
+}
+
+/** No route has a schema (the dispatcher validates), so the compilers that Fastify would load are never asked. */
+const noCompiler = () => {
+  throw new Error('no route has a schema')
+}
+
 /** Throws when tasks contradict each other. */
 export function createServer(options: ServerOptions): FastifyInstance {
   const { feed, facts, log, replayTtlSeconds, now = Date.now } = options
@@ -181,6 +200,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     bodyLimit: BODY_BYTES,
     forceCloseConnections: 'idle',
     genReqId,
+    schemaController: { compilersFactory: { buildValidator: noCompiler, buildSerializer: noCompiler } },
   })
   lane.before(app)
   app.addHook('preClose', async () => lane.close())
@@ -211,10 +231,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
     now,
   }
   const { publicUrl, version } = options
-  addMcp(app, { cold: createMcpCold({ tasks, version }), ...shared })
+  const mcpCold = whenAsked(async () => (await import('./mcp/mcp-cold.js')).createMcpCold({ tasks, version }))
+  addMcp(app, { cold: mcpCold, ...shared })
   const card = agentCard({ publicUrl, version, tasks })
   const a2aTasks = createA2aTasks(now, options.sharedTasks)
-  addA2a(app, { cold: createA2aCold({ card, tasks: a2aTasks }), tasks: a2aTasks, card, ...shared })
+  const a2aCold = whenAsked(async () =>
+    (await import('./a2a/a2a-cold.js')).createA2aCold({ card, tasks: a2aTasks }),
+  )
+  addA2a(app, { cold: a2aCold, tasks: a2aTasks, card, ...shared })
   addOperations(app, {
     isReady: () => feed.current() !== undefined,
     ...(options.isStopping && { isStopping: options.isStopping }),

@@ -3,11 +3,11 @@
  * upstreams, their troubles and what other callers see.
  */
 
-import { Type } from '@sinclair/typebox'
 import type { FastifyInstance } from 'fastify'
 import { tryParseJson } from '../adcp/json.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
+import { Type } from '../adcp/type.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
 import { type Door, refusePlainly } from './door/door.js'
 

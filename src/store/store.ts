@@ -20,7 +20,6 @@ import {
   wasClosed,
 } from './database/folder.js'
 import { EMBEDDED_MIGRATIONS, migrate, SHARED_MIGRATIONS } from './database/migrations.js'
-import { listenPostgres, openPostgres } from './database/postgres.js'
 import type { Db, Tables } from './database/schema.js'
 import { createSeal, type Seal } from './database/seal.js'
 import { openSqlite } from './database/sqlite.js'
@@ -198,6 +197,8 @@ async function openShared(options: StoreOptions): Promise<Store> {
     url,
     onProblem: (problem: string) => onProblem(`a database connection was lost: ${problem}`),
   }
+  // An embedded storage needs neither this nor the driver that it loads.
+  const { listenPostgres, openPostgres } = await import('./database/postgres.js')
   const patient = openPostgres({ ...told, connections: MIGRATING }) // a step over a large table may take long
   await migrated(patient, SHARED_MIGRATIONS)
   await patient.destroy()

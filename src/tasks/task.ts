@@ -3,9 +3,9 @@
  * A task's file in `tasks/` reads as the specification's section: request schema, rules, handler, message.
  */
 
-import type { Static, TSchema } from '@sinclair/typebox'
 import type { Answer } from '../adcp/answer.js'
 import type { Caller } from '../adcp/caller.js'
+import type { Static, TSchema } from '../adcp/type.js'
 import type { Release } from '../adcp/version.js'
 
 export type CallContext = {

@@ -2,6 +2,7 @@
 import { ServerCallContext } from '@a2a-js/sdk/server'
 import { Type } from '@sinclair/typebox'
 import { test } from 'tap'
+import { createTaskStore } from '../../src/server/a2a/a2a-store.js'
 import { createA2aTasks } from '../../src/server/a2a/a2a-tasks.js'
 import type { Task } from '../../src/tasks/task.js'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
@@ -133,7 +134,7 @@ test('a kept task holds rows of its own, not the chunk they were cut from, and l
   const id = tasks.keep('buyer', answered, now)
   chunk.fill(0)
   const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'buyer' } })
-  const kept = await tasks.store.load(id, context)
+  const kept = await createTaskStore(tasks).load(id, context)
   t.match(JSON.stringify(kept), /one/)
   now += 11 * 60_000
   t.notOk(await tasks.has('buyer', id))
@@ -169,7 +170,7 @@ test('the newest tasks are kept, so many and no more, each for its owner', async
   t.notOk(await tasks.has('one', nobodys))
   t.equal(tasks.size(), 2_000, 'whoever has no name takes nobody`s place')
   const context = new ServerCallContext({ user: { isAuthenticated: true, userName: 'other' } })
-  t.match(await tasks.store.load(ids[2_490] as string, context), { contextId: 'c' })
+  t.match(await createTaskStore(tasks).load(ids[2_490] as string, context), { contextId: 'c' })
   for (let large = 0; large < 10; large += 1)
     tasks.keep('one', { payload: payloadOf('large', 8 * 1024 * 1024), profiled: false }, 0)
   t.ok(tasks.size() < 10, 'and no more than fit')

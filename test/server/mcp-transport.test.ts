@@ -1,5 +1,9 @@
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import {
+  DEFAULT_NEGOTIATED_PROTOCOL_VERSION,
+  SUPPORTED_PROTOCOL_VERSIONS,
+} from '@modelcontextprotocol/sdk/types.js'
 import { test } from 'tap'
 import { BUYER_TOKEN, startServer } from '../support/server-fixture.js'
 
@@ -38,6 +42,19 @@ test('a newer client is told to fall back', async (t) => {
   const discover = { jsonrpc: '2.0', id: 1, method: 'server/discover', params: {} }
   t.equal((await post('/mcp', discover, { 'mcp-protocol-version': '2026-07-28' })).status, 400)
   t.equal((await post('/mcp', discover)).json.error.code, -32601)
+})
+
+test('the revisions are those of the official server, which is not loaded to know them', async (t) => {
+  const { post } = await startServer(t)
+  const of = (revision?: string) =>
+    post('/mcp', tool(1), revision ? { 'mcp-protocol-version': revision } : {})
+  const refused = await of('2024-01-01')
+  t.equal(refused.status, 400)
+  const named = refused.json.error.message.split(': ')[1].split(', ')
+  t.same(named, SUPPORTED_PROTOCOL_VERSIONS)
+  const text = async (revision?: string) => (await of(revision)).json.result.content[0].text
+  t.equal(typeof JSON.parse(await text(DEFAULT_NEGOTIATED_PROTOCOL_VERSION)), 'object', 'the payload as JSON')
+  t.equal(Object.keys(JSON.parse(await text())).length > 1, true, 'and so without a revision')
 })
 
 test('an id of every legal type goes back as it came', async (t) => {

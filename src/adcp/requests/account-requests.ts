@@ -1,6 +1,6 @@
 /** What list_accounts, sync_accounts and report_usage take (schemas account/*-request). */
-import { type Static, Type } from '@sinclair/typebox'
 import { AccountReference, BrandId, Domain } from '../caller.js'
+import { type Static, Type } from '../type.js'
 import { IdempotencyKey, requestEnvelope } from './envelope.js'
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })

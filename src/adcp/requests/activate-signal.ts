@@ -1,7 +1,7 @@
 /** What activate_signal takes (specification, "Operation `activate_signal`"; schema signals/activate-signal-request). */
-import { type Static, Type } from '@sinclair/typebox'
 import { AccountReference } from '../caller.js'
 import { RequestedDestination } from '../signal.js'
+import { type Static, Type } from '../type.js'
 import { IdempotencyKey, requestEnvelope } from './envelope.js'
 
 const MAX_DESTINATIONS = 100

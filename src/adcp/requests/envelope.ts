@@ -4,7 +4,7 @@
  * sees the whole request and the tool schema shows the whole request: some clients drop arguments that a tool does
  * not list.
  */
-import { Type } from '@sinclair/typebox'
+import { Type } from '../type.js'
 
 /** The form of an idempotency key, for every task that requires one (docs/protocol.md#requests). */
 export const IdempotencyKey = Type.String({

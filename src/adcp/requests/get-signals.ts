@@ -1,11 +1,11 @@
 /** The request of get_signals (specification, "Operation `get_signals`"; schema signals/get-signals-request). */
-import { type Static, Type } from '@sinclair/typebox'
 import { AccountReference } from '../caller.js'
 import { Duration } from '../duration.js'
 import { type AdcpError, adcpError } from '../error.js'
 import { isRecord } from '../json.js'
 import { refFromLegacy, SignalId, SignalRef } from '../reference.js'
 import { destinationsOf, RequestedDestination, SIGNAL_TYPES } from '../signal.js'
+import { type Static, Type } from '../type.js'
 import { requestEnvelope } from './envelope.js'
 
 /** The specification sets no maximum for arrays; a request that exceeds ours is not a discovery request. */

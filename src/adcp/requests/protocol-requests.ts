@@ -1,6 +1,6 @@
 /** What get_task_status, list_tasks and get_adcp_capabilities take (schemas protocol/*-request). */
-import { type Static, type TLiteral, Type } from '@sinclair/typebox'
 import { AccountReference } from '../caller.js'
+import { type Static, type TLiteral, Type } from '../type.js'
 import { requestEnvelope } from './envelope.js'
 
 const Word = Type.String({ minLength: 1, maxLength: 64 })

@@ -3,7 +3,7 @@
  * conditionals are in guards.ts). A restriction may be any word: dropping one that is newer than this list would widen
  * the use of a signal (docs/decisions.md#trust).
  */
-import { type Static, Type } from '@sinclair/typebox'
+import { type Static, Type } from '../../adcp/type.js'
 
 const words = (...values: string[]) => Type.Unsafe<string>({ type: 'string', enum: values })
 const some = <T extends ReturnType<typeof Type.Unsafe<string>>>(item: T) =>

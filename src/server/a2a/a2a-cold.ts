@@ -5,6 +5,7 @@
 import { AgentCard } from '@a2a-js/sdk'
 import { LegacyJsonRpcTransportHandler } from '@a2a-js/sdk/compat/v0_3/server'
 import { DefaultRequestHandler, JsonRpcTransportHandler, ServerCallContext } from '@a2a-js/sdk/server'
+import { createTaskStore } from './a2a-store.js'
 import type { A2aTasks } from './a2a-tasks.js'
 import type { AgentCardDocument } from './agent-card.js'
 
@@ -20,7 +21,7 @@ export function createA2aCold({ card, tasks }: { card: AgentCardDocument; tasks:
     // Every stored task has ended, so there is nothing to cancel; the handler says so itself.
     async cancelTask() {},
   }
-  const handler = new DefaultRequestHandler(AgentCard.fromJSON(card), tasks.store, executor)
+  const handler = new DefaultRequestHandler(AgentCard.fromJSON(card), createTaskStore(tasks), executor)
   const current = new JsonRpcTransportHandler(handler)
   const legacy = new LegacyJsonRpcTransportHandler(handler)
 

@@ -1,5 +1,4 @@
-/** What the task of an answered call shows (docs/protocol.md#a2a), as bytes for other processes, and as a task of A2A. */
-import { Task as A2aTask } from '@a2a-js/sdk'
+/** What the task of an answered call shows (docs/protocol.md#a2a), also as bytes for other processes. */
 import { textOf, wrapped } from '../answer/chunks.js'
 import type { AnswerPayload } from '../answer/payload.js'
 
@@ -57,13 +56,4 @@ export function contentFrom(bytes: Uint8Array): TaskContent {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString()
   const end = text.indexOf('\n')
   return { ...(JSON.parse(text.slice(0, end)) as About), data: text.slice(end + 1) }
-}
-
-/** `at`: when the call was answered, ms. */
-export function taskOf(id: string, content: TaskContent, at: number): A2aTask {
-  const { contextId, text, metadata, data } = content
-  const status = { state: taskState(content, '1.0'), timestamp: new Date(at).toISOString() }
-  const parts = [{ data: JSON.parse(data) as unknown }, { text }]
-  const artifact = { artifactId: `${id}-result`, name: 'result', parts, ...(metadata && { metadata }) }
-  return A2aTask.fromJSON({ id, contextId, status, artifacts: [artifact] })
 }

@@ -5,11 +5,9 @@
  * each task would survive the collector's youngest generation, and that costs more than the call.
  */
 import { randomBytes } from 'node:crypto'
-import type { Task as A2aTask } from '@a2a-js/sdk'
-import { InMemoryTaskStore, type ServerCallContext, type TaskStore } from '@a2a-js/sdk/server'
 import { bufferOf } from '../../adcp/json.js'
 import { type AnswerPayload, type AnswerWords, answerWords } from '../answer/payload.js'
-import { type AnsweredTask, contentOf, taskOf } from './a2a-content.js'
+import { type AnsweredTask, contentOf } from './a2a-content.js'
 import type { FoundTask, SharedTasks } from './a2a-shared.js'
 
 const MAX_TASKS = 2_000
@@ -107,8 +105,6 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     return { held, at: times[placeOf(number)] as number }
   }
 
-  const ownerOf = (context: ServerCallContext) => context.user?.userName ?? ''
-
   const own = (id: string, { held, at }: { held: Held; at: number }): FoundTask => ({
     ...{ id, at },
     content: contentOf(held),
@@ -118,11 +114,6 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     const found = find(owner, id)
     if (found) return own(id, found)
     return owner !== '' && IDS.test(id) && !id.startsWith(ours) ? await shared?.find(owner, id) : undefined
-  }
-
-  async function load(id: string, context: ServerCallContext): Promise<A2aTask | undefined> {
-    const found = await known(ownerOf(context), id)
-    return found && taskOf(id, found.content, found.at)
   }
 
   function newestHere(owner: string): FoundTask[] {
@@ -135,6 +126,7 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     return listed
   }
 
+  /** Those that a listing shows, newest first. */
   async function newest(owner: string): Promise<FoundTask[]> {
     const here = newestHere(owner)
     const elsewhere = owner === '' ? [] : ((await shared?.newest(owner, LISTED)) ?? [])
@@ -142,25 +134,10 @@ export function createA2aTasks(now: () => number, shared?: SharedTasks) {
     return [...here, ...others].sort((one, other) => other.at - one.at).slice(0, LISTED)
   }
 
-  const store: TaskStore = {
-    load,
-    async list(params, context) {
-      // Filters and page tokens are the library's; it sees the owner's tasks for one listing and is dropped.
-      const listing = new InMemoryTaskStore()
-      for (const { id, content, at } of await newest(ownerOf(context))) {
-        await listing.save(taskOf(id, content, at), context)
-      }
-      return listing.list(params, context)
-    },
-    async save() {
-      // Every task is kept by `keep` in its terminal state; the SDK has nothing to add to it.
-    },
-  }
-
   const has = async (owner: string | undefined, id: string) =>
     owner !== undefined && (await known(owner, id)) !== undefined
 
-  return { keep, has, store, size: () => next - oldest }
+  return { keep, has, known, newest, size: () => next - oldest }
 }
 
 export type A2aTasks = ReturnType<typeof createA2aTasks>

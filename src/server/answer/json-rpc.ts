@@ -5,7 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import { LRUCache } from 'lru-cache'
 import { bufferOf, measure } from '../../adcp/json.js'
-import { rawValue, valueSpan } from '../../adcp/raw-json.js'
+import { rawValue, valueSpan } from './raw-json.js'
 
 /**
  * Remembers the parsed content of repeated bodies: a client that polls or walks the feed sends the same all day. A body

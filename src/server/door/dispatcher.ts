@@ -3,12 +3,12 @@
  * this order, once for both transports (docs/protocol.md#versions, #envelope). A caller's mistake is an answer; an
  * exception here is a bug.
  */
-import type { TSchema } from '@sinclair/typebox'
 import type { Answer } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { adcpError, type ErrorCode, type ErrorParts } from '../../adcp/error.js'
 import { isRecord } from '../../adcp/json.js'
 import { nearest } from '../../adcp/nearest.js'
+import type { TSchema } from '../../adcp/type.js'
 import { type Checked, compileCheck, invalidRequest } from '../../adcp/validation.js'
 import { negotiate, type Preview, type Release, type VersionPin } from '../../adcp/version.js'
 import { createDeadline } from '../../net/clock.js'

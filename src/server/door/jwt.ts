@@ -4,7 +4,6 @@
  * never be used as a shared secret.
  */
 import { hash } from 'node:crypto'
-import { createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
 import { LRUCache } from 'lru-cache'
 import type { Send } from '../../net/send.js'
 
@@ -29,8 +28,10 @@ export type JwtOptions = {
 type Verified = { kind: 'valid'; subject: string } | { kind: 'invalid' } | { kind: 'unavailable' }
 export type JwtVerifier = { verify(token: string): Promise<Verified> }
 
+type Jose = typeof import('jose')
+
 /** `send` in the shape that jose fetches with. */
-function fetchWith(send: Send) {
+function fetchWith(send: Send, { errors }: Jose) {
   return async (url: string): Promise<Response> => {
     const reply = await send({
       url,
@@ -44,27 +45,36 @@ function fetchWith(send: Send) {
 }
 
 /** Failures of the key set's host, as against failures of the token. */
-function isUnavailable(error: unknown): boolean {
+function isUnavailable(error: unknown, { errors }: Jose): boolean {
   if (error instanceof errors.JWKSTimeout || error instanceof errors.JWKSInvalid) return true
   // jose's word for a key set that answered with another status or with no JSON
   return error instanceof errors.JOSEError && error.code === 'ERR_JOSE_GENERIC'
 }
 
-/** A verifier that remembers for a minute what it verified. */
+/** A verifier that remembers for a minute what it verified. Its package is loaded with the first token. */
 export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtOptions): JwtVerifier {
-  const keys = createRemoteJWKSet(new URL(jwksUrl), {
-    [customFetch]: fetchWith(send),
-    cooldownDuration: UNKNOWN_KEY_COOLDOWN_MS,
-    cacheMaxAge: JWKS_MAX_AGE_MS,
-  })
+  const url = new URL(jwksUrl)
+  let loading: ReturnType<typeof load> | undefined
   const remembered = new LRUCache<string, { subject: string; until: number }>({ max: REMEMBERED_TOKENS })
+
+  async function load() {
+    const jose = await import('jose')
+    const keys = jose.createRemoteJWKSet(url, {
+      [jose.customFetch]: fetchWith(send, jose),
+      cooldownDuration: UNKNOWN_KEY_COOLDOWN_MS,
+      cacheMaxAge: JWKS_MAX_AGE_MS,
+    })
+    return { jose, keys }
+  }
 
   async function verify(token: string): Promise<Verified> {
     const name = hash('sha256', token, 'base64url')
     const known = remembered.get(name)
     if (known && now() < known.until) return { kind: 'valid', subject: known.subject }
+    loading ??= load()
+    const { jose, keys } = await loading
     try {
-      const { payload } = await jwtVerify(token, keys, {
+      const { payload } = await jose.jwtVerify(token, keys, {
         issuer,
         audience,
         algorithms: ALGORITHMS,
@@ -78,7 +88,7 @@ export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtO
       return { kind: 'valid', subject: sub }
     } catch (error) {
       // All faults of a token give the same answer, because a difference would help only forgers.
-      return isUnavailable(error) ? { kind: 'unavailable' } : { kind: 'invalid' }
+      return isUnavailable(error, jose) ? { kind: 'unavailable' } : { kind: 'invalid' }
     }
   }
 

@@ -3,10 +3,6 @@
  * bytes; the rest goes to the official server. The HTTP duties of the transport (Accept, protocol version, batches)
  * are kept here for both, so that they are one set of rules.
  */
-import {
-  DEFAULT_NEGOTIATED_PROTOCOL_VERSION,
-  SUPPORTED_PROTOCOL_VERSIONS,
-} from '@modelcontextprotocol/sdk/types.js'
 import type { FastifyInstance } from 'fastify'
 import { didYouMean } from '../../adcp/issue-words.js'
 import { type Chunk, type Exchange, quoted, sendChunks, wrapped } from '../answer/chunks.js'
@@ -31,6 +27,10 @@ import type { McpCold } from './mcp-cold.js'
 
 const JSON_HEADERS = ['content-type', 'application/json', 'vary', 'Accept-Encoding']
 const GZIP_HEADERS = ['content-encoding', 'gzip', ...JSON_HEADERS]
+/** The revisions that the official server speaks (a test compares); its package is loaded only when it is asked. */
+const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05', '2024-10-07']
+/** Of a client that names none. */
+const UNNAMED_REVISION = '2025-03-26'
 /** From this revision on, a client reads structuredContent, and a batch is no message (docs/protocol.md#mcp). */
 const STRUCTURED_SINCE = '2025-06-18'
 
@@ -69,9 +69,9 @@ function httpFault(
   isBatch: boolean,
 ): TurnedAway | undefined {
   const revision = revisionOf(exchange)
-  const isKnown = revision === undefined || SUPPORTED_PROTOCOL_VERSIONS.includes(revision)
+  const isKnown = revision === undefined || REVISIONS.includes(revision)
   if (!isKnown && !messages.some(isInitialize)) {
-    const message = `This MCP-Protocol-Version is not supported; these are: ${SUPPORTED_PROTOCOL_VERSIONS.join(', ')}`
+    const message = `This MCP-Protocol-Version is not supported; these are: ${REVISIONS.join(', ')}`
     return { kind: 'turned_away', status: 400, code: -32_000, message }
   }
   if (isBatch && revision !== undefined && revision >= STRUCTURED_SINCE) {
@@ -184,7 +184,7 @@ export function addMcp(app: FastifyInstance, options: McpOptions): void {
       const wait = limiter.take(who.bucket, now())
       if (wait > 0) return door.turnAway(exchange, limited(wait))
     }
-    const revision = revisionOf(exchange) ?? DEFAULT_NEGOTIATED_PROTOCOL_VERSION
+    const revision = revisionOf(exchange) ?? UNNAMED_REVISION
     const status = body.kind === 'single' && body.message.kind === 'invalid' ? 400 : 200
     const session = { who, revision, exchange, status }
     if (body.kind === 'batch') return answerBatch(messages, session).then((chunks) => send(exchange, chunks))

@@ -2,10 +2,10 @@
  * A task's schema as a tool list shows it: what a model needs to write arguments, and short, because a host puts the list
  * of every server into each prompt. Bounds that only abuse meets are left out; the task checks them all the same.
  */
-import type { TSchema } from '@sinclair/typebox'
 import { AccountReference } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { BusinessEntity } from '../../adcp/requests/account-requests.js'
+import type { TSchema } from '../../adcp/type.js'
 
 const BOUNDS = new Set([
   ...['maxLength', 'maxItems', 'minLength', 'uniqueItems', 'minItems'],

@@ -3,12 +3,12 @@
  * (comply_test_controller reference). Only a sandbox offers it, and for sandbox accounts alone; the configuration
  * refuses it elsewhere.
  */
-import { type Static, Type } from '@sinclair/typebox'
 import { LRUCache } from 'lru-cache'
 import type { Answer } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
 import { requestEnvelope } from '../../adcp/requests/envelope.js'
+import { type Static, Type } from '../../adcp/type.js'
 import type { Release } from '../../adcp/version.js'
 import type { HeldQuestions } from '../../briefs/held-questions.js'
 import { isFinal } from '../../store/records/tasks.js'

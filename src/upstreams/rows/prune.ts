@@ -4,8 +4,8 @@
  * branch needs. A null where the schema wants none, and an empty list where it wants elements, mean absent.
  */
 
-import { KindGuard, type TObject, type TSchema } from '@sinclair/typebox'
 import { isRecord } from '../../adcp/json.js'
+import type { TObject, TSchema } from '../../adcp/type.js'
 
 const MAX_DEPTH = 8 // of objects whose inner shape the protocol leaves open
 
@@ -16,9 +16,11 @@ type Fields = ReadonlyMap<string, { prune: Pruner; nullable: boolean; atLeastOne
 
 const same: Pruner = (value) => value
 
-function acceptsNull(schema: TSchema): boolean {
-  return KindGuard.IsNull(schema) || (KindGuard.IsUnion(schema) && schema.anyOf.some(acceptsNull))
+function acceptsNull({ type, anyOf = [] }: TSchema): boolean {
+  return type === 'null' || anyOf.some(acceptsNull)
 }
+
+const isObject = (schema: TSchema): schema is TObject => schema.type === 'object' && 'properties' in schema
 
 /** Objects of an open shape: kept whole, unless nested so deep or holding numbers so large that nobody means it. */
 function open(value: unknown, depth = 0): unknown {
@@ -71,7 +73,7 @@ function objectPruner(schemas: readonly TObject[]): Pruner {
       fields.set(name, {
         prune: createPruner(schema),
         nullable: acceptsNull(schema),
-        atLeastOne: KindGuard.IsArray(schema) && (schema.minItems ?? 0) > 0,
+        atLeastOne: schema.type === 'array' && (schema.minItems ?? 0) > 0,
       })
     }
   }
@@ -83,22 +85,20 @@ function objectPruner(schemas: readonly TObject[]): Pruner {
  * `source`); a value that fits no branch is left for validation to refuse.
  */
 function unionPruner(branches: readonly TObject[]): Pruner {
-  const tag = Object.entries(branches[0]?.properties ?? {}).find(([, schema]) =>
-    KindGuard.IsLiteral(schema),
-  )?.[0]
+  const tag = Object.entries(branches[0]?.properties ?? {}).find(([, schema]) => 'const' in schema)?.[0]
   if (tag === undefined) return objectPruner(branches)
   const byTag = new Map(branches.map((branch) => [branch.properties[tag]?.const, objectPruner([branch])]))
   return (value) => (isRecord(value) ? (byTag.get(value[tag]) ?? same)(value) : value)
 }
 
 export function createPruner(schema: TSchema): Pruner {
-  if (KindGuard.IsObject(schema)) return objectPruner([schema])
-  if (KindGuard.IsArray(schema)) {
+  if (isObject(schema)) return objectPruner([schema])
+  if (schema.type === 'array') {
     const item = createPruner(schema.items)
     return item === same ? same : pruneItems(item)
   }
-  if (KindGuard.IsUnion(schema) && schema.anyOf.every(KindGuard.IsObject)) {
-    return unionPruner(schema.anyOf as TObject[])
+  if (schema.anyOf?.every(isObject)) {
+    return unionPruner(schema.anyOf)
   }
   return same
 }

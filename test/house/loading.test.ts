@@ -1,0 +1,37 @@
+import { readFileSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { test } from 'tap'
+import { ROOT } from './support/graph.js'
+
+const COMPILED = join(ROOT, 'dist/src')
+
+/** The packages that are loaded with a compiled file: by it and all that it imports, without what is imported later. */
+function packagesOf(entry: string): string[] {
+  const packages = new Set<string>()
+  const files = new Set([join(COMPILED, entry)])
+  for (const file of files) {
+    const text = readFileSync(file, 'utf8')
+    for (const [, specifier = ''] of text.matchAll(/^(?:import|export|\}) (?:[^'"]* )?from '([^']+)';$/gm)) {
+      if (specifier.startsWith('.')) files.add(resolve(dirname(file), specifier))
+      else if (!specifier.startsWith('node:')) packages.add(specifier)
+    }
+  }
+  return [...packages].sort()
+}
+
+test('a thread loads the packages that its work needs, and no validator before there is something to check', async (t) => {
+  t.same(packagesOf('snapshot/build-worker.js'), ['lru-cache'])
+  t.same(packagesOf('search/search-worker.js'), [])
+  t.same(packagesOf('authz/provider/inspect-worker.js'), [])
+  t.same(packagesOf('upstreams/agent/reading-worker.js'), [])
+  t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql', 'lru-cache'])
+})
+
+test('a server starts without the packages of what is asked rarely, or of what is not configured', async (t) => {
+  const loaded = packagesOf('commands/serve.js')
+  t.ok(loaded.includes('fastify'), 'the walk sees packages')
+  const later = loaded.filter((name) =>
+    /^(?:@modelcontextprotocol|@a2a-js|@sinclair|ajv|zod|jose|pg)\b/.test(name),
+  )
+  t.same(later, [])
+})
