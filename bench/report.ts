@@ -43,10 +43,17 @@ export function lineOf(row: Row): string {
   return `${row.what.padEnd(WIDTH)}${value.padStart(12)}${outcome(row)}`
 }
 
-/** Rows as `lineOf` wrote them among other output, by their name: the last that a run printed under it. */
+/** A name, two spaces or more, a number, perhaps its unit, and what is said of it: with `lineOf` its bar. */
+const ROW = /^ *(\S.*?) {2,}(-?(?:\d[\d,]*(?:\.\d+)?|Infinity)|NaN)( [^\s,]+)?(?:,.*| {2}bar .*)?$/gm
+
+/** Rows among other output, by their name: the last that a run printed under it. */
 function readRows(output: string): Map<string, string> {
-  const lines = output.matchAll(/^(\S.*?) {2,}(-?(?:\d+(?:\.\d+)?|Infinity)|NaN)( \S+)?(?: {2}bar .*)?$/gm)
-  return new Map(Array.from(lines, ([, what = '', value = '', unit = '']) => [what, value + unit]))
+  return new Map(
+    Array.from(output.matchAll(ROW), ([, what = '', value = '', unit = '']) => [
+      what,
+      value.replaceAll(',', '') + unit,
+    ]),
+  )
 }
 
 /** What two runs of the bench printed, as a Markdown table: row, before, after, and after as a part of before. */

@@ -10,6 +10,7 @@ test('rows of two runs of the bench stand side by side, also one that only one o
     lineOf({ what: `first page, ${'by many criteria '.repeat(6)}at once`, measured: 2, unit: 'ms', bar }),
     lineOf({ what: 'rows copied', measured: 1_234 }),
     lineOf({ what: 'gone since', measured: 1 }),
+    '  of them in its tables         1936 ms, authorized',
   ]
   const limit = { is: 0.5, of: 'the disk' }
   const after = [
@@ -23,6 +24,8 @@ test('rows of two runs of the bench stand side by side, also one that only one o
     }),
     lineOf({ what: 'rows copied', measured: 1_234 }),
     lineOf({ what: 'new', measured: 0.5, unit: 'x' }),
+    '  of them in its tables         968 ms, authorized',
+    'definitions a second      1,256,987',
   ]
   const [, , ...rows] = besides(before.join('\n'), after.join('\n')).split('\n')
   t.same(rows, [
@@ -30,6 +33,8 @@ test('rows of two runs of the bench stand side by side, also one that only one o
     `| first page, ${'by many criteria '.repeat(6)}at once | 2.00 ms | 3.00 ms | 1.50 |`,
     '| rows copied | 1234 | 1234 | 1.00 |',
     '| gone since | 1.00 |  |  |',
+    '| of them in its tables | 1936 ms | 968 ms | 0.50 |',
     '| new |  | 0.50 x |  |',
+    '| definitions a second |  | 1256987 |  |',
   ])
 })
