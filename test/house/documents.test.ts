@@ -72,6 +72,20 @@ test('every source file that a comment or a page names is there', async (t) => {
   }
 })
 
+test('every name of code that CONTRIBUTING gives is in the code', async (t) => {
+  const text = await readFile(join(root, 'CONTRIBUTING.md'), 'utf8')
+  const names = [...text.matchAll(/`([A-Za-z]\w*(?:_\w+)+|[A-Z]{3,}|[A-Za-z]+[a-z][A-Z]\w*)`/g)].map(
+    ([, name = '']) => name,
+  )
+  t.ok(names.length >= 5, names.join())
+  const code = await readdir(join(root, 'src'), { recursive: true })
+  const files = code
+    .filter((name) => name.endsWith('.ts'))
+    .map((name) => readFile(join(root, 'src', name), 'utf8'))
+  const all = (await Promise.all(files)).join('\n')
+  for (const name of names) t.match(all, new RegExp(`\\b${name}\\b`), name)
+})
+
 test('nothing cites what is not in the repository', async (t) => {
   for (const folder of ['src', 'test', 'bench', 'docs', 'conformance', 'browser']) {
     const names = (await readdir(join(root, folder), { recursive: true })).filter((name) =>
