@@ -1,8 +1,7 @@
 /** Brief discovery as one part: what the composition root makes and the server asks. */
 
 import type { Destination } from '../adcp/signal.js'
-import { createWebhook } from '../events/webhook.js'
-import { createTargetCheck } from '../events/webhook-target.js'
+import { createTargetCheck, createWebhook } from '../events/webhook.js'
 import type { Feed } from '../feed/feed.js'
 import { type Health, incompleteOf } from '../feed/incomplete.js'
 import { type Resolved, resolveHandle } from '../feed/lookup.js'

@@ -3,9 +3,47 @@
  * body, idempotency_key included, stays the same however often it is sent (docs/protocol.md#requests).
  */
 import { createHmac, randomBytes } from 'node:crypto'
-import type { Send } from '../net/send.js'
+import { within } from '../net/clock.js'
+import { createAddressPolicy, type Resolve, systemResolve } from '../net/connect.js'
+import type { EgressPolicy } from '../net/egress.js'
+import type { Send, SendFailure } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
 import type { PushConfig } from './push-config.js'
+
+const LOOKUP_MS = 5_000 // a name that nobody answers for must not hold the request that carries it
+
+/** Where callers' webhooks may go: public https, and `egress.webhook_networks`. */
+export function webhookPolicy({ webhookNetworks }: { webhookNetworks: readonly string[] }): EgressPolicy {
+  return { allowHttp: false, allowNetworks: webhookNetworks, hosts: {} }
+}
+
+type TargetCheckOptions = { resolve?: Resolve; lookupMs?: number }
+
+/**
+ * Whether a webhook could be delivered at all, asked before its task or subscription is accepted: the same guard that every
+ * request passes (docs/protocol.md#egress), without sending one. An address that a caller names has rules of its own: what the
+ * operator opened for upstreams, or routes elsewhere, is not for it. The current policy is asked for each time, because the
+ * configuration can be reloaded.
+ */
+export function createTargetCheck(
+  policy: () => Pick<EgressPolicy, 'allowHttp' | 'allowNetworks'>,
+  { resolve = systemResolve, lookupMs = LOOKUP_MS }: TargetCheckOptions = {},
+) {
+  return async (target: string): Promise<SendFailure | undefined> => {
+    const url = URL.canParse(target) ? new URL(target) : undefined
+    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'refused'
+    const scheme = url.protocol
+    const { permits } = createAddressPolicy(policy())
+    try {
+      const asked = resolve(url.hostname.replace(/^\[|\]$/g, ''))
+      const found = await within(asked, { timeoutMs: lookupMs }, () => undefined)
+      if (!found) return 'unresolvable'
+      return found.some(({ address }) => permits(address, scheme)) ? undefined : 'refused'
+    } catch {
+      return 'unresolvable' // which of the resolver's reasons it was changes nothing for the caller
+    }
+  }
+}
 
 /**
  * The headers of one delivery under the shared-secret scheme that the caller registered instead of signatures. The

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import type { Claim } from '../../src/events/challenge.js'
 import { createSubscriptions, type Subscribing } from '../../src/events/subscriptions.js'
-import { webhookPolicy } from '../../src/events/webhook-target.js'
+import { webhookPolicy } from '../../src/events/webhook.js'
 import { embedded } from '../store/support/storages.js'
 
 type Wanted = Parameters<Subscribing['prove']>[1][number]

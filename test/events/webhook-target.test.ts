@@ -1,6 +1,6 @@
 /** Where a caller's webhook may go: public https or the networks opened for webhooks, asked for within a deadline. */
 import { test } from 'tap'
-import { createTargetCheck, webhookPolicy } from '../../src/events/webhook-target.js'
+import { createTargetCheck, webhookPolicy } from '../../src/events/webhook.js'
 import { startWorld } from '../support/federation.js'
 
 const authentication = { schemes: ['HMAC-SHA256'], credentials: 'a shared secret of thirty-two characters' }

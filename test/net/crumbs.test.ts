@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream'
 import { test } from 'tap'
-import { type BodyOutcome, readBody } from '../../src/net/body.js'
-import { createGathering } from '../../src/net/gathering.js'
+import { type BodyOutcome, createGathering, readBody } from '../../src/net/body.js'
 import { createUnderWay } from '../../src/net/under-way.js'
 
 const KiB = 1024

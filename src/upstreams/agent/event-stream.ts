@@ -3,7 +3,7 @@
  * it broke off, from the streams that resume it. It remembers what resuming needs: the last complete event, and how
  * long to wait. It works on bytes and reads each once, wherever lines and chunks break.
  */
-import { createGathering, type Gathering } from '../../net/gathering.js'
+import { createGathering, type Gathering } from '../../net/body.js'
 
 const USABLE_ID = /^[\x21-\x7e]{1,1024}$/ // it is copied into a header
 const MAX_EVENTS = 10_000

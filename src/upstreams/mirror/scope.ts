@@ -13,7 +13,7 @@ import type { Slice } from '../rows/slice.js'
 import type { Governor } from '../walk/governor.js'
 import type { QuestionsAsked } from './asked.js'
 import { createFollowing } from './following.js'
-import { createHurry } from './hurry.js'
+import { createHurry, createWholeReading } from './hurry.js'
 import type { HeldSlice, MirrorOutcome } from './mirror.js'
 import { type Hurry, type Readings, turnOf } from './readings.js'
 import { mirrorOf, refreshIntroduced } from './scope-mirror.js'
@@ -31,7 +31,6 @@ import {
 } from './scope-setting.js'
 import { type ScopeState, type ScopeStatus, statusOf, type Transition } from './scope-status.js'
 import type { SliceStore } from './slice-store.js'
-import { createWholeReading } from './whole-reading.js'
 
 export type ScopeOptions = {
   setting: ScopeSetting
