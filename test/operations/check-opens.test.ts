@@ -2,7 +2,9 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'tap'
-import type { CheckReport } from '../../src/composition/check.js'
+import { type CheckReport, checkConfig } from '../../src/composition/check.js'
+import { parseConfig } from '../../src/config/load.js'
+import { systemClock } from '../../src/net/clock.js'
 import { openSqlite } from '../../src/store/database/sqlite.js'
 import { NO_POSTGRES, shared } from '../store/support/storages.js'
 import { runCommand } from '../support/command.js'
@@ -20,21 +22,32 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
   })
   t.teardown(keys.close)
   const file = join(folder, 'config.json')
-  async function check(more: object): Promise<{ code: number | null; report: CheckReport }> {
+  const written = async (more: object) => {
     const config = {
       egress: { allow_networks: ['127.0.0.0/8'] },
       storage: { url: `file:${folder}/data` },
       ...more,
     }
-    await writeFile(file, JSON.stringify(config))
+    const text = JSON.stringify(config)
+    await writeFile(file, text)
+    return text
+  }
+  async function command(more: object): Promise<{ code: number | null; report: CheckReport }> {
+    await written(more)
     const { code, out } = await runCommand(['check', '--config', file, '--json'])
     return { code, report: JSON.parse(out) as CheckReport }
+  }
+  /** What the command prints, without a process of its own. */
+  async function check(more: object): Promise<CheckReport> {
+    const config = parseConfig(file, await written(more), {})
+    const options = { config, clock: systemClock, random: Math.random, onProgress: () => {} }
+    return JSON.parse(JSON.stringify(await checkConfig(options))) as CheckReport
   }
   const jwt = (path: string) => ({
     callers: { jwt: { issuer: 'https://i.example', audience: 'a', jwks_url: path } },
   })
   const found = async (more: object, what: string) =>
-    (await check(more)).report.opened.find((one) => one.what === what)
+    (await check(more)).opened.find((one) => one.what === what)
 
   t.same(await found(jwt(`${keys.origin}/jwks`), 'key set'), {
     what: 'key set',
@@ -43,14 +56,14 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
   t.match(await found(jwt(`${keys.origin}/none`), 'key set'), { problem: 'it holds no keys' })
   t.match(await found(jwt(`${NOTHING}/jwks`), 'key set'), { problem: /does not answer/ })
 
-  const { report } = await check({})
+  const { report } = await command({})
   t.same(report.opened[0], { what: 'storage', place: join(folder, 'data') })
   t.match(report.warnings, ['nobody could call: callers.keys is empty, and callers.anonymous is deny'])
   t.same(await readdir(folder), ['config.json'], 'nothing is made')
   t.match(await found({ storage: { url: `file:${file}/data` } }, 'storage'), {
     problem: /config\.json is no folder|cannot be written/,
   })
-  const shut = await check({
+  const shut = await command({
     storage: { url: 'postgres://u:s3cret@127.0.0.1:2/x' },
     listen: { host: '192.0.2.1' }, // no address of any machine (RFC 5737)
   })
@@ -65,7 +78,7 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
     allow_networks: ['127.0.0.0/8'],
     hosts: { 'there.example': keys.origin, 'gone.example': NOTHING },
   }
-  const { report: routes } = await check({ egress: routed })
+  const routes = await check({ egress: routed })
   t.match(
     routes.opened.filter(({ what }) => what === 'route'),
     [{ place: `there.example at ${keys.origin}`, problem: undefined }, { problem: 'nothing listens there' }],
@@ -77,7 +90,7 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
   await db.schema.createTable('jobs').addColumn('due', 'integer').execute()
   await db.destroy()
   const beside = { listen: { port: Number(new URL(server.url).port) }, storage: { url: `file:${sound}` } }
-  t.match((await check(beside)).report.opened, [
+  t.match((await check(beside)).opened, [
     { what: 'storage', place: sound, problem: undefined },
     { what: 'address', problem: undefined, note: /a server of Tributary/ },
   ])
@@ -88,7 +101,7 @@ test('check opens what serve would open, and says what cannot be', async (t) => 
     listen: { port: Number(new URL(keys.origin).port) },
     storage: { url: `file:${damaged}` },
   }
-  t.match(await check(broken), {
+  t.match(await command(broken), {
     code: 1,
     report: {
       outcome: 'nothing',

@@ -10,6 +10,7 @@ import type { Chunk } from './chunks.js'
 
 const CACHE_BYTES = 64 * 1024 * 1024
 const SEEN_PIECES = 20_000
+const LEAST_BYTES = Math.ceil(CACHE_BYTES / SEEN_PIECES) // what a smaller one is counted as
 const SMALLEST = 2_048 // a smaller page fits in a packet anyway
 const MOST_PIECES = 4 // a page in feed order has one or two pieces; pages with more are rarely repeated
 const MOST_AT_ONCE = 2
@@ -45,11 +46,11 @@ export function takesGzip(accept: string | string[] | undefined): boolean {
 
 export function createGzipPages() {
   const compressed = new LRUCache<string, Buffer>({
-    max: SEEN_PIECES,
     maxSize: CACHE_BYTES,
-    sizeCalculation: (bytes) => bytes.byteLength,
+    sizeCalculation: ({ byteLength }) => Math.max(byteLength, LEAST_BYTES),
   })
-  const seen = new LRUCache<string, true>({ max: SEEN_PIECES })
+  // counted by size: `max` would take the memory of all at once, before anybody asks
+  const seen = new LRUCache<string, true>({ maxSize: SEEN_PIECES, sizeCalculation: () => 1 })
   const underWay = new Set<string>()
   // Rows are never rewritten in place, so their address identifies their content as long as the memory exists.
   const memories = new WeakMap<ArrayBufferLike, number>()

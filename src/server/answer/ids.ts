@@ -7,7 +7,8 @@ const MAX_CONTEXTS = 10_000
 /** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
 export function createContextIds(): (bucket: string) => string {
   const secret = randomBytes(16).toString('base64url')
-  const known = new LRUCache<string, string>({ max: MAX_CONTEXTS })
+  // counted by size: `max` would take the memory of all at once, before anybody asks
+  const known = new LRUCache<string, string>({ maxSize: MAX_CONTEXTS, sizeCalculation: () => 1 })
   return (bucket) => {
     const found = known.get(bucket)
     if (found !== undefined) return found

@@ -23,7 +23,8 @@ export type Guesses = {
 
 export function createGuesses(now: () => number): Guesses {
   const buckets = createBuckets(MOST_ADDRESSES)
-  const seen = new LRUCache<string, true>({ max: MOST_SEEN })
+  // counted by size: `max` would take the memory of all at once, before anybody guesses
+  const seen = new LRUCache<string, true>({ maxSize: MOST_SEEN, sizeCalculation: () => 1 })
   let spentUntil = 0
 
   return {
