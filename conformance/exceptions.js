@@ -10,9 +10,9 @@ const UNPRICED =
 const FIXTURE =
   'the step sends the segment id of its author’s own agent; the variant of the storyboard with our ids is below'
 const DROPPED =
-  'the SDK’s A2A client drops the answer of a task in state `failed`, with the error in it; over MCP it reads the error'
+  'of an A2A task in state `failed` the SDK unwraps nothing: its `data` is the whole JSON-RPC answer, where the step finds no error; over MCP it reads the error'
 const NO_CODE =
-  'the client knows that it failed; why, it drops: it reads the artifacts of a task only in state `completed`, and a JSON-RPC answer has no other place for an error; over MCP it reads the code'
+  'the answer is a task in state `failed` whose data part has `adcp_error`, as the protocol’s A2A page wants it. @adcp/sdk 6 (utils/response-unwrapper.js) unwraps artifacts in state `completed` alone: it gives `status: "failed"`, `error: "Task failed"`, no `adcpError`, and the whole JSON-RPC answer as `data`, so the code stands in `data.result.artifacts[0].parts[0].data.adcp_error`; over MCP it reads the code'
 const OTHER_TASK =
   'the vector calls create_media_buy, which is no task of this agent: it is refused as unknown, not for its missing signature'
 const NO_CAP =

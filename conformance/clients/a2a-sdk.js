@@ -30,9 +30,8 @@ export const A2A_0_3 = {
   async open(url, key) {
     const card = `${url}/.well-known/agent-card.json`
     const client = await A2AClient.fromCardUrl(card, { fetchImpl: authorized(key) })
-    async function ask(skill, parameters) {
-      const parts = [{ kind: 'data', data: { skill, parameters } }]
-      const message = { kind: 'message', messageId: crypto.randomUUID(), role: 'user', parts }
+    async function send(part) {
+      const message = { kind: 'message', messageId: crypto.randomUUID(), role: 'user', parts: [part] }
       const { result, error } = await client.sendMessage({ message })
       if (error) throw new Error(`JSON-RPC error ${error.code}: ${error.message}`)
       const told = result.artifacts.flatMap((artifact) => artifact.parts)
@@ -42,7 +41,9 @@ export const A2A_0_3 = {
       if (again.result?.id !== result.id) throw new Error('tasks/get does not know the task')
       return reading(result.status.state, texts, datas)
     }
-    return { ask, readsText: true, close: async () => {} }
+    const ask = (skill, parameters) => send({ kind: 'data', data: { skill, parameters } })
+    const say = (text) => send({ kind: 'text', text })
+    return { ask, say, readsText: true, close: async () => {} }
   },
 }
 
@@ -57,13 +58,8 @@ export const A2A_1 = {
       transports: [new JsonRpcTransportFactory({ fetchImpl: authorized(key) })],
     })
     const client = await factory.createFromUrl(url)
-    async function ask(skill, input) {
-      const part = {
-        content: { $case: 'data', value: { skill, input } },
-        metadata: {},
-        filename: '',
-        mediaType: '',
-      }
+    async function send(content) {
+      const part = { content, metadata: {}, filename: '', mediaType: '' }
       const message = {
         messageId: crypto.randomUUID(),
         role: Role.ROLE_USER,
@@ -80,6 +76,8 @@ export const A2A_1 = {
       const datas = told.filter(({ $case }) => $case === 'data').map(({ value }) => value)
       return reading(STATES[task.status.state], texts, datas)
     }
-    return { ask, readsText: true, close: async () => {} }
+    const ask = (skill, input) => send({ $case: 'data', value: { skill, input } })
+    const say = (text) => send({ $case: 'text', value: text })
+    return { ask, say, readsText: true, close: async () => {} }
   },
 }

@@ -64,6 +64,13 @@ export const SCENARIOS = [
   },
   {
     task: 'get_signals',
+    state: 'completed, asked in plain text',
+    want: completed,
+    words: 'signals for EV intenders in Germany',
+    text: ({ ext }) => `countries ${ext.tributary.read_as.countries}`,
+  },
+  {
+    task: 'get_signals',
     state: 'completed, wholesale',
     want: completed,
     request: () => ({ discovery_mode: 'wholesale', pagination: { max_results: 5 } }),
