@@ -42,6 +42,24 @@ test('what is opened or routed for upstreams is not for webhooks', async (t) => 
     )
   }
   t.notMatch((await ask('http://127.9.0.1:9/hook')).status, 'failed', 'a network opened for webhooks')
+
+  const wrong = { url: 'https://u:p@127.0.0.1:9/hook', operation_id: 'two words', token: 'short' }
+  const { adcp_error: told } = (await world.call('get_signals', {
+    ...{ signal_spec: 'coffee', push_notification_config: wrong },
+  })) as { adcp_error?: { issues: { pointer: string; message: string }[] } }
+  t.same(
+    told?.issues.map(
+      ({ pointer, message }) => `${pointer.replace('/push_notification_config/', '')} ${message}`,
+    ),
+    [
+      'operation_id must be 1 to 255 letters, digits and _ . : -',
+      'token must have at least 16 characters',
+      'url must have neither credentials nor a fragment',
+      'url cannot be reached from here',
+      'authentication is needed: this agent has no webhook signing key',
+    ],
+    'everything that is wrong with one configuration is told at once',
+  )
 })
 
 test('a name that nobody answers for ends the question, not the caller`s patience', async (t) => {
