@@ -4,6 +4,7 @@
  * row and writing it again would cost ten times as much (docs/performance.md).
  */
 import { bufferOf, endOfString, endOfValue } from '../adcp/json.js'
+import { nameHash, step } from '../upstreams/rows/written.js'
 import { published } from './published.js'
 
 /** What a reader gets of a row. Deployments are named by their place in the row. */
@@ -19,18 +20,7 @@ type RowChoice = {
 const [QUOTE, COMMA, CLOSE_BRACE, CLOSE_BRACKET] = [0x22, 0x2c, 0x7d, 0x5d]
 const BEFORE_OFFERS = '{"tributary":{"offers":['.length
 const SHORT = 24 // up to this many bytes, a loop is faster than a copy through a view
-const FACTOR = 31
 const FULL = 0.75 // a buffer of which this part is used is kept as it is
-
-/** The hash of a name goes on by one more byte. */
-export const step = (hash: number, byte: number) => (Math.imul(hash, FACTOR) + byte) | 0
-
-/** A number for a member's name. No two names of a row's members have the same. */
-export function nameHash(name: string): number {
-  let hash = 0
-  for (let at = 0; at < name.length; at += 1) hash = step(hash, name.charCodeAt(at))
-  return hash
-}
 
 const PROJECTED = Object.keys(published).map((name) => [name, nameHash(name)] as const)
 const DEPLOYMENTS = nameHash('deployments')

@@ -3,15 +3,16 @@
  * parsing a listing to write it again is most of what merging costs (docs/performance.md). Byte for byte what merge/signal.ts
  * makes of the parsed listing; what it cannot do is left to that.
  */
+
 import { legacyFromRef, type SignalRef } from '../adcp/reference.js'
 import type { SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
+import { MEMBER, membersOf } from '../upstreams/rows/written.js'
 import { mergeCoverage } from './coverage.js'
 import { countriesOf, FIRST_WINS } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
-import { MEMBER, membersOf } from './members.js'
 import { listsNone, type Offer, sellerOf } from './offer.js'
-import { countryList, finePrint, placed, priced, shownField } from './remembered.js'
+import { countryList, finePrint, placed, priced, shownField } from './parts.js'
 import { endOf } from './row.js'
 import { type MergedSignal, publishedRef } from './signal.js'
 
@@ -101,7 +102,7 @@ type Selling = Omit<Offer, 'listing'> & { readonly text: string; readonly ref: S
 
 /**
  * The signal whose only offer this is, and which no provider defines. Undefined when the listing has to be parsed for
- * it: it is not published, its seller is denied, or its text is not plain (merge/members.ts).
+ * it: it is not published, its seller is denied, or its text is not plain (upstreams/rows/written.ts).
  */
 export function spliceSignal(identity: Identity, selling: Selling, policy: Policy): MergedSignal | undefined {
   const { verdict, agentUrl, ref: claimed } = selling

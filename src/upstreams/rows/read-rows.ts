@@ -2,9 +2,10 @@
  * The rows of one answer, read: validated, hashed, written one after another, what could not be read counted. It is
  * plain typed arrays, so that a thread can hand it over without a copy. Pure.
  */
-import { boundedText, isRecord } from '../../adcp/json.js'
+import { boundedText, bufferOf, isRecord } from '../../adcp/json.js'
 import { digestNumbers, putDigest } from './digest.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
+import { readPlain } from './plain.js'
 import type { Listing, RefusedRow } from './slice.js'
 
 /** Refused rows that are named; the others are counted. */
@@ -66,6 +67,17 @@ export function listingsOf(rows: ReadRows): Listing[] {
   return [...listingBytes(rows)].map((bytes) => JSON.parse(decoder.decode(bytes)) as Listing)
 }
 
+/** One row: as it came where that can be, else by the rules for whole rows. */
+function readOne(raw: Uint8Array, maxBytes: number) {
+  const plain = raw.byteLength <= maxBytes ? readPlain(raw) : undefined
+  if (plain) return { kind: 'listing' as const, ...plain, bytes: raw, isPlural: false }
+  const row = readRow(raw, maxBytes)
+  if (row.kind === 'dropped') return row
+  const { signal_ref: ref, signal_agent_segment_id: segment } = row.listing
+  const domain = ref?.scope === 'data_provider' ? ref.data_provider_domain : undefined
+  return { ...row, segment, domain }
+}
+
 export function readRows(
   elements: readonly Uint8Array[],
   { rowBytes = ROW_BYTES, secrets = [] }: RowBounds = {},
@@ -87,14 +99,14 @@ export function readRows(
   }
 
   for (const element of elements) {
-    const row = readRow(element, rowBytes)
+    const row = readOne(element, rowBytes)
     if (row.kind === 'dropped') {
       drop(row.reason, row.row)
       continue
     }
-    const { listing, bytes } = row
+    const { segment, domain, bytes } = row
     isPlural ||= row.isPlural
-    if (secrets.some((secret) => bytes.includes(secret))) {
+    if (secrets.length > 0 && secrets.some((secret) => bufferOf(bytes).includes(secret))) {
       drop('holds_secret')
       continue
     }
@@ -102,8 +114,8 @@ export function readRows(
     end += bytes.byteLength
     ends[at] = end
     putDigest(digestWords, at, bytes)
-    putDigest(segmentWords, at, listing.signal_agent_segment_id)
-    if (listing.signal_ref?.scope === 'data_provider') domains.add(listing.signal_ref.data_provider_domain)
+    putDigest(segmentWords, at, segment)
+    if (domain !== undefined) domains.add(domain)
   }
   const count = texts.length
   const bytes = new Uint8Array(end) // its memory is its own, so that it can be handed over

@@ -1,17 +1,19 @@
 /**
- * How a listing is written in a slice, and how its reference is read back without parsing the row. Both stand here
- * because each is right only by the other: a row is written from what was validated, its reference first, so a row that
- * does not begin with a reference has none.
+ * How a listing is written in a slice, and how its reference and its members are read back without parsing the row. They
+ * stand together because each is right only by the others: a row is written from what was validated, its reference first,
+ * so a row that does not begin with a reference has none. To find the members costs a quarter of parsing them, and what is
+ * published as it came needs no writing.
  */
 import { isUtf8 } from 'node:buffer'
 import { bufferOf } from '../../adcp/json.js'
 import type { SignalRef } from '../../adcp/reference.js'
+import { SignalRow } from '../../adcp/signal.js'
 import type { Listing } from './slice.js'
 
 const REF = Buffer.from('{"signal_ref":{')
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const CLOSE = 0x7d
+const [QUOTE, BACKSLASH, COMMA, COLON] = [0x22, 0x5c, 0x2c, 0x3a]
+const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d]
+const SPACE = 0x20 // and whatever sorts below it is white space
 
 function beginsWithRef(listing: Listing): boolean {
   for (const name in listing) return name === 'signal_ref'
@@ -55,10 +57,80 @@ export function writtenRef(row: Uint8Array): SignalRef | undefined {
     const byte = row[at]
     if (inString && byte === BACKSLASH) at += 1
     else if (byte === QUOTE) inString = !inString
-    else if (byte === CLOSE && !inString) {
+    else if (byte === CLOSE_BRACE && !inString) {
       // A validated reference holds nothing but strings, so this is where it ends.
       return JSON.parse(bytes.toString('utf8', REF.length - 1, at + 1)) as SignalRef
     }
   }
   return undefined
+}
+
+const FACTOR = 31
+
+/** The hash of a name goes on by one more byte. */
+export const step = (hash: number, byte: number) => (Math.imul(hash, FACTOR) + byte) | 0
+
+/** A number for a member's name. No two names of a listing's or a row's members have the same. */
+export function nameHash(name: string): number {
+  let hash = 0
+  for (let at = 0; at < name.length; at += 1) hash = step(hash, name.charCodeAt(at))
+  return hash
+}
+
+const NAMES = Object.keys(SignalRow.properties) as (keyof SignalRow)[]
+const NUMBERS = new Map(NAMES.map((name, at) => [nameHash(name), at]))
+const NONE: readonly (string | undefined)[] = NAMES.map(() => undefined)
+
+/** The place of each member among `membersOf`. */
+export const MEMBER = Object.fromEntries(NAMES.map((name, at) => [name, at])) as Readonly<
+  Record<keyof SignalRow, number>
+>
+
+/** Index after the string that opens at `at`, in a text without escapes. */
+const afterString = (text: string, at: number) => text.indexOf('"', at + 1) + 1 || text.length
+
+/** Index after the value that begins at `at`, in a text without escapes. */
+function afterValue(text: string, at: number): number {
+  const first = text.charCodeAt(at)
+  if (first === QUOTE) return afterString(text, at)
+  const isNested = first === OPEN_BRACE || first === OPEN_BRACKET
+  let depth = 0
+  let next = at
+  while (next < text.length) {
+    const code = text.charCodeAt(next)
+    if (code === QUOTE) next = afterString(text, next)
+    else {
+      if (!isNested && (code === COMMA || code === CLOSE_BRACE || code <= SPACE)) return next
+      next += 1
+      if (code === OPEN_BRACE || code === OPEN_BRACKET) depth += 1
+      else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) depth -= 1
+      if (isNested && depth === 0) return next
+    }
+  }
+  return next
+}
+
+/**
+ * The value of each member, by its place in `MEMBER`. Undefined for a listing with escapes or with space between its
+ * members, or with a member that is unknown or comes twice: it is parsed instead. Strings of the others stand in the text
+ * exactly as they are written. The values themselves may be anything that begins and ends like JSON.
+ */
+export function membersOf(text: string): readonly (string | undefined)[] | undefined {
+  if (text.includes('\\')) return undefined
+  const found = NONE.slice()
+  const last = text.length - 1
+  let at = 0 // of the brace or comma before a member
+  do {
+    let hash = 0
+    let end = at + 2
+    for (; end < last && text.charCodeAt(end) !== QUOTE; end += 1) hash = step(hash, text.charCodeAt(end))
+    const member = NUMBERS.get(hash)
+    const isPlain = text.charCodeAt(at + 1) === QUOTE && text.charCodeAt(end + 1) === COLON
+    if (member === undefined || found[member] !== undefined || !isPlain) return undefined
+    const name = NAMES[member] as string // strangers can make a name of any number
+    if (end - at - 2 !== name.length || !text.startsWith(name, at + 2)) return undefined
+    at = afterValue(text, end + 2)
+    found[member] = text.slice(end + 2, at)
+  } while (text.charCodeAt(at) === COMMA)
+  return at === last && text.charCodeAt(last) === CLOSE_BRACE ? found : undefined
 }

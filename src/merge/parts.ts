@@ -3,34 +3,11 @@
  * words stand behind millions of signals, so each is parsed, checked and written once.
  */
 import type { Deployment, PricingOption, SignalRow } from '../adcp/signal.js'
+import { remembered } from '../upstreams/rows/remembered.js'
 import { countriesOf, FIRST_WINS, type Field, mergeDefinition, stated } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { cpmCurrency, lowest, mergePricing } from './pricing.js'
 import { tailOf } from './row.js'
-
-const MOST = 10_000 // a kind
-const LONGEST = 512 // of a text that is kept: longer ones hardly come again
-
-/**
- * The same function, which remembers what it gave for short texts. What was not asked for while as many others came is
- * forgotten: two maps know that without a list of who was asked when.
- */
-function remembered<T extends object | string>(make: (text: string) => T): (text: string) => T {
-  let recent = new Map<string, T>()
-  let earlier = recent
-  return (text) => {
-    const known = recent.get(text)
-    if (known !== undefined) return known
-    const value = earlier.get(text) ?? make(text)
-    if (text.length > LONGEST) return value
-    if (recent.size >= MOST) {
-      earlier = recent
-      recent = new Map()
-    }
-    recent.set(Buffer.from(text).toString(), value) // a copy: a part of a text keeps the whole
-    return value
-  }
-}
 
 type Listing = SignalRow
 const only = (members: Partial<Listing>) => ({ listing: members as Listing })

@@ -1,0 +1,83 @@
+/**
+ * Rows that can be kept as they came, read without parsing them: nearly all rows of an agent that speaks the current
+ * protocol are such. Each member is checked by itself, by the rules for whole rows (upstreams/rows/listing.ts), and what was found for
+ * a value that comes again is remembered. Any doubt leaves the row to those rules.
+ */
+import { isUtf8 } from 'node:buffer'
+import { bufferOf, countMembers, measure } from '../../adcp/json.js'
+import { SignalRow } from '../../adcp/signal.js'
+import { type TSchema, Type } from '../../adcp/type.js'
+import { createChecks } from '../../adcp/validation.js'
+import { createPruner } from './prune.js'
+import { remembered } from './remembered.js'
+import { MEMBER, membersOf, providersRef } from './written.js'
+
+const MAX_DEPTH = 8 // of one member; a row may be deeper, and is parsed then
+
+type Keeps = (json: string) => boolean
+
+const check = createChecks({ strictNumbers: true, unicode: false, logger: false })
+
+function parsed(json: string): unknown {
+  try {
+    return JSON.parse(json)
+  } catch {
+    return undefined // no value of JSON
+  }
+}
+
+/** Whether a text can stand in a kept row: nearly every row has its own, so it is looked at each time. */
+function keepsText({ minLength = 0, maxLength = Number.POSITIVE_INFINITY }: TSchema): Keeps {
+  return (json) => {
+    const value = parsed(json)
+    return typeof value === 'string' && value.length >= minLength && value.length <= maxLength
+  }
+}
+
+/** Whether a value can stand in a kept row as it is: valid, nothing to cut, no name twice. */
+function keepsValue(name: string, schema: TSchema): Keeps {
+  const alone = Type.Object({ [name]: schema })
+  const prune = createPruner(alone)
+  const { conforms } = check(alone)
+  return (json) => {
+    const value = parsed(json)
+    const member = { [name]: value }
+    if (value === undefined || prune(member) !== member || !conforms(member)) return false
+    if (typeof value !== 'object' || value === null) return true
+    const { depth, members } = measure(Buffer.from(json))
+    return depth <= MAX_DEPTH && members === countMembers(value)
+  }
+}
+
+const { signal_ref: Ref, ...others } = SignalRow.properties
+const { conforms: isRef } = check(Ref)
+const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
+const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
+
+/** A signal's legacy id is its own, everything else comes again. */
+const usual = (name: string, keeps: Keeps) => (name === 'signal_id' ? keeps : remembered(keeps))
+
+/** The members besides the reference. */
+const MEMBERS = Object.entries(others).map(([name, schema]) => ({
+  place: MEMBER[name as keyof typeof MEMBER],
+  isRequired: REQUIRED.has(name),
+  isKept: TEXTS.has(name) ? keepsText(schema) : usual(name, keepsValue(name, schema)),
+}))
+
+/** A row that is kept as it came: its segment, and the domain of the provider whose signal it is. */
+type PlainRow = { segment: string; domain: string }
+
+/** Undefined for every other row. */
+export function readPlain(raw: Uint8Array): PlainRow | undefined {
+  if (!isUtf8(raw)) return undefined
+  const text = bufferOf(raw).toString()
+  const ref = providersRef(text)
+  const members = ref && membersOf(text)
+  if (!members || ref.scope !== 'data_provider' || !isRef(ref)) return undefined
+  for (const { place, isRequired, isKept } of MEMBERS) {
+    const json = members[place]
+    if (json === undefined ? isRequired : !isKept(json)) return undefined
+  }
+  const segment = members[MEMBER.signal_agent_segment_id] as string
+  return { segment: segment.slice(1, -1), domain: ref.data_provider_domain }
+}
