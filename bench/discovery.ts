@@ -107,6 +107,7 @@ async function measure(name: string, seconds: number, isAsked: (n: number) => bo
     fanout,
     upstreams: { statuses: () => statuses },
     judge: () => judge,
+    clock: systemClock,
   })
   const pages = createAnswerPages({
     ...{ feed, kept: createKept({ clock: systemClock, secret: 'of the bench', onTrouble: () => {} }) },

@@ -11,6 +11,8 @@ import type { Feed, Seen } from '../feed/feed.js'
 import type { Moment } from '../feed/layers.js'
 import type { Reader } from '../feed/query.js'
 import type { Judge } from '../merge/judge.js'
+import type { Clock } from '../net/clock.js'
+import type { Snapshot } from '../snapshot/snapshot.js'
 import type { FoundRow } from '../store/records/found.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.js'
@@ -23,6 +25,10 @@ import type { Order, Ranking } from './ranking/rank.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 
 const ASKED_ROWS = 50
+/** When to begin to put in order what has arrived: that takes 0.1 ms a row, and more on a busy machine. */
+const BEFORE_MS = 50
+const BEFORE_MS_A_ROW = 0.3
+const MOST_BEFORE = 0.5 // of the time that is left for the question
 
 /** How an upstream is asked for a reader; by default with the configured credential and no account. */
 type Access = { scope: string; account?: AccountReference; auth?: Auth }
@@ -35,6 +41,7 @@ export type BriefOptions = {
   /** What providers say at this moment. */
   judge(): Judge
   access?(reader: Reader, agentUrl: string): Access | undefined
+  clock: Pick<Clock, 'now'>
 }
 
 export type Ranked = Order & {
@@ -53,7 +60,12 @@ export type Inquiry = {
   /** The upstreams that were asked, with their answers so far. */
   answers(): ReadonlyMap<string, UpstreamAnswer>
   /** Resolves when all have answered or the time is over. */
-  settled(until?: number): Promise<void>
+  settled(until: number): Promise<void>
+  /**
+   * The same; shortly before the time is over, what has arrived by then is put in order, so that little is left to be
+   * done at its end. Answers that come too late to be put in order as well are not waited for.
+   */
+  prepared(until: number): Promise<void>
   /**
    * The answer as it stands; `late` are rows of upstreams that answered `submitted` first. Undefined before the first
    * feed.
@@ -95,7 +107,10 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
 
 const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 
-export function createBrief({ feed, ranking, fanout, upstreams, judge, access }: BriefOptions) {
+const rowsOf = (answers: ReadonlyMap<string, UpstreamAnswer>) =>
+  [...answers.values()].reduce((sum, one) => sum + (one.kind === 'answered' ? one.slice.rows.count : 0), 0)
+
+export function createBrief({ feed, ranking, fanout, upstreams, judge, access, clock }: BriefOptions) {
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
     const refs = refsOf(input)
     const { signal_spec: spec } = input
@@ -138,7 +153,9 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
       return taskId === undefined ? [] : [[one.id, { kind: 'submitted', taskId, tookMs: 0 }]]
     })
     const question = fanout.ask({ key: questionKey(input, reader), asked: fresh, deadline }, signal)
-    const { settled } = question
+    const settled = (until: number) => question.settled(() => until)
+    const isPending = () => [...question.answers().values()].some(({ kind }) => kind === 'pending')
+    let known: Snapshot | undefined // what was found besides the feed, as far as it had arrived
     const answers = () => new Map([...question.answers(), ...begun])
 
     async function rank(late: ReadonlyMap<string, Slice> = new Map()): Promise<Ranked | undefined> {
@@ -154,7 +171,8 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
         },
       )
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
-      const { corpus, lists, rows } = gatherFindings(seen.snapshot, slices, judge())
+      const { corpus, lists, rows } = gatherFindings(seen.snapshot, slices, judge(), known)
+      known = corpus.extra
       const { criteria } = seen
       const rowSelection: RowSelection = {
         criteria,
@@ -176,7 +194,21 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access }:
       }
     }
 
-    return { answers, settled, rank, asked }
+    async function prepared(until: number): Promise<void> {
+      const startedAt = clock.now()
+      await question.settled(() => {
+        const rows = rowsOf(question.answers())
+        const before = Math.min(BEFORE_MS + BEFORE_MS_A_ROW * rows, MOST_BEFORE * (until - startedAt))
+        return until - before
+      })
+      if (!isPending()) return
+      const begunAt = clock.now()
+      await rank()
+      const tookMs = clock.now() - begunAt
+      await settled(until - tookMs)
+    }
+
+    return { answers, settled, prepared, rank, asked }
   }
 
   return { ask }

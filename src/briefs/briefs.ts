@@ -93,7 +93,7 @@ export function createBriefs(options: BriefsOptions) {
     },
     onTrouble,
   })
-  const brief = createBrief({ feed, ranking, fanout, upstreams, judge, ...(access && { access }) })
+  const brief = createBrief({ feed, ranking, fanout, upstreams, judge, clock, ...(access && { access }) })
   const webhook = createWebhook({
     send,
     now: clock.now,

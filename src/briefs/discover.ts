@@ -21,8 +21,8 @@ import type { Missing } from './upstream-report.js'
 const DEFAULT_BUDGET_MS = 10_000
 const MIN_BUDGET_MS = 1_000
 const MAX_BUDGET_MS = 120_000 // docs/protocol.md#envelope
-/** Reserved for merging and writing, so that the answer leaves by its deadline. */
-const ANSWER_MS = 60
+/** Reserved for writing, so that the answer leaves by its deadline. */
+const ANSWER_MS = 30
 
 /** How long to wait for the index of the feed, which is built anew for each snapshot. */
 const UNSEARCHED: Missing = {
@@ -186,7 +186,7 @@ export function createDiscover({ brief, pages, learn, searchable, lacks, later }
     const inquiry = brief.ask(input, reader, deadline, context.signal)
     const [isSearched] = await Promise.all([
       input.signal_spec === undefined || searchable(deadline, context.signal),
-      inquiry.settled(deadline),
+      inquiry.prepared(deadline),
     ])
     const ranked = await inquiry.rank()
     if (!ranked) return NOT_READY

@@ -4,7 +4,7 @@
  * asked once; an answer that came late serves the next caller.
  */
 import { LRUCache } from 'lru-cache'
-import { type Clock, within } from '../net/clock.js'
+import type { Clock } from '../net/clock.js'
 import type { Arguments, Auth, Payload } from './agent/agent.js'
 import { isCredentialError, isTransient } from './agent/dialect/dialect.js'
 import { DELIVER_TO } from './agent/dialect/signatures.js'
@@ -302,17 +302,25 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
         }),
       )
 
-    async function settled(until = deadline): Promise<void> {
+    /** `until` is asked again with each answer: what is still to be done with them may end the waiting sooner. */
+    async function settled(until: () => number = () => deadline): Promise<void> {
+      const isPending = () => [...answers().values()].some(({ kind }) => kind === 'pending')
+      let cancel = () => {}
       let check = () => {}
-      const done = new Promise<void>((resolve) => {
+      await new Promise<void>((resolve) => {
         check = () => {
-          if ([...answers().values()].every(({ kind }) => kind !== 'pending')) resolve()
+          cancel()
+          const leftMs = until() - clock.now()
+          if (leftMs <= 0 || signal?.aborted || !isPending()) resolve()
+          else cancel = clock.after(leftMs, resolve)
         }
+        asking.listeners.add(check)
+        signal?.addEventListener('abort', check)
+        check()
       })
-      asking.listeners.add(check)
-      check()
-      await within(done, { timeoutMs: Math.max(0, until - clock.now()), signal, clock }, () => {})
+      cancel()
       asking.listeners.delete(check)
+      signal?.removeEventListener('abort', check)
     }
 
     return { answers, settled }

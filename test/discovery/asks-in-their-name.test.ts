@@ -30,6 +30,7 @@ function stage(statuses: UpstreamStatus[]) {
     feed: { see: () => undefined, prepared: async () => undefined },
     ranking: () => ({ hits: [], relevance: { labels: [], of: new Map(), first: 0 } }),
     judge: () => judgeThat({}),
+    clock: systemClock,
     access: ({ account }: Reader, upstream) =>
       account === 'gold' && upstream === agentUrl('north')
         ? { scope: account, account: { account_id: 'nw_77' }, auth: { type: 'bearer', token: 'own' } }

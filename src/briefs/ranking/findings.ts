@@ -83,8 +83,16 @@ function remembered(corpus: Corpus, found: readonly FoundPlace[]): FoundRow[] {
   })
 }
 
-/** The same result for the same slices, in whatever order they arrived. */
-export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: Judge): Findings {
+/**
+ * The same result for the same slices, in whatever order they arrived. `previous`: what was found besides the feed when
+ * fewer of them had arrived; only what is new is merged then.
+ */
+export function gatherFindings(
+  feed: Snapshot,
+  slices: readonly Slice[],
+  judge: Judge,
+  previous?: Snapshot,
+): Findings {
   const parts = new Map<string, Part>() // agent url -> what is merged besides the feed
   const carried = new Set<string>()
   const found: FoundPlace[] = []
@@ -108,7 +116,9 @@ export function gatherFindings(feed: Snapshot, slices: readonly Slice[], judge: 
       for (const offer of held) put(offer.slice, offer.slice, offer.row)
     }
   }
-  const extra = parts.size > 0 ? buildSnapshot({ slices: [...parts.values()].map(cutOut), judge }) : undefined
+  const own = [...parts.values()].map(cutOut)
+  const extra =
+    own.length > 0 ? buildSnapshot({ slices: own, judge, ...(previous && { previous }) }) : undefined
   const corpus: Corpus = extra ? { feed, extra } : { feed }
   const lists = keys.map((list) => [
     ...new Set(list.map((key) => (key ? hitOf(corpus, key) : -1)).filter((hit) => hit >= 0)),

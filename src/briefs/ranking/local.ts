@@ -4,8 +4,10 @@
  * rank.
  */
 
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { createSearcher, SAME_SUBJECT, type SearchHits } from '../../search/search.js'
+import { LRUCache } from 'lru-cache'
+import { createSearcher, SAME_SUBJECT, type Searcher, type SearchHits } from '../../search/search.js'
 import type { Searchable } from '../../search/search-host.js'
 import { createSearchIndexBuilder, type SearchableRow } from '../../search/search-index.js'
 import { parseSynonyms, type SynonymFile } from '../../search/synonym-file.js'
@@ -50,6 +52,8 @@ type LocalOptions = {
 }
 
 const NONE: readonly string[] = []
+/** Of what upstreams found: for questions that are being answered. */
+const MOST_INDEXES = 16
 
 type Scored = { hit: number; score: number; match: number; fulfils: boolean }
 
@@ -63,6 +67,7 @@ function relabelled(labels: string[], own: readonly string[], bits: number): num
 
 export function createLocal({ search, synonyms }: LocalOptions) {
   const translate = createTranslations()
+  const indexes = new LRUCache<string, Searcher>({ max: MOST_INDEXES })
 
   function inFeed(
     { text, countries, weigh }: Question,
@@ -82,6 +87,18 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     return { found, hitAt }
   }
 
+  /** An answer is put in order twice: shortly before its time is over, and then. */
+  function indexed(extra: Snapshot, shown: Uint32Array): Searcher {
+    const name = `${extra.id} ${hash('sha256', shown, 'base64')}`
+    const known = indexes.get(name)
+    if (known) return known
+    const builder = createSearchIndexBuilder(synonyms)
+    for (const entry of shown) builder.add(rowAt(extra, entry) as SearchableRow)
+    const made = createSearcher(builder.finish(), synonyms)
+    indexes.set(name, made)
+    return made
+  }
+
   function besideFeed(
     { text, countries, weigh }: Question,
     extra: Snapshot,
@@ -89,11 +106,9 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     limit: number,
     passes: (hit: number) => boolean,
   ): { found: SearchHits; hitAt: (row: number) => number } {
-    const shown = [...extra.shown].filter((entry) => passes(from + entry))
-    const builder = createSearchIndexBuilder(synonyms)
-    for (const entry of shown) builder.add(rowAt(extra, entry) as SearchableRow)
+    const shown = extra.shown.filter((entry) => passes(from + entry))
     const hitAt = (row: number) => from + (shown[row] as number)
-    const { search: find } = createSearcher(builder.finish(), synonyms)
+    const { search: find } = indexed(extra, shown)
     return { found: find(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }), hitAt }
   }
 
