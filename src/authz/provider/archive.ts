@@ -1,10 +1,13 @@
 /**
  * Provider records that outlive the process: the caps, the pointer hold and the rollback refusal would mean little if
  * a restart reset them (docs/protocol.md#provider-files). Documents are stored by digest, so that providers that
- * share one store it once.
+ * share one store it once, with the tables made from it: to read all documents again takes longer than all else of a
+ * restart.
  */
 import type { Blobs } from '../../upstreams/rows/blobs.js'
 import type { Sharing, Turn } from '../../upstreams/rows/sharing.js'
+import { sharedBytes } from '../../upstreams/rows/slab.js'
+import { tableParts, tablesFrom } from '../rules/saved-tables.js'
 import { HARD_CAP_MS, type HeldDocument } from '../rules/state.js'
 import type { Examine } from './inspector.js'
 import type { ProviderRecord } from './record.js'
@@ -42,7 +45,7 @@ type ArchiveOptions = {
 }
 
 export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) {
-  /** Digests known to be on disk. */
+  /** Digests known to be on disk, with tables of this release. */
   const stored = new Set<string>()
 
   async function readRecord(domain: string): Promise<Stored['record'] | undefined> {
@@ -52,19 +55,25 @@ export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) 
     return version === VERSION && record.domain === domain ? record : undefined
   }
 
+  /** The document with its tables, which are made again when this release has not saved them. */
+  async function readDocument(digest: string): Promise<Pick<HeldDocument, 'bytes' | 'tables'> | undefined> {
+    const [bytes, ...saved] = (await blobs.read(`${DOCUMENTS}${digest}`)) ?? []
+    if (!bytes) return undefined
+    const tables = tablesFrom(saved)
+    if (tables) {
+      stored.add(digest)
+      return { bytes: new Uint8Array(sharedBytes(bytes)), tables }
+    }
+    const { inspection, bytes: shared } = await examine(bytes)
+    return inspection.kind === 'document' ? { bytes: shared, tables: inspection.tables } : undefined
+  }
+
   async function load(domain: string): Promise<ProviderRecord | undefined> {
     const record = await readRecord(domain)
     if (!record) return undefined
     const { document, confirmedAt, ...rest } = record
-    const parts = document && (await blobs.read(`${DOCUMENTS}${document.digest}`))
-    const read = parts?.[0] && (await examine(parts[0]))
-    if (!document || read?.inspection.kind !== 'document') return clamped(rest, now())
-    stored.add(document.digest)
-    const { bytes, inspection } = read
-    return clamped(
-      { ...rest, document: { ...document, bytes, tables: inspection.tables }, confirmedAt },
-      now(),
-    )
+    const held = document && (await readDocument(document.digest))
+    return clamped(held ? { ...rest, document: { ...document, ...held }, confirmedAt } : rest, now())
   }
 
   /**
@@ -74,7 +83,7 @@ export function createArchive({ blobs, sharing, examine, now }: ArchiveOptions) 
   async function save(record: ProviderRecord, turn: Turn): Promise<boolean> {
     const { document, ...rest } = record
     if (document && !stored.has(document.digest)) {
-      await blobs.write(`${DOCUMENTS}${document.digest}`, [document.bytes])
+      await blobs.write(`${DOCUMENTS}${document.digest}`, [document.bytes, ...tableParts(document.tables)])
       stored.add(document.digest)
     }
     const { bytes, tables, ...described } = document ?? {}
