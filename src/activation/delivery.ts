@@ -61,7 +61,7 @@ export type StillToDo = { call: Call; isNeeded: boolean }
 export type CallKind = {
   /** Whether `errors[]` in an answer means that nothing was done. */
   errorsRefuse: boolean
-  /** Whether a call that reached nobody is tried again in the background, or left to its caller. */
+  /** Whether a call that did not reach its agent is tried again in the background, or left to its caller. */
   persists: boolean
   /** The part of `call` that the `later` calls on the same target, taken together, reversed. */
   undone(call: Call, later: readonly Call[]): 'nothing' | 'a part' | 'all'
@@ -106,7 +106,7 @@ const GIVEN_UP = adcpError('SERVICE_UNAVAILABLE', 'The operator of this agent en
   suggestion: 'Send the request again when you still want it, or choose another offer.',
 })
 
-/** Attempts so far that certainly reached nobody. */
+/** Attempts so far that certainly did not reach the agent. */
 const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsent ?? 0
 
 export function createDelivery(options: DeliveryOptions) {
@@ -236,7 +236,7 @@ export function createDelivery(options: DeliveryOptions) {
     return { call: ended }
   }
 
-  /** Ends an open call for good: refused if it certainly reached nobody, with an unknown effect if it may have. */
+  /** Ends an open call for good: refused if it certainly did not reach the agent, with an unknown effect if it may have. */
   async function giveUp(held: Held): Promise<void> {
     const call = { ...readCall(held), held }
     if (call.attempts - 1 > unsentOf(call)) await end(call, 'abandoned')

@@ -1,7 +1,7 @@
 /**
  * Who has what on. An upstream that is reached with one credential for all callers cannot tell them apart, so what one
  * of them switches off there is off for all. A caller's wish ends with its deactivation; the upstream's delivery ends
- * when nobody wishes for it any more (docs/activation.md, "Whose activation it is").
+ * when no caller wishes for it any more (docs/activation.md, "Whose activation it is").
  */
 import type { Deployment, Destination } from '../adcp/signal.js'
 import { type Call, callJob, type NewCall } from '../store/jobs/calls.js'
@@ -84,7 +84,7 @@ function leftOnFor(
 
 const HISTORY = 1_000 // the newest entries of all callers for one segment: active ones are among them
 
-/** The deactivation again, for the part that nobody else has on. */
+/** The deactivation again, for the destinations that no other caller has on. */
 function again(id: string, ended: Entry, destinations: readonly Destination[]) {
   const { caller, account, agentUrl, segmentId, seenAs, upstreamAccount } = ended
   const call: NewCall = {

@@ -11,7 +11,7 @@ export type UnderstoodAnswer =
   | { kind: 'done'; payload: Readonly<Record<string, unknown>> }
   | { kind: 'submitted'; taskId: string }
   | Refused
-  /** It reached nobody: `error` tells this to a caller who will not wait. */
+  /** It did not reach the agent: `error` is for a caller who will not wait. */
   | { kind: 'not_made'; error: AdcpError; retryAfter: number }
   | { kind: 'unknown'; retryAfter: number }
   /** Its effect is unknown, and sending it again could cause it twice. */

@@ -73,7 +73,7 @@ type Blaming =
 type Rest = Omit<AdcpError, 'code' | 'message' | 'recovery' | 'field' | 'suggestion'>
 
 /**
- * What an error carries beside its code and message: what to send instead, and the field that is meant.
+ * What an error carries in addition to its code and message: what to send instead, and the field that is meant.
  * IDEMPOTENCY_CONFLICT may carry no further member (docs/protocol.md#accounts).
  */
 export type ErrorParts<C extends ErrorCode> = [C] extends ['IDEMPOTENCY_CONFLICT']

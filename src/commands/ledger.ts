@@ -58,7 +58,7 @@ async function printLines(
   }
 }
 
-/** Prints entries that match. Reads beside a running server. */
+/** Prints entries that match, also while a server runs on the same storage. */
 export async function printLedger({
   config,
   filter,
@@ -70,7 +70,7 @@ export async function printLedger({
 }: LedgerCommand): Promise<void> {
   await requireStorage(config)
   const onProblem = (problem: string) => err.write(`tributary: ${problem}\n`)
-  const store = await openStore({ ...config.storage, now, beside: true, onProblem }).catch(
+  const store = await openStore({ ...config.storage, now, whileInUse: true, onProblem }).catch(
     (error: unknown) => {
       throw error instanceof StorageUnavailable ? new CommandFailure(`storage.url: ${error.message}`) : error
     },

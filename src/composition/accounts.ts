@@ -49,7 +49,7 @@ export function accountsOf(config: Config): AccountMap {
   return made
 }
 
-/** The scopes that are read from each upstream beside the public one. */
+/** The scopes that are read from each upstream in addition to the public one. */
 export function scopesOf(accounts: AccountMap): Map<string, Scope[]> {
   const scopes = new Map<string, Scope[]>()
   for (const { name, caller, upstreams } of accounts.values()) {
@@ -75,7 +75,7 @@ export function credentialOf({ callers }: Config, caller: string, agentUrl: stri
 
 /**
  * Accounts that callers declared themselves. What a caller told us about a configured account is not a declaration:
- * once the account is removed from the configuration, it belongs to nobody.
+ * once the account is removed from the configuration, no caller has it.
  */
 export function declaredAccountsOf({ accounts }: Pick<Store, 'accounts'>): DeclaredAccounts {
   return async (caller, account) => {

@@ -40,7 +40,7 @@ export type CheckedUpstream = {
   withheld: Readonly<Record<string, number>>
   dropped: Readonly<Record<string, number>>
   hint?: string
-  /** What an operator should know of it beside that. */
+  /** What else an operator should know of it. */
   notes: readonly string[]
 }
 

@@ -1,7 +1,7 @@
 /**
  * One feed from many processes: whoever holds the builder's lease saves each generation and tells the others, which take up
  * what they do not hold yet and publish it in one step. A cursor names its snapshot, so that one that this process
- * does not have, or no longer has, is taken up when somebody goes on in it.
+ * does not have, or no longer has, is loaded when a walk goes on in it.
  */
 import { createHash, createHmac } from 'node:crypto'
 import type { Feed } from '../feed/feed.js'
@@ -63,7 +63,7 @@ export function createGenerations(options: GenerationsOptions) {
   let current: Told | undefined
   let wanted: Told | undefined
   let taking: Promise<void> | undefined
-  let troubled: Told | undefined // it was said of this one that it cannot be taken up
+  let troubled: Told | undefined // the generation that was already reported as impossible to load
   let closed = false
   let cancelSweep = clock.after(SWEEP_EVERY_MS, () => void sweep())
   let hasFirst = () => {}
@@ -76,7 +76,7 @@ export function createGenerations(options: GenerationsOptions) {
     if (!turn()) snapshots.leave()
   })
 
-  /** Credentials are in it: it is told as nothing that could be guessed. */
+  /** Credentials are in it: what is stored is a keyed hash, which gives nothing away. */
   function definitionOf(account: Account | undefined): string {
     if (!account) return ''
     const { name, caller, upstreams } = account
@@ -119,7 +119,7 @@ export function createGenerations(options: GenerationsOptions) {
     hasFirst()
   }
 
-  /** The newest that was told, as long as there is one that is not taken up. */
+  /** The newest generation that another process announced, as long as it is not loaded. */
   async function follow(): Promise<void> {
     while (wanted && wanted !== current && !closed) {
       const told = wanted
@@ -208,9 +208,9 @@ export function createGenerations(options: GenerationsOptions) {
     onTurns: (listener: () => void): void => sharing.onTurns(listener),
     /** From now on this process may be the builder. */
     offer: (): void => sharing.lead('feed', [BUILDER]),
-    /** Resolves when this process has taken up a generation that another one built. */
+    /** Resolves when this process has loaded a generation that another one built. */
     first: () => first,
-    /** A generation is being taken up. */
+    /** Whether a generation is being loaded. */
     isBehind: () => taking !== undefined,
     /**
      * Saves a generation and tells the others, before any cursor into it is given; false when another process is the

@@ -119,7 +119,7 @@ export function createStack() {
 export type Stack = ReturnType<typeof createStack>
 
 /**
- * The storage, and the time that everything goes by: where several processes share the storage it is theirs together.
+ * The storage, and the clock of all parts: where several processes share the storage, the clock of its database.
  * Throws when the storage cannot be opened.
  */
 export async function openStorage({ storage }: Config, own: Clock, log: Logger, stack: Stack) {

@@ -11,7 +11,7 @@ import type { ProviderState } from '../authz/rules/state.js'
 import { fairShares } from '../net/fair-budget.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 
-const GATHERED = 4 // collected as a multiple of what is asked for, until it is known how much belongs to whom
+const GATHERED = 4 // collected as a multiple of what is asked for, until it is known how many belong to each provider
 
 /** Items of many providers by who registered them, no more of them than may be needed. */
 function createGathering<T>(most: number) {

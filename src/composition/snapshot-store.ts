@@ -17,7 +17,7 @@ const placeOf = (form: number) => (form === UNSAID ? EARLIER : `${FORMS}${form}/
 const PREFIX = `${placeOf(SNAPSHOT_FORM)}snapshot/`
 /** Longer than walks go on in a snapshot that was replaced. */
 const KEPT_MS = 20 * 60_000
-/** Of one in which nobody walks: longer than anybody takes to take it up. */
+/** The same of one that no walk reads: longer than a process takes to load it. */
 const UNWALKED_MS = 5 * 60_000
 /** What replaced snapshots may take of the storage: this, or more where the feed is large. */
 const REPLACED_BYTES = 1024 ** 3
@@ -79,7 +79,7 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
     unused.delete(name)
   }
 
-  /** However fast a feed changes: those in which nobody walks go first, then the oldest. */
+  /** Keeps to the bound however fast a feed changes: those that no walk reads are removed first, then the oldest. */
   async function thinned(isWalked: InUse['isWalked'], under: Turn): Promise<void> {
     const oldest = [...unused.keys()].sort((one, other) => (unused.get(one) ?? 0) - (unused.get(other) ?? 0))
     const [walked, others] = [true, false].map((is) => oldest.filter((name) => isWalked(idOf(name)) === is))
@@ -122,7 +122,7 @@ export function createSnapshotStore({ blobs, sharing, clock }: SnapshotStoreOpti
     },
     /** All snapshots of a generation, by layer; false when the turn is over. Rejects when the storage cannot take them. */
     save: (layers: ReadonlyMap<string, Layer>, under: Turn) => inTurn(() => saved(layers, under)),
-    /** Removes those that have been in no generation for long, and of forms that nobody reads any more. */
+    /** Removes those that have been in no generation for long, and those of forms that no process reads any more. */
     sweep: (inUse: () => InUse, under: Turn) => inTurn(() => swept(inUse(), under)),
     /** From now on another process sees which are in use. */
     leave(): void {

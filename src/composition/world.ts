@@ -53,7 +53,7 @@ function partGaps({ agentUrl, slice }: Holding): Gap[] {
   return PARTS.filter((part) => outages[part] === 0).map((part) => ({ kind: 'part', agentUrl, part }))
 }
 
-/** Rows that are withheld though nobody has decided so, by why; `waitFor` tells that of a name in the rows. */
+/** Rows that are withheld although there is no verdict on them yet, by reason; `waitFor` tells that of a name in the rows. */
 function providerGaps({ upstream, agentUrl, domains }: Holding, waitFor: Waiting): Gap[] {
   const named = new Map<Undecided, Set<string>>()
   for (const name of domains) {
@@ -106,7 +106,7 @@ export function createWorlds({ upstreams, providers, policy, accounts, clock }: 
     telling = true
   }
 
-  /** What the rows of a holding lack; one that stands in many layers is looked at once. */
+  /** What the rows of a holding lack; one that is part of many layers is looked at once. */
   function gapsAt(now: number, states: readonly ProviderState[]): (holding: Holding) => readonly Gap[] {
     const known = new Map<Holding, readonly Gap[]>()
     const settings = policy()

@@ -3,7 +3,7 @@ import { createPrivateKey, type KeyObject } from 'node:crypto'
 
 export type SigningKeySetting = { keyId: string; privateKey: KeyObject }
 
-/** What the configuration file holds: a JSON Web Key as text, or an id beside a key in PEM. */
+/** What the configuration file holds: a JSON Web Key as text, or an id with a key in PEM. */
 type SigningKeyEntry = string | { id: string; private_key: string }
 
 function usable(key: KeyObject): boolean {

@@ -21,7 +21,7 @@ function* headerValueRule(value: string, at: ConfigPath): Rule {
   if (!HEADER_VALUE.test(value)) yield { at, expected: 'a text that can stand in a header' }
 }
 
-/** The members that a type takes, and no other: a token beside `none` would never be sent. */
+/** The members that a type takes, and no other: a token with `type: none` would never be sent. */
 const MEMBERS: Record<AuthEntry['type'], readonly (keyof AuthEntry)[]> = {
   none: [],
   bearer: ['token'],

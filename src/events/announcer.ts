@@ -38,7 +38,7 @@ type Stream = {
   /** What it held before. */
   base?: ToldVersions
   pending: readonly Pending[]
-  /** With whose eyes that was seen: nobody else may be told it. */
+  /** Names the reader for whom `pending` was compared: it is not sent to another. */
   eyes?: string
   failures: number
   /** ms since the epoch. */
@@ -219,7 +219,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     return { stream: stream.pending.length === 0 ? stream : taken(stream, stream.pending.length) }
   }
 
-  /** Its caller, or its account, is nobody's now: it is told nothing until they are there again, and then to read again. */
+  /** Its caller or account is no longer configured: nothing is sent until they are again, and then that it must read again. */
   async function rest(
     held: Held,
     { caller, accountId }: StoredSubscription,
@@ -339,7 +339,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
   return {
     start: turn.start,
     published,
-    /** How its kind of job is ended: the subscriber is told nothing any more, and may register again. */
+    /** How a job of this kind is ended: nothing more is sent to the subscriber, who may register again. */
     givingUp: {
       async [KIND](held: Held): Promise<void> {
         const subscription = await store.subscriptions.byJob(held.id)

@@ -59,7 +59,7 @@ type EventParts = {
   entity: string
   /** ms since the epoch. */
   at: number
-  /** Members of the payload beside `applies_to`; values are JSON. */
+  /** Members of the payload except `applies_to`; values are JSON. */
   payload: Readonly<Record<string, string>>
   appliesTo: AppliesTo
 }

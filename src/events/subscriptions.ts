@@ -80,7 +80,7 @@ function tooMany(index: number): NotificationProblem {
 }
 
 /**
- * Holds one account's set after the other against the bound, beside what is `stored` of the caller. Asked inside the
+ * Compares one account's set after the other with the bound, counting what is already `stored` of the caller. Asked inside the
  * transaction that writes them: a request that was counted before may have been written meanwhile.
  */
 export function boundedSubscriptions(stored: readonly StoredSubscription[]) {

@@ -94,7 +94,7 @@ export function createWebhook({ send, now, signer }: WebhookOptions) {
     return signer(url, body, now(), randomBytes(NONCE_BYTES).toString('base64url'))
   }
 
-  /** Sends `body` to the configured url; `headers` beside those that authenticate it. */
+  /** Sends `body` to the configured url; `headers` are sent in addition to those that authenticate it. */
   return async (
     config: PushConfig,
     body: string,

@@ -21,7 +21,7 @@ type Fate =
   | 'stands'
   | 'not_authorized' // its verdict, under the current policy, excludes it
   | 'outranked' // the policy would admit it, but there is an authorized offer
-  | 'no_room' // the signal's offers list more destinations and prices than one row may: the largest give way
+  | 'no_room' // the signal's offers list more destinations and prices than one row may: the largest are left out
   | 'no_country_left' // provider, grant and row together allow no country
 
 export type OfferExplanation = {

@@ -1,4 +1,4 @@
-/** A table of texts that fits the terminal: the widest column gives way first. */
+/** A table of texts that fits the terminal: the widest column is cut first. */
 
 import { forTerminal } from '../adcp/redaction.js'
 

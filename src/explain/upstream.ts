@@ -36,7 +36,7 @@ export type UpstreamExplanation = {
   hint?: string
   /** What is shown of it although it does not say so now. */
   carried: readonly CarriedPart[]
-  /** What an operator should know of it beside that. */
+  /** What else an operator should know of it. */
   notes: readonly string[]
   /** Rows that were read and not kept. */
   dropped: Readonly<Record<string, number>>

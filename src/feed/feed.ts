@@ -144,10 +144,10 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   const layers = createLayers(replaced)
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
-  function publish(snapshot: Snapshot, now: number, beside: Publication = {}): void {
+  function publish(snapshot: Snapshot, now: number, publication: Publication = {}): void {
     answers.clear()
     pageBodies.clear()
-    layers.publish(snapshot, now, beside)
+    layers.publish(snapshot, now, publication)
   }
 
   /** Where a walk is and in which scope it began; undefined when this query and caller were given no such cursor. */

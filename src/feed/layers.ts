@@ -67,13 +67,13 @@ export function createLayers(replaced: ReplacedSnapshots<Layer>) {
     account === undefined ? undefined : overlays.get(account)
 
   /** Makes a generation the current one in one step: the public snapshot and those of all accounts. `now` in ms. */
-  function publish(snapshot: Snapshot, now: number, beside: Publication): void {
-    const { gaps = [], accounts = new Map() } = beside
+  function publish(snapshot: Snapshot, now: number, publication: Publication): void {
+    const { gaps = [], accounts = new Map() } = publication
     for (const { open, own } of inUse) {
       replaced.walk(open.snapshot)
       if (own) replaced.walk(own.snapshot)
     }
-    isCurrent = beside.isCurrent ?? (() => true)
+    isCurrent = publication.isCurrent ?? (() => true)
     publicLayer.publish(snapshot, gaps, now)
     for (const [account, layer] of overlays) {
       if (accounts.has(account)) continue

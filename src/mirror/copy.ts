@@ -1,5 +1,5 @@
 /**
- * The contract of a copy of a feed: where rows are kept, beside what they are a copy of. A copy is replaced whole or not at
+ * The contract of a copy of a feed: where rows are kept, with the version that they are a copy of. A copy is replaced whole or not at
  * all, so whoever reads it sees one version of the feed, and a process that ends anywhere leaves the copy that was there.
  */
 

@@ -1,5 +1,5 @@
 /**
- * A copy as a file of JSON lines, `feed.ndjson`, one signal a line in the feed's order, and beside it `state.json`: what it
+ * A copy as a file of JSON lines, `feed.ndjson`, one signal a line in the feed's order, and in the same folder `state.json`: what it
  * is a copy of, with the length and the digest of the lines. Two files cannot change in one step; the digest tells when only
  * the first did, or when somebody else wrote to it, and then a whole walk makes both new.
  */

@@ -35,7 +35,7 @@ export type FeedMirrorOptions = {
   everyMs?: number | undefined
   /** Has the agent tell what changes, so that the copy follows within a second; it is asked on schedule all the same. */
   listen?: ListenOptions | undefined
-  /** As in the configuration: what may be reached beside public https to find the agent's keys, and domains that are elsewhere. */
+  /** As in the configuration: what may be reached besides public https to find the agent's keys, and domains that are elsewhere. */
   egress?: { allowNetworks?: readonly string[]; hosts?: Readonly<Record<string, string>> } | undefined
   /** Told of each reading that `follow` makes. */
   onReading?: (reading: FeedReading) => void

@@ -125,7 +125,7 @@ export function createInbox() {
     steps: (): readonly Step[] => steps.map(({ step }) => step),
     /** Whether the copy may be behind what was told. */
     isWaiting: () => isToBeRead || steps.length > 0,
-    /** How often it was woken, and what goes off with the next time. */
+    /** How often it was woken; `next` aborts the next time that it is. */
     rung: () => rung,
     next: (): AbortSignal => bell.signal,
     /** The copy is being read: what was told so far will be part of it. */

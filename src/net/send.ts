@@ -40,7 +40,7 @@ export type SendFailure =
   | 'unreachable'
   | 'timeout'
   | 'too_large'
-  | 'crowded_out' // all answers together were too large, and this one had to give way
+  | 'crowded_out' // all answers together were too large, and this one was given up
   | 'bad_redirect'
   | 'broken_body'
   | 'aborted'

@@ -148,7 +148,7 @@ function shownRevisions({ built, wanted, behindMs }: Revisions) {
   return { built, wanted, behind_ms: behindMs }
 }
 
-/** Who names nobody is shown what everybody is, and too much going on is what counters are looked at for. */
+/** A request without credentials is answered as an anonymous one, and counters are wanted above all when the server is overloaded. */
 function mayCount(status: number, headers: IncomingHttpHeaders): boolean {
   const isAnonymous = headers.authorization === undefined && headers['x-adcp-auth'] === undefined
   return status === 503 || (status === 401 && isAnonymous)

@@ -20,7 +20,7 @@ type ReplayOptions = {
   mostPerKey?: number
   mostPerOwner?: number
   most?: number
-  /** Room that nobody else can take. */
+  /** Nonces that others' cannot displace. */
   share?: number
 }
 

@@ -54,7 +54,7 @@ export type StoreOptions = {
   /** How long answers for repeated requests are kept, ms. Default: 24 hours. */
   answersMs?: number
   /** Opens it for reading only, while another process works on it. Default: no. */
-  beside?: boolean
+  whileInUse?: boolean
   /** How long PostgreSQL may take for one statement, ms. Default: 30 s. */
   statementMs?: number
   /** How long a PostgreSQL statement may wait for a lock of another process, ms. Default: 5 s. */
@@ -149,22 +149,22 @@ async function migrated(db: Kysely<Tables>, migrations: Record<string, Migration
 }
 
 async function openEmbedded(folder: string, options: StoreOptions): Promise<Store> {
-  const { now, keys = [], answersMs, beside = false, onProblem } = options
+  const { now, keys = [], answersMs, whileInUse = false, onProblem } = options
   await makeFolder(folder, FOLDER_MODE)
   await makeFolder(join(folder, 'blobs')) // first: its error says best why a folder cannot be used
-  const unlock = beside ? () => {} : await lockFolder(folder)
+  const unlock = whileInUse ? () => {} : await lockFolder(folder)
   try {
     const blobs = await openBlobFiles({
       folder: join(folder, 'blobs'),
-      sweep: !beside,
+      sweep: !whileInUse,
       onDamage: (name, reason) => onProblem(`blob ${name} is ignored: ${reason}`),
     })
     const file = databaseFile(folder)
-    const opened = await openSqlite(file, { check: !beside && !(await wasClosed(file)), onProblem })
+    const opened = await openSqlite(file, { check: !whileInUse && !(await wasClosed(file)), onProblem })
     const db = await migrated(opened, EMBEDDED_MIGRATIONS)
     const means = { now, dialect: embedded(now), seal: createSeal(keys), answersMs }
     const store = storeOn(db, storageMethods(blobs), false, means)
-    if (!beside) {
+    if (!whileInUse) {
       await carryOver(store)
       await store.jobs.endLeases() // no other process works on this folder: the holders of these leases have ended
     }
@@ -175,7 +175,7 @@ async function openEmbedded(folder: string, options: StoreOptions): Promise<Stor
         if (isClosed) return
         isClosed = true
         await db.destroy()
-        if (!beside) await markClosed(file)
+        if (!whileInUse) await markClosed(file)
         unlock()
       },
     }
@@ -191,7 +191,7 @@ async function databaseNow(db: Db): Promise<number> {
 }
 
 async function openShared(options: StoreOptions): Promise<Store> {
-  const { url, now, keys = [], answersMs, beside = false, onProblem } = options
+  const { url, now, keys = [], answersMs, whileInUse = false, onProblem } = options
   const { statementMs = STATEMENT_MS, lockMs = LOCK_MS } = options
   const told = {
     url,
@@ -208,7 +208,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   const blobs = storageMethods(createBlobRows({ db: blobDb, onDamage }))
   const seal = createSeal(keys)
   const store = storeOn(db, blobs, true, { now, dialect: POSTGRES, seal, answersMs })
-  if (!beside) await carryOver(store)
+  if (!whileInUse) await carryOver(store)
   const close = async () => void (await Promise.all([db.destroy(), blobDb.destroy()]))
   return {
     ...store,

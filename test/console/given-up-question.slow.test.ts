@@ -33,7 +33,7 @@ test('of the questions of two callers one is given up, and the audit says by who
       body: JSON.stringify({ action, subject }),
     })
   const store = await openStore({
-    ...{ url: `file:${world.folder}`, now: Date.now, beside: true },
+    ...{ url: `file:${world.folder}`, now: Date.now, whileInUse: true },
     onProblem: (problem) => t.fail(problem),
   })
   const input = { signal_spec: 'people who buy cars' }

@@ -75,7 +75,7 @@ async function restores(t: Test, from: Storage, to: Storage, copy: () => void): 
   isTaken = true
   received.length = 0
   meridian.briefTakes(NEVER_MS) // whoever asks it afresh waits for another person
-  const store = await openLive(t, to.url, { beside: true, keys: [KEY] })
+  const store = await openLive(t, to.url, { whileInUse: true, keys: [KEY] })
   const kinds = new Set((await store.jobs.backlog()).map(({ kind }) => kind))
   t.same(kinds, new Set(['call', 'upstream_task', 'question', 'notice']), 'each kind is open in the backup')
   t.equal(northwind.activations(), 0)

@@ -140,7 +140,7 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
   await t.test('ledger', async (t) => {
     const store = await openStore({
       url: `file:${folder}/data`,
-      beside: true,
+      whileInUse: true,
       now: Date.now,
       onProblem: t.comment,
     })

@@ -7,7 +7,7 @@ const slice = 'slice/https://a.example/mcp'
 
 onEveryStorage('a blob comes back part by part, in another process too', async (t, storage) => {
   await (await storage.open()).blobs.write(slice, [bytes('one'), bytes(''), bytes('three')])
-  const { blobs } = await storage.open({ beside: true })
+  const { blobs } = await storage.open({ whileInUse: true })
   const parts = await blobs.read(slice)
   t.same(texts(parts), ['one', '', 'three'])
   t.ok(
@@ -167,5 +167,5 @@ onEveryStorage('a name of any length keeps its blob, beside others that begin al
   await blobs.remove(names[7] as string)
   t.equal(await blobs.read(names[7] as string), undefined)
   t.same(await blobs.list('provider/'), [domain])
-  t.same(texts(await (await storage.open({ beside: true })).blobs.read(names[6] as string)), [names[6]])
+  t.same(texts(await (await storage.open({ whileInUse: true })).blobs.read(names[6] as string)), [names[6]])
 })

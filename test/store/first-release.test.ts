@@ -44,7 +44,7 @@ onEveryStorage('a database of the first release goes on working', async (t, stor
   await task('t2', 'get_signals', null).execute(old)
   await task('t3', 'get_signals', null).execute(old)
   await old.destroy()
-  const before = await storage.open({ beside: true })
+  const before = await storage.open({ whileInUse: true })
   const record = {
     id: 't2',
     input: { signal_spec: 'x' },

@@ -33,7 +33,7 @@ const entry = { id: 'a', at: 1, who: 'ops', action: 'x', subject: 's', outcome: 
 onEveryStorage('an older release works on tables that a newer one has expanded', async (t, storage) => {
   const newer = await storage.open()
   await takeSteps(newer, { '900_expand_audit': expanding })
-  const older = await storage.open({ beside: true })
+  const older = await storage.open({ whileInUse: true })
   await older.db.insertInto('audit').values(entry).execute()
   const rows = await newer.db.selectFrom('audit').selectAll().execute()
   t.match(rows, [{ id: 'a', of_a_newer_release: 'unsaid' }])
@@ -46,7 +46,7 @@ onEveryStorage(
     const newer = await storage.open()
     await takeSteps(newer, { '900_expand_audit': expanding, '901_contract_audit': contracting })
     await t.rejects(
-      storage.open({ beside: true }),
+      storage.open({ whileInUse: true }),
       /changed by a newer release in a way that this one cannot work with \(901_contract_audit\); start that release/,
     )
     const steps = newer.db.withTables<{ kysely_migration: { name: string } }>()
@@ -59,7 +59,7 @@ onEveryStorage(
   'a step that does not say what it does is taken for one that contracts',
   async (t, storage) => {
     await takeSteps(await storage.open(), { '999_future': expanding })
-    await t.rejects(storage.open({ beside: true }), /999_future/)
+    await t.rejects(storage.open({ whileInUse: true }), /999_future/)
   },
 )
 
@@ -72,7 +72,7 @@ test('a newer release that migrates while an older one starts is noticed', {
   const slow: Migration = {
     async up(on: Kysely<unknown>) {
       await expanding.up(on)
-      starting = storage.open({ beside: true }) // it has read the steps, or will, and waits for the lock
+      starting = storage.open({ whileInUse: true }) // it has read the steps, or will, and waits for the lock
       while (true) {
         const waiting =
           await sql`select 1 from pg_locks join pg_database on pg_database.oid = pg_locks.database

@@ -89,7 +89,7 @@ test('a folder is for one process; commands may look in beside it', async (t) =>
   const storage = await embedded(t)
   const store = await storage.open()
   await t.rejects(storage.open(), /is in use: another process works on it/)
-  const beside = await storage.open({ beside: true })
+  const beside = await storage.open({ whileInUse: true })
   t.same(await beside.ledger.query({}, 1), [])
   await store.close()
   t.ok(await storage.open(), 'and free again')

@@ -1,5 +1,5 @@
 /**
- * What every request may carry beside its task's own fields (docs/protocol.md#versions, #envelope; schemas
+ * What every request may carry in addition to its task's own fields (docs/protocol.md#versions, #envelope; schemas
  * core/version-envelope and core/protocol-envelope). A task's request schema spreads these in, so that one validator
  * sees the whole request and the tool schema shows the whole request: some clients drop arguments that a tool does
  * not list.

@@ -6,7 +6,7 @@ import type { Sharing, Turn, Turns } from '../../upstreams/rows/sharing.js'
 
 const SHARES = 32
 const PREFIX = 'provider/'
-/** So many providers in a row that did not answer: then it is rather this process that is cut off than they that are down. */
+/** So many providers in a row that did not answer: more likely this process is cut off than all of them are down. */
 const SILENT = 3
 
 /** FNV-1a. */
@@ -21,7 +21,7 @@ export function createShares(turns: Turns, sharing: Sharing | undefined) {
   const silent = new Set<string>()
   turns.want('providers', all)
 
-  /** Leaves every share to the others, who may have a way to the providers. */
+  /** Leaves every share to the other processes, which may be able to reach the providers. */
   async function passAll(): Promise<void> {
     for (const share of all) if (turns.turn(share)) await sharing?.pass(share)
   }
@@ -30,7 +30,7 @@ export function createShares(turns: Turns, sharing: Sharing | undefined) {
     /** Undefined when another process looks at it. */
     turn: (domain: string): Turn | undefined => turns.turn(shareOf(domain)),
     onTurns: turns.onTurns,
-    /** Tells the others that it was looked at and the result is saved. `answered`: by the provider, with whatever. */
+    /** Tells the other processes that it was looked at and the result is saved. `answered`: whether the provider answered at all. */
     async looked(domain: string, turn: Turn, answered: boolean): Promise<void> {
       await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)
       if (answered) return silent.clear()

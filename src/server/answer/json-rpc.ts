@@ -43,7 +43,7 @@ function messageIdAt(text: string): Cut | undefined {
   return cut && isText(text, cut) ? cut : undefined
 }
 
-/** The same for texts that differ in these values alone. What was cut out is told in front: a text is no number. */
+/** The same for texts that differ in these values alone. The kind of what was cut out comes first: a text is no number. */
 function nameOf(text: string, id: Cut, messageId: Cut | undefined): string {
   const kind = isText(text, id) ? 't' : 'n'
   if (!messageId) return `${kind} ${text.slice(0, id.start)}${text.slice(id.end)}`

@@ -16,7 +16,7 @@ import { createGuesses, type Guesses } from './guesses.js'
 import { createJwtVerifier, type JwtOptions } from './jwt.js'
 import { createRateLimiter, type RateLimit, type RateLimiter } from './rate-limit.js'
 
-const MOST_COUNTED = 1_000 // callers of whom it is known how often they asked too much
+const MOST_COUNTED = 1_000 // callers whose refusals for their rate are counted
 const MOST_TOLD = 50
 
 export type AdmissionOptions = {

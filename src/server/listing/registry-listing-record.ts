@@ -35,7 +35,7 @@ export type AgentRecord = Readonly<Record<string, unknown>> & { url: string; typ
 /** One agent as a registry lists it. */
 export type Listed = { agentUrl: string; record: AgentRecord }
 
-/** What we know of an upstream beside its place in the roster. */
+/** What we know of an upstream apart from its place in the roster. */
 type Measured = {
   status?: UpstreamStatus
   answered?: { at: number; ms: number }

@@ -16,7 +16,7 @@ export function secretsOf(auth: Auth, url: string): string[] {
   return secretsShown(auth.type === 'bearer' ? [auth.token] : auth.type === 'header' ? [auth.value] : [], url)
 }
 
-/** The outcome with secrets removed from its texts: of an answer, from the errors that it lists beside its rows. */
+/** The outcome with secrets removed from its texts: of an answer, from the errors that it lists in addition to its rows. */
 export function withoutSecrets(outcome: AgentOutcome, secrets: readonly string[]): AgentOutcome {
   if (outcome.kind === 'failed') return { ...outcome, message: redacted(outcome.message, secrets) }
   if (outcome.kind === 'answer') {

@@ -54,7 +54,7 @@ export function createFollowing(options: FollowingOptions) {
       options.take(standing, undefined)
       return
     }
-    // Until its rows are here, what is told of them says nothing of this process.
+    // Until its rows are loaded, this process cannot confirm them.
     if (now) options.take(standing, { ...now, confirmedAt: Math.max(now.confirmedAt, confirmedAt) })
     if (slice === undefined || slice === mark) return
     mark = slice

@@ -61,7 +61,7 @@ function encode({ slice, domains, confirmedAt, cacheScope }: HeldSlice, owner: O
   return [Buffer.from(JSON.stringify(header)), ...columns, ...rows.chunks]
 }
 
-/** An account's rows are for nobody else; public rows are the same with any credential. */
+/** An account's rows are for that account alone; public rows are the same with any credential. */
 function mayRead(header: Owner, owner: Owner, { scope }: Key): boolean {
   if (scope === 'public') return true
   if (header.account !== owner.account) return false

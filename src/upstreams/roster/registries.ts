@@ -98,7 +98,7 @@ export function createRegistries(options: RegistriesOptions) {
       .catch((error: Error) => onTrouble(`the roster could not be saved: ${error.message}`))
   }
 
-  /** Whoever changes together is told of once; the first listing of a registry is not kept waiting. */
+  /** Registries that change together cause one call of `onChange`; the first listing of a registry causes its own at once. */
   function changed(isFirst: boolean): void {
     if (isFirst) {
       cancelGather?.()

@@ -70,7 +70,7 @@ type Candidate = Omit<RosterEntry, 'id'> & { id?: string }
 
 /**
  * Host and path as one word: `signals.northwind.example`, `agents.example-acme`. The host stays letter by letter, so
- * that nobody is called like the agent of another host.
+ * that no agent has the name of an agent of another host.
  */
 function readableId(agentUrl: string): string {
   const { host, pathname } = new URL(agentUrl)

@@ -11,7 +11,7 @@ type Row = Record<string, unknown>
 
 const TYPES: ReadonlySet<unknown> = new Set(SIGNAL_TYPES)
 
-/** Before 3.0 a price was one object beside the row; the ids are ours, and are never sent back to such an agent. */
+/** Before 3.0 a price was one object, `pricing`; the ids are ours, and are never sent back to such an agent. */
 function pricingOptions(pricing: Row): Row[] {
   const { cpm, revenue_share_percentage: percent, currency } = pricing
   const base = { currency }

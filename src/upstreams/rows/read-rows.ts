@@ -12,7 +12,7 @@ import type { Listing, RefusedRow } from './slice.js'
 export const MAX_REFUSED = 1_000
 const MAX_NAME = 300
 
-/** The listings of one answer in its own order, and what it had beside them. */
+/** The listings of one answer in its own order, and the rows that were not kept. */
 export type ReadRows = {
   /** Rows as they came: those that were kept and those that were not. */
   elements: number

@@ -21,7 +21,7 @@ import type { UpstreamFailure } from '../agent/status.js'
 import { listingBytes, type ReadRows, readRows } from '../rows/read-rows.js'
 import { createLink, credentialName, type LineOptions } from './link.js'
 
-/** Rows without their prices: what an agent tells one of its accounts is nobody else's to read (specification, "`cache_scope`"). */
+/** Rows without their prices: only that account may see what an agent tells it (specification, "`cache_scope`"). */
 function withoutPrices(bytes: Uint8Array): Uint8Array {
   const { pricing_options: _, ...rest } = JSON.parse(Buffer.from(bytes).toString()) as Record<string, unknown>
   return Buffer.from(JSON.stringify(rest))
@@ -226,13 +226,13 @@ export function createContact(options: ContactOptions) {
       if (reason === 'protocol_error') link.forget()
     },
     providerDomains,
-    /** Its prices are told for accounts only: whether they are shown all the same. `before`: what an earlier process was told. */
+    /** For an agent that gives prices to accounts only: whether they are shown to everybody all the same. `before`: what an earlier process was told. */
     accountPrices: (before: boolean): 'public' | 'withheld' | undefined =>
       (isPersonal ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
     protocol: link.protocol,
     /** Whether it was closed: what was read through it counts for nothing any more. */
     isClosed: () => signal.aborted,
-    /** Ends what is under way. */
+    /** Aborts its requests. */
     close: () => lifetime.abort(),
   }
 }

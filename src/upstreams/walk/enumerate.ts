@@ -38,7 +38,7 @@ type EnumerateOptions = {
   /** What providers call the same signals: questions for an agent that cannot be asked for references. */
   names: readonly string[]
   seeds: readonly string[]
-  /** Questions of buyers, asked last: what one of them does to the agent costs nobody else's rows. */
+  /** Questions of buyers, asked last: an agent that fails on one of them has already given the other rows. */
   asked: readonly string[]
   pageSize: number
   ask(task: string, args: Arguments): Promise<AgentOutcome>

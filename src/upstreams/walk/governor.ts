@@ -1,12 +1,11 @@
 /**
- * What strangers' rows may cost together. Memory is counted over all upstreams, and when it is full the largest user
- * gives way, never another. One owner can have any number of agents, so use is measured by registrable domain.
+ * How much memory all upstreams' rows may take together. When it is full, the largest user loses rows, never another. One owner can have any number of agents, so use is measured by registrable domain.
  */
 import { getDomain } from 'tldts'
 import { slabBuffers } from '../rows/slab.js'
 import type { Slice } from '../rows/slice.js'
 
-const ROW_COLUMNS = 18 // bytes of a row's place and digest beside its JSON
+const ROW_COLUMNS = 18 // bytes of a row's place and digest, in addition to its JSON
 const CHECKS = 1_000 // a walk is weighed against the others each time it has grown by that part of the whole
 
 /** Bounds on what one upstream gives, and on what all of them hold. */

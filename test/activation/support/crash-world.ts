@@ -47,7 +47,7 @@ export async function startCrashWorld(t: Test, storage: Storage, starts: number)
   })
   const file = join(folder, 'config.json')
   await writeFile(file, configuration)
-  const store = await openLive(t, storage.url, { beside: true })
+  const store = await openLive(t, storage.url, { whileInUse: true })
   let next = prepare()
   let left = starts
 

@@ -23,7 +23,7 @@ export type AgentDescription = {
   protocol?: string
   release: Dialect['release']
   tasks: readonly TaskDescription[]
-  /** What it gives and takes beside arguments, a line each. */
+  /** What it gives and takes apart from arguments, a line each. */
   facts: readonly string[]
 }
 

@@ -66,7 +66,7 @@ const MAX_OFFERS = 20
 const MAX_EVENT_TYPES = 100
 const LEAST_REPLAY_S = 3_600 // schema protocol/get-adcp-capabilities-response
 const MAX_PROVIDER_DOMAINS = 1_000 // each of them is asked for its file
-const MAX_WORD = 253 // characters; the longest name of a domain, and nobody's operation, release or mode has more
+const MAX_WORD = 253 // characters; the longest name of a domain; no known operation, release or mode is longer
 
 /** What is learnt is stored: words that are longer than any such word are left out. */
 function strings(value: unknown): string[] {

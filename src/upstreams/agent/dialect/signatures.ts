@@ -227,7 +227,7 @@ export function asksForTooMany({ names }: ToolInput, args: Arguments): boolean {
   return !takesLists && names.has('platform') && !onlyPlatform(args)
 }
 
-/** Other names that a task goes by, in the specification and in older releases. */
+/** Other names of a task, in the specification and in older releases. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   get_task_status: ['tasks/get', 'tasks_get'],
   get_adcp_capabilities: ['get_protocol_capabilities'],
