@@ -1,21 +1,15 @@
 /**
  * The feed rows of docs/performance.md, up to a million signals (SIGNALS=n for another size): merging, memory,
- * filters, versions, pages, small changes, and what readers feel while a worker merges. Takes about two minutes on a quiet
- * machine.
+ * filters, versions, pages and small changes. Takes about two minutes on a quiet machine.
  */
-import { fork } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { fileURLToPath } from 'node:url'
 import { Ajv } from 'ajv'
 import formats from 'ajv-formats'
-import Fastify from 'fastify'
 import { SignalRow } from '../src/adcp/signal.js'
 import { createFeed } from '../src/feed/feed.js'
 import type { Page, Reader, Selection } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
-import { createBuilderHost } from '../src/snapshot/builder-host.js'
 import { buffersOf, rowBytes, type Snapshot } from '../src/snapshot/snapshot.js'
 import { wholeParts, wholeSnapshot } from '../src/snapshot/snapshot-parts.js'
 import { slabBytes } from '../src/upstreams/rows/slab.js'
@@ -26,8 +20,6 @@ import { report } from './report.js'
 
 const SIGNALS = Number(process.env.SIGNALS ?? 1_000_000)
 const UPSTREAMS = 20
-const MERGED_WHILE_SERVING = Math.min(300_000, SIGNALS)
-const LOAD_SECONDS = 5
 
 type Timed<T> = { value: T; wallMs: number; cpuMs: number }
 
@@ -238,72 +230,6 @@ function countMoved(before: Snapshot, after: Snapshot): number {
   return moved * 997
 }
 
-type Latencies = { p50: number; p99: number }
-
-/** p50 and p99 of requests, ms, measured by another process. */
-async function load(port: number): Promise<Latencies> {
-  const child = fork(fileURLToPath(new URL('./feed-load.js', import.meta.url)), [
-    String(port),
-    String(LOAD_SECONDS),
-  ])
-  const [result] = (await once(child, 'message')) as [Latencies]
-  return result
-}
-
-async function serving(snapshot: Snapshot): Promise<void> {
-  const feed = createFeed({ cursorSecret: 'bench', retain: { ms: 1, bytes: 2 ** 30 } })
-  feed.publish(snapshot, 0)
-  const app = Fastify()
-  app.get('/', (_, reply) => {
-    const { rows } = pageOf(feed, {})
-    reply.hijack()
-    reply.raw.writeHead(200, { 'content-type': 'application/json' })
-    reply.raw.write('[')
-    for (const piece of rows) reply.raw.write(piece)
-    reply.raw.end(']')
-  })
-  await app.listen({ port: 0, host: '127.0.0.1' })
-  const address = app.server.address()
-  const port = typeof address === 'object' && address ? address.port : 0
-  const idle = await load(port)
-
-  const host = createBuilderHost()
-  const slices = slicesOf(MERGED_WHILE_SERVING)
-  const lenient = { policy: 'lenient' as const, providers: {} }
-  let builds = 0
-  let busy = true
-  const building = (async () => {
-    while (busy) {
-      const account = `layer ${builds}` // a layer of its own has no past: everything is merged
-      const fresh = slices.map((slice) => ({ ...slice, upstream: `${slice.upstream}-${builds}` }))
-      const built = await host.build({ account, slices: fresh, providers: [], policy: lenient, now: 0 })
-      await host.forget(account)
-      feed.publish(built.snapshot, builds)
-      builds += 1
-    }
-  })()
-  const delay = monitorEventLoopDelay({ resolution: 1 })
-  delay.enable()
-  const merging = await load(port)
-  delay.disable()
-  busy = false
-  await building
-  await host.close()
-  await app.close()
-  const times = ({ p50, p99 }: Latencies) => `p50 ${p50.toFixed(2)} ms, p99 ${p99.toFixed(2)} ms`
-  console.log(
-    `requests idle: ${times(idle)}; while ${MERGED_WHILE_SERVING} listings are merged: ${times(merging)}`,
-  )
-  report({
-    what: `request p99 while ${MERGED_WHILE_SERVING} listings are merged, against idle`,
-    ...{ measured: merging.p99 / idle.p99, unit: 'x', bar: { atMost: 1 } },
-  })
-  report({
-    what: '  longest stop of the serving thread meanwhile',
-    ...{ measured: delay.max / 1e6, unit: 'ms', bar: { atMost: 50 } },
-  })
-}
-
 console.log(`${SIGNALS} signals from ${UPSTREAMS} upstreams`)
 const slices = slicesOf(SIGNALS)
 const snapshot = await merging(slices)
@@ -311,4 +237,3 @@ memory(snapshot, slices)
 await reading(snapshot)
 loading(snapshot)
 changing(snapshot, slices)
-await serving(snapshot)

@@ -18,6 +18,7 @@ const BENCHES = [
   'discovery',
   'change',
   'feed',
+  'while-merging',
   'console',
   'serving',
   'direct',
