@@ -4,6 +4,7 @@
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
 import { KEY_BYTES } from '../merge/identity.js'
 
 /**
@@ -56,26 +57,40 @@ export type Place = {
 }
 
 const PLACE_BYTES = KEY_BYTES + 22 // the text of a digest (snapshot/keys.ts)
+const REMEMBERED = 2_000
 
-/** Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. */
+/**
+ * Signs with a secret that all replicas share, so that a cursor survives a restart and works on every one. What a genuine one
+ * says is remembered: whoever walks sends the cursor that was just written, and one request asks for it several times.
+ */
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
+  const known = new LRUCache<string, Place>({ max: REMEMBERED })
+  const nameOf = (cursor: string, binding: string) => `${cursor} ${binding}` // a cursor has no spaces
 
-  function write({ snapshot, after }: Place, binding: string): string {
+  function write(place: Place, binding: string): string {
+    const { snapshot, after } = place
     const body = Buffer.alloc(PLACE_BYTES)
     after.forEach((word, at) => {
       body.writeUInt32BE(word, at * 4)
     })
     body.write(snapshot, KEY_BYTES, 'latin1')
-    return signed.write(body, binding)
+    const cursor = signed.write(body, binding)
+    known.set(nameOf(cursor, binding), place)
+    return cursor
   }
 
   /** Undefined unless it was written for the same binding. */
   function read(cursor: string, binding: string): Place | undefined {
+    const name = nameOf(cursor, binding)
+    const found = known.get(name)
+    if (found) return found
     const body = signed.read(cursor, binding)
     if (body?.byteLength !== PLACE_BYTES) return undefined
     const after = Uint32Array.from({ length: KEY_BYTES / 4 }, (_, word) => body.readUInt32BE(word * 4))
-    return { snapshot: body.toString('latin1', KEY_BYTES), after }
+    const place = { snapshot: body.toString('latin1', KEY_BYTES), after }
+    known.set(name, place)
+    return place
   }
 
   return { write, read }

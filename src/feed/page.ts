@@ -8,7 +8,7 @@ import type { AdcpWarning } from '../adcp/error.js'
 import { destinationMatcher, mergeDeployments } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
 import { createRowWriter, type RowWriter, unasked } from '../merge/row-writer.js'
-import { handleAt, headBytes, rowBytes, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { handleAt, headBytes, rowMembers, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
@@ -69,7 +69,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   /** The row's members: without the closing brace, and without prices for a reader who sees none. */
   function membersOf(entry: number, narrowed: Row | undefined): Uint8Array {
     if (narrowed) return encoder.encode(seesPrices ? `${narrowed.head}${narrowed.tail}` : narrowed.head)
-    return seesPrices ? rowBytes(snapshot, entry).subarray(0, -1) : headBytes(snapshot, entry)
+    return seesPrices ? rowMembers(snapshot, entry) : headBytes(snapshot, entry)
   }
 
   function put(writer: RowWriter, entry: number): void {

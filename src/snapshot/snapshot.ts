@@ -47,6 +47,11 @@ export function rowBytes(snapshot: Snapshot, entry: number): Uint8Array {
   return piece(snapshot, entry, 0, snapshot.rows.length[entry] as number)
 }
 
+/** The same without the closing brace. */
+export function rowMembers(snapshot: Snapshot, entry: number): Uint8Array {
+  return piece(snapshot, entry, 0, (snapshot.rows.length[entry] as number) - 1)
+}
+
 /** A row's bytes up to its prices, without the closing brace. */
 export function headBytes(snapshot: Snapshot, entry: number): Uint8Array {
   return piece(snapshot, entry, 0, snapshot.rows.head[entry] as number)
