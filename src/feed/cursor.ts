@@ -66,7 +66,8 @@ const REMEMBERED = 2_000
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
   const known = new LRUCache<string, Place>({ max: REMEMBERED })
-  const nameOf = (cursor: string, binding: string) => `${cursor} ${binding}` // a cursor has no spaces
+  // The length keeps apart what a caller sends and what it is bound to.
+  const nameOf = (cursor: string, binding: string) => `${cursor.length} ${cursor} ${binding}`
 
   function write(place: Place, binding: string): string {
     const { snapshot, after } = place

@@ -5,7 +5,7 @@
  */
 
 import type { Answered } from '../../adcp/answer.js'
-import { bufferOf, isRecord, tryParseJson } from '../../adcp/json.js'
+import { bufferOf, isRecord } from '../../adcp/json.js'
 
 const ROWS = 10
 const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
@@ -59,7 +59,10 @@ function rowText(row: Record<string, unknown>, at: number): string {
   ].join('; ')
 }
 
-/** The first rows of a page's bytes, which are objects with commas between them, and whether there are more. */
+/** A character may stand in two parts. */
+const textOf = (parts: readonly Uint8Array[]) => Buffer.concat(parts).toString()
+
+/** The first rows of a page's bytes, which we wrote and are objects with commas between them, and whether there are more. */
 function firstRows(parts: readonly Uint8Array[], most: number): { rows: unknown[]; more: boolean } {
   const rows: unknown[] = []
   let [depth, inText, escaped, pending] = [0, false, false, [] as Uint8Array[]]
@@ -81,7 +84,8 @@ function firstRows(parts: readonly Uint8Array[], most: number): { rows: unknown[
       } else if (byte === CLOSE || byte === CLOSE_LIST) {
         depth -= 1
         if (depth > 0) continue
-        rows.push(tryParseJson(Buffer.concat([...pending, part.subarray(from, at + 1)].map(bufferOf))))
+        const text = bufferOf(part).toString('utf8', from, at + 1)
+        rows.push(JSON.parse(pending.length === 0 ? text : textOf([...pending, part.subarray(0, at + 1)])))
         pending = []
       }
     }
