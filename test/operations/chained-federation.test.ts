@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import type { Federation } from '../../src/composition/federation.js'
 import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
+import { until as untilAnswer } from '../support/until.js'
 import { until } from '../support/upstream-world.js'
 
 const agentUrls = ({ statuses }: Federation) => statuses().map(({ url }) => url)
@@ -52,10 +53,13 @@ test('two Tributaries that list each other do not ask in a circle', async (t) =>
   }
   for (const each of [again, second]) {
     // Who was asked by the one it asks says that it is incomplete, and is asked again.
-    for (let tries = 0; (await shops(each)).length === 0 && tries < 200; tries += 1) {
-      await new Promise((resolve) => setTimeout(resolve, 50))
-    }
-    t.same(await shops(each), ['shop'])
+    t.same(
+      await untilAnswer(
+        () => shops(each),
+        (names) => names.length > 0,
+      ),
+      ['shop'],
+    )
   }
   const vias = shop.requests.flatMap(({ headers }) => String(headers.via ?? '').split(',').length)
   t.ok(Math.max(...vias) <= 3, 'a question goes round once at most')

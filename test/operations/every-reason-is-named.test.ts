@@ -151,7 +151,7 @@ test('for every way a signal can be missing, explain names the true reason', asy
   /** Asks until the reason is there: what it waits for takes a refresh. */
   async function eventually(ref: string, reason: string): Promise<Explanation> {
     let last = await about(ref)
-    for (let tries = 0; last.reason !== reason && tries < 400; tries += 1) {
+    for (const end = Date.now() + 60_000; last.reason !== reason && Date.now() < end; ) {
       await new Promise((resolve) => setTimeout(resolve, 50))
       last = await about(ref)
     }
@@ -163,7 +163,7 @@ test('for every way a signal can be missing, explain names the true reason', asy
 
   const isIn = async (id: string) =>
     (await federation.contributions()).some(({ upstream }) => upstream === id)
-  await until('whoever answers is in the feed', () => ['main', 'rival', 'mortal'].every(isIn), 20_000)
+  await until('whoever answers is in the feed', () => ['main', 'rival', 'mortal'].every(isIn))
   const good = await eventually('p.example/good', 'present')
   t.match(good, {
     kind: 'signal',
@@ -223,7 +223,7 @@ test('for every way a signal can be missing, explain names the true reason', asy
   await eventually('watched.example/contested', 'present')
   const rivals = async () =>
     (await federation.contributions()).find(({ upstream }) => upstream === 'rival')?.reasons
-  await until('both are withheld for good', async () => (await rivals())?.has('outranked') === true, 20_000)
+  await until('both are withheld for good', async () => (await rivals())?.has('outranked') === true)
   t.same(
     await rivals(),
     new Map([

@@ -108,7 +108,7 @@ test('what a test forces is what callers see', async (t) => {
     const told = await call('get_task_status', { account, task_id: id, include_result: true })
     t.match(told, { status: 'completed', has_webhook: true })
     t.same(told.result, result)
-    await until('the notice', () => receiver.received.length === 1, 30_000)
+    await until('the notice', () => receiver.received.length === 1)
     const body = JSON.parse(receiver.received[0]?.body ?? '')
     t.match(body, { task_id: id, operation_id: 'op_terminal', status: 'completed' })
     t.same(body.result, result)

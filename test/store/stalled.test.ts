@@ -1,9 +1,9 @@
-import { setTimeout as wait } from 'node:timers/promises'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import { openStore } from '../../src/store/store.js'
+import { until } from '../support/until.js'
 import { NO_POSTGRES, shared } from './support/storages.js'
 
 const SLICES = 20 // more than there are connections
@@ -16,7 +16,7 @@ test('what is acknowledged after a statement stalled is there', { skip: NO_POSTG
   const storage = await shared(t)
   if (!storage) return
   const onProblem = (problem: string) => t.comment(problem)
-  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 300, onProblem })
+  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 2_000, onProblem })
   t.teardown(() => store.close())
   const watching = await storage.open()
 
@@ -36,8 +36,11 @@ test('what is acknowledged after a statement stalled is there', { skip: NO_POSTG
   }
   process.kill(pid, 'SIGCONT')
   pid = 0
-  for (let tries = 0; tries < 100 && (await watching.idempotency.find(request)); tries += 1) await wait(10)
-  t.equal(await watching.idempotency.find(request), undefined, 'nothing is left of what stalled')
+  const left = await until(
+    () => watching.idempotency.find(request),
+    (found) => found === undefined,
+  )
+  t.equal(left, undefined, 'nothing is left of what stalled')
   t.equal((await watching.tasks.list('acme', {}, { field: 'created_at', direction: 'asc' }, 1, 0)).total, 12)
 })
 
@@ -46,11 +49,11 @@ test('a statement that takes too long is told as such, and its transaction is go
 }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 200, onProblem: () => {} })
+  const store = await openStore({ url: storage.url, now: Date.now, statementMs: 2_000, onProblem: () => {} })
   t.teardown(() => store.close())
   const slow = store.write(async ({ tasks }, tx) => {
     await tasks.create(task('slow'))
-    await sql`select pg_sleep(5)`.execute(tx)
+    await sql`select pg_sleep(60)`.execute(tx)
   })
   await t.rejects(slow, StorageUnavailable)
   await store.tasks.create(task('after'))

@@ -33,7 +33,7 @@ test('calls that failed too often are made again once a small question is answer
   })
   await upstreams.start()
   const call = () =>
-    upstreams.call('a', 'get_signals', { signal_spec: 'coffee' }, { deadline: Date.now() + 30_000 })
+    upstreams.call('a', 'get_signals', { signal_spec: 'coffee' }, { deadline: Date.now() + 60_000 })
   const failed = await until(call, (outcome) => outcome.kind === 'failed' && outcome.reason === 'backing_off')
   t.ok(failed.kind === 'failed' && failed.retryAfterMs !== undefined, 'it says when to come again')
   isDown = false

@@ -32,10 +32,10 @@ function recorded(handle: TaskHandler): { handle: TaskHandler; sent: Sent[]; tas
 async function openedAt(t: Test, url: string, more: { folder?: string } = {}) {
   const opened = await openUpstreams(t, configOf([{ id: 'a', url }]), more)
   await opened.upstreams.start()
-  await until('an answer', () => opened.upstreams.statuses()[0]?.state !== 'starting', 30_000)
+  await until('an answer', () => opened.upstreams.statuses()[0]?.state !== 'starting')
   await until('the end of the refresh', () => opened.upstreams.statuses()[0]?.nextAttemptAt !== undefined)
   const call = (task: string, args: Record<string, unknown>) =>
-    opened.upstreams.call('a', task, args, { deadline: Date.now() + 30_000 })
+    opened.upstreams.call('a', task, args, { deadline: Date.now() + 60_000 })
   return { ...opened, call }
 }
 

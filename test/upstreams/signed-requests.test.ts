@@ -52,7 +52,7 @@ async function start(t: Test, transport: 'mcp' | 'a2a', sign: boolean, auth: Aut
     ...(sign && { sign: createSigner(key, REQUESTS) }),
     slots: (budget, run) => run(budget),
     limits: () => READ_LIMITS,
-    ...{ timeoutMs: () => 5_000, clock: systemClock, random: Math.random },
+    ...{ timeoutMs: () => 60_000, clock: systemClock, random: Math.random },
     learnt: createLearntStore({ blobs: createPassingBlobs(), onTrouble: () => {} }),
     ...{ onDialect: () => {}, onBroken: () => {}, isReader: () => true, nextReadingAt: () => undefined },
   })

@@ -20,7 +20,7 @@ export function asked<T extends Pick<Task<never>, 'handle'>>(task: T) {
   return async (
     input: Asked<T>,
     caller: Caller,
-    deadline = Date.now() + 20_000,
+    deadline = Date.now() + 60_000,
   ): Promise<Answered | Refused> => {
     const answer = await task.handle(input as never, { caller, deadline, release: '3.1' } as CallContext)
     if (answer.kind === 'failed') throw new Error(answer.message)

@@ -42,7 +42,7 @@ export const rosterOf = (statics: UpstreamsConfig['statics']): UpstreamsConfig =
   },
 })
 
-export const soon = () => Date.now() + 20_000
+export const soon = () => Date.now() + 60_000
 
 /** Every offer counts as authorized: authorization has tests of its own. */
 const judge = () => ({
