@@ -35,6 +35,40 @@ test('a damaged file is ignored and named, wherever the damage is', async (t) =>
   t.same(texts(await blobs.read('roster')), ['x'.repeat(500)])
 })
 
+test('parts of every size come back whole, in shared memory of their own', async (t) => {
+  const { damage, open } = await fresh(t)
+  const blobs = await open()
+  const EDGE = 64 * 1024 // so many bytes of a file are read first
+  const filled = (length: number, at: number) => new Uint8Array(length).fill(at + 1)
+  const cases = [
+    ...[
+      [],
+      [0],
+      [EDGE],
+      [EDGE - 1, 2, EDGE + 1, 0, 7],
+      [3 * EDGE, 5],
+      Array.from({ length: 100 }, () => 900),
+    ],
+    Array.from({ length: 5_000 }, () => 20), // its header alone is longer
+    ...Array.from({ length: 60 }, (_, at) => [EDGE - 200 + 4 * at, 8]), // a part on either side of the edge
+  ]
+  for (const [number, lengths] of cases.entries()) {
+    const parts = lengths.map(filled)
+    await blobs.write('one', parts)
+    const read = await blobs.read('one')
+    t.ok(
+      read?.length === parts.length &&
+        parts.every((part, at) => Buffer.compare(part, read[at] as Buffer) === 0),
+      `case ${number}`,
+    )
+    const own = read?.every(({ buffer, byteLength }) => {
+      return buffer instanceof SharedArrayBuffer && buffer.byteLength === byteLength
+    })
+    t.ok(own, 'a typed array can be made over each')
+  }
+  t.same(damage, [])
+})
+
 test('what a write that a crash cut off has left goes at the next start, and not when somebody looks in', async (t) => {
   const { folder, open } = await fresh(t)
   const blobs = await open()

@@ -14,6 +14,8 @@ const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
 const UNFINISHED = '.tmp'
 const READ_BYTES = 512 * 1024 * 1024 // a single read fails near 2 GiB (docs/decisions.md#memory-and-threads)
+const FIRST_BYTES = 64 * 1024 // a small file is read in one go: a process starts with thousands of parts of some bytes
+const BEFORE_HEADER = MAGIC.byteLength + 8 // its length and checksum
 
 const LONGEST_NAME = 250 // bytes of a file's name before its suffix; file systems refuse more
 const CUT = '+' // does not occur in an escaped name
@@ -65,16 +67,21 @@ async function encodeHeader(parts: readonly Uint8Array[], name: string): Promise
   return Buffer.concat([MAGIC, size, json])
 }
 
-async function readHeader(file: File): Promise<{ header: Header; end: number } | undefined> {
-  const fixed = Buffer.alloc(MAGIC.byteLength + 8)
-  if (!(await fill(file, fixed, 0)) || !fixed.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined
-  const length = fixed.readUInt32LE(MAGIC.byteLength)
+/** What a file begins with; `end` is where its header ends. */
+type Opening = { header: Header; end: number; size: number; first: Buffer }
+
+async function readOpening(file: File): Promise<Opening | undefined> {
   const { size } = await file.stat()
-  if (length > size) return undefined
-  const json = Buffer.alloc(length)
-  if (!(await fill(file, json, fixed.byteLength))) return undefined
-  if (crc32(json) !== fixed.readUInt32LE(MAGIC.byteLength + 4)) return undefined
-  return { header: JSON.parse(json.toString()) as Header, end: fixed.byteLength + length }
+  const first = Buffer.alloc(Math.min(size, FIRST_BYTES))
+  if (!(await fill(file, first, 0))) return undefined
+  if (size < BEFORE_HEADER || !first.subarray(0, MAGIC.byteLength).equals(MAGIC)) return undefined
+  const length = first.readUInt32LE(MAGIC.byteLength)
+  const end = BEFORE_HEADER + length
+  if (end > size) return undefined
+  const json = end > first.byteLength ? Buffer.alloc(length) : first.subarray(BEFORE_HEADER, end)
+  if (end > first.byteLength && !(await fill(file, json, BEFORE_HEADER))) return undefined
+  if (crc32(json) !== first.readUInt32LE(MAGIC.byteLength + 4)) return undefined
+  return { header: JSON.parse(json.toString()) as Header, end, size, first }
 }
 
 /**
@@ -82,20 +89,28 @@ async function readHeader(file: File): Promise<{ header: Header; end: number } |
  * is read while one is being checked.
  */
 async function readParts(file: File): Promise<Uint8Array[] | string> {
-  const opening = await readHeader(file)
+  const opening = await readOpening(file)
   if (!opening) return 'its header is damaged'
-  const { size } = await file.stat()
+  const { header, size, first } = opening
   let end = opening.end
-  const places = opening.header.parts.map((part) => {
+  const places = header.parts.map((part) => {
     const position = end
     end += part.length
     return { ...part, position }
   })
   if (end > size) return 'it is cut short'
+
+  async function contentOf(position: number, length: number): Promise<Uint8Array | undefined> {
+    const part = new Uint8Array(new SharedArrayBuffer(length))
+    if (position + length > first.byteLength) return (await fill(file, part, position)) ? part : undefined
+    part.set(first.subarray(position, position + length))
+    return part
+  }
+
   const parts = await Promise.all(
     places.map(async ({ length, position, crc32: expected }) => {
-      const part = new Uint8Array(new SharedArrayBuffer(length))
-      return (await fill(file, part, position)) && crc32(part) === expected ? part : undefined
+      const part = await contentOf(position, length)
+      return part && crc32(part) === expected ? part : undefined
     }),
   )
   const whole = parts.filter((part) => part !== undefined)
@@ -170,7 +185,7 @@ export async function openBlobFiles({ folder, sweep, onDamage }: BlobFilesOption
     if (!file.includes(CUT)) return decodeURIComponent(file.slice(0, -SUFFIX.length))
     const opened = await open(join(folder, file), 'r')
     try {
-      return (await readHeader(opened))?.header.name
+      return (await readOpening(opened))?.header.name
     } finally {
       await opened.close()
     }
