@@ -1,7 +1,7 @@
 /**
- * Tells each subscriber what changed: one job a subscription, which knows what it was told last, so that events come in order,
- * nothing is told twice under two keys, and a restart goes on from there. While a receiver is slow changes gather, and the
- * next comparison tells them as one; one that was away for long is told once that it must read again.
+ * Sends each subscriber what changed: one job a subscription, which knows the versions that it sent last, so that events come in
+ * order, none is sent under two keys, and a restart continues from there. While a receiver is slow, changes gather, and the next
+ * comparison sends them as one; a receiver that was away for long is sent one event that says to read again.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../net/clock.js'
@@ -16,7 +16,7 @@ import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } 
 import type { Webhook, WebhookOutcome } from './webhook.js'
 
 const KIND = 'feed_events'
-const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is the net under it
+const IDLE_MS = 3_600_000 // a subscriber is woken when something changes; this is in case that fails
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 5 * 60_000
 const LONGEST_ASKED_MS = 3_600_000
@@ -24,7 +24,7 @@ const OUTAGE_MS = 15 * 60_000
 const GIVE_UP_MS = 24 * 3_600_000
 /** A caller whose receivers all hang leaves most places to others. */
 const PLACES = { inAll: 256, aLane: 32 }
-/** A subscriber that takes event after event slowly gives its place to those who wait, and goes on when it is its turn again. */
+/** After so long a slow subscriber leaves its place to others that wait, and continues when it has a place again. */
 const LONGEST_TURN_MS = 10_000
 /** Subscribers that are looked at before others have the thread. */
 const LOOKED_AT = 500
@@ -43,9 +43,9 @@ type Stream = {
   failures: number
   /** ms since the epoch. */
   failingSince?: number
-  /** What is pending stands for all that was missed. */
+  /** The pending event replaces all that were missed. */
   isCoalesced?: boolean
-  /** It was not told of what changed before `versions`. */
+  /** It was not sent what changed before `versions`. */
   hasMissed?: boolean
 }
 
@@ -56,7 +56,7 @@ type AnnouncerOptions = {
   clock: Clock
   random(): number
   newId(): string
-  /** With whose eyes the feed is seen for an account of a caller; undefined when there is no such caller any more. */
+  /** The reader that sees the feed for an account of a caller; undefined when there is no such caller any more. */
   eyesOf(caller: string, account: string): Eyes | undefined
   /** Whether a read of the account would be answered now. */
   isOpen(caller: string, account: string): Promise<boolean>
@@ -80,7 +80,7 @@ export function subscriptionJob(
   return { id, kind: KIND, lane: caller, caller, data: stream }
 }
 
-/** How far a subscriber has been told, from what its job knows: events that wait, and since when none is taken, ms. */
+/** How far a subscriber is behind, from its job: how many events wait, and since when none is accepted, ms. */
 export function deliveryOf(stream: unknown): { pending: number; failures: number; failingSince?: number } {
   const { pending = [], failures = 0, failingSince } = (stream ?? {}) as Partial<Stream>
   return { pending: pending.length, failures, ...(failingSince !== undefined && { failingSince }) }
@@ -95,21 +95,21 @@ function kept({ body, ...rest }: Told): Pending {
   return body.includes('"activation_key"') ? { ...rest, sealed: body } : { ...rest, body }
 }
 
-/** The stream once the receiver has taken so many: it is there again. */
+/** The stream after the receiver has accepted so many events: it can be reached again. */
 function taken({ failingSince: _, isCoalesced: __, pending, ...rest }: Stream, count: number): Stream {
   return { ...rest, pending: pending.slice(count), failures: 0 }
 }
 
 const isLost = ({ body, sealed }: Pending) => body === undefined && sealed === undefined
 
-/** What is pending can, or may, not be told any more: what was missed is to be read again. */
+/** The pending events cannot or must not be sent any more: one event says to read again. */
 function withheld({ base, eyes: _, isCoalesced: __, ...rest }: Stream): Stream {
   if (rest.pending.length === 0) return rest
   const versions = base ?? rest.versions
   return { ...rest, ...(versions && { versions }), pending: [], hasMissed: true }
 }
 
-/** A subscriber who was told everything: what it takes to see that it has to be told more, and no secrets. */
+/** A subscriber that is up to date: enough to see when it is no longer, and no secrets. */
 type Idle = Pick<StoredSubscription, 'caller' | 'accountId'> & { versions: ToldVersions | undefined }
 
 export function createAnnouncer(options: AnnouncerOptions) {
@@ -127,7 +127,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     return events.filter(({ type }) => wanted.has(type)).map((event) => kept(told(event, to, clock.now())))
   }
 
-  /** What is to be told next; the same stream when there is nothing. */
+  /** The stream with the next events; the same stream when there are none. */
   async function compared(subscription: StoredSubscription, stream: Stream, eyes: Eyes): Promise<Stream> {
     if (!stream.versions) {
       const versions = await standings.current(eyes)
@@ -140,7 +140,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     return { ...rest, base, versions: next.versions, pending, eyes: eyesName(eyes) }
   }
 
-  /** One event in place of all that is pending: it was too long, or cannot be told any more. */
+  /** One event in place of all that are pending: they were too many, or cannot be sent any more. */
   async function coalesced(subscription: StoredSubscription, stream: Stream): Promise<Stream> {
     const eyes = eyesOf(subscription.caller, subscription.accountId)
     const takesIt = (subscription.config.event_types as string[]).includes(BULK_EVENT)
@@ -279,7 +279,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
       waiting.push(...(await store.subscriptions.jobs()))
       isLoaded = true
     }
-    const known = new Map<string, ToldVersions | undefined>() // as of now, by whose eyes see it
+    const known = new Map<string, ToldVersions | undefined>() // the current versions, by reader
     async function currentOf(eyes: Eyes): Promise<ToldVersions | undefined> {
       const name = eyesName(eyes)
       if (!known.has(name)) known.set(name, await standings.current(eyes))
@@ -296,7 +296,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     worker?.wake()
   }
 
-  /** Call it with each generation: subscribers who see a difference are told. */
+  /** Call it with each generation: subscribers that see a difference are notified. */
   function published(): void {
     if (!worker) return
     again = true
@@ -349,14 +349,14 @@ export function createAnnouncer(options: AnnouncerOptions) {
     },
     /** A subscription was made: its job is due. */
     wake: () => worker?.wake(),
-    /** Tells everybody what is due now, once; resolves when that is done. */
+    /** Sends everything that is due now, once; resolves when that is done. */
     async round(): Promise<void> {
       await turn.settled()
       await checking
       await check()
       await worker?.round()
     },
-    /** Subscribers who have been told everything. */
+    /** Subscribers that are up to date. */
     waiting: () => idle.size,
     close: turn.close,
   }

@@ -1,6 +1,6 @@
 /**
- * Asks a place that a caller names whether it wants what we would send there (schema core/webhook-challenge): without its
- * answer anybody could have us send to anybody. Always signed, whatever later deliveries are authenticated with.
+ * Asks the url that a caller names whether it wants our webhooks (schema core/webhook-challenge): otherwise any caller could
+ * have us send to any url. Always signed, whatever later deliveries are authenticated with.
  */
 import { hash, randomBytes } from 'node:crypto'
 import { isRecord } from '../adcp/json.js'
@@ -13,7 +13,7 @@ const CHALLENGE_BYTES = 32
 const NONCE_BYTES = 16
 const TRIES = 2 // a connection that broke is tried once more
 
-/** What a proof is good for: any other tuple needs one of its own. */
+/** What one proof covers: any other tuple needs a proof of its own. */
 export type Claim = {
   accountId: string
   subscriberId: string
@@ -47,7 +47,7 @@ function echoes(body: Uint8Array, challenge: string): boolean {
   }
 }
 
-/** Undefined when the place proved itself; else what it did instead. */
+/** Undefined when the url answered as it must; else what it did instead. */
 export function createChallenge({ send, signer, now, agentUrl }: ChallengeOptions) {
   return async (claim: Claim): Promise<string | undefined> => {
     const challenge = randomBytes(CHALLENGE_BYTES).toString('base64url')

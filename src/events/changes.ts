@@ -16,7 +16,7 @@ export type Change =
   /** Nothing but prices moved. */
   | { readonly kind: 'priced'; readonly before: number; readonly after: number }
   | { readonly kind: 'removed'; readonly before: number }
-  /** Nothing but activation keys moved: who may see none of them is told nothing. */
+  /** Only activation keys changed: a reader who may see none of them is sent nothing. */
   | { readonly kind: 'keyed'; readonly before: number; readonly after: number }
 
 export type ChangeSet = {

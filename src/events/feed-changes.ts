@@ -115,8 +115,8 @@ function* payloadsOf(
 }
 
 /**
- * The events in their order. Between two of them stand tokens that no read gives, so that whoever missed one sees it by the
- * next; the last one leads to the token that the next read gives. `at` in ms.
+ * The events in their order. Between two of them is a token that no read gives, so that a receiver that missed one notices it at
+ * the next; the last one leads to the token that the next read gives. `at` in ms.
  */
 export function* eventsBetween(
   before: FeedStanding,

@@ -1,7 +1,7 @@
 /**
- * Hears of changes from upstreams that tell them: subscribes where that is declared, proves our url, and turns what is told into
- * an early read of that upstream; unsubscribes where it has left. Nothing of an event is believed but that something changed: rows are read, verified and
- * merged as ever, and an event that is lost costs no more than the wait for the next reading on schedule.
+ * Listens to upstreams that declare feed events: subscribes, proves our url, and reads an upstream early when it reports a change;
+ * unsubscribes where the upstream has left the roster. An event is believed only in that something changed: rows are read,
+ * verified and merged as always, and an event that is lost costs no more than the wait for the next scheduled reading.
  */
 import { createHmac } from 'node:crypto'
 import type { Clock } from '../net/clock.js'
@@ -24,7 +24,7 @@ const CALL_MS = 60_000
 const FAREWELL_MS = 10_000
 const SUBSCRIBER = 'tributary'
 
-/** An upstream that tells what changes. */
+/** An upstream that declares feed events. */
 export type Teller = Sender & {
   id: string
   types: readonly string[]
@@ -36,7 +36,7 @@ export type Teller = Sender & {
 export type HeardReading = {
   /** By how much sooner it is than scheduled. */
   gainedMs: number
-  /** Readings that were coming already, and serve this event too. */
+  /** Readings that were due already, and serve this event too. */
   spared: number
 }
 
@@ -48,13 +48,13 @@ type ListenerOptions = {
   tellers(): ReadonlyMap<string, Teller | undefined>
   /** Reads an upstream (canonical url) soon. */
   heard(agentUrl: string): HeardReading
-  /** Ours, where we are one more of its buyers. */
+  /** Our own account, where we are one of its buyers. */
   account(): object
   keyOf(sender: Sender, keyid: string): Promise<KeyAnswer>
   replay: ReplayGuard
-  /** Where upstreams reach us. */
+  /** The url at which upstreams reach us. */
   publicUrl: string
-  /** Names of our places at each upstream follow from it. */
+  /** The url that each upstream is given is derived from it. */
   secret: Uint8Array
   newId(): string
   clock: Clock
@@ -75,13 +75,13 @@ type Registration = EventsPlace & {
   asked?: Promise<void>
 }
 
-/** What is of no concern here is taken all the same; an unknown word means that something changed. */
+/** Events that do not concern a feed are accepted all the same; an unknown type means that something changed. */
 const isOfOurs = (type: unknown) => typeof type === 'string' && !/^(product|creative)\./.test(type)
 
 export function createListener(options: ListenerOptions) {
   const { tellers, heard, account, keyOf, replay, publicUrl, secret, newId, clock } = options
   const { onOutcome, onProblem } = options
-  const registrations = new Map<string, Registration>() // by the token of our place
+  const registrations = new Map<string, Registration>() // by the token in our url
   const byAgent = new Map<string, Registration>()
   let cancel = () => {}
   let isOpen = false
@@ -124,9 +124,9 @@ export function createListener(options: ListenerOptions) {
     registration.problem = problem ?? ''
   }
 
-  /** Tried once: whoever cannot be reached now learns it from the 410 that its next event gets. */
+  /** Tried once: an agent that cannot be reached now gets 410 for its next event. */
   async function unsubscribe({ teller, asked, ...registration }: Registration): Promise<void> {
-    await asked // what it answers last must be that we have left
+    await asked // unsubscribing has to be the last request
     if (registration.accountId === undefined) return
     const answer = await declare(teller, [], FAREWELL_MS)
     if (typeof answer !== 'string' && keptSubscription(answer, SUBSCRIBER)) return
@@ -171,10 +171,10 @@ export function createListener(options: ListenerOptions) {
     cancel = clock.after(LOOK_EVERY_MS, look)
   }
 
-  /** What is answered to a POST to one of our places. Strangers cost a look at a map, forgers a signature. */
+  /** The answer to a POST to one of our urls. An unknown token costs one lookup, a forged event one verification. */
   async function receive({ token, ...delivery }: Received): Promise<ReceiverReply> {
     const registration = registrations.get(token)
-    if (!registration) return { status: isOpen ? 410 : 503 } // gone: whoever still sends here may stop
+    if (!registration) return { status: isOpen ? 410 : 503 } // gone: the sender may stop
     const receipt = await receiveAt(registration, delivery)
     if (receipt.kind !== 'event') onOutcome(receipt.kind)
     else if (isOfOurs(receipt.event.notification_type))

@@ -1,6 +1,6 @@
 /**
  * An account's webhook subscriptions as they are written: checked, kept and shown (schema core/notification-config). Whether a
- * place is its caller's to name is proved elsewhere (events/challenge.ts).
+ * url wants our webhooks is asked elsewhere (events/challenge.ts).
  */
 import { nearest } from '../adcp/nearest.js'
 import { createAddressPolicy } from '../net/connect.js'

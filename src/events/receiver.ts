@@ -1,6 +1,6 @@
 /**
- * A place at which an agent reports changes of its feed: its signature is verified, a proof of control is answered while it was
- * asked for, and what came before or is meant for somebody else is told apart (docs/protocol.md#feed-webhooks).
+ * Receives an agent's reports of changes of its feed: verifies the signature, answers a proof of control while one is expected,
+ * and recognises repeated events and events for another receiver (docs/protocol.md#feed-webhooks).
  */
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../adcp/json.js'
@@ -18,9 +18,9 @@ const OF_STRANGERS = { burst: 200, perSecond: 20 }
 const MOST_SENDERS = 10_000
 
 /**
- * How many deliveries that are refused each place looks at: of one address, and of all addresses that nothing true came from yet.
- * Beyond that they are turned away before anything is verified, so that a flood of forgeries costs less than the signatures in
- * it. What is accepted costs a sender nothing.
+ * Bounds the refused deliveries of each receiving url: from one address, and from all addresses that have sent nothing valid yet.
+ * Beyond that, deliveries are refused before anything is verified, so that a flood of forgeries does not cost a verification
+ * each. Accepted deliveries do not count.
  */
 function createRefusedSenders(now: () => number) {
   const one = createBuckets(MOST_SENDERS)
@@ -79,7 +79,7 @@ export type ReceiverReply = { status: number; headers?: Record<string, string>; 
 
 type Receipt =
   | { kind: 'refused' | 'challenge' | 'duplicate'; reply: ReceiverReply }
-  /** The first delivery of this event. Its content is the agent's word. */
+  /** The first delivery of this event. Its content is what the agent claims. */
   | { kind: 'event'; reply: ReceiverReply; event: Readonly<Record<string, unknown>> }
 
 type ReceiverOptions = {
@@ -118,7 +118,7 @@ function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>)
   )
 }
 
-/** Receives for all places of one process. Nothing of a message is read before its signature stands. */
+/** Receives for all urls of one process. Nothing of a message is read before its signature is verified. */
 export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions) {
   // counted by size: `max` would take the memory of all at once
   const taken = new LRUCache<string, true>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 })

@@ -35,7 +35,7 @@ function keysNamedIn(body: Uint8Array, agentUrl: string): string | undefined {
     if (own.length !== 1) return undefined
     return typeof named === 'string' ? named : new URL(DEFAULT_KEYS, agentUrl).href
   } catch {
-    return undefined // no brand.json, whatever else it is
+    return undefined // it is no brand.json
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * How the feed stands for each kind of reader, and how it stood shortly before, so that one comparison serves all who see it
- * alike. What is asked about an earlier state that is not known any more is answered with one event: many things changed.
+ * alike. A question about an earlier state that is no longer known is answered with one event: many things changed.
  */
 
 import type { Feed } from '../feed/feed.js'
@@ -21,7 +21,7 @@ const KEPT_COMPARISONS = 16
 /** What a subscriber was told of last, by layer; without `account` its account was answered from the public layer. */
 export type ToldVersions = { public: FeedTokens; account?: FeedTokens }
 
-/** Whose eyes a subscriber's feed is seen with: everybody's layer, and its account's where that has one. */
+/** The reader of a subscriber's feed: the public layer, and its account's where that has one. */
 export type Eyes = { open: Reader; own?: Reader; account: string }
 
 type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
@@ -29,7 +29,7 @@ type StandingsOptions = { feed: Pick<Feed, 'see' | 'prepared'>; clock: Clock }
 const same = (a: FeedTokens, b: FeedTokens) => a.feed === b.feed && a.pricing === b.pricing
 const readerName = (reader: Reader) => JSON.stringify([grantsName(reader), reader.account ?? ''])
 
-/** Equal for eyes that see the same: what was written for others must not be told. */
+/** Equal for readers that see the same: what was written for another reader must not be sent. */
 export const eyesName = ({ open, own }: Eyes) => readerName(own ?? open)
 
 /** One layer as it stands for a reader. */

@@ -1,6 +1,6 @@
 /**
- * Subscriptions to the feed's changes, from the request that names a place to the job that tells it: the place is asked first
- * whether it wants that, outside of any transaction, and what it agreed to is written down with the account.
+ * Subscriptions to the feed's changes, from the request that names a url to the job that sends events there: the url is asked
+ * first whether it wants them, outside of any transaction, and what it agreed to is stored with the account.
  */
 import pLimit from 'p-limit'
 import type { StoredSubscription } from '../store/records/subscriptions.js'
@@ -14,7 +14,7 @@ import type { Eyes, Standings, ToldVersions } from './standings.js'
 /** Active subscriptions of one caller, over all its accounts. */
 const MOST_ACTIVE = 100
 const CHALLENGES_AT_ONCE = 16
-/** Challenges that one caller can have us send: whom they go to is the caller's word alone. */
+/** Challenges that one caller can have us send, bounded because the caller alone chooses where they go. */
 const [MOST_CHALLENGES, WITHIN_MS] = [200, 60_000]
 
 /** What an account's subscriptions are to be. */
@@ -58,7 +58,7 @@ function claimOf(accountId: string, config: NotificationConfig): Claim {
   }
 }
 
-/** Equal for claims that one proof is good for. */
+/** Equal for claims that one proof covers. */
 function nameOf({ accountId, subscriberId, url, eventTypes, authentication }: Claim): string {
   const { schemes = [], credentials = '' } = authentication ?? {}
   return JSON.stringify([accountId, subscriberId, url, eventTypes, schemes[0] ?? '', credentials])
@@ -128,7 +128,7 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
 
   const rules = (): ConfigRules => ({ delivers: delivering !== undefined, policy: policy() })
 
-  /** Asks every place that has to be asked, side by side. */
+  /** Challenges every url that needs it, concurrently. */
   async function prove(caller: string, accounts: readonly WantedSubscriptions[]): Promise<Proofs> {
     if (!delivering) return NOTHING_ASKED
     const { challenge, now, standings, eyesOf } = delivering
@@ -188,8 +188,8 @@ export function createSubscriptions({ store, newId, policy, delivering }: Subscr
   }
 
   /**
-   * Writes down what an account's subscriptions are from now on; what was proved before and stays goes on as it was. A
-   * subscriber that stood there `before`, at another place or paused, is told first that it must read again.
+   * Stores an account's subscriptions; those that were proved before and are kept continue unchanged. A subscriber that was
+   * there `before`, at another url or paused, is first sent that it must read again.
    */
   async function keep(
     { subscriptions, jobs }: Subscriptions,

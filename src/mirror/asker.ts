@@ -8,12 +8,12 @@ import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js'
 import { isRecord } from '../adcp/json.js'
 
 const TIMEOUT_MS = 60_000
-const ANSWER_BYTES = 32 * 2 ** 20 // a hundred rows of 256 KiB, and what is around them
+const ANSWER_BYTES = 32 * 2 ** 20 // a hundred rows of 256 KiB, and the envelope around them
 const GOES_AWAY = [404, 408, 409, 425, 429] // the session ended, or too much is asked at once
 
 export type FeedReply =
   | { kind: 'answer'; answer: Readonly<Record<string, unknown>> }
-  /** The agent says no, and will say so again. `field`: what it blames. */
+  /** The agent refuses the request and will refuse it again. `field`: the member that it names. */
   | { kind: 'refused'; message: string; field?: string }
   /** No answer, or one that asks to come back later. */
   | { kind: 'trouble'; message: string; retryAfterMs?: number }
@@ -22,7 +22,7 @@ export type FeedReply =
 
 export type FeedAsker = {
   ask(task: string, args: Readonly<Record<string, unknown>>): Promise<FeedReply>
-  /** A question that waits for its answer has trouble. */
+  /** A request that still waits for its answer ends as `trouble`. */
   close(): Promise<void>
 }
 
@@ -34,7 +34,7 @@ type AskerOptions = {
   hosts: Readonly<Record<string, string>>
 }
 
-/** `fetch` whose answers to a POST end with `ANSWER_BYTES`, and are then told of. */
+/** `fetch` that cuts an answer to a POST at `ANSWER_BYTES` and reports it. */
 function boundedFetch(hosts: AskerOptions['hosts'], onTooLarge: () => void): typeof fetch {
   return async (target, init) => {
     const url = new URL(String(target))
@@ -88,7 +88,7 @@ function contentOf({ structuredContent, content }: Readonly<Record<string, unkno
   try {
     return isRecord(first) && typeof first.text === 'string' ? JSON.parse(first.text) : undefined
   } catch {
-    return undefined // words for people: no answer that could be read
+    return undefined // a text for people, no answer that can be read
   }
 }
 
@@ -119,7 +119,7 @@ export function createFeedAsker({ url, token, hosts }: AskerOptions): FeedAsker 
   async function close(): Promise<void> {
     const closing = client
     client = undefined
-    await closing?.close().catch(() => {}) // an agent that is gone need not be told
+    await closing?.close().catch(() => {}) // an agent that cannot be reached keeps no session
   }
 
   return {

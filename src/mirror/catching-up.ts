@@ -1,6 +1,6 @@
 /**
- * What was told becomes part of the copy: steps that lead on from what is held without a gap are applied once the agent says
- * that where they lead is its feed now. Everything else is read, as on schedule.
+ * Brings what the agent reported into the copy: steps that begin at the version that is held and follow each other without a
+ * gap are applied once the agent confirms that they end at its current version. Otherwise the feed is read, as on schedule.
  */
 import { type Clock, pause } from '../net/clock.js'
 import type { FeedAsker } from './asker.js'
@@ -8,7 +8,7 @@ import type { Copy, CopyState } from './copy.js'
 import { conditionOf, confirms, type FeedReading } from './reading.js'
 import { changesOf, type Inbox, pathFrom, type Step } from './steps.js'
 
-/** Events of one change come one after the other: a quiet moment, and no longer than so, ms. */
+/** Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All in ms. */
 const GATHER_MS = 50
 const QUIET_MS = 1_000
 const PATIENCE_MS = 60_000
@@ -30,7 +30,7 @@ type CatchingUpOptions = {
 export async function catchUp(options: CatchingUpOptions): Promise<FeedReading> {
   const { asker, question, copy, inbox, clock, signal, read, canApply } = options
 
-  /** Whether the agent's feed stands where the steps lead now. */
+  /** Whether the agent's current version is the one that the steps end at. */
   async function isThere(held: CopyState, { to }: Step): Promise<boolean> {
     const asked = {
       discovery_mode: 'wholesale',
@@ -48,7 +48,7 @@ export async function catchUp(options: CatchingUpOptions): Promise<FeedReading> 
     const path = pathFrom(held, inbox.steps())
     const last = path.at(-1)
     const changes = changesOf(path)
-    if (!last && inbox.steps().length > 0) return 'unfinished' // what leads to them may be on its way
+    if (!last && inbox.steps().length > 0) return 'unfinished' // the steps before them may still arrive
     if (!last || !changes) return 'unknown'
     if (!(await isThere(held, last))) return 'unfinished'
     const state = await copy.amend(changes, last.to)

@@ -1,13 +1,13 @@
 /**
  * The contract of a copy of a feed: where rows are kept, with the version that they are a copy of. A copy is replaced whole or not at
- * all, so whoever reads it sees one version of the feed, and a process that ends anywhere leaves the copy that was there.
+ * all, so whoever reads it sees one version of the feed, and a process that ends at any moment leaves the previous copy.
  */
 
 /** What a copy is a copy of. The tokens are the agent's: they have no order and no parts. */
 export type CopyState = {
   /** Which agent was asked what: a copy of another question is never taken for this one. */
   source: string
-  /** `wholesale_feed_version`; absent where the agent tells none, and then each reading is a whole walk. */
+  /** `wholesale_feed_version`; absent where the agent has none, and then each reading is a whole walk. */
   version?: string
   /** `pricing_version`. */
   pricing?: string
@@ -20,16 +20,16 @@ export type CopyState = {
   incomplete: readonly unknown[]
 }
 
-/** A row of the feed as it was told, under its `signal_agent_segment_id`. */
+/** A row of the feed as the agent sent it, under its `signal_agent_segment_id`. */
 export type CopyRow = { id: string; row: Readonly<Record<string, unknown>> }
 
-/** What will take the copy's place; nobody who reads the copy sees it before `commit`. */
+/** The next copy; readers of the copy see none of it before `commit`. */
 export type Replacement = {
   /** Each id comes once. */
   add(rows: readonly CopyRow[]): Promise<void>
   /** Rows and state take the place of those before, in one step. */
   commit(state: CopyState): Promise<void>
-  /** Nothing of it stays. */
+  /** Removes all of it. */
   abandon(): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export type RowChanges = ReadonlyMap<string, RowChange>
 
 /** Methods reject when the disk or the database cannot serve; the copy is then what it was. */
 export type Copy = {
-  /** Undefined where nothing is held, or where what is there is not what was written: then a whole walk repairs it. */
+  /** Undefined where nothing is held, or where the content is not what was written: then a whole walk repairs it. */
   state(): Promise<CopyState | undefined>
   replace(): Promise<Replacement>
   /**

@@ -81,7 +81,7 @@ export async function openJsonLines(path: string): Promise<Copy> {
   await makeFolder(folder)
   const release = await lockFolder(folder)
   const part = join(folder, `${LINES}.part`)
-  // The folder is ours until we let go of it: it is read once, and then known.
+  // The folder is locked until it is closed, so its state is read once and then remembered.
   let held = await readState(folder).catch((error: unknown) => {
     release()
     throw error
@@ -114,7 +114,7 @@ export async function openJsonLines(path: string): Promise<Copy> {
         writing = undefined
         const written: Written = { ...state, bytes, sha256: digest.digest('hex') }
         await writeDown(join(folder, `${STATE}.part`), `${JSON.stringify(written)}\n`)
-        held = undefined // between the two names the folder holds no copy that could be vouched for
+        held = undefined // between the two renames the folder holds no valid copy
         await rename(part, join(folder, LINES))
         await rename(join(folder, `${STATE}.part`), join(folder, STATE))
         await syncFolder(folder)

@@ -1,6 +1,6 @@
 /**
- * Has an agent tell what changes in its feed: subscribes with `sync_accounts`, proves the url, and takes what comes there once its
- * signature stands (specification, "Events"). An agent that does not tell, or not us, is told of, and asked again later.
+ * Subscribes to an agent's feed events with `sync_accounts`, proves the url, and accepts what is posted there when its signature
+ * is valid (specification, "Events"). An agent that offers no events, or refuses the subscription, is reported and asked again later.
  */
 import { hash, randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -35,14 +35,14 @@ type ListeningOptions = {
   /** Of the agent. */
   url: string
   account: string | undefined
-  /** Two mirrors of one account have two names there. */
+  /** Names this mirror among the subscribers of its account. */
   source: string
   asker: FeedAsker
   send: Send
   clock: Clock
   signal: AbortSignal
   onEvent(event: Readonly<Record<string, unknown>>, bytes: number): void
-  /** From now on we are told. */
+  /** The subscription is active from now on. */
   onSubscribed(): void
   onProblem(problem: string): void
 }
@@ -58,7 +58,7 @@ function repeated({ ext, ...config }: Config): Config {
   return { ...config, ...(Object.keys(rest).length > 0 && { ext: rest }) }
 }
 
-/** The body; undefined when it is larger than an event may be: the rest is let pass unread, so that the answer arrives. */
+/** The body; undefined when it is larger than an event may be: the rest is ignored without closing the connection, so that the answer arrives. */
 async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   if (Number(request.headers['content-length']) > MOST_BYTES) return undefined
   const chunks: Buffer[] = []
@@ -75,7 +75,7 @@ function send(response: ServerResponse, { status, headers = {}, body = {} }: Rec
   response.writeHead(status, { ...headers, 'content-type': 'application/json' }).end(JSON.stringify(body))
 }
 
-/** Listens at once; rejects when the port is not to be had. */
+/** Listens at once; rejects when the port cannot be opened. */
 export async function startListening(options: ListeningOptions) {
   const { listen, url, account, source, asker, clock, signal, onEvent, onSubscribed, onProblem } = options
   const target = URL.canParse(listen.url) ? new URL(listen.url) : undefined
@@ -139,7 +139,7 @@ export async function startListening(options: ListeningOptions) {
     return typeof error?.message === 'string' ? error.message : 'it did not accept the subscription'
   }
 
-  /** Undefined when the agent tells us; else why it does not. */
+  /** Undefined when the subscription is active; else why it is not. */
   async function subscribe(): Promise<string | undefined> {
     const capabilities = await asker.ask('get_adcp_capabilities', {})
     if (capabilities.kind !== 'answer') return capabilities.message
@@ -169,7 +169,7 @@ export async function startListening(options: ListeningOptions) {
   return {
     /** The port that is listened on. */
     port: (server.address() as { port: number }).port,
-    /** Subscribes, and looks again and again whether we are still told. */
+    /** Subscribes, and checks from time to time that the subscription is still active. */
     async follow(): Promise<void> {
       let said: string | undefined
       for (let failures = 0; !signal.aborted; ) {

@@ -16,7 +16,7 @@ import { createInbox, stepOf } from './steps.js'
 import { openPostgresCopy, openSqliteCopy } from './table.js'
 
 const EVERY_MS = 60_000
-const WHOLE_MS = 24 * 3_600_000 // tokens are the agent's word: once a day the rows themselves are read
+const WHOLE_MS = 24 * 3_600_000 // a token may be wrong, so once a day the rows themselves are read
 
 export type FeedMirrorOptions = {
   /** Of the agent; `/mcp` is added where it has no path. */
@@ -92,7 +92,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   }
 
   const inbox = createInbox()
-  const telling = createFeedAsker({ url, token, hosts }) // of its own: a page that is large breaks its connection
+  const telling = createFeedAsker({ url, token, hosts }) // a connection of its own, because a page that is too large breaks the one that reads
   let listening: Listening | undefined
 
   async function end(): Promise<void> {
@@ -106,7 +106,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   let last: Promise<unknown> = Promise.resolve()
   let following: Promise<void> | undefined
 
-  /** Ends what is under way; the copy stays as it is. */
+  /** Aborts a reading; the copy stays as it is. */
   function close(): Promise<void> {
     ending ??= end()
     return ending
@@ -135,7 +135,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
     return reading
   }
 
-  /** Once: the copy is current when it resolves, or it is what it was. Rejects when it cannot be written. */
+  /** Reads once: when it resolves, the copy is current or unchanged. Rejects when it cannot be written. */
   const read = () => inTurn(readNow)
 
   const canApply = (held: CopyState) => filters === undefined && isRecent(held)

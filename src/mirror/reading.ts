@@ -1,6 +1,6 @@
 /**
  * One reading of a feed into a copy: `unchanged`, or a walk of all pages under one version (specification, "mid-pagination").
- * Versions have no parts that a client could check against the rows, so what can be held against them is: every page
+ * Versions have no parts that a client could check against the rows, so these are checked instead: every page
  * carries the same ones, "unchanged" names those that were sent, and as many rows come as were announced.
  */
 import { isRecord } from '../adcp/json.js'
@@ -17,12 +17,12 @@ const FIRST_WAIT_MS = 1_000
 export type FeedReading =
   | { kind: 'unchanged'; state: CopyState }
   | { kind: 'replaced'; state: CopyState }
-  /** What the agent told of changes was applied, and the agent's feed is what the copy is now. */
+  /** The agent's events were applied, and the copy is now what the agent's feed is. */
   | { kind: 'applied'; state: CopyState }
   | { kind: 'failed'; reason: FeedFailure; message: string }
 
 /**
- * `refused`: the agent says no, and will say so again. `trouble`: there was no answer. `unsound`: what came is no feed.
+ * `refused`: the agent refuses and will refuse again. `trouble`: there was no answer. `unsound`: the answer is no valid feed.
  * `moving`: it changed during every walk. `unwritten`: the copy could not be written.
  */
 type FeedFailure = 'refused' | 'trouble' | 'unsound' | 'moving' | 'unwritten'
@@ -59,7 +59,7 @@ function isSame(one: Versions, other: Versions): boolean {
   return one.version === other.version && one.pricing === other.pricing && one.scope === other.scope
 }
 
-/** "Unchanged" need not repeat the versions; those that it names are ours, or it speaks of another feed. */
+/** "Unchanged" need not repeat the versions; when it names other ones than ours, it is about another feed. */
 export function confirms(
   { unchanged, ...answer }: Readonly<Record<string, unknown>>,
   held: CopyState,
@@ -117,7 +117,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
       if (!isSame(versions, versionsOf(answer))) return undefined
       const page = pageOf(answer)
       if (!page) return failed('unsound', 'a page holds no rows that could be kept')
-      // A segment that is listed twice has one place: what was told first stands.
+      // Of a segment that is listed twice the first row is kept.
       const fresh = page.rows.filter(({ id }) => !ids.has(id) && ids.add(id))
       await into.add(fresh)
       received += page.rows.length
@@ -141,7 +141,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
     // An agent that takes no tokens answers with its first page; the versions on it say the same as "unchanged".
     const { answer } = reply
     if (confirms(answer, held) || isSame(held, versionsOf(answer))) return { kind: 'unchanged', state: held }
-    // "Unchanged" under a version that is not ours says nothing of our rows.
+    // "Unchanged" under another version than ours proves nothing about our rows.
     if (answer.unchanged === true) reply = await patiently({ pagination: { max_results: PAGE } })
   }
   for (let restarts = 0; restarts <= MAX_RESTARTS; restarts += 1) {
@@ -149,7 +149,7 @@ export async function readFeed(options: ReadingOptions): Promise<FeedReading> {
     if (reply.kind !== 'answer') return failed(reply.kind, reply.message)
     const into = await copy.replace()
     const outcome = await walk(reply, into).catch(async (error: unknown) => {
-      await into.abandon().catch(() => {}) // what is told is why it was given up
+      await into.abandon().catch(() => {}) // the error that matters is the one that ended the walk
       throw error
     })
     if (outcome?.kind !== 'replaced') await into.abandon()

@@ -13,7 +13,7 @@ export type Step = {
   scope: string
   from: Tokens
   to: Tokens
-  /** Absent where the rows have to be read: many changed, or what became of one is not said in a way that is known here. */
+  /** Absent where the rows have to be read: many changed, or the kind of change is not known here. */
   row?: { id: string; change: RowChange }
 }
 
@@ -46,7 +46,7 @@ function rowOf(type: unknown, payload: Readonly<Record<string, unknown>>): Step[
   return { id, change: { kind: 'set', members: { pricing_options } } }
 }
 
-/** An event whose signature stands, as a step. One of a kind that is not known here says that something changed. */
+/** An event with a valid signature, as a step. One of an unknown kind means only that something changed. */
 export function stepOf(told: Readonly<Record<string, unknown>>): Step {
   const event = isRecord(told.event) ? told.event : {}
   const row = rowOf(event.event_type, isRecord(event.payload) ? event.payload : {})
@@ -95,7 +95,7 @@ const MOST_WAITING = 2_000
 const MOST_WAITING_BYTES = 16 * 2 ** 20
 
 /**
- * Steps that were told and are not applied yet. They need not be durable: a step that is lost leaves a gap before the next one,
+ * Steps that were received and are not applied yet. They need not be durable: a step that is lost leaves a gap before the next one,
  * and then the feed is read. Their number and size are bounded; beyond that they are dropped, and the feed is read.
  */
 export function createInbox() {

@@ -21,7 +21,7 @@ type TableOptions = {
   dialect: SqlDialect
   /** The type of a column that holds a signal. */
   json: 'text' | 'jsonb'
-  /** Ends what keeps other processes away. */
+  /** Releases the lock that keeps other processes away. */
   release?: () => void
 }
 

@@ -165,7 +165,7 @@ const jobs = (sequence: 'integer' | 'bigserial'): Migration => ({
       .addColumn('created_at', 'bigint', (column) => column.notNull())
       .addColumn('ended_at', 'bigint')
       .execute()
-    // Partial: what has ended costs what is open nothing, however much of it is kept.
+    // Partial: finished jobs do not slow down the search for open ones, however many are kept.
     await sql`create index jobs_due on jobs (kind, due) where due is not null`.execute(db)
     await sql`create index jobs_target on jobs (target, seq) where target is not null`.execute(db)
     await sql`create index jobs_taken on jobs (target) where owner is not null`.execute(db)
@@ -211,7 +211,7 @@ const segmentOrder: Migration = {
   },
 }
 
-/** An agent goes by its url without the credentials in it, which are not kept. The first release kept all of it. */
+/** An agent is named by its url without the credentials in it, which are not kept. The first release kept the whole url. */
 const agentNames: Migration = {
   async up(db: Kysely<unknown>) {
     for (const table of ['activations', 'found'].map((name) => sql.table(name))) {

@@ -192,7 +192,7 @@ export type Tables = {
   shelf: ShelfTable
   /** PostgreSQL only: a process that is alone needs no leases. */
   leases: LeaseTable
-  /** PostgreSQL only: a process that is alone has nobody to tell. */
+  /** PostgreSQL only: a process that is alone has no other to notify. */
   notes: NoteTable
 }
 

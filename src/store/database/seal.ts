@@ -6,7 +6,7 @@
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 
-/** A whole text that holds secrets. It may be long, and what is lost of such texts can be told again. */
+/** A whole text that holds secrets. It may be long, and such a text can be asked for again when it is lost. */
 const TEXT = 'sealed'
 /** Members that hold a secret, at any depth. */
 const SECRETS: ReadonlySet<string> = new Set(['activation_key', 'credentials', 'token', TEXT])
