@@ -6,6 +6,15 @@ import { test } from 'tap'
 import { type Answer, BUYER, startWorld } from '../support/federation.js'
 
 const TEXT = 'signals for EV intenders in Germany'
+/** Questions, what is read from each beside its subject, and how the message says it. */
+const READ: readonly [signal_spec: string, read_as: object, said: RegExp][] = [
+  ['EV intenders in Germny', { countries: ['DE'] }, /Read as: countries DE\./],
+  ['EV intenders Deutschland', { countries: ['DE'] }, /Read as: countries DE\./],
+  ['coffee, last 30 days', { lookback_days: [30] }, /last 30 days/],
+  ['coffee, CPM under 2 USD', { max_cpm: { amount: 2, currency: 'USD' } }, /CPM up to 2 USD/],
+  ['cybersecurity on DV360', { platforms: ['dv360'] }, /destinations dv360/],
+]
+
 const bearer = { authorization: `Bearer ${BUYER}` }
 
 type Part = { kind: string; text?: string; data?: Answer }
@@ -69,5 +78,11 @@ test('a question in plain text is asked as a brief, and says what was read from 
     const [first] = data.signals ?? []
     t.match(first?.name, /Germany/, `${way}: the best match`)
     if (way !== 'overMcp') t.ok(text.includes(String(first?.signal_agent_segment_id)), 'with its handle')
+  }
+
+  for (const [signal_spec, read_as, said] of READ) {
+    const { ext, message } = await world.call('get_signals', { signal_spec })
+    t.match(ext, { tributary: { read_as } }, signal_spec)
+    t.match(message, said, signal_spec)
   }
 })
