@@ -9,7 +9,7 @@ import type { SignalType, ValueType } from '../adcp/signal.js'
 import { type Policy, publishable } from '../authz/rules/verdict.js'
 import { MEMBER, membersOf } from '../upstreams/rows/written.js'
 import { mergeCoverage } from './coverage.js'
-import { countriesOf, FIRST_WINS } from './definition.js'
+import { countriesOf, type Definition, FIRST_WINS, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
 import { listsNone, type Offer, sellerOf } from './offer.js'
 import { countryList, finePrint, placed, priced, shownField } from './parts.js'
@@ -18,11 +18,11 @@ import { type MergedSignal, publishedRef } from './signal.js'
 
 type Members = readonly (string | undefined)[]
 
-type Told = { place: number; name: string; text(json: string): string }
+type Told = { field: string; place: number; name: string; text(json: string): string }
 
 /** A member of a listing on its way into a row: `,"name":`, and its value as it is published, or nothing. */
 function told(field: keyof typeof MEMBER, text: (json: string) => string): Told {
-  return { place: MEMBER[field], name: `,"${field}":`, text }
+  return { field, place: MEMBER[field], name: `,"${field}":`, text }
 }
 
 const TEXTS = ['name', 'description', 'signal_type', 'data_provider'] // published whatever they say
@@ -56,11 +56,35 @@ const content = (json: string | undefined) => json?.slice(1, -1)
 /** Members in front of the first one of a list. */
 const listed = (members: string) => (members === '' ? '' : `,${members}`)
 
-const NOTHING_PRINTED = { text: '', restrictions: [] }
+type Described = { text: string; restrictions: readonly string[]; valueType: string | undefined }
 
-function finePrintOf(members: Members): { text: string; restrictions: readonly string[] } {
+/** What a listing says of a signal that nobody defines. */
+function described(members: Members): Described {
   const given = written(PRINTED, members)
-  return given === '' ? NOTHING_PRINTED : finePrint(`{${given.slice(1)}}`)
+  const fine = given === '' ? { text: '', restrictions: [] } : finePrint(`{${given.slice(1)}}`)
+  const text = `${written(DESCRIBING, members)}${listed(fine.text)}`
+  return { text, restrictions: fine.restrictions, valueType: members[MEMBER.value_type] }
+}
+
+/**
+ * What its provider says of it, then the listing. Undefined where the two may differ, which the row has to name, and where
+ * the listing may add a restriction.
+ */
+function defined(members: Members, definition: Definition): Described | undefined {
+  if (PRINTED.some(({ place }) => members[place] !== undefined)) return undefined
+  const { fields, restrictions } = mergeDefinition([], [], definition)
+  const json = Object.fromEntries(
+    Object.entries(fields).map(([field, value]) => [field, JSON.stringify(value)]),
+  )
+  let all = ''
+  for (const { field, place, name, text } of DESCRIBING) {
+    const [own = '', given = ''] = [json[field], members[place]]
+    const listed = given === '' ? '' : text(given)
+    if (own !== '' && listed !== '' && own !== listed) return undefined
+    if (own !== '' || listed !== '') all += name + (own || listed)
+  }
+  for (const { field, name } of PRINTED) if (json[field] !== undefined) all += name + json[field]
+  return { text: all, restrictions, valueType: json.value_type ?? members[MEMBER.value_type] }
 }
 
 function coverageOf(members: Members, ref: SignalRef): { text: string; percentage: number | undefined } {
@@ -77,13 +101,13 @@ function coverageOf(members: Members, ref: SignalRef): { text: string; percentag
 
 const NO_COUNTRIES = { countries: undefined, text: '' }
 
-function boundsOf(members: Members, { verdict, upstream }: Selling) {
+function boundsOf(members: Members, { verdict, upstream }: Selling, definition: Definition | undefined) {
   const own = members[MEMBER.countries]
   const granted = verdict.outcome === 'authorized' ? verdict.countries : undefined
-  if (!granted) return own === undefined ? NO_COUNTRIES : countryList(own)
+  if (!granted && !definition?.countries) return own === undefined ? NO_COUNTRIES : countryList(own)
   const listing = (own === undefined ? {} : { countries: JSON.parse(own) }) as Offer['listing']
-  const countries = countriesOf({ listing, verdict, upstream }, undefined)
-  return { countries, text: JSON.stringify(countries) }
+  const countries = countriesOf({ listing, verdict, upstream }, definition)
+  return { countries, text: countries ? JSON.stringify(countries) : '' }
 }
 
 function references(identity: Identity, ref: SignalRef): string {
@@ -101,29 +125,35 @@ const NO_PRICES = { pieces: [''], lowestCpm: Number.NaN, lowestPercent: Number.N
 type Selling = Omit<Offer, 'listing'> & { readonly text: string; readonly ref: SignalRef }
 
 /**
- * The signal whose only offer this is, and which no provider defines. Undefined when the listing has to be parsed for
- * it: it is not published, its seller is denied, or its text is not plain (upstreams/rows/written.ts).
+ * The signal whose only offer this is. `definition` is the provider's, if it publishes one. Undefined when the listing has
+ * to be parsed for it: it is not published, its seller is denied, it may differ from the definition, or its text is not
+ * plain (upstreams/rows/written.ts).
  */
-export function spliceSignal(identity: Identity, selling: Selling, policy: Policy): MergedSignal | undefined {
+export function spliceSignal(
+  identity: Identity,
+  selling: Selling,
+  policy: Policy,
+  definition?: Definition,
+): MergedSignal | undefined {
   const { verdict, agentUrl, ref: claimed } = selling
   if (verdict.outcome === 'unauthorized' || !publishable(verdict, policy)) return undefined
   const members = membersOf(selling.text)
-  if (!members) return undefined
-  const bounds = boundsOf(members, selling)
+  const said = members && (definition ? defined(members, definition) : described(members))
+  if (!said) return undefined
+  const bounds = boundsOf(members, selling, definition)
   const { countries } = bounds
   if (countries?.length === 0) return undefined
   const handle = signalHandle(identityKey(identity))
   const ref = publishedRef(identity, handle)
   const offer = offerHandle(handle, agentUrl, content(members[MEMBER.signal_agent_segment_id]) as string)
   const coverage = coverageOf(members, ref)
-  const fine = finePrintOf(members)
   const { given, deployments, shown, states, keys } = placed(members[MEMBER.deployments] as string)
-  const said = { signal_ref: claimed, deployments: given }
-  const seller = JSON.stringify(sellerOf(selling, said, offer)).slice(0, -1)
+  const sold = { signal_ref: claimed, deployments: given }
+  const seller = JSON.stringify(sellerOf(selling, sold, offer)).slice(0, -1)
   const prices = members[MEMBER.pricing_options]
   const { pieces, lowestCpm, lowestPercent, cpmCurrency } = prices === undefined ? NO_PRICES : priced(prices)
-  const opening = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${written(DESCRIBING, members)}${listed(fine.text)}${coverage.text}${bounds.text && `,"countries":${bounds.text}`}`
-  const notes = { restrictions: fine.restrictions, conflicts: [] }
+  const opening = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${said.text}${coverage.text}${bounds.text && `,"countries":${bounds.text}`}`
+  const notes = { restrictions: said.restrictions, conflicts: [] }
   return {
     kind: 'signal',
     handle,
@@ -134,7 +164,7 @@ export function spliceSignal(identity: Identity, selling: Selling, policy: Polic
     deployments,
     countries,
     mixed: false,
-    anywhere: listsNone(said),
+    anywhere: listsNone(sold),
     coverage: coverage.percentage,
     lowestCpm,
     lowestPercent,
@@ -142,7 +172,7 @@ export function spliceSignal(identity: Identity, selling: Selling, policy: Polic
     contributes: ALONE,
     bounds: [countries],
     type: content(members[MEMBER.signal_type]) as SignalType,
-    valueType: content(members[MEMBER.value_type]) as ValueType | undefined,
+    valueType: content(said.valueType) as ValueType | undefined,
     provider: content(members[MEMBER.data_provider]),
   }
 }

@@ -63,9 +63,8 @@ function spliced({ slice }: IndexedSlice, row: number, view: (domain: string) =>
   const { upstream, agentUrl, mode } = slice
   const identity = identityOf({ signal_ref: ref } as Offer['listing'], agentUrl) as Identity
   const { domain, policy, definition, verdictOn } = sayingOf(identity, view)
-  if (definition) return undefined
   const offer = { upstream, agentUrl, mode, verdict: verdictOn(agentUrl), text, ref }
-  const signal = spliceSignal(identity, offer, policy)
+  const signal = spliceSignal(identity, offer, policy, definition)
   return signal && { domain, signal }
 }
 

@@ -2,26 +2,17 @@
  * Hashes of the parts of a row, so that a reader's version covers exactly the parts it sees
  * (docs/decisions.md#snapshots-and-versions): the row without its deployments, each deployment with the offers that
  * give it, and the prices.
- * offers that give it, and the prices.
  */
-import { LRUCache } from 'lru-cache'
 import type { ActivationKey } from '../adcp/signal.js'
 import type { Row } from '../merge/row.js'
+import { remembered } from '../upstreams/rows/remembered.js'
 import type { Column } from './columns.js'
 import { digestWords, WORDS } from './keys.js'
 
 export type Words = readonly number[]
 
 /** Few distinct deployments occur in millions of rows, so each is hashed once. */
-const states = new LRUCache<string, Words>({ max: 20_000 })
-
-function stateWords(state: string): Words {
-  const known = states.get(state)
-  if (known) return known
-  const words = digestWords(state)
-  states.set(state, words)
-  return words
-}
+const stateWords = remembered<Words>(digestWords)
 
 /** Half a digest is enough, because keys are only compared with other keys of the same deployment. */
 export function keyWords(key: ActivationKey | undefined): readonly [number, number] {

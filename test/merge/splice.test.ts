@@ -6,7 +6,9 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import type { Policy, Verdict } from '../../src/authz/rules/verdict.js'
+import type { Definition } from '../../src/merge/definition.js'
 import type { Identity } from '../../src/merge/identity.js'
+import { published } from '../../src/merge/published.js'
 import { mergeSignal } from '../../src/merge/signal.js'
 import { spliceSignal } from '../../src/merge/splice.js'
 import { readRow } from '../../src/upstreams/rows/listing.js'
@@ -161,6 +163,14 @@ const scene = fc.record({
   verdict: fc.constantFrom(...VERDICTS),
   policy: fc.constantFrom<Policy>('strict', 'lenient', 'observe'),
   mode: fc.constantFrom('wholesale' as const, 'enumerated' as const),
+  definition: fc.option(
+    fc.record({
+      agreed: fc.subarray(Object.keys(members)),
+      more: fc.record(members, { requiredKeys: [] }),
+      isAlone: fc.constantFrom(true, true, false),
+    }),
+    { nil: undefined, freq: 2 },
+  ),
   order: fc.nat({ max: 40 }),
   space: fc.constantFrom('', '', ' '),
 })
@@ -171,24 +181,48 @@ function identityOf(ref: Listing['signal_ref'], url: string): Identity {
     : { kind: 'source', agentUrl: url, id: ref?.signal_id ?? '' }
 }
 
+const FINE_PRINT = [
+  'restricted_attributes',
+  'policy_categories',
+  'demographic_predicate',
+  'consent_basis',
+  'art9_basis',
+]
+const DEFINING = ['name', 'description', ...Object.keys(published)]
+
+/** A definition that says in some fields what the listing says, and in others what it likes. */
+function definitionFrom(more: object, agreed: readonly string[], given: object): Definition {
+  const told = Object.entries(given).filter(([field]) => agreed.includes(field))
+  const own = Object.entries(more).filter(([field]) => !(field in given))
+  return Object.fromEntries([...own, ...told].filter(([field]) => DEFINING.includes(field)))
+}
+
 test('a signal from the text of its only listing is what the parsed listing gives', (t) => {
   let spliced = 0
-  const property = fc.property(scene, ({ given, ref, verdict, policy, mode, order, space }) => {
-    const { signal_ref: _, ...rest } = { ...listing('s'), ...given }
-    const raw = `{"signal_ref":${JSON.stringify(ref)},${spelled(rest, order, space).slice(1)}`
-    const read = readRow(Buffer.from(raw))
-    if (read.kind === 'dropped') return
-    const text = read.bytes.toString()
-    const offer = { upstream: 'a "name"', agentUrl: agentUrl('one'), mode, verdict }
-    const identity = identityOf(ref, offer.agentUrl)
-    const signal = spliceSignal(identity, { ...offer, text, ref: ref as NonNullable<typeof ref> }, policy)
-    if (!signal) return
-    spliced += 1
-    const parsed = JSON.parse(text) as Listing
-    assert.deepEqual(signal, mergeSignal(identity, [{ ...offer, listing: parsed }], policy))
-  })
+  let defined = 0
+  const property = fc.property(
+    scene,
+    ({ given, ref, verdict, policy, mode, definition: said, order, space }) => {
+      const { signal_ref: _, ...rest }: Record<string, unknown> = { ...listing('s'), ...given }
+      if (said?.isAlone) for (const field of FINE_PRINT) delete rest[field]
+      const raw = `{"signal_ref":${JSON.stringify(ref)},${spelled(rest, order, space).slice(1)}`
+      const read = readRow(Buffer.from(raw))
+      if (read.kind === 'dropped') return
+      const text = read.bytes.toString()
+      const offer = { upstream: 'a "name"', agentUrl: agentUrl('one'), mode, verdict }
+      const identity = identityOf(ref, offer.agentUrl)
+      const definition = said && definitionFrom(said.more, said.agreed, rest)
+      const selling = { ...offer, text, ref: ref as NonNullable<typeof ref> }
+      const signal = spliceSignal(identity, selling, policy, definition)
+      if (!signal) return
+      if (definition) defined += 1
+      else spliced += 1
+      const parsed = JSON.parse(text) as Listing
+      assert.deepEqual(signal, mergeSignal(identity, [{ ...offer, listing: parsed }], policy, definition))
+    },
+  )
   t.doesNotThrow(() => proven(t, 2_000, property))
-  t.ok(spliced > 600, `${spliced} were put together`)
+  t.ok(spliced > 400 && defined > 50, `${spliced} were put together, and ${defined} that a provider defines`)
   t.end()
 })
 
