@@ -1,6 +1,5 @@
 /**
- * Hears what the other processes tell (notes.ts): at once where the database says that there is something, and within
- * a second where it could not.
+ * Reads the other processes' notes (notes.ts): at once when the database notifies, and within a second when it could not.
  */
 import type { Clock } from '../../net/clock.js'
 import type { Lease } from './leases.js'
@@ -11,14 +10,14 @@ const FORGET_EVERY_MS = 60 * 60 * 1_000
 
 type BoardOptions = {
   notes: Notes
-  /** Calls back whenever there may be something new. Gives how to stop. */
+  /** Calls back whenever there may be new notes. Returns a function that stops it. */
   listen(onNews: () => void): () => Promise<void>
   clock: Clock
-  /** Told of what an operator should know. */
+  /** Receives what an operator should know. */
   onProblem(problem: string): void
 }
 
-/** How long ago it was told is by the database's clock. */
+/** The age of a note is by the database's clock. */
 type Hear = (name: string, value: unknown, ageMs: number) => void
 
 export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
@@ -50,7 +49,7 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     await notes.forgetOld()
   }
 
-  /** Looks now, or once more when it is just looking; resolves when that is done. */
+  /** Reads now, or once more after a reading that has begun; resolves when that is done. */
   async function round(): Promise<void> {
     if (closed) return
     if (looking) {
@@ -81,7 +80,7 @@ export function createBoard({ notes, listen, clock, onProblem }: BoardOptions) {
     hear(prefix: string, listener: Hear): void {
       listeners.push({ prefix, listener })
     },
-    /** From now on; resolves when what was told before was heard. */
+    /** Reads from now on; resolves when all earlier notes are read. */
     async start(): Promise<void> {
       stopListening = listen(() => void round())
       await round()

@@ -1,22 +1,22 @@
 /**
  * Rights of one process among several to do a piece of work: each has a name, an owner and an end on the database's clock, and
- * an epoch that is raised whenever it goes to somebody else or back after it ended. What is written under it is
- * written only while its epoch stands: a process that was paused, or cut off, and goes on changes nothing. PostgreSQL
+ * an epoch that is raised whenever it gets another owner, or the same one after it ended. A write under it happens only
+ * while its epoch is the current one: a process that was paused or cut off changes nothing when it continues. PostgreSQL
  * only: a process alone on its storage has every right.
  */
 import { sql } from 'kysely'
 import type { SqlDialect } from '../database/dialect.js'
 import type { Db } from '../database/schema.js'
 
-/** A right that was had; whether it still is, the database says. */
+/** A lease that was taken; only the database knows whether it still holds. */
 export type Lease = { name: string; epoch: number }
 
 export type Leases = {
-  /** Takes those that are free and renews those that are the owner's, for so long; gives the ones that are its now. */
+  /** Takes those that are free and renews those of the owner, for so long; returns those that it has now. */
   take(owner: string, names: readonly string[], ms: number): Promise<Lease[]>
-  /** Lets go of them. What is still under way under them writes nothing more. */
+  /** Releases them. Work that still goes on under them writes nothing more. */
   release(leases: readonly Lease[]): Promise<void>
-  /** Names beginning with `prefix` that somebody holds. */
+  /** Names beginning with `prefix` that some process holds. */
   held(prefix: string): Promise<string[]>
   /** Forgets those that ended long ago. */
   forgetOld(): Promise<void>
@@ -24,7 +24,7 @@ export type Leases = {
 
 const FORGOTTEN_AFTER_MS = 24 * 60 * 60 * 1_000
 
-/** The epochs after a given one. They grow with time, so that a name that was forgotten goes on beyond where it was. */
+/** The epochs after a given one. They grow with time, so that a forgotten name continues above its last epoch. */
 function next(dialect: SqlDialect) {
   return sql`case when leases.epoch < ${dialect.now()} then ${dialect.now()} else leases.epoch + 1 end`
 }
@@ -72,8 +72,8 @@ export function createLeases(db: Db, dialect: SqlDialect): Leases {
 }
 
 /**
- * Whether a lease stands, to be asked first in a transaction that writes under it: until the transaction ends nobody else
- * can take the name.
+ * Whether a lease still holds, to be asked first in a transaction that writes under it: until the transaction ends, no other
+ * process can take the name.
  */
 export async function leaseStands(tx: Db, { name, epoch }: Lease): Promise<boolean> {
   const rows = await tx

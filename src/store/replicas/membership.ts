@@ -1,7 +1,7 @@
 /**
- * One process among those that share a storage: it says that it lives, sees who else does, and holds the leases of the work
- * that falls to it. Each decides for itself, from the same list of members, so nobody assigns anything; while two lists
- * differ, the leases decide. The clock of this process is only asked how much time has passed.
+ * One process among those that share a storage: it shows that it is alive, sees which others are, and holds the leases of its
+ * share of the work. Each decides for itself, from the same list of members, without a coordinator; while two lists differ, the
+ * leases decide. The clock of this process is only asked how much time has passed.
  */
 import type { Clock } from '../../net/clock.js'
 import type { Lease, Leases } from './leases.js'
@@ -46,7 +46,7 @@ export function createRendezvous(members: readonly string[]): Rendezvous {
   }
 }
 
-/** A dead process's work is taken up after these two together at the latest, ms. */
+/** Another process has a dead one's work after these two together at the latest, ms. */
 const LEASE_MS = 10_000
 const BEAT_EVERY_MS = 3_000
 const FORGET_EVERY_MS = 60 * 60 * 1_000
@@ -59,7 +59,7 @@ type MembershipOptions = {
   self: string
   /** Members that have left a piece of work to the others; never all of them. */
   passedBy?(name: string): readonly string[]
-  /** Told of what an operator should know. */
+  /** Receives what an operator should know. */
   onProblem(problem: string): void
 }
 
@@ -87,7 +87,7 @@ export function createMembership(options: MembershipOptions) {
 
   const isOver = ({ until }: { until: number }) => clock.now() >= until
 
-  /** What could not be renewed is not ours any more, whether the database can be asked or not. */
+  /** A lease that could not be renewed counts as lost, whether the database can be asked or not. */
   function dropOver(): void {
     const over = [...held.values()].filter(isOver)
     for (const { name } of over) held.delete(name)
@@ -110,13 +110,13 @@ export function createMembership(options: MembershipOptions) {
   }
 
   async function take(names: readonly string[]): Promise<Lease[]> {
-    const until = clock.now() + LEASE_MS // from before it was asked: the database counts from later
+    const until = clock.now() + LEASE_MS // measured from before the request, so it ends before the database's own count does
     const taken = await leases.take(self, names, LEASE_MS)
     for (const lease of taken) held.set(lease.name, { ...lease, until })
     return taken
   }
 
-  /** Says that it lives, sees who does, lets go of what falls to others, and takes what falls to itself. */
+  /** Shows that it is alive, lists the members, releases the work of others, and takes its own. */
   async function beat(): Promise<void> {
     const before = new Map([...held].map(([name, { epoch }]) => [name, epoch]))
     await take([`${MEMBERS}${self}`])
@@ -143,7 +143,7 @@ export function createMembership(options: MembershipOptions) {
     if (isNews || isOther) tell()
   }
 
-  /** Goes round once now, or once more when it is just going; resolves when that is done. */
+  /** Does one round now, or one more after the round that has begun; resolves when that is done. */
   async function round(): Promise<void> {
     if (beating) {
       again = true
@@ -186,12 +186,12 @@ export function createMembership(options: MembershipOptions) {
     look(): void {
       if (started && !closed) void round()
     },
-    /** From now on; resolves when it has seen who else is there. */
+    /** Takes part from now on; resolves when it knows the other members. */
     async start(): Promise<void> {
       started = true
       await round()
     },
-    /** Lets go of everything, so that the others need not wait. */
+    /** Releases everything, so that the others need not wait. */
     async close(): Promise<void> {
       closed = true
       cancelBeat()

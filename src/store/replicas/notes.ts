@@ -1,6 +1,6 @@
 /**
- * What processes that share a storage tell each other: the latest word under each name, numbered in the order in which the words
- * became visible, so that whoever knows a number misses nothing after it. PostgreSQL only.
+ * Notes between processes that share a storage: the latest value under each name, numbered in the order in which the values
+ * became visible, so that a process that has read up to a number misses nothing after it. PostgreSQL only.
  */
 import { sql } from 'kysely'
 import type { SqlDialect } from '../database/dialect.js'
@@ -10,11 +10,11 @@ import { type Lease, leaseStands } from './leases.js'
 type Note = { name: string; seq: number; value: unknown; ageMs: number }
 
 export type Notes = {
-  /** Replaces what was said under the name; under a lease only while it stands: false when it does not. */
+  /** Replaces the value under the name; with a lease only while that holds: false when it does not. */
   tell(name: string, value: unknown, lease?: Lease): Promise<boolean>
-  /** What was said after that number, in order. */
+  /** The notes after that number, in order. */
   since(seq: number): Promise<Note[]>
-  /** Forgets what was said so long ago that nobody who lives has not heard it. */
+  /** Deletes notes that are so old that every live process has read them. */
   forgetOld(): Promise<void>
 }
 
@@ -24,7 +24,7 @@ export const CHANNEL = 'tributary_notes'
 const TURN = 7_309_453 // any number that no other advisory lock of ours has
 const FORGOTTEN_AFTER_MS = 7 * 24 * 60 * 60 * 1_000
 
-/** Part of a transaction, its last statement: until it ends nobody else tells anything. False as `tell`. */
+/** Part of a transaction, its last statement: until it ends, no other process writes a note. */
 async function told(tx: Db, dialect: SqlDialect, name: string, value: unknown): Promise<void> {
   // One after the other to their commits: else a lower number could become visible after a higher one was read.
   await sql`select pg_advisory_xact_lock(${TURN})`.execute(tx)

@@ -1,13 +1,16 @@
 /**
- * Work that a member could not do and left to the others: a process whose way to an agent is cut can still reach the
- * database, and would keep the lease. It is told, so that all decide alike who is next. Where every member has left it, it goes
- * to the one that did so longest ago.
+ * Work that a member could not do and left to the others: a process that cannot reach an agent may still reach the database,
+ * and would keep the lease. The others get a note, so that all decide alike who is next. Work that every member has left goes to
+ * the one that left it longest ago.
  */
 import type { Clock } from '../../net/clock.js'
 import type { Sharing } from '../../upstreams/rows/sharing.js'
 
 const PREFIX = 'passed/'
-/** Then who left it may have it again: long enough that a lasting trouble costs little, and that work evens out again. */
+/**
+ * After this the member that left it may have it again: long enough that a lasting trouble costs little, short enough that work
+ * is spread evenly again.
+ */
 const PASSED_MS = 10 * 60_000
 
 type PassedOptions = {
@@ -15,7 +18,7 @@ type PassedOptions = {
   clock: Clock
   self: string
   members(): readonly string[]
-  /** Called when work has been left to others; resolves when what is not this member's any more is let go of. */
+  /** Called when work has been left to others; resolves when this member has released what is no longer its own. */
   onPassed(): Promise<void>
 }
 
@@ -47,7 +50,7 @@ export function createPassed({ sharing, clock, self, members, onPassed }: Passed
       )
       return left.length < live.size ? left : left.slice(1)
     },
-    /** Leaves it to another member, who finds it free. */
+    /** Leaves it to another member and releases it first. */
     async pass(work: string): Promise<void> {
       if (members().length < 2) return
       note(work, self, clock.now() + PASSED_MS)

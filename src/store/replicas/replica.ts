@@ -1,4 +1,4 @@
-/** This process among others on one storage: what falls to it, and what they tell each other. */
+/** This process among others on one storage: its share of the work, and the notes between them. */
 
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
@@ -26,7 +26,7 @@ export type Replicas = {
   freed(blobs: readonly string[]): Promise<number[]>
   /** Removes bytes that no blob is made of any more. */
   sweep(): Promise<void>
-  /** Calls back whenever something may have been told. Gives how to stop. */
+  /** Calls back whenever there may be new notes. Returns a function that stops it. */
   listen(onNews: () => void): () => Promise<void>
 }
 
@@ -47,7 +47,7 @@ type ReplicaOptions = {
 
 export type Replica = ReturnType<typeof createReplica>
 
-/** Nothing is heard before `listen`, and nothing falls to it before `join`. */
+/** It reads no notes before `listen`, and has no work before `join`. */
 export function createReplica({ replicas, clock, self, revision, form, log }: ReplicaOptions) {
   const onProblem = (problem: string) => log.warn({ problem }, 'replicas')
   const { leases, notes, listen, write, remove } = replicas
@@ -98,9 +98,9 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
     sharing,
     members,
     revisions,
-    /** Resolves when it has heard what the others told. */
+    /** Resolves when it has read the others' notes. */
     listen: board.start,
-    /** Takes part from now on; resolves when it has what falls to it. */
+    /** Takes part from now on; resolves when it has its share of the work. */
     async join(): Promise<void> {
       membership.want('storage', [SWEEPING])
       revisions.start()
@@ -108,7 +108,7 @@ export function createReplica({ replicas, clock, self, revision, form, log }: Re
       await membership.start()
       sweepLater()
     },
-    /** The others take up what was its own at once. */
+    /** The others can take its work at once. */
     async close(): Promise<void> {
       joined = false
       cancelSweep()

@@ -1,8 +1,8 @@
 /**
- * Which configuration each live process runs: one that a change did not reach serves another feed than its neighbours,
- * and that has to be seen from any of them. The newest configuration is the one that was first run last, or that a process
+ * Which configuration each live process runs: one that a change did not reach serves another feed than the others,
+ * and every process has to be able to say so. The newest configuration is the one that was first run last, or that a process
  * took up while it ran; those who run it build the feed. Snapshots have a form, which releases change: each form has
- * builders of its own, so that neighbours of two releases both go on.
+ * builders of its own, so that processes of two releases work at the same time.
  */
 import { isRecord } from '../../adcp/json.js'
 import type { Clock } from '../../net/clock.js'
@@ -30,7 +30,7 @@ type RevisionsOptions = {
 /** `order`: how new the revision is; a higher one is newer. */
 type Runs = { revision: string; order: number; form: number }
 
-/** Another release may say it in other words: one order that is no number would leave nobody who is the newest. */
+/** Another release may write it otherwise: with an order that is no number, no process would be the newest. */
 function isRuns(value: unknown): value is Runs {
   return (
     isRecord(value) &&

@@ -1,7 +1,7 @@
 /**
  * One time for all processes on a storage: the database's. Their own clocks may be wrong, and what one writes down as an
- * instant another compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below what
- * the question takes and a second are not seen.
+ * instant another compares with its own. A clock that is kept in step, as by NTP, stays as it is: differences below a second
+ * and the duration of the question are ignored.
  */
 import type { Clock } from '../../net/clock.js'
 
@@ -11,11 +11,11 @@ const LOOK_EVERY_MS = 10_000
 type SharedTimeOptions = {
   /** Of this process. */
   own: Clock
-  /** Told of what an operator should know. */
+  /** Receives what an operator should know. */
   onProblem(problem: string): void
 }
 
-/** Its clock is this process's own before the first look. */
+/** Until the first answer its clock is this process's own. */
 export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
   let aheadMs = 0
   let cancel = () => {}

@@ -1,5 +1,5 @@
 /**
- * What processes on one storage keep for callers for some minutes, so that any of them goes on with what another began:
+ * What processes on one storage keep for callers for some minutes, so that any of them can continue what another began:
  * the order of an answer for its further pages, and the tasks of A2A. Encrypted, because answers hold activation keys:
  * without `storage.key` nothing is kept. Bounded for each owner and in all. PostgreSQL only; a process that is alone
  * keeps the same in memory.
@@ -81,7 +81,7 @@ export function createShelf(db: Db, seal: Seal, now: () => number): Shelf {
     }
   }
 
-  /** Those that are there, which are now as new as what is about to need them. */
+  /** Which of them are there; these now count as new, because a new item is about to need them. */
   async function renewed(names: readonly string[]): Promise<ReadonlySet<string>> {
     if (names.length === 0) return new Set()
     const { rows } = await sql<{ name: string }>`update shelf set kept_at = ${POSTGRES.now()}
