@@ -38,5 +38,8 @@ export async function openPage(browser, base, options = {}) {
   page.on('response', (response) => {
     if (!response.url().endsWith('/live')) bodies.push(response.text().catch(() => ''))
   })
+  const watch = await context.newCDPSession(page) // a stream of events has no body until it ends
+  watch.on('Network.eventSourceMessageReceived', ({ data }) => bodies.push(Promise.resolve(data)))
+  await watch.send('Network.enable')
   return { page, faults, bodies }
 }

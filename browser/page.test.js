@@ -44,7 +44,7 @@ async function tabTo(page, selector) {
 }
 
 async function ready(page) {
-  await page.waitForSelector('main table tbody tr, main .facts, main .empty, .sign-in form')
+  await page.waitForSelector('main table tbody tr, main .facts > *, main .empty, main .way, .sign-in form')
 }
 
 /** What a button puts on the clipboard. */
@@ -57,16 +57,25 @@ async function copied(page, label) {
 
 const handles = (text) => [...new Set(text.match(/sig_[\w-]{22}(?![\w.-])/g))]
 
-/** What reaches beyond the window though nothing around it scrolls. */
+/** What reaches beyond the window though nothing around it scrolls: it is cut off, or makes the page wider. */
 const TOO_WIDE = `[...document.querySelectorAll('body *')]
   .filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll, pre, nav'))
   .map((one) => one.outerHTML.slice(0, 120))`
+
+/** What the other buyer has that no answer to anybody else may name; the operator is shown it. */
+const PLANTED = {
+  destinations: [{ type: 'platform', platform: 'planted-platform', account: 'planted-seat' }],
+  accounts: { 'planted-account': { [`https://${NORTHWIND}/mcp`]: { account_id: 'planted-at-northwind' } } },
+}
 
 test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
   const world = await startWorld({
     signals: 96,
     config: () => ({
-      callers: { anonymous: 'metadata', keys: KEYS },
+      callers: {
+        anonymous: 'metadata',
+        keys: KEYS.map((key) => (key.id === 'other' ? { ...key, ...PLANTED } : key)),
+      },
       defaults: { refresh: '1s', timeout: '60s' },
     }),
   })
@@ -184,13 +193,14 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await signIn(page, url, OPERATOR)
     await page.waitForSelector('td.signal a')
     const link = await page.getAttribute('td.signal a', 'href')
-    for (const path of [...PAGES, String(link)]) {
+    const absent = '/?signal=signals.fogbank.example'
+    for (const path of [...PAGES, String(link), absent]) {
       await page.goto(`${url}${path}`)
       await ready(page)
       for (const width of [390, 1_400, 3_840]) {
         await page.setViewportSize({ width, height: 900 })
+        t.same(await page.evaluate(TOO_WIDE), [], `${path} at ${width}: nothing is cut off`)
         const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth')
-        t.same(isWide ? await page.evaluate(TOO_WIDE) : [], [], `${path} at ${width}`)
         t.notOk(isWide, `${path} at ${width} is no wider than the window`)
       }
       await page.setViewportSize({ width: 390, height: 900 })
@@ -223,13 +233,31 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await signIn(page, url, OPERATOR)
     await page.goto(`${url}/?page=upstreams&id=${NORTHWIND}`)
     await page.waitForSelector('.plot canvas')
-    const drawn = (canvas) => `(() => {
-      const { width, height } = ${canvas}
-      const { data } = ${canvas}.getContext('2d').getImageData(0, 0, width, height)
-      return data.some((value, at) => at % 4 === 3 && value > 0)
+    /** How many pixels have the colour of a line, which neither axes nor grid have. */
+    const drawn = (title, name) => `(() => {
+      const plot = [...document.querySelectorAll('.plot')].find((one) => one.textContent.startsWith('${title}'))
+      const canvas = plot.querySelector('canvas')
+      const pen = document.createElement('canvas').getContext('2d')
+      pen.fillStyle = getComputedStyle(document.documentElement).getPropertyValue('${name}').trim()
+      pen.fillRect(0, 0, 1, 1)
+      const wanted = pen.getImageData(0, 0, 1, 1).data
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height)
+      let found = 0
+      for (let at = 0; at < data.length; at += 4)
+        if (data[at + 3] > 60 && [0, 1, 2].every((part) => Math.abs(data[at + part] - wanted[part]) < 16)) found += 1
+      return found
     })()`
-    t.equal(await page.evaluate(drawn("document.querySelector('.plot canvas')")), true)
-    t.equal(await page.evaluate(drawn("document.createElement('canvas')")), false, 'an empty one is empty')
+    for (const [title, name] of [
+      ['Rows', '--good'], // drawn over the rows that were read, which may be as many
+      ['Slowest answer', '--accent'],
+    ]) {
+      let line = 0 // the first point comes when something was read
+      for (const end = Date.now() + 60_000; line <= 3 && Date.now() < end; await page.waitForTimeout(50)) {
+        line = await page.evaluate(drawn(title, name))
+      }
+      t.ok(line > 3, `${title}: ${line} pixels of a line`)
+      t.equal(await page.evaluate(drawn(title, '--bad')), 0, 'and none of a line that it does not have')
+    }
     t.same(faults, [])
   })
 
@@ -276,12 +304,23 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
       ...[OPERATOR, OTHER, BUYER].map(digest),
       '"other"',
       '"op"',
+      'planted',
     ]) {
       t.notOk(sent.includes(secret), `no ${secret} in what the browser was sent`)
       t.notOk(cookies.includes(secret))
     }
     t.equal(await page.evaluate('document.cookie'), '', 'no script reads the session')
+    t.match(sent, /"feed":/, 'events were looked at too')
     t.same(faults, [])
+
+    const operator = await openPage(browser, url)
+    await signIn(operator.page, url, OPERATOR)
+    await operator.page.goto(`${url}/?page=callers`)
+    await ready(operator.page)
+    const all = (await Promise.all(operator.bodies)).join('\n')
+    for (const planted of ['planted-platform', 'planted-seat', 'planted-account']) {
+      t.ok(all.includes(planted), `${planted} would have been found`)
+    }
   })
 
   await t.test('says that the server is lost', async (t) => {

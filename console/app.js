@@ -6,7 +6,7 @@ import { Audit, Callers } from './callers.js'
 import { Feed } from './feed.js'
 import { moment } from './format.js'
 import { html } from './h.js'
-import { useEffect, useState } from './lib/hooks.js'
+import { useEffect, useRef, useState } from './lib/hooks.js'
 import { render } from './lib/preact.js'
 import { useLive } from './live.js'
 import { Trouble } from './parts.js'
@@ -54,11 +54,17 @@ function SignIn({ onDone }) {
 }
 
 function Bar({ who, page, onOut }) {
+  const nav = useRef()
+  useEffect(
+    () =>
+      nav.current.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }),
+    [page],
+  )
   const pages = Object.entries(PAGES).filter(([, [, , role]]) => !role || role === who.caller.role)
   return html`<header class="bar">
     <a class="skip" href="#content">Skip to content</a>
     <a class="brand" href="/"><img src="/console/icon.svg" alt="" width="22" height="22" /><span>Tributary</span></a>
-    <nav aria-label="Pages">${pages.map(
+    <nav ref=${nav} aria-label="Pages">${pages.map(
       ([name, [title]]) =>
         html`<a href=${name === 'feed' ? '/' : href({ page: name })} aria-current=${page === name ? 'page' : undefined}>${title}</a>`,
     )}</nav>

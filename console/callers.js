@@ -14,13 +14,14 @@ export function Callers({ pulse, who }) {
   if (!value) return html`<p class="hint">Loading</p>`
   const { callers, accounts, anonymous, jwt, rate_limit: limit } = value
   return html`<h1 class="hidden">Callers</h1>
-    <${Table} label="Callers" head=${['Caller', 'Role', 'Key', 'Signs', 'Activation keys for', 'Accounts', 'Own credentials at', 'Action']}>
+    <div class="cards"><${Table} label="Callers" head=${['Caller', 'Role', 'Key', 'Signs', 'Activation keys for', 'Accounts', 'Own credentials at', 'Action']}>
       ${callers.map(
         (one) => html`<tr>
-        <td>${one.id}</td><td>${one.role}</td><td>${one.has_key ? 'yes' : 'JWT'}</td><td>${one.signs}</td>
-        <td class="words">${one.destinations.map(target).join(', ') || 'none'}</td>
-        <td class="words">${one.accounts.join(', ') || 'none'}</td>
-        <td class="words">${one.credentials_for.join(', ') || 'none'}</td>
+        <td class="signal">${one.id}</td><td>${one.role}</td>
+        <td data-label="Key">${one.has_key ? 'yes' : 'JWT'}</td><td data-label="Signs">${one.signs}</td>
+        <td class="words" data-label="Activation keys for">${one.destinations.map(target).join(', ') || 'none'}</td>
+        <td class="words" data-label="Accounts">${one.accounts.join(', ') || 'none'}</td>
+        <td class="words" data-label="Own credentials at">${one.credentials_for.join(', ') || 'none'}</td>
         <td>${
           one.id === who.caller.id
             ? 'you'
@@ -30,7 +31,7 @@ export function Callers({ pulse, who }) {
         }</td>
       </tr>`,
       )}
-    <//>
+    <//></div>
     <p class="hint section">Without a key: ${anonymous === 'deny' ? 'nothing' : 'the feed without prices and keys'}. ${jwt ? `JWTs of ${jwt.issuer} are taken. ` : ''}Each may ask ${count(limit.per_second)} times a second, ${count(limit.burst)} at once.</p>
     ${
       accounts.length > 0 &&
@@ -50,8 +51,8 @@ export function Audit({ pulse }) {
     ${
       value.entries.length === 0
         ? html`<p class="empty">No operator has done anything yet.</p>`
-        : html`<${Table} label="What operators did" head=${['When', 'Who', 'Did', 'To', 'Outcome']}>
-        ${value.entries.map((one) => html`<tr><td class="tight">${moment(one.at)}</td><td>${one.who}</td><td>${one.action.replaceAll('-', ' ')}</td><td class="words">${one.subject}</td><td>${one.outcome}</td></tr>`)}
-      <//>`
+        : html`<div class="cards"><${Table} label="What operators did" head=${['When', 'Who', 'Did', 'To', 'Outcome']}>
+        ${value.entries.map((one) => html`<tr><td class="tight">${moment(one.at)}</td><td>${one.who}</td><td>${one.action.replaceAll('-', ' ')}</td><td class="words">${one.subject}</td><td data-label="Outcome">${one.outcome}</td></tr>`)}
+      <//></div>`
     }`
 }

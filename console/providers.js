@@ -12,6 +12,13 @@ function stateOf({ file, problem }) {
     : html`<${State} kind="bad">proves nothing<//>`
 }
 
+/** Whom the file lets sell something: how many, and the first of them where they are asked for. */
+function Agents({ file }) {
+  if (!file || file.agents === 0) return file ? '0' : '–'
+  const more = file.agents - file.agent_urls.length
+  return html`<details><summary>${count(file.agents)}</summary>${file.agent_urls.map((url) => html`<div>${url}</div>`)}${more > 0 && html`<div class="under">and ${count(more)} more</div>`}</details>`
+}
+
 export function Providers({ params, pulse }) {
   const q = params.get('q') ?? ''
   const { value, error } = useAnswer(
@@ -24,19 +31,20 @@ export function Providers({ params, pulse }) {
     ${
       value &&
       html`<p class="total"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'provider' : 'providers'}</p>
-      <${Table} label="Providers" head=${['Domain', 'State', 'File', right('Size'), 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
+      <div class="cards"><${Table} label="Providers" head=${['Domain', 'State', right('Size'), right('Signals'), 'Agents', 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
         ${value.providers.map(
           (one) => html`<tr>
-          <td><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a></td>
+          <td class="signal"><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a>${one.file && html`<span class="under">${one.file.url}</span>`}</td>
           <td>${stateOf(one)}</td>
-          <td class="words">${one.file?.url ?? '–'}</td>
-          <td class="right">${bytes(one.file?.bytes)}</td>
-          <td class="tight" title=${moment(one.confirmed_at)}>${ago(one.confirmed_at)}</td>
-          <td class="tight" title=${moment(one.proves_until)}>${ago(one.proves_until)}</td>
-          <td class="words">${one.problem?.message ?? '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
+          <td class="right" data-label="Size">${bytes(one.file?.bytes)}</td>
+          <td class="right" data-label="Signals">${one.file ? count(one.file.signals) : '–'}</td>
+          <td data-label="Agents"><${Agents} file=${one.file} /></td>
+          <td class="tight" data-label="Confirmed" title=${moment(one.confirmed_at)}>${ago(one.confirmed_at)}</td>
+          <td class="tight" data-label="Proves until" title=${moment(one.proves_until)}>${ago(one.proves_until)}</td>
+          <td class="words" data-label="Trouble">${one.problem?.message ?? '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
           <td><${Act} action="refresh-provider" subject=${one.domain} label="Fetch now" done="Asked" /></td>
         </tr>`,
         )}
-      <//>`
+      <//></div>`
     }`
 }

@@ -158,7 +158,10 @@ export const SCHEMAS = {
       record(
         { domain: text },
         {
-          file: record({ url: text, bytes: number, fetched_at: moment, sha256: text }),
+          file: record({
+            ...{ url: text, bytes: number, fetched_at: moment, sha256: text },
+            ...{ signals: number, agents: number, agent_urls: list(text) },
+          }),
           ...{ confirmed_at: moment, proves_until: moment, next_attempt_at: moment, problem },
           held_pointer: record({ url: text, adopt_at: moment }),
         },

@@ -2,7 +2,8 @@
  * What an operator looks at, as plain data: the parts of the product as they are now, without secrets. Each view is one
  * path of the console's JSON (docs/console.md).
  */
-import type { ProviderState } from '../authz/rules/state.js'
+import { nameAt, nameCount } from '../authz/rules/name-table.js'
+import type { HeldDocument, ProviderState } from '../authz/rules/state.js'
 import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { fileProblemText, problemText } from '../explain/remedies.js'
@@ -17,6 +18,7 @@ import type { Roster } from '../upstreams/roster/roster.js'
 import type { History, Span } from './history.js'
 
 const MOST_SHOWN = 500 // providers, upstreams, agents that are left out
+const AGENTS_NAMED = 10 // of those that a provider's file lists
 
 export type ViewSources = {
   snapshot(): Snapshot | undefined
@@ -62,6 +64,13 @@ function registryView({
   }
 }
 
+/** How much a provider's file grants to how many, and the first of these by url. */
+function listedIn({ tables: { signals, agents } }: HeldDocument) {
+  const count = nameCount(agents)
+  const named = Array.from({ length: Math.min(count, AGENTS_NAMED) }, (_, number) => nameAt(agents, number))
+  return { signals: signals.name.length, agents: count, agent_urls: named }
+}
+
 function providerView({
   domain,
   document,
@@ -79,6 +88,7 @@ function providerView({
         bytes: document.bytes.byteLength,
         fetched_at: iso(document.fetchedAt),
         sha256: document.digest,
+        ...listedIn(document),
       },
     }),
     ...{ confirmed_at: at(confirmedAt), proves_until: at(expiresAt), next_attempt_at: at(nextAttemptAt) },

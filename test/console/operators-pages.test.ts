@@ -47,6 +47,16 @@ test('what operators look at', async (t) => {
     },
   )
 
+  await t.test('providers: what a file lists, and for which agents', async (t) => {
+    type Provider = { domain: string; file?: { signals: number; agents: number; agent_urls: string[] } }
+    const providers = (await asked('providers')).providers as Provider[]
+    const file = providers.find(({ domain }) => domain === 'motorledger.example')?.file
+    t.ok(file?.agent_urls.includes(`https://${NORTHWIND}/mcp`))
+    t.equal(file?.agents, file?.agent_urls.length, 'all of a few are named')
+    t.ok(Number(file?.signals) > 0)
+    t.notOk(providers.find(({ domain }) => domain === 'quietfield.example')?.file)
+  })
+
   await t.test('activity: an activation and a report of usage', async (t) => {
     const { body } = await read(url, `signals?upstream=${NORTHWIND}`, BUYER)
     const row = (body.signals as Signal[]).find(({ ext }) => ext.tributary.offers.length === 1)
