@@ -49,8 +49,8 @@ test('parts of every size come back whole, in shared memory of their own', async
       [3 * EDGE, 5],
       Array.from({ length: 100 }, () => 900),
     ],
-    Array.from({ length: 5_000 }, () => 20), // its header alone is longer
-    ...Array.from({ length: 60 }, (_, at) => [EDGE - 200 + 4 * at, 8]), // a part on either side of the edge
+    Array.from({ length: 2_000 }, () => 20), // its header alone is longer
+    ...Array.from({ length: 9 }, (_, at) => [EDGE - 130 + 8 * at, 8]), // a part on either side of the edge
   ]
   for (const [number, lengths] of cases.entries()) {
     const parts = lengths.map(filled)
