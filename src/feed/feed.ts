@@ -202,7 +202,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     }
     // Consecutive entries of one view: the first, the last and the view identify them all.
     const place = [snapshot.id, entries.length, entries[0], entries.at(-1)]
-    const shown = [reader.visibility, reader.pricedOnly, criteria.tuple, grants.name, fields]
+    const shown = [reader.visibility, reader.wholeOnly, criteria.tuple, grants.name, fields]
     const made = isSequence ? pageBodies.page(JSON.stringify([...place, ...shown]), make) : make()
     return {
       kind: 'page' as const,
@@ -335,7 +335,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     now: number,
   ): { at: Moment; work: InPortions<void> } | undefined {
     const { filters, destinations, countries, cursor } = query
-    if (!filters && !destinations && !countries && !reader.pricedOnly && reader.grants.length === 0) {
+    if (!filters && !destinations && !countries && !reader.wholeOnly && reader.grants.length === 0) {
       return undefined
     }
     const at = layers.moment(reader)

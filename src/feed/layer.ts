@@ -128,8 +128,8 @@ export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCac
   const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // views of everything share the snapshot's own column
   const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
 
-  const viewKey = ({ tuple }: Criteria, { visibility, pricedOnly }: Reader) =>
-    `${pricedOnly ? 'priced' : visibility} ${tuple}`
+  const viewKey = ({ tuple }: Criteria, { visibility, wholeOnly }: Reader) =>
+    `${wholeOnly ? 'whole' : visibility} ${tuple}`
   const secretKey = (view: string, name: string) => JSON.stringify([name, view])
 
   const viewAt = (key: string) => whole.get(key) ?? filtered.get(snapshot.id, key)

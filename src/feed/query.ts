@@ -17,8 +17,8 @@ export type Reader = {
   grants: readonly Destination[]
   /** The account whose layer is asked for, once it is known to be the reader's. */
   account?: string
-  /** Whether the reader uses a release in which every signal has a price: signals without one are hidden from it. */
-  pricedOnly?: boolean
+  /** In 3.0 every signal has a price, coverage and a provider's name: others are hidden from a reader of that release. */
+  wholeOnly?: boolean
 }
 
 export type Filters = Readonly<Record<string, unknown>>

@@ -204,27 +204,36 @@ function* partDigests(
 }
 
 /** The part of a reader that decides which signals it sees. */
-type ViewReader = Pick<Reader, 'visibility' | 'pricedOnly'>
+type ViewReader = Pick<Reader, 'visibility' | 'wholeOnly'>
 
-function hasPrice({ digests }: Snapshot): OfferTest {
-  const differs = (words: ArrayLike<number>, at: number) =>
+/** Whether a signal has what 3.0 requires of each and 3.1 does not: a price and coverage (schema signals/get-signals-response). */
+function isWhole({ digests, facts }: Snapshot): OfferTest {
+  const hasPrice = (words: ArrayLike<number>, at: number) =>
     NO_PRICES.some((word, place) => words[at * WORDS + place] !== word)
   return {
-    ofEntry: (entry) => differs(digests.pricing, entry),
-    ofNarrowed: ({ pricing }) => differs(pricing, 0),
+    ofEntry: (entry) => hasPrice(digests.pricing, entry) && !Number.isNaN(facts.coverage[entry]),
+    ofNarrowed: ({ pricing, coverage = Number.NaN }) => hasPrice(pricing, 0) && !Number.isNaN(coverage),
   }
+}
+
+/** The same of its provider's name, which no narrowing changes. */
+function hasProvider({ facts }: Snapshot): Test {
+  return (entry) => facts.providers[facts.provider[entry] as number] !== ''
 }
 
 /** The signals that pass every criterion. Without criteria it is the snapshot's own column, at no cost. */
 export function* viewOf(
   snapshot: Snapshot,
   criteria: Criteria,
-  { visibility, pricedOnly = false }: ViewReader,
+  { visibility, wholeOnly = false }: ViewReader,
 ): InPortions<View> {
   const meter = createMeter()
   const all = tests(snapshot, criteria, meter)
   const offered = offerTests(snapshot, criteria, visibility === 'full', meter)
-  if (pricedOnly) offered.push(hasPrice(snapshot))
+  if (wholeOnly) {
+    all.push(hasProvider(snapshot))
+    offered.push(isWhole(snapshot))
+  }
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
   const narrowing = createNarrowing(snapshot, criteria.countries, meter)

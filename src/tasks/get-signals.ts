@@ -206,17 +206,17 @@ function createLacks(health: Health) {
 /** The reader of the feed: one object per caller, release and account. */
 function createReaders() {
   const known = new WeakMap<Caller, Map<string, Reader>>()
-  return (caller: Caller, pricedOnly: boolean, account: string | undefined): Reader => {
+  return (caller: Caller, wholeOnly: boolean, account: string | undefined): Reader => {
     const ofCaller = known.get(caller) ?? new Map<string, Reader>()
     known.set(caller, ofCaller)
-    const name = `${pricedOnly ? 'priced' : 'all'} ${account ?? ''}`
+    const name = `${wholeOnly ? 'whole' : 'all'} ${account ?? ''}`
     const found = ofCaller.get(name)
     if (found) return found
     const { id, visibility, destinations: grants } = caller
     const made: Reader = {
       ...{ caller: id, visibility, grants },
       ...(account !== undefined && { account }),
-      ...(pricedOnly && { pricedOnly }),
+      ...(wholeOnly && { wholeOnly }),
     }
     ofCaller.set(name, made)
     return made
@@ -367,15 +367,15 @@ export function getSignals(options: GetSignalsOptions): Task<typeof GetSignalsRe
     const { broken, query } = questionOf(input, context)
     if (broken.length > 0) return refused(invalidRequest(broken))
     const { caller } = context
-    const pricedOnly = context.release === '3.0'
-    if (pricedOnly && caller.visibility === 'metadata') return refused(PRICES_NEEDED)
+    const wholeOnly = context.release === '3.0'
+    if (wholeOnly && caller.visibility === 'metadata') return refused(PRICES_NEEDED)
     if (input.account === undefined) {
-      return answer(input, query, readerOf(caller, pricedOnly, undefined), context)
+      return answer(input, query, readerOf(caller, wholeOnly, undefined), context)
     }
     const seen = (found: AccountFound) =>
       found.kind === 'refused'
         ? found
-        : answer(input, query, readerOf(caller, pricedOnly, found.overlay), context)
+        : answer(input, query, readerOf(caller, wholeOnly, found.overlay), context)
     const found = findAccount(caller, input.account, declaredAccounts)
     return found instanceof Promise ? found.then(seen) : seen(found)
   }
