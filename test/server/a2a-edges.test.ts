@@ -1,7 +1,7 @@
 /** What A2A clients send beside a skill, and what is kept of an answer. */
 import { ServerCallContext } from '@a2a-js/sdk/server'
-import { Type } from '@sinclair/typebox'
 import { test } from 'tap'
+import { Type } from '../../src/adcp/type.js'
 import { createTaskStore } from '../../src/server/a2a/a2a-store.js'
 import { createA2aTasks } from '../../src/server/a2a/a2a-tasks.js'
 import type { Task } from '../../src/tasks/task.js'

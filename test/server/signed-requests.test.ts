@@ -1,6 +1,6 @@
 import { generateKeyPairSync, randomBytes } from 'node:crypto'
-import { Type } from '@sinclair/typebox'
 import { type Test, test } from 'tap'
+import { Type } from '../../src/adcp/type.js'
 import type { Send } from '../../src/net/send.js'
 import { REQUESTS } from '../../src/signing/profile.js'
 import { createSigner, publicJwk, type SigningKey } from '../../src/signing/sign.js'
