@@ -11,20 +11,16 @@ import type { Overload } from './door/overload.js'
 
 const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 30, 120]
 
-/** How long calls of one kind took: how many up to each bound, not more than the one before. */
-type Durations = { counts: number[]; seconds: number }
+/** Calls of one kind: their outcomes, and how many took up to each bound and more than the one before. */
+type Counted = { outcomes: Map<string, number>; counts: number[]; seconds: number }
+type Kind = Pick<Observed, 'task' | 'transport' | 'mode'>
 
 /**
  * Counts calls and their durations. They are given to the metrics library only when somebody reads the metrics: its own
  * counters format and sort their labels at every call, which costs as much as an answer.
  */
 function createCallCounts(registry: Registry) {
-  const calls = new Map<string, Map<string, Map<string, number>>>()
-  const durations = new Map<string, Map<string, Durations>>() // by task, then by transport and mode
-
-  function each<T>(counts: Map<string, Map<string, T>>, told: (task: string, kind: string, one: T) => void) {
-    for (const [task, ofTask] of counts) for (const [kind, one] of ofTask) told(task, kind, one)
-  }
+  const kinds: { kind: Kind; counted: Counted }[] = []
 
   new Counter({
     name: 'tributary_task_calls_total',
@@ -33,9 +29,10 @@ function createCallCounts(registry: Registry) {
     registers: [registry],
     collect() {
       this.reset()
-      each(calls, (task, transport, outcomes) => {
-        for (const [outcome, count] of outcomes) this.inc({ task, transport, outcome }, count)
-      })
+      for (const { kind, counted } of kinds) {
+        const { task, transport } = kind
+        for (const [outcome, count] of counted.outcomes) this.inc({ task, transport, outcome }, count)
+      }
     },
   })
   const name = 'tributary_task_seconds'
@@ -48,9 +45,10 @@ function createCallCounts(registry: Registry) {
   }
   function collected() {
     const values: typeof histogram.values = []
-    each(durations, (task, kind, { counts, seconds }) => {
-      const [transport = '', mode = ''] = kind.split(' ')
-      const labels = { task, transport, ...(mode !== '' && { mode }) }
+    for (const { kind, counted } of kinds) {
+      const { counts, seconds } = counted
+      const { task, transport, mode } = kind
+      const labels = { task, transport, ...(mode !== undefined && { mode }) }
       let sum = 0
       for (const [at, bound] of [...BUCKETS_SECONDS, '+Inf'].entries()) {
         sum += counts[at] as number
@@ -58,31 +56,37 @@ function createCallCounts(registry: Registry) {
       }
       values.push({ metricName: `${name}_sum`, labels, value: seconds })
       values.push({ metricName: `${name}_count`, labels, value: sum })
-    })
+    }
     return { ...histogram, values }
   }
   registry.registerMetric({ name, get: async () => collected() } as unknown as Histogram)
 
-  function inner<T>(outer: Map<string, Map<string, T>>, one: string, other: string, make: () => T): T {
-    const ofOne = outer.get(one) ?? new Map<string, T>()
-    outer.set(one, ofOne)
-    const found = ofOne.get(other) ?? make()
-    ofOne.set(other, found)
-    return found
+  /** There are a few dozen kinds, and most calls are of the one before. */
+  let last: (typeof kinds)[number] | undefined
+  function countedOf(task: string, transport: Kind['transport'], mode: string | undefined): Counted {
+    const isSame = ({ kind }: (typeof kinds)[number]) =>
+      kind.task === task && kind.transport === transport && kind.mode === mode
+    if (last && isSame(last)) return last.counted
+    last = kinds.find(isSame)
+    if (!last) {
+      const counts = Array.from({ length: BUCKETS_SECONDS.length + 1 }, () => 0)
+      last = {
+        kind: { task, transport, ...(mode !== undefined && { mode }) },
+        counted: { outcomes: new Map(), counts, seconds: 0 },
+      }
+      kinds.push(last)
+    }
+    return last.counted
   }
 
   return function observe({ task, transport, mode, outcome, ms }: Observed): void {
-    const outcomes = inner(calls, task, transport, () => new Map<string, number>())
-    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
-    const took = inner(durations, task, mode === undefined ? transport : `${transport} ${mode}`, () => ({
-      counts: Array.from({ length: BUCKETS_SECONDS.length + 1 }, () => 0),
-      seconds: 0,
-    }))
+    const counted = countedOf(task, transport, mode)
+    counted.outcomes.set(outcome, (counted.outcomes.get(outcome) ?? 0) + 1)
     const seconds = ms / 1_000
-    const found = BUCKETS_SECONDS.findIndex((bound) => seconds <= bound)
-    const at = found < 0 ? BUCKETS_SECONDS.length : found
-    took.counts[at] = (took.counts[at] as number) + 1
-    took.seconds += seconds
+    let at = 0
+    while (at < BUCKETS_SECONDS.length && seconds > (BUCKETS_SECONDS[at] as number)) at += 1
+    counted.counts[at] = (counted.counts[at] as number) + 1
+    counted.seconds += seconds
   }
 }
 
