@@ -27,7 +27,7 @@ export async function addressOf({ config, url, token }: Target, role: keyof type
   const { host, port, sandbox } = await loadPlace(config, process.env)
   const base = (url || `http://${EVERYWHERE[host] ?? host}:${port}`).replace(/\/(mcp\/?)?$/, '')
   if (!/^https?:/.test(base) || !URL.canParse(base)) {
-    throw new CommandFailure(`--url: expected an http or https url, got ${base}`, EXIT.usage)
+    throw new CommandFailure(`--url or TRIBUTARY_URL: expected an http or https url, got ${base}`, EXIT.usage)
   }
   return { base, token: token ?? (sandbox ? DEMO[role] : undefined) }
 }

@@ -77,9 +77,13 @@ export async function printAudit(command: ListCommand): Promise<void> {
   const { entries } = (await askServer(command, '/console/api/audit', 'GET')) as {
     entries: Record<string, string>[]
   }
-  for (const entry of entries) {
-    const { at, who, action, subject, outcome } = entry
-    out.write(json ? `${JSON.stringify(entry)}\n` : `${at}  ${who}  ${action}  ${subject}  ${outcome}\n`)
+  if (json) {
+    for (const entry of entries) out.write(`${JSON.stringify(entry)}\n`)
+    return
+  }
+  if (entries.length === 0) out.write('no operator has done anything yet\n')
+  for (const { at, who, action, subject, outcome } of forTerminal(entries)) {
+    out.write(`${at}  ${who}  ${action}  ${subject}  ${outcome}\n`)
   }
 }
 

@@ -54,7 +54,27 @@ test('commands in pipes and shells', async (t) => {
     }
     const wrong = await shell('tributary explain x --url nonsense')
     t.equal(wrong.code, 2)
-    t.match(wrong.err, /--url: expected an http or https url/)
+    t.match(wrong.err, /--url or TRIBUTARY_URL: expected an http or https url/)
+  })
+
+  await t.test(
+    'where the server is may come from the environment, and what is given is preferred',
+    async (t) => {
+      const line = `tributary feed -n 1 --token ${BUYER}`
+      t.match(await shell(line, { TRIBUTARY_URL: url }), { code: 0, out: / signals?, / })
+      t.equal((await shell(`${line} --url ${url}`, { TRIBUTARY_URL: 'nonsense' })).code, 0)
+      t.match(await shell(line, { TRIBUTARY_URL: 'nonsense' }), { code: 2, err: /TRIBUTARY_URL: expected/ })
+    },
+  )
+
+  await t.test('audit says that there is nothing, and lets no name write to the terminal', async (t) => {
+    const as = `--url ${url} --token ${OPERATOR}`
+    t.match(await shell(`tributary audit ${as}`), { code: 0, out: 'no operator has done anything yet\n' })
+    t.equal((await shell(`tributary audit --json ${as}`)).out, '')
+    t.equal((await shell(`tributary exclude $'a\\e[2Jb' ${as}`)).code, 1)
+    const { out } = await shell(`tributary audit ${as}`)
+    t.match(out, /exclude-upstream {2}a.*b {2}unknown/)
+    t.notMatch(out, '\u001b')
   })
 
   await t.test('who asks a server needs none of its secrets', async (t) => {
