@@ -26,6 +26,7 @@ const REQUESTS = 30_000
 const WARM_UP = 10_000 // by each: code that is run often becomes faster
 const CONNECTIONS = 8
 const IDLE_MS = 5_000
+const READS_MS = 20_000 // of polling every agent every second
 /** Nothing has changed for so long: it is all there. */
 const STILL_MS = 3_000
 const LONGEST_MS = 900_000
@@ -134,9 +135,18 @@ async function world<T>(
   }
 }
 
+/** How often agents are asked for pages, a second. */
+async function readsInASecond([first = '']: readonly string[]): Promise<number> {
+  const asked = async () => Number(await (await fetch(new URL('/pages-asked', first))).text())
+  const [before, since] = [await asked(), performance.now()]
+  await wait(READS_MS)
+  return (1_000 * ((await asked()) - before)) / (performance.now() - since)
+}
+
 async function requests(binaries: string): Promise<void> {
-  await world(binaries, SERVED, async (start) => {
+  await world(binaries, SERVED, async (start, urls) => {
     const replicas: Replica[] = []
+    let readsOfOne = 0
     for (let count = 1; count <= 3; count += 1) {
       replicas.push(await start())
       await settled(replicas, ({ total }) => total === SERVED)
@@ -162,7 +172,12 @@ async function requests(binaries: string): Promise<void> {
         `${count} of them: ${((1_000 * REQUESTS) / ms).toFixed(0)} pages of 50 a second, ${(1_000 * each).toFixed(0)} µs of CPU each; ` +
           `idle, ${((1_000 * idle) / count).toFixed(0)} ms of CPU a second each, polling ${AGENTS} agents every second`,
       )
+      if (count === 1) readsOfOne = await readsInASecond(urls)
     }
+    report({
+      what: 'three processes: how often agents are asked for pages, against one process',
+      ...{ measured: (await readsInASecond(urls)) / readsOfOne, unit: 'x', bar: { atMost: 1.05 } },
+    })
   })
 }
 

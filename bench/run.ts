@@ -1,54 +1,105 @@
 /**
  * Runs the benches one after the other, each in a process of its own, and then prints every row once more: `node
- * dist/bench/run.js [name ...]`. Ends with 1 when a bench could not be run to its end; a missed bar is a finding.
+ * dist/bench/run.js [name ...] [--only WORDS] [--minutes N] [--json]`. `--only`: benches that measure something with these
+ * words. All of them together end after N minutes (25): what does not fit is named. `--json`: the rows as JSON on standard
+ * output, everything else on standard error. Ends with 1 when a bench could not be run to its end; a missed bar is a finding.
  */
-import { fork } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import { lineOf, type Row } from './report.js'
 
-/** In the order of their length, the short ones first. */
-const BENCHES = [
-  'authz',
-  'search',
-  'hostile',
-  'events',
-  'events-chain',
-  'forged-events',
-  'discovery',
-  'change',
-  'feed',
-  'while-merging',
-  'console',
-  'serving',
-  'direct',
-  'upstreams',
-  'change-served',
-  'restart',
-  'activation',
-  'replicas',
-  'tests',
-]
+/** In the order of their length, the short ones first: what each measures, and the minutes it is given. */
+const BENCHES: Record<string, { of: string; minutes: number }> = {
+  authz: { of: 'verdicts a second, the heaviest adagents.json', minutes: 1 },
+  search: { of: 'search, a question among 100,000 signals', minutes: 1 },
+  hostile: { of: 'longest stop over hostile answers', minutes: 1 },
+  events: { of: 'feed events to 1,000 subscribers', minutes: 1 },
+  'events-chain': { of: 'events through two Tributaries', minutes: 1 },
+  'forged-events': { of: 'floods of forged and replayed events', minutes: 1 },
+  discovery: { of: 'brief fan-out to 50 upstreams, 5 hung', minutes: 2 },
+  change: { of: 'one price changed, in one process', minutes: 2 },
+  feed: { of: 'merge, filter, memory, accounts, generations', minutes: 5 },
+  'while-merging': { of: 'pages served while 300,000 listings are merged', minutes: 2 },
+  console: { of: 'console over a million signals', minutes: 3 },
+  serving: { of: 'pages and unchanged against a bare route, MCP and A2A', minutes: 8 },
+  direct: { of: 'direct calls to 20 agents', minutes: 2 },
+  upstreams: { of: 'cold mirror, unchanged polls', minutes: 4 },
+  'change-served': { of: 'one price changed, over HTTP', minutes: 4 },
+  restart: { of: 'restart to serve', minutes: 4 },
+  activation: { of: 'activations a second', minutes: 5 },
+  replicas: { of: 'replicas: reads of upstreams, generations', minutes: 6 },
+  tests: { of: 'npm test', minutes: 6 },
+}
+const MINUTE = 60_000
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 type Said = { row?: Row }
+type Result = { name: string; rows: Row[]; trouble?: string }
 
-const asked = process.argv.slice(2)
-const unknown = asked.filter((name) => !BENCHES.includes(name))
-if (unknown.length > 0) throw new Error(`no bench: ${unknown.join(', ')}; there are ${BENCHES.join(', ')}`)
+const { values: given, positionals: asked } = parseArgs({
+  allowPositionals: true,
+  options: {
+    only: { type: 'string', default: '' },
+    minutes: { type: 'string', default: '25' },
+    json: { type: 'boolean', default: false },
+  },
+})
+const names = Object.keys(BENCHES)
+const unknown = asked.filter((name) => !names.includes(name))
+if (unknown.length > 0) throw new Error(`no bench: ${unknown.join(', ')}; there are ${names.join(', ')}`)
+const words = given.only.toLowerCase()
+const chosen = Object.entries(BENCHES).filter(
+  ([name, { of }]) =>
+    (asked.length === 0 || asked.includes(name)) && `${name} ${of}`.toLowerCase().includes(words),
+)
+if (chosen.length === 0) throw new Error(`no bench measures "${given.only}"`)
+const startedAt = Date.now()
+const endsAt = startedAt + MINUTE * Number(given.minutes)
+const say = given.json ? console.error : console.log
 
-const results: { name: string; rows: Row[]; ended: number | null }[] = []
-for (const name of BENCHES.filter((one) => asked.length === 0 || asked.includes(one))) {
-  console.log(`\n== ${name}`)
+/** Ends a bench and the processes that it started: they are one group. */
+function stop({ pid }: ChildProcess): void {
+  if (pid !== undefined) process.kill(-pid, 'SIGKILL')
+}
+
+async function run(name: string, ms: number): Promise<Result> {
   const rows: Row[] = []
-  const bench = fork(fileURLToPath(new URL(`${name}.js`, import.meta.url)))
+  const bench = fork(fileURLToPath(new URL(`${name}.js`, import.meta.url)), {
+    detached: true, // a group of its own
+    stdio: ['ignore', given.json ? 2 : 1, 2, 'ipc'],
+  })
   bench.on('message', ({ row }: Said) => row && rows.push(row))
+  const interrupted = () => {
+    stop(bench)
+    process.exit(130)
+  }
+  for (const signal of SIGNALS) process.once(signal, interrupted)
+  let isLate = false
+  const timer = setTimeout(() => {
+    isLate = true
+    stop(bench)
+  }, ms)
   const [ended] = (await once(bench, 'exit')) as [number | null]
-  results.push({ name, rows, ended })
+  clearTimeout(timer)
+  for (const signal of SIGNALS) process.off(signal, interrupted)
+  const trouble = isLate ? `was ended after ${Math.round(ms / 1_000)} s` : 'did not run to its end'
+  return { name, rows, ...(ended !== 0 && { trouble }) }
 }
 
-console.log(`\n== all rows, Node ${process.version}`)
-for (const { name, rows, ended } of results) {
-  for (const row of rows) console.log(lineOf(row))
-  if (ended !== 0) console.log(`${name} did not run to its end`)
+const results: Result[] = []
+for (const [at, [name, { of, minutes }]] of chosen.entries()) {
+  const passed = Math.round((Date.now() - startedAt) / 1_000)
+  say(`\n== ${name} (${at + 1} of ${chosen.length}, after ${passed} s): ${of}`)
+  const ms = Math.min(MINUTE * minutes, endsAt - Date.now())
+  results.push(ms > 0 ? await run(name, ms) : { name, rows: [], trouble: 'was not run: the time is over' })
 }
-process.exitCode = results.every(({ ended }) => ended === 0) ? 0 : 1
+
+say(`\n== all rows, Node ${process.version}`)
+for (const { name, rows, trouble } of results) {
+  for (const row of rows) say(lineOf(row))
+  if (trouble) say(`${name} ${trouble}`)
+}
+if (given.json) console.log(JSON.stringify(results, null, 2))
+process.exitCode = results.every(({ trouble }) => trouble === undefined) ? 0 : 1

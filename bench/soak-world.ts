@@ -41,6 +41,7 @@ async function main() {
       rss,
       cpu: process.cpuUsage(),
       version: federation.feed.current()?.id,
+      retained: federation.feed.retained(),
     })
   })
   process.send?.({ url: federation.url })

@@ -1,19 +1,36 @@
 /**
  * A soak: full load over both transports while upstreams change and one hangs. Prints requests, latency and memory of each
- * window; ends with what has to hold: no error, memory flat, the feed moved. `node dist/bench/soak.js [seconds]`.
+ * window; ends with what has to hold: no error, memory flat, the feed moved. `node dist/bench/soak.js [--minutes N]`.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
 import autocannon from 'autocannon'
 import { BUYER } from '../test/support/federation.js'
 
-const SECONDS = Number(process.argv[2] ?? 180)
+const { values: given } = parseArgs({ options: { minutes: { type: 'string', default: '3' } } })
+const SECONDS = 60 * Number(given.minutes)
+if (!(SECONDS > 0)) throw new Error('--minutes takes a number above 0')
 const WINDOWS = 12
 const CONNECTIONS = 16
 const MB = 1024 * 1024
+const DAY_S = 86_400
+/**
+ * Memory is flat when its last third is at most so much above the one before: the first fills caches and warms code. Every
+ * generation that is kept has objects of its own on the heap; how many are kept is bounded by time and bytes.
+ */
+const FLAT = { share: 1.08, bytes: 8 * MB, heapOfGeneration: 0.15 * MB }
 
-type Usage = { heapUsed: number; external: number; rss: number; cpu: NodeJS.CpuUsage; version: string }
+type Usage = {
+  heapUsed: number
+  external: number
+  rss: number
+  cpu: NodeJS.CpuUsage
+  version: string
+  /** Generations that are kept for readers of older pages: as many as were made, up to a time and a bound of bytes. */
+  retained: { snapshots: number; bytes: number }
+}
 
 const server = fork(fileURLToPath(new URL('./soak-world.js', import.meta.url)), { execArgv: ['--expose-gc'] })
 const [{ url }] = (await once(server, 'message')) as [{ url: string }]
@@ -59,17 +76,20 @@ function overA2a(input: object, id: number) {
 
 const requests = QUESTIONS.flatMap((question, at) => [overMcp(question, at), overA2a(question, at)])
 const versions = new Set<string>()
-const heaps: number[] = []
+const used: Usage[] = []
 let faults = 0
 let total = 0
 
-console.log('  second       rps    p50 ms    p99 ms    max ms   faults   heap MB  extern MB   rss MB')
+console.log(
+  '  second       rps    p50 ms    p99 ms    max ms   faults   heap MB  extern MB   rss MB  generations, MB',
+)
 for (let window = 1; window <= WINDOWS; window++) {
   const duration = SECONDS / WINDOWS
   const result = await autocannon({ url, headers: HEADERS, requests, connections: CONNECTIONS, duration })
-  const { heapUsed, external, rss, version } = await usage()
+  const now = await usage()
+  const { heapUsed, external, rss, version, retained } = now
   versions.add(version)
-  heaps.push(heapUsed)
+  used.push(now)
   const failed = result.errors + result.timeouts + result.non2xx
   faults += failed
   total += result.requests.total
@@ -84,16 +104,42 @@ for (let window = 1; window <= WINDOWS; window++) {
     heapUsed / MB,
     external / MB,
     rss / MB,
+    retained.snapshots,
+    retained.bytes / MB,
   ]
   console.log(cells.map((cell) => cell.toFixed(cell > 100 ? 0 : 1).padStart(10)).join(''))
 }
 server.send('stop')
 await once(server, 'exit')
 
-// The first windows fill caches; what they hold then must not grow with the number of requests.
-const settled = heaps.slice(WINDOWS / 3)
-const growth = ((settled.at(-1) ?? 0) - (settled[0] ?? 0)) / (settled[0] ?? 1)
+/** Mean of each third of the windows. */
+function thirds(of: (usage: Usage) => number): number[] {
+  const size = WINDOWS / 3
+  return [0, size, 2 * size].map(
+    (from) => used.slice(from, from + size).reduce((sum, one) => sum + of(one), 0) / size,
+  )
+}
+
+/** Kept generations are bounded by themselves; what else is held must not grow with the number of requests. */
+const HELD: Record<string, (usage: Usage) => number> = {
+  heap: ({ heapUsed, retained }) => heapUsed - FLAT.heapOfGeneration * retained.snapshots,
+  buffers: ({ external }) => external,
+  'the rest of the process': ({ rss, heapUsed, external, retained }) =>
+    rss - heapUsed - external - retained.bytes,
+}
+const perSecond = total / SECONDS
 console.log(
-  `${total} requests, ${faults} faults, ${versions.size} versions of the feed, heap ${(growth * 100).toFixed(1)} % from settled to end`,
+  `${total} requests, as many as ${(total / DAY_S).toFixed(1)} a second in a day (${perSecond.toFixed(0)} a second here), ` +
+    `${faults} faults, ${versions.size} versions of the feed`,
 )
-process.exitCode = faults === 0 ? 0 : 1
+let isFlat = true
+for (const [name, of] of Object.entries(HELD)) {
+  const [first = 0, middle = 0, last = 0] = thirds(of)
+  const holds = last <= middle * FLAT.share + FLAT.bytes
+  isFlat &&= holds
+  const cells = [first, middle, last].map((bytes) => (bytes / MB).toFixed(1)).join(', ')
+  console.log(
+    `${name}: ${cells} MB without kept generations in the thirds of the time: ${holds ? 'flat' : 'GROWS'}`,
+  )
+}
+process.exitCode = faults === 0 && isFlat && versions.size > 1 ? 0 : 1

@@ -62,6 +62,8 @@ function result(
   return `{"content":[{"type":"text","text":"ok"}],"structuredContent":{"status":"completed",${answer(agent, params)}}}`
 }
 
+let pagesAsked = 0 // of all agents together, with the answers that nothing has changed
+
 const urls = await Promise.all(
   Array.from({ length: Number(agents) }, async (_, agent) => {
     const server = createServer((request, response) => {
@@ -71,6 +73,7 @@ const urls = await Promise.all(
         changes.set(agent, { times, every: Number(searchParams.get('every') ?? ROWS) })
         return void response.end()
       }
+      if (request.url === '/pages-asked') return void response.end(String(pagesAsked))
       if (request.url === '/walked') return void response.end(JSON.stringify(walks.get(agent)))
       if (request.method !== 'POST') return void response.writeHead(405).end()
       const chunks: Buffer[] = []
@@ -78,6 +81,7 @@ const urls = await Promise.all(
       request.on('end', () => {
         const { id, method, params } = JSON.parse(Buffer.concat(chunks).toString())
         if (id === undefined) return void response.writeHead(202).end()
+        if (method === 'tools/call' && params.name === 'get_signals') pagesAsked += 1
         const body = Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":${result(agent, method, params)}}`)
         response.writeHead(200, { 'content-type': 'application/json', 'content-length': body.byteLength })
         response.end(body)
