@@ -12,6 +12,7 @@ import { proven } from '../support/proven.js'
 const REF = '{"scope":"data_provider","data_provider_domain":"provider.example","signal_id":"s"}'
 const ORDINARY: readonly [name: string, json: string][] = [
   ['signal_ref', REF],
+  ['signal_id', '{"source":"catalog","data_provider_domain":"provider.example","id":"s"}'],
   ['signal_agent_segment_id', '"seg"'],
   ['name', '"Auto"'],
   ['description', '"日本, {or} [elsewhere]: "'],

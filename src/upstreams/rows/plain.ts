@@ -5,6 +5,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { bufferOf, countMembers, measure } from '../../adcp/json.js'
+import { legacyFromRef, type SignalRef } from '../../adcp/reference.js'
 import { SignalRow } from '../../adcp/signal.js'
 import { type TSchema, Type } from '../../adcp/type.js'
 import { createChecks } from '../../adcp/validation.js'
@@ -49,19 +50,23 @@ function keepsValue(name: string, schema: TSchema): Keeps {
   }
 }
 
-const { signal_ref: Ref, ...others } = SignalRow.properties
+const { signal_ref: Ref, signal_id: Id, ...others } = SignalRow.properties
 const { conforms: isRef } = check(Ref)
 const REQUIRED: ReadonlySet<string> = new Set(SignalRow.required)
 const TEXTS: ReadonlySet<string> = new Set(['signal_agent_segment_id', 'name', 'description'])
 
-/** A signal's legacy id is its own, everything else comes again. */
-const usual = (name: string, keeps: Keeps) => (name === 'signal_id' ? keeps : remembered(keeps))
+const keepsId = keepsValue('signal_id', Id)
 
-/** The members besides the reference. */
+/** Whether a legacy id can stand beside a reference that is kept: nearly always it says the same in its own words. */
+function isIdBeside(ref: SignalRef, json: string): boolean {
+  return json === JSON.stringify(legacyFromRef(ref)) || keepsId(json)
+}
+
+/** The members besides the references. */
 const MEMBERS = Object.entries(others).map(([name, schema]) => ({
   place: MEMBER[name as keyof typeof MEMBER],
   isRequired: REQUIRED.has(name),
-  isKept: TEXTS.has(name) ? keepsText(schema) : usual(name, keepsValue(name, schema)),
+  isKept: TEXTS.has(name) ? keepsText(schema) : remembered(keepsValue(name, schema)),
 }))
 
 /** A row that is kept as it came: its segment, and the domain of the provider whose signal it is. */
@@ -74,6 +79,8 @@ export function readPlain(raw: Uint8Array): PlainRow | undefined {
   const ref = providersRef(text)
   const members = ref && membersOf(text)
   if (!members || ref.scope !== 'data_provider' || !isRef(ref)) return undefined
+  const id = members[MEMBER.signal_id]
+  if (id !== undefined && !isIdBeside(ref, id)) return undefined
   for (const { place, isRequired, isKept } of MEMBERS) {
     const json = members[place]
     if (json === undefined ? isRequired : !isKept(json)) return undefined
