@@ -201,7 +201,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
         const before = Math.min(BEFORE_MS + BEFORE_MS_A_ROW * rows, MOST_BEFORE * (until - startedAt))
         return until - before
       })
-      if (!isPending()) return
+      if (!isPending() || signal?.aborted) return
       const begunAt = clock.now()
       await rank()
       const tookMs = clock.now() - begunAt
