@@ -33,7 +33,7 @@ async function rides(
   t.match(await world.store.ledger.query({}, 10), [{ outcome: 'completed' }])
 }
 
-test('a full disk', async (t) => {
+test('an activation rides out a full disk', async (t) => {
   const disk = smallDisk(t, 1)
   if (!disk) return t.comment(NO_SMALL_DISK)
   const { folder } = disk
@@ -63,7 +63,7 @@ test('a folder that became read-only', async (t) => {
   await world.store.blobs.write('slice/x', [Buffer.from('rows')])
 })
 
-test('a read-only database', async (t) => {
+test('an activation rides out a database that can only be read', async (t) => {
   const world = await startWorld(t, { agents: ['northwind'] })
   const pragma = (text: string) => sql.raw(`pragma ${text}`).execute(world.store.db)
   await rides(t, world, { begin: () => pragma('query_only = 1'), end: () => pragma('query_only = 0') })

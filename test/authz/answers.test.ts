@@ -166,7 +166,7 @@ const cases: Case[] = [
 ]
 
 for (const { what, serve, is } of cases) {
-  test(`${what}: ${is}`, async (t) => {
+  test(`a verdict is ${is} after ${what}`, async (t) => {
     const world = await createWorld()
     t.teardown(world.close)
     serve(world)

@@ -24,7 +24,7 @@ const cases: [string, string[], RegExp | undefined][] = [
 ]
 
 for (const [called, listed, words] of cases) {
-  test(`${called} against ${listed}`, async (t) => {
+  test(`an agent called ${called} is told how it nearly is one of ${listed}`, async (t) => {
     const entries = listed.map((url) => ({
       url,
       authorized_for: 'x',

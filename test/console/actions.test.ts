@@ -7,7 +7,7 @@ import { BUYER, OPERATOR, OTHER, read, startConsoleWorld } from './support/conso
 
 const NORTHWIND = 'signals.northwind.example'
 
-test('what operators do', async (t) => {
+test('what operators do takes effect at once, and is written down', async (t) => {
   const world = await startConsoleWorld()
   t.teardown(() => world.close())
   const { federation } = world
@@ -132,7 +132,7 @@ test('what operators do', async (t) => {
     },
   )
 
-  await t.test('the same by command', async (t) => {
+  await t.test('commands do the same', async (t) => {
     const run = promisify(execFile)
     const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
     const command = async (...given: string[]) =>

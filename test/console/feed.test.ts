@@ -5,7 +5,7 @@ import { BUYER, type Json, OPERATOR, OTHER, read, startConsoleWorld } from './su
 type Facets = Record<string, { value: string; count: number }[]>
 const handlesOf = (signals: readonly Signal[]) => signals.map((signal) => signal.signal_agent_segment_id)
 
-test('the feed page', async (t) => {
+test('the feed page shows each caller what a walk gives, however it is filtered and ordered', async (t) => {
   const world = await startConsoleWorld()
   t.teardown(() => world.close())
   const { url } = world.federation

@@ -5,7 +5,7 @@ import { BUYER, digest, OPERATOR, read } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
 
-test('what operators look at', async (t) => {
+test('operators are shown upstreams, activity and the server, and nobody else is', async (t) => {
   const world = await startWorld({
     signals: 96,
     config: () => ({

@@ -14,7 +14,7 @@ type Content = {
   isError?: boolean
 }
 
-test('tools for models', async (t) => {
+test('a model can use every task knowing nothing but the list of tools', async (t) => {
   const world = await startWorld({ signals: 120 })
   t.teardown(() => world.close())
   const client = new Client({ name: 'a host', version: '1' })

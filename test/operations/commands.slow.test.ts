@@ -86,7 +86,7 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
   const [, url = ''] = await server.printed(/signals in one feed at (http:\S+)\/mcp/)
   const at = [...config, '--url', url]
 
-  await t.test('explain', async (t) => {
+  await t.test('explain tells why an upstream or a signal is or is not there', async (t) => {
     const text = await runCommand(['explain', ...at, 'signals.gullwing.example'])
     t.equal(text.code, 0, text.err)
     t.match(text.out, /^signals\.gullwing\.example: nothing_published\nthe upstream is read/)
@@ -121,7 +121,7 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
     })
   })
 
-  await t.test('authz', async (t) => {
+  await t.test('authz tells what a file grants, and what to write for an agent', async (t) => {
     const granted = ['--agent', 'https://new.example/mcp', '--tags', 'heritage']
     const text = await runCommand(['authz', ...config, 'larderloyalty.example', ...granted])
     t.equal(text.code, 0, text.err)
@@ -137,7 +137,7 @@ test('explain asks a running server; authz and ledger look beside it', async (t)
     })
   })
 
-  await t.test('ledger', async (t) => {
+  await t.test('ledger prints what was done, filtered, while the server runs', async (t) => {
     const store = await openStore({
       url: `file:${folder}/data`,
       whileInUse: true,

@@ -25,7 +25,7 @@ function namesIn(text: string): string[] {
   )
 }
 
-test('metrics', async (t) => {
+test('metrics count what runs; they name upstreams to operators alone, and callers to nobody', async (t) => {
   const sandbox = await startSandbox({ signals: 48 })
   t.teardown(() => sandbox.close())
   const { url, ready, feed } = await openTributary(t, {

@@ -30,7 +30,7 @@ const RECORDS = [
   measuring('delta', []),
 ]
 
-test('the registry listing', async (t) => {
+test('the registry listing takes every parameter of the protocol, and asks a registry once', async (t) => {
   const registry = await startRegistry(t, RECORDS)
   registry.badges = { beta: ['spec'], gamma: ['spec', 'live'] }
   const { url } = await startTributary(t, {
