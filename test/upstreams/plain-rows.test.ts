@@ -102,7 +102,7 @@ const change = fc.record({
 const scene = fc.record({
   changes: fc.array(change, { maxLength: 2 }),
   space: fc.constantFrom('', '', '', ' '),
-  around: fc.constantFrom(
+  around: fc.constantFrom<[open: string, close: string]>(
     ['{', '}'],
     ['{', '}'],
     ['{', '}'],
