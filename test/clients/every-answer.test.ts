@@ -1,6 +1,6 @@
 /**
  * Random requests of every task, in every release, over both transports: each answer is what its release's schemas, the
- * tool's own outputSchema and the transport say, and each refusal helps. `SOAK=100` asks a hundred times as many.
+ * tool's own outputSchema and the transport say, and each refusal helps. `SOAK=100` asks for a hundred times as many.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -37,7 +37,7 @@ type Way = 'mcp' | 'a2a 1.0' | 'a2a 0.3'
 const PINS: readonly Release[] = ['3.0', '3.1', '3.2-beta.5']
 const WAYS: readonly Way[] = ['mcp', 'a2a 1.0', 'a2a 0.3']
 const MOST_TASKS = 20
-const RUNS = 150
+const RUNS = 80
 /** What at least has to come of so many requests. */
 const STATUSES = ['get_signals completed', 'activate_signal submitted', 'sync_accounts completed']
 const TASKS = Object.keys(REQUESTS) as Task[]
