@@ -1,6 +1,6 @@
 /** What the schemas of its own release find wrong with an answer of a task. */
 import type { Release } from '../../src/adcp/version.js'
-import { adcpSchema, SCHEMAS_ABSENT, type SchemaRelease } from './adcp-schema.js'
+import { adcpSchema, hasSchemasOf, type SchemaRelease } from './adcp-schema.js'
 import type { Answer } from './federation.js'
 
 const RESPONSES: Readonly<Record<string, string>> = {
@@ -30,7 +30,7 @@ const goesOn = ({ status, task_id }: Answer) => status === 'submitted' && task_i
 
 /** Undefined when nothing is, or the schemas are not at hand. Of a failure, its error is looked at. */
 export function answerFault(task: string, answer: Answer, release: Release): string | undefined {
-  if (release !== '3.0' && SCHEMAS_ABSENT) return undefined
+  if (!hasSchemasOf(SCHEMAS[release])) return undefined
   if (release === '3.0' && goesOn(answer)) return undefined
   const { adcp_error: error } = answer
   const names = release === '3.0' ? RESPONSES_3_0 : RESPONSES

@@ -1,7 +1,6 @@
 /**
- * The protocol's JSON Schemas as validators. Those of 3.0, which hold still, are kept beside this file without their
- * descriptions: what this agent's answers need of the published 3.0.6. Later ones lie beside the repository, and are absent
- * where the shared folder is (the test then skips).
+ * The protocol's JSON Schemas as validators. Those of 3.0 come with the protocol's SDK, which the conformance run installs;
+ * later ones lie beside the repository. A test skips what is absent.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,23 +8,26 @@ import { Ajv, type ValidateFunction } from 'ajv'
 import ajvFormats from 'ajv-formats'
 
 const ROOT = '../shared/adcp/schemas'
-const FINISHED = 'test/support/adcp-3.0.json'
+const OF_3_0 = 'conformance/node_modules/@adcp/sdk/dist/lib/schemas-data/3.0'
 export type SchemaRelease = '3.0.6' | '3.1.19' | '3.2.0-beta.5'
 
 export const SCHEMAS_ABSENT = existsSync(ROOT)
   ? false
   : `${ROOT} is absent: the protocol's schemas are not checked`
 
+export const hasSchemasOf = (release: SchemaRelease): boolean =>
+  existsSync(release === '3.0.6' ? OF_3_0 : ROOT)
+
 const compilers = new Map<SchemaRelease, { ajv: Ajv; ids: Map<string, string> }>()
 
-type Schema = { $id: string }
-const read = (file: string) => JSON.parse(readFileSync(file, 'utf8'))
+type Schema = { $id?: string }
 
+/** Those that a file of the release names: neither its bundles nor its lists. */
 function schemasOf(release: SchemaRelease): [name: string, Schema][] {
-  if (release === '3.0.6') return Object.entries(read(FINISHED) as Record<string, Schema>)
-  const folder = join(ROOT, release)
+  const folder = release === '3.0.6' ? OF_3_0 : join(ROOT, release)
   const files = readdirSync(folder, { recursive: true, encoding: 'utf8' })
-  return files.filter((file) => file.endsWith('.json')).map((file) => [file, read(join(folder, file))])
+  const own = files.filter((file) => file.endsWith('.json') && !file.startsWith('bundled'))
+  return own.map((file) => [file, JSON.parse(readFileSync(join(folder, file), 'utf8'))])
 }
 
 function compilerOf(release: SchemaRelease): { ajv: Ajv; ids: Map<string, string> } {
@@ -35,6 +37,7 @@ function compilerOf(release: SchemaRelease): { ajv: Ajv; ids: Map<string, string
   ajvFormats.default(ajv)
   const ids = new Map<string, string>()
   for (const [name, schema] of schemasOf(release)) {
+    if (schema.$id === undefined) continue
     ajv.addSchema(schema)
     ids.set(name, schema.$id)
   }

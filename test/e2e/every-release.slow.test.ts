@@ -3,6 +3,8 @@ import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import type { Release } from '../../src/adcp/version.js'
 import { answerFault } from '../support/adcp-answers.js'
+import { hasSchemasOf } from '../support/adcp-schema.js'
+import { needConformancePackages } from '../support/conformance-packages.js'
 import { type Answer, BUYER, type Signal, startWorld, type World } from '../support/federation.js'
 
 const PINS: readonly Release[] = ['3.0', '3.1', '3.2-beta.5']
@@ -65,6 +67,8 @@ async function askAll(ask: Ask): Promise<void> {
 }
 
 test('each answer names the release of the pin and is valid by its schemas', async (t) => {
+  await needConformancePackages()
+  t.ok(hasSchemasOf('3.0.6'), 'the schemas of 3.0 are at hand')
   const world = await startWorld({
     signals: 120,
     config: () => ({ preview_releases: ['3.2-beta.5'] }),
