@@ -6,8 +6,7 @@ import { getDomain } from 'tldts'
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Send } from '../net/send.js'
-import type { KeyAnswer } from '../signing/key.js'
-import { createKeySets } from '../signing/key.js'
+import { createKeySets, type KeyAnswer } from '../signing/key.js'
 
 const TIMEOUT_MS = 10_000
 const MAX_BRAND_BYTES = 256 * 1_024

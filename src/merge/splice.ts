@@ -79,9 +79,9 @@ function defined(members: Members, definition: Definition): Described | undefine
   let all = ''
   for (const { field, place, name, text } of DESCRIBING) {
     const [own = '', given = ''] = [json[field], members[place]]
-    const listed = given === '' ? '' : text(given)
-    if (own !== '' && listed !== '' && own !== listed) return undefined
-    if (own !== '' || listed !== '') all += name + (own || listed)
+    const stated = given === '' ? '' : text(given)
+    if (own !== '' && stated !== '' && own !== stated) return undefined
+    if (own !== '' || stated !== '') all += name + (own || stated)
   }
   for (const { field, name } of PRINTED) if (json[field] !== undefined) all += name + json[field]
   return { text: all, restrictions, valueType: json.value_type ?? members[MEMBER.value_type] }

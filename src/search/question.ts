@@ -11,7 +11,7 @@ import { KINDS, overlap, parseIntervalTerm } from './text/interval.js'
 import { fold, isStop, isStopWord, termOf, tokens } from './text/words.js'
 import { corrections } from './typo.js'
 
-/** Characters of a question that are read; the answer says when more was left out. */
+/** Concepts of a question that are looked up; the answer says when more was left out. */
 const MAX_CONCEPTS = 32
 /** Required and excluded words: each costs a pass over the rows that have it. */
 const MAX_REQUIRED = 16

@@ -63,6 +63,12 @@ test('tables are the same after a storage, and those of another form are none', 
   t.same(tablesFrom([header as Uint8Array, ...arrays]), tables)
   const other = Buffer.from(String(header).replace(`"form":${TABLES_FORM}`, '"form":0'))
   t.equal(tablesFrom([other, ...arrays]), undefined)
+  const later = { form: TABLES_FORM + 1, tables: { names: { array: 'BigInt64Array', part: 99 } } }
+  t.equal(
+    tablesFrom([Buffer.from(JSON.stringify(later))]),
+    undefined,
+    'also one that only a later release knows',
+  )
   t.equal(tablesFrom([]), undefined)
 })
 

@@ -1,6 +1,6 @@
 /**
  * What each field of a published definition must look like to be passed on (schema core/signal-definition; its draft-07
- * conditionals are in guards.ts). A restriction may be any word: dropping one that is newer than this list would widen
+ * conditionals are in definition.ts). A restriction may be any word: dropping one that is newer than this list would widen
  * the use of a signal (docs/decisions.md#trust).
  */
 import { type Static, Type } from '../../adcp/type.js'

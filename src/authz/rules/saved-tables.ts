@@ -2,6 +2,7 @@
  * A document's tables as parts for a storage, and back: a process that finds them need not read the document again
  * before it can give verdicts.
  */
+import { isRecord } from '../../adcp/json.js'
 import { bytesOf, sharedBytes } from '../../upstreams/rows/slab.js'
 import type { RuleTables } from './tables.js'
 
@@ -20,8 +21,13 @@ const ARRAYS = {
 /** Stands in the header for an array, which is a part of its own. */
 type Place = { array: keyof typeof ARRAYS; part: number }
 
-const isPlace = (value: unknown): value is Place =>
-  typeof value === 'object' && value !== null && 'array' in value && 'part' in value
+const isPlace = (value: Record<string, unknown>): value is Place => 'array' in value && 'part' in value
+
+function withArrays(value: unknown, parts: readonly Uint8Array[]): unknown {
+  if (!isRecord(value)) return value
+  if (isPlace(value)) return ARRAYS[value.array](sharedBytes(parts[value.part] as Uint8Array))
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withArrays(member, parts)]))
+}
 
 /** First a header in JSON, then the arrays. */
 export function tableParts(tables: RuleTables): Uint8Array[] {
@@ -38,8 +44,7 @@ export function tableParts(tables: RuleTables): Uint8Array[] {
 export function tablesFrom(parts: readonly Uint8Array[]): RuleTables | undefined {
   const [header] = parts
   if (!header) return undefined
-  const saved = JSON.parse(Buffer.from(header).toString(), (_name, value: unknown) => {
-    return isPlace(value) ? ARRAYS[value.array](sharedBytes(parts[value.part] as Uint8Array)) : value
-  }) as { form: number; tables: RuleTables }
-  return saved.form === TABLES_FORM ? saved.tables : undefined
+  const { form, tables } = JSON.parse(Buffer.from(header).toString()) as { form: number; tables: RuleTables }
+  // Another release may have arrays that are not known here, so its form is looked at first.
+  return form === TABLES_FORM ? (withArrays(tables, parts) as RuleTables) : undefined
 }
