@@ -84,11 +84,11 @@ function conceptOf(
   const ordered = [...alternatives].sort((one, other) => other.weight - one.weight)
   const near = alternatives.filter(({ weight }) => bonus || weight > WEIGHT.narrower)
   const rows = (near.length > 0 ? near : alternatives).map(({ table, term }) => termRows(table, term))
-  const known = Math.min(index.rows, Math.max(0, ...rows))
+  const known = Math.min(index.shown, Math.max(0, ...rows))
   return {
     label,
     alternatives: ordered,
-    idf: share * Math.log(1 + (index.rows - known + 0.5) / (known + 0.5)),
+    idf: share * Math.log(1 + (index.shown - known + 0.5) / (known + 0.5)),
     bonus,
     subject: !bonus && share === 1,
   }

@@ -23,6 +23,8 @@ export type SearchableRow = {
 
 export type SearchIndex = {
   readonly rows: number
+  /** The rows that are not withheld: only these say how rare a word is, and how long a row usually is. */
+  readonly shown: number
   /** Words, spans and groups of synonyms. */
   readonly words: TermTable
   /** Neighbouring words of names and keywords, `first second`. */
@@ -80,6 +82,7 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
   const pairNumbers = new Map<number, number>() // both words' numbers as one -> number in `pairs`
   const lengths: number[] = []
   const priors: number[] = []
+  let shown = 0
 
   function numberOf(term: string): number {
     const number = numbers.get(term)
@@ -144,16 +147,17 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     addCountries(number, row.countries ?? [])
     lengths.push(length)
     priors.push(priorOf(row))
+    shown += 1
   }
 
-  /** A row number without words. */
+  /** A row number without words, of a row that is withheld. */
   function skip(): void {
     lengths.push(0)
     priors.push(0)
   }
 
   function finish(): SearchIndex {
-    const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, lengths.length) || 1
+    const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, shown) || 1
     const impactOf = (row: number, weight: number) => {
       const norm = 1 - LENGTH_EFFECT + (LENGTH_EFFECT * (lengths[row] as number)) / average
       return weight / (weight + SATURATION * norm)
@@ -166,6 +170,7 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     }))
     return {
       rows: lengths.length,
+      shown,
       words: words.finish(
         names.map((text, number) => ({ text, number })),
         impactOf,

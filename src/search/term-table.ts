@@ -15,7 +15,7 @@ export type TermTable = {
   /** Postings of term i are `postingAt[i]` to `postingAt[i + 1]`. */
   readonly postingAt: Uint32Array
   readonly rows: Uint32Array
-  /** The weight of the term in the row, 0 to 65535. */
+  /** The weight of the term in the row, 1 to 65535: a row that has a word scores something, so that it is found once. */
   readonly impact: Uint16Array
   /** The highest impact of each term in any row. */
   readonly peak: Uint16Array
@@ -133,7 +133,7 @@ export function createTermTableBuilder() {
       next[place] = to + 1
       const row = rows[posting] as number
       table.rows[to] = row
-      const impact = Math.round(65_535 * impactOf(row, weights[posting] as number))
+      const impact = Math.max(1, Math.round(65_535 * impactOf(row, weights[posting] as number)))
       table.impact[to] = impact
       table.peak[place] = Math.max(table.peak[place] as number, impact)
     }

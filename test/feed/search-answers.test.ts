@@ -3,6 +3,7 @@ import { test } from 'tap'
 import { createSearcher } from '../../src/search/search.js'
 import { createSearchIndexBuilder, type SearchableRow } from '../../src/search/search-index.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
+import { createTermTableBuilder } from '../../src/search/term-table.js'
 
 const synonyms = compileSynonyms({
   filler: 'audience, segment, signal, show, available, people',
@@ -81,6 +82,13 @@ test('what is quoted must be there, what is excluded must not', async (t) => {
   t.same(names('travel, but not luxury'), ['Business Travel'])
 })
 
+test('a word counts for something in a row of any length: a row that scores nothing would be found twice', async (t) => {
+  const builder = createTermTableBuilder()
+  builder.add(0, 0, 1)
+  const { impact, peak } = builder.finish([{ text: 'zebra', number: 0 }], () => 1e-9)
+  t.same([...impact, ...peak], [1, 1])
+})
+
 test('a broad question is answered with everything, live and broad signals first', async (t) => {
   const rows = [
     row('One'),
@@ -92,6 +100,29 @@ test('a broad question is answered with everything, live and broad signals first
     t.ok(hits.everything, text)
     t.same([...hits.rows], [1, 2, 0], text)
   }
+})
+
+test('signals that are withheld change no answer, however many a denied seller sends', async (t) => {
+  const rows = [
+    row('Auto buyers', {
+      description: 'People who bought a car after a visit to a dealer that they had read about.',
+    }),
+    row('Auto', { description: 'x' }),
+    row('Garden', { description: 'auto garden buyers' }),
+  ]
+  const answered = (withheld: number) => {
+    const builder = createSearchIndexBuilder(synonyms)
+    for (const each of rows) builder.add(each)
+    for (let at = 0; at < withheld; at += 1) builder.skip()
+    const {
+      rows: found,
+      scores,
+      full,
+      total,
+    } = createSearcher(builder.finish(), synonyms).search('auto buyers', { limit: 9 })
+    return { found: [...found], scores: [...scores], full, total }
+  }
+  t.same(answered(1_000), answered(0))
 })
 
 test('a question about nothing in the market finds nothing', async (t) => {
