@@ -11,6 +11,7 @@ import { whyNotMore } from '../explain/remedies.js'
 import { renderTable, tableWidth } from '../explain/table.js'
 import { systemClock } from '../net/clock.js'
 import { createLog, levelOn } from '../operations/log.js'
+import { loadRareCode } from '../server/app.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import { CommandFailure, createProgress } from './terminal.js'
@@ -32,6 +33,7 @@ export function upstreamTable(
   })
 }
 
+const RARE_CODE_AFTER_MS = 2_000 // not while the first requests are answered
 const DEMO_KEY = 'demo-buyer-key' // config/sandbox.yaml
 export type ServeOptions = {
   config: string
@@ -125,6 +127,13 @@ export async function serve(options: ServeOptions): Promise<void> {
     throw startFailure(error, config.listen.host, config.listen.port)
   })
   hasStarted()
+  systemClock.after(RARE_CODE_AFTER_MS, async () => {
+    const jwt = config.callers.jwt !== undefined
+    await loadRareCode({ jwt }).then(
+      () => log.debug('the code of rare questions is loaded'),
+      (err) => log.error({ err }, 'the code of rare questions cannot be loaded: they fail until a restart'),
+    )
+  })
   const stop = stopAsked()
   const progress = createProgress(stderr, Date.now)
   const drawing = setInterval(() => {

@@ -124,6 +124,18 @@ function whenAsked<Question extends unknown[], Answer>(
   }
 }
 
+/**
+ * Loads what the first rare question would load, ahead of it: Node never loads a module again that could not be opened
+ * once, so a process that has no file descriptor left when that question comes would refuse all like it until its end.
+ */
+export async function loadRareCode({ jwt }: { jwt: boolean }): Promise<void> {
+  await Promise.all([
+    import('./mcp/mcp-cold.js'),
+    import('./a2a/a2a-cold.js'),
+    ...(jwt ? [import('jose')] : []),
+  ])
+}
+
 /** No route has a schema (the dispatcher validates), so the compilers that Fastify would load are never asked. */
 const noCompiler = () => {
   throw new Error('no route has a schema')
