@@ -293,6 +293,7 @@ async function composed(given: FederationOptions, stack: Stack): Promise<Federat
   const console = createConsole({
     ...{ version, secret, admission, feed, declaredAccounts, clock },
     ...{ views: operations.views, pulse: operations.pulse, changesOf: operations.changesOf },
+    onAsked: operations.consoleAsked,
     assets: await readAssets(),
     current: () => feed.current(),
     searchable: discovery.searchable,

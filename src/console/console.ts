@@ -10,7 +10,7 @@ import type { Admission } from '../server/door/admission.js'
 import type { Door } from '../server/door/door.js'
 import { type ActionRoutesOptions, addActionRoutes } from './action-routes.js'
 import { type Asset, addAssets } from './assets.js'
-import { createEntrance, type Entrance } from './entrance.js'
+import { createEntrance, type Entrance, type EntranceOptions } from './entrance.js'
 import { addFeedRoutes } from './feed-routes.js'
 import { createFind } from './find.js'
 import { addLive } from './live.js'
@@ -33,6 +33,8 @@ type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'>
   views: Readonly<Record<string, (params: URLSearchParams) => unknown>>
   /** Names what the views show. */
   pulse(): string
+  /** Told what became of each question about the feed. */
+  onAsked: EntranceOptions['onAsked']
   clock: Clock
 }
 
@@ -57,7 +59,7 @@ export function createConsole(options: ConsoleOptions) {
     addTo(app: FastifyInstance, { door, publicUrl }: { door: Door; publicUrl: string }): void {
       const isSecure = publicUrl.startsWith('https:')
       const sessions = createSessions({ secret, callers: admission, isSecure, now })
-      const entrance = createEntrance({ door, sessions, admission, now })
+      const entrance = createEntrance({ door, sessions, admission, onAsked: options.onAsked, now })
       addAssets(app, assets)
       addOpenApi(app, version, publicUrl)
       addSignIn(app, {

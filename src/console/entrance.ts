@@ -5,16 +5,21 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import type { Admission, TurnedAway } from '../server/door/admission.js'
+import { hangUpSignal } from '../server/door/dispatcher.js'
 import { type Door, limited, refusePlainly } from '../server/door/door.js'
 import { SIGNATURE_REQUIRED } from '../server/door/signature-gate.js'
 import type { Session, Sessions } from './session.js'
 
 const CSRF_HEADER = 'x-tributary-csrf'
 
-type EntranceOptions = {
+export type EntranceOptions = {
   door: Door
   sessions: Sessions
   admission: Pick<Admission, 'take' | 'signatures'>
+  /**
+   * Told of each question that is much work what became of it: answered, or left, since nobody waited for it any more.
+   */
+  onAsked(outcome: 'answered' | 'left'): void
   now: () => number
 }
 
@@ -33,7 +38,7 @@ const NEEDS_OPERATOR = refusal(403, 'This needs a key with role: operator')
 const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
 const NOT_OURS = refusal(403, `A request with a session must repeat its ${CSRF_HEADER}`)
 
-export function createEntrance({ door, sessions, admission, now }: EntranceOptions) {
+export function createEntrance({ door, sessions, admission, onAsked, now }: EntranceOptions) {
   /** The caller of a request, whatever it may ask. */
   async function identify(request: FastifyRequest): Promise<Visitor | TurnedAway> {
     const who = await door.enter(request)
@@ -72,8 +77,29 @@ export function createEntrance({ door, sessions, admission, now }: EntranceOptio
       return refused ? refusePlainly(reply, refused) : handler(visitor, request, reply)
     }
 
+  /**
+   * Answers what is much work at a million signals. A page that asks anew, as it does at each keystroke, or is closed, closes
+   * its connection: then the signal is aborted, and the work is left at its next stop.
+   */
+  async function untilLeft(
+    reply: FastifyReply,
+    answer: (signal: AbortSignal) => Promise<unknown>,
+  ): Promise<unknown> {
+    const signal = hangUpSignal({ response: reply.raw })
+    try {
+      const answered = await answer(signal)
+      onAsked('answered')
+      return answered
+    } catch (error) {
+      if (!signal.aborted) throw error
+      onAsked('left')
+      return reply.code(503).header('retry-after', '1').send({ error: 'The answer took too long' })
+    }
+  }
+
   return {
     identify,
+    untilLeft,
     /** A route for every caller with a key. */
     forCallers: (handler: Handler) => guarded(handler, () => undefined),
     /** A route for operators. What changes something must be signed by those whose calls must. */

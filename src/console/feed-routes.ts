@@ -68,16 +68,20 @@ async function pageOf(
   { seen: { snapshot }, entries }: Found,
   question: FeedQuestion,
   rates: Rates | undefined,
+  signal: AbortSignal,
 ): Promise<PageOfHits> {
   const { after, limit } = question
   const sort = orderOf(question)
-  const value = await (sort === 'name' ? nameOrder(snapshot) : inTurns(orderValue(snapshot, sort, rates)))
+  const value = await (sort === 'name'
+    ? nameOrder(snapshot, signal)
+    : inTurns(orderValue(snapshot, sort, rates), signal))
   if (!value) {
     const from = Math.max(0, Number.parseInt(after ?? '0', 10) || 0)
     const next = from + limit < entries.length ? String(from + limit) : undefined
     return { hits: [...entries.subarray(from, from + limit)], next }
   }
-  const places = await inTurns(nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1))
+  const work = nextInOrder(entries, value, placeAfter(snapshot, after), limit + 1)
+  const places = await inTurns(work, signal)
   const last = places[limit - 1]
   const next = places.length > limit && last ? placeText(snapshot, last) : undefined
   return { hits: places.slice(0, limit).map(({ entry }) => entry), next }
@@ -128,7 +132,7 @@ function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined
 }
 
 type Asked = { kind: 'asked'; question: FeedQuestion; reader: Reader } | { kind: 'bad'; problem: object }
-type Looked = { question: FeedQuestion; reader: Reader; found: Found }
+type Looked = { question: FeedQuestion; reader: Reader; found: Found; signal: AbortSignal }
 
 export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
   const { entrance, find, rates, declaredAccounts } = options
@@ -151,16 +155,18 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
       const asked = await askedBy(caller, request)
       if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
       const { question, reader } = asked
-      const found = await find(question, reader)
-      if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
-      return answer({ question, reader, found }, reply)
+      return entrance.untilLeft(reply, async (signal) => {
+        const found = await find(question, reader, signal)
+        if (!found) return reply.code(503).header('retry-after', '1').send(NOT_READY)
+        return answer({ question, reader, found, signal }, reply)
+      })
     })
 
   app.get(
     '/console/api/signals',
-    answering(async ({ question, reader, found }, reply) => {
+    answering(async ({ question, reader, found, signal }, reply) => {
       const { seen, total } = found
-      const { hits, next } = await pageOf(found, question, rates())
+      const { hits, next } = await pageOf(found, question, rates(), signal)
       const corpus: Corpus = { feed: seen.snapshot }
       const pieces = createRowPieces(corpus, { criteria: seen.criteria, reader })
       const head = {
@@ -179,19 +185,20 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
 
   app.get(
     '/console/api/facets',
-    answering(async ({ question, reader, found }) => {
+    answering(async ({ question, reader, found, signal }) => {
       const chosen = FACETS.flatMap((facet) => {
         const wider = without(question, facet)
         return wider ? [{ facet, wider }] : []
       })
       const open = FACETS.filter((facet) => !chosen.some((one) => one.facet === facet))
       const { snapshot } = found.seen
-      const facets = await inTurns(counted(snapshot, found.entries, open, question.selection.countries))
+      const whole = counted(snapshot, found.entries, open, question.selection.countries)
+      const facets = await inTurns(whole, signal)
       for (const { facet, wider } of chosen) {
-        const others = await find(wider, reader)
+        const others = await find(wider, reader, signal)
         if (!others) continue
         const work = counted(others.seen.snapshot, others.entries, [facet], wider.selection.countries)
-        Object.assign(facets, await inTurns(work))
+        Object.assign(facets, await inTurns(work, signal))
       }
       return { snapshot: snapshot.id, total: found.total, counted: found.entries.length, facets }
     }),

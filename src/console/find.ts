@@ -13,6 +13,7 @@ import { createColumn, u32 } from '../snapshot/columns.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
+import { createShared } from '../threads/shared.js'
 import type { FeedQuestion } from './question.js'
 
 const MOST_HITS = 5_000 // of a search: the best of them
@@ -65,50 +66,51 @@ export function createFind({ feed, searchable }: FindOptions) {
     sizeCalculation: ({ entries }) => 1_024 + entries.byteLength,
   })
 
-  const underWay = new Map<string, Promise<Kept>>()
+  /** The rows of a page and its facets are asked for at once, and looked for once. */
+  const shared = createShared<string, Kept>()
 
   /** Among the entries that are left, those that the words fit. */
-  async function searched(text: string, snapshot: Snapshot, entries: Uint32Array): Promise<Kept> {
+  async function searched(
+    text: string,
+    snapshot: Snapshot,
+    entries: Uint32Array,
+    signal: AbortSignal,
+  ): Promise<Kept> {
     const current = searchable()
     if (!current) return { entries: new Uint32Array(0), isRanked: true, total: 0 }
     const there = translate(current.snapshot, snapshot)
     const entryOf = there ? (row: number) => there[row] as number : (row: number) => row
     const flags = entries === snapshot.shown && !there ? undefined : flagsOf(snapshot, entries)
     const { searcher } = current
-    const { rows, total } = await searcher.searchInTurns(searcher.complete(text), {
+    const options = {
       limit: MOST_HITS,
       ...(flags && { accept: (row: number) => entryOf(row) >= 0 && flags[entryOf(row)] === 1 }),
-    })
+    }
+    const { rows, total } = await searcher.searchInTurns(searcher.complete(text), options, signal)
     return { entries: rows.map(entryOf), isRanked: true, total }
   }
 
-  async function looked(question: FeedQuestion, { snapshot, entries }: Seen): Promise<Kept> {
+  async function looked(
+    question: FeedQuestion,
+    { snapshot, entries }: Seen,
+    signal: AbortSignal,
+  ): Promise<Kept> {
     const { text, upstreams, valueTypes } = question
     const left =
-      upstreams.length + valueTypes.length > 0 ? await inTurns(sifted(snapshot, entries, question)) : entries
+      upstreams.length + valueTypes.length > 0
+        ? await inTurns(sifted(snapshot, entries, question), signal)
+        : entries
     return text === ''
       ? { entries: left, isRanked: false, total: left.length }
-      : searched(text, snapshot, left)
+      : searched(text, snapshot, left, signal)
   }
 
-  /** The rows of a page and its facets are asked for at once, and looked for once. */
-  async function begun(name: string, work: Promise<Kept>): Promise<Kept> {
-    underWay.set(name, work)
-    try {
-      const found = await work
-      kept.set(name, found)
-      return found
-    } finally {
-      underWay.delete(name)
-    }
-  }
-
-  /** Undefined until the feed has its first snapshot and, for words, that is indexed. */
-  return async (question: FeedQuestion, reader: Reader): Promise<Found | undefined> => {
+  /** Undefined until the feed has its first snapshot and, for words, that is indexed. Rejects when the signal is aborted. */
+  return async (question: FeedQuestion, reader: Reader, signal: AbortSignal): Promise<Found | undefined> => {
     const { selection, text, upstreams, valueTypes } = question
     const seen = feed.see(selection, reader, {
       mode: 'wholesale',
-      at: await feed.prepared(selection, reader),
+      at: await feed.prepared(selection, reader, signal),
     })
     if (!seen) return undefined
     const { snapshot, criteria } = seen
@@ -116,8 +118,11 @@ export function createFind({ feed, searchable }: FindOptions) {
     if (index === undefined) return undefined
     const what = [snapshot.id, criteria.tuple, reader.visibility, index, text, upstreams, valueTypes]
     const name = digestText(JSON.stringify(what)) // a question may be longer than what is found
-    const known = kept.get(name) ?? (await (underWay.get(name) ?? begun(name, looked(question, seen))))
-    return { seen, ...known }
+    const known = kept.get(name)
+    if (known) return { seen, ...known }
+    const found = await shared(name, (stop) => looked(question, seen, stop), signal)
+    kept.set(name, found)
+    return { seen, ...found }
   }
 }
 

@@ -7,6 +7,7 @@ import { converted, type Rates } from '../feed/rates.js'
 import { currencyCode } from '../merge/pricing.js'
 import { headBytes, type Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
+import { createShared } from '../threads/shared.js'
 import type { Sort } from './question.js'
 
 /** Where an entry stands: by its value, and among equals by its number. Ascending. */
@@ -103,13 +104,14 @@ function* nameRanks(snapshot: Snapshot): InPortions<Uint32Array> {
   return ranks
 }
 
-const named = new WeakMap<Snapshot, Promise<Uint32Array>>()
+const named = new WeakMap<Snapshot, Uint32Array>()
+const naming = createShared<Snapshot, Uint32Array>()
 
-/** By name, whatever the case. Read once a snapshot, however many ask. */
-export async function nameOrder(snapshot: Snapshot): Promise<ValueOf> {
-  const known = named.get(snapshot) ?? inTurns(nameRanks(snapshot))
-  named.set(snapshot, known)
-  const ranks = await known
+/** By name, whatever the case. Read once a snapshot, however many ask. Rejects when the signal is aborted. */
+export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promise<ValueOf> {
+  const ranks =
+    named.get(snapshot) ?? (await naming(snapshot, (stop) => inTurns(nameRanks(snapshot), stop), signal))
+  named.set(snapshot, ranks)
   return (entry) => ranks[entry] as number
 }
 

@@ -126,6 +126,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
     id: string,
     found: { snapshot: Snapshot; entry: number } | undefined,
     row: unknown,
+    signal: AbortSignal,
   ) {
     const { explanation } = await explain({ ref: id })
     const ref = isRecord(row) ? row.signal_ref : undefined
@@ -134,6 +135,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
     const views: (object | undefined)[] = []
     for (const caller of callerIds().slice(0, MOST_CALLERS)) {
       await nextTurn() // each explains the signal anew
+      signal.throwIfAborted()
       views.push(await viewOf(id, caller))
     }
     const handle = isRecord(row) ? String(row.signal_agent_segment_id) : signalPart(id)
@@ -156,25 +158,27 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
         const error = 'Invalid account: the caller has no account of this id'
         return reply.code(400).send({ error, parameter: 'account' })
       }
-      const seen = feed.see({}, reader, { at: await feed.prepared({}, reader) })
-      const entry = seen ? entryOf(seen.snapshot, id) : -1
-      const isShown = seen !== undefined && entry >= 0 && seen.snapshot.rows.length[entry] !== 0
-      const pieces = seen && createRowPieces({ feed: seen.snapshot }, { criteria: seen.criteria, reader })
-      const row = isShown ? pieces?.row(entry) : undefined
-      const found = isShown ? { snapshot: seen.snapshot, entry } : undefined
-      const more = caller.role === 'operator' ? await forOperator(id, found, row) : undefined
-      if (!row && !more)
-        return reply.code(404).send({ error: 'Invalid id: there is no such signal', parameter: 'id' })
-      return {
-        ...(row && {
-          signal: row,
-          get_signals: {
-            signal_refs: [row.signal_ref],
-            ...(account !== undefined && { account: { account_id: account } }),
-          },
-        }),
-        ...more,
-      }
+      return entrance.untilLeft(reply, async (signal) => {
+        const seen = feed.see({}, reader, { at: await feed.prepared({}, reader, signal) })
+        const entry = seen ? entryOf(seen.snapshot, id) : -1
+        const isShown = seen !== undefined && entry >= 0 && seen.snapshot.rows.length[entry] !== 0
+        const pieces = seen && createRowPieces({ feed: seen.snapshot }, { criteria: seen.criteria, reader })
+        const row = isShown ? pieces?.row(entry) : undefined
+        const found = isShown ? { snapshot: seen.snapshot, entry } : undefined
+        const more = caller.role === 'operator' ? await forOperator(id, found, row, signal) : undefined
+        if (!row && !more)
+          return reply.code(404).send({ error: 'Invalid id: there is no such signal', parameter: 'id' })
+        return {
+          ...(row && {
+            signal: row,
+            get_signals: {
+              signal_refs: [row.signal_ref],
+              ...(account !== undefined && { account: { account_id: account } }),
+            },
+          }),
+          ...more,
+        }
+      })
     }),
   )
 }

@@ -358,10 +358,10 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
   }
 
   /** The moment to answer the reader from, after the work that makes its answer as fast as any other. */
-  async function prepared(query: Selection, reader: Reader): Promise<Moment | undefined> {
+  async function prepared(query: Selection, reader: Reader, signal?: AbortSignal) {
     const due = preparing(query, reader, 0) // the time matters only for cursors, and there is none
     if (!due) return layers.moment(reader)
-    await inTurns(due.work)
+    await inTurns(due.work, signal)
     return due.at
   }
 

@@ -52,6 +52,8 @@ type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   /** A snapshot was built and published. */
   built(snapshot: Snapshot, seconds: number): void
   buildFailed(): void
+  /** What became of a question that the console was asked about the feed. */
+  consoleAsked(outcome: string): void
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
   /** What became of something that an upstream told us, and of the reading that it asked for. */
@@ -292,6 +294,13 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
     registers,
   })
 
+  const questions = new Counter({
+    name: 'tributary_console_questions_total',
+    help: 'Questions of the console about the feed: answered, or left, since the page had gone or asked anew',
+    labelNames: ['outcome'],
+    registers,
+  })
+
   const events = new Counter({
     name: 'tributary_feed_events_total',
     help: 'Attempts to tell subscribers what changed, by outcome: delivered, failed, refused, suspended',
@@ -337,6 +346,7 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
       last = { structure, pricing }
     },
     buildFailed: () => failed.inc(),
+    consoleAsked: (outcome) => questions.inc({ outcome }),
     eventSent: (outcome) => events.inc({ outcome }),
     eventHeard(outcome, reading) {
       heard.inc({ outcome })

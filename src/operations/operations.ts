@@ -74,6 +74,8 @@ export type Operations = {
   buildFailed(): void
   /** What happened to a signal, oldest first. Rejects with `StorageUnavailable`. */
   changesOf(handle: string): Promise<readonly object[]>
+  /** What became of a question that the console was asked about the feed. */
+  consoleAsked(outcome: string): void
   /** What became of an attempt to tell a subscriber something. */
   eventSent(outcome: string): void
   /** What became of something that an upstream told us. */
@@ -250,6 +252,7 @@ export function createOperations(options: OperationsOptions): Operations {
     built: (before, after) => changes.note(before, after, now()),
     changesOf: changes.of,
     buildFailed: metrics.buildFailed,
+    consoleAsked: metrics.consoleAsked,
     eventSent: metrics.eventSent,
     eventHeard: metrics.eventHeard,
     shown: { operatorRegistry: metrics.registry, registryListing, explain },

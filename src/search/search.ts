@@ -247,10 +247,10 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   return {
     search: (text: string, options: SearchOptions): SearchHits => drained(search(text, options)),
     /** The same in portions, after those that were asked before: a word of a million rows takes a tenth of a second. */
-    searchInTurns(text: string, options: SearchOptions): Promise<SearchHits> {
+    searchInTurns(text: string, options: SearchOptions, signal?: AbortSignal): Promise<SearchHits> {
       const found = last.then(() => {
         patient ??= createSearch(index, synonyms, placed)
-        return inTurns(patient(text, options))
+        return inTurns(patient(text, options), signal)
       })
       last = found.catch(() => {})
       return found

@@ -38,10 +38,17 @@ export function drained<T>(steps: InPortions<T>): T {
   }
 }
 
-/** Runs the work in portions and returns its result. */
-export async function inTurns<T>(work: Iterator<unknown, T>): Promise<T> {
+/**
+ * Runs the work in portions and returns its result. Once the signal is aborted, the work is left at its next stop and the
+ * promise rejects with the signal's reason.
+ */
+export async function inTurns<T>(work: Iterator<unknown, T>, signal?: AbortSignal): Promise<T> {
   for (;;) {
     await nextTurn()
+    if (signal?.aborted) {
+      work.return?.()
+      throw signal.reason
+    }
     const step = work.next()
     if (step.done) return step.value
   }

@@ -26,7 +26,7 @@ async function start(t: Test, options: AdmissionOptions) {
       const { addressOf } = door
       const { now } = Date
       const sessions = createSessions({ secret: randomBytes(32), callers: admission, isSecure: false, now })
-      const entrance = createEntrance({ door, sessions, admission, now })
+      const entrance = createEntrance({ door, sessions, admission, onAsked: () => {}, now })
       addSignIn(app, { entrance, sessions, addressOf, identify: admission.identify, version: '0', now })
       addActionRoutes(app, {
         ...{ entrance, actions: ['refresh-upstream'] },

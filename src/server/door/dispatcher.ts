@@ -26,13 +26,15 @@ const CALL_MS = 130_000
  * The signal that stops a task: at its deadline, or when its caller closes the connection
  * (docs/decisions.md#deadlines). It is created only when a task asks for it, because most tasks answer at once.
  */
-export function hangUpSignal({ response }: Exchange): AbortSignal {
+export function hangUpSignal({ response }: Pick<Exchange, 'response'>): AbortSignal {
   const gone = new AbortController()
   const deadline = createDeadline({ timeoutMs: CALL_MS, signal: gone.signal })
-  response.once('close', () => {
+  const closed = () => {
     if (!response.writableFinished) gone.abort()
     deadline.release()
-  })
+  }
+  if (response.closed) closed()
+  else response.once('close', closed)
   return deadline.signal
 }
 
