@@ -10,7 +10,6 @@ import { fileURLToPath } from 'node:url'
 import { createAnswerPages } from '../src/briefs/answer-pages.js'
 import { createBrief } from '../src/briefs/brief.js'
 import { createDiscover } from '../src/briefs/discover.js'
-import { rowKeys } from '../src/briefs/ranking/findings.js'
 import { createKept } from '../src/briefs/ranking/kept.js'
 import { createLocal, readSynonyms } from '../src/briefs/ranking/local.js'
 import { createRanking } from '../src/briefs/ranking/rank.js'
@@ -89,7 +88,7 @@ await search.publish(snapshot)
 
 /** One question at a time, each another: nothing is shared. `asked` restricts whom the question goes to. */
 async function measure(name: string, seconds: number, isAsked: (n: number) => boolean): Promise<number> {
-  const fanout = createFanout({ call: upstreams.call, clock: systemClock, prepare: rowKeys })
+  const fanout = createFanout({ call: upstreams.call, clock: systemClock })
   const statuses = urls.flatMap((url, n) =>
     isAsked(n)
       ? [

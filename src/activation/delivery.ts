@@ -13,6 +13,8 @@ import { pauseAfter, type Worker } from '../store/jobs/worker.js'
 import type { Repositories } from '../store/repositories.js'
 import type { Ending } from '../store/steps.js'
 import type { Store } from '../store/store.js'
+import { withSignals } from '../upstreams/agent/answer.js'
+import { listingsOf } from '../upstreams/rows/read-rows.js'
 import type { CallOutcome } from '../upstreams/upstreams.js'
 import { type UnderstoodAnswer, understand } from './upstream-answer.js'
 
@@ -154,7 +156,9 @@ export function createDelivery(options: DeliveryOptions) {
       deadline,
       caller,
     })
-    return outcome.kind === 'answer' ? state.read(call, outcome.payload) : undefined
+    if (outcome.kind !== 'answer') return undefined
+    const { payload, rows } = outcome
+    return state.read(call, rows ? withSignals(payload, listingsOf(rows)) : payload)
   }
 
   /** The later calls on the same target that had an effect, or still may. */

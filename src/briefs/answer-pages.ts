@@ -99,7 +99,7 @@ export function createAnswerPages({ feed, kept, found, upstreams }: AnswerPagesO
       reader,
       ...(selection.fields && { fields: selection.fields }),
     }
-    const passes = createGate(corpus, seen.entries, rowSelection)
+    const passes = await createGate(corpus, seen.entries, rowSelection)
     const size = pageSizeOf(input)
     const total = keys.length / WORDS
     const hits: number[] = []

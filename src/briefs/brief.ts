@@ -17,6 +17,7 @@ import type { FoundRow } from '../store/records/found.js'
 import type { Auth } from '../upstreams/agent/agent.js'
 import type { UpstreamFailure, UpstreamStatus } from '../upstreams/agent/status.js'
 import type { Asked, Fanout, UpstreamAnswer } from '../upstreams/fanout.js'
+import { slabBytes } from '../upstreams/rows/slab.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import { gatherFindings } from './ranking/findings.js'
 import type { Corpus } from './ranking/hits.js'
@@ -25,9 +26,13 @@ import type { Order, Ranking } from './ranking/rank.js'
 import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstream-report.js'
 
 const ASKED_ROWS = 50
-/** When to begin to put in order what has arrived: that takes 0.1 ms a row, and more on a busy machine. */
+/**
+ * When to begin to put in order what has arrived: that takes 0.1 ms a row and 25 ms a megabyte, and more on a busy
+ * machine, because others are served in between.
+ */
 const BEFORE_MS = 50
 const BEFORE_MS_A_ROW = 0.3
+const BEFORE_MS_A_BYTE = 50 / 1024 ** 2
 const MOST_BEFORE = 0.5 // of the time that is left for the question
 
 /** How an upstream is asked for a reader; by default with the configured credential and no account. */
@@ -107,8 +112,14 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
 
 const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 
-const rowsOf = (answers: ReadonlyMap<string, UpstreamAnswer>) =>
-  [...answers.values()].reduce((sum, one) => sum + (one.kind === 'answered' ? one.slice.rows.count : 0), 0)
+/** How long before its time is over what has arrived is put in order, ms. */
+function orderingMs(answers: ReadonlyMap<string, UpstreamAnswer>): number {
+  const slices = [...answers.values()].flatMap((one) => (one.kind === 'answered' ? [one.slice.rows] : []))
+  return slices.reduce(
+    (sum, rows) => sum + BEFORE_MS_A_ROW * rows.count + BEFORE_MS_A_BYTE * slabBytes(rows),
+    BEFORE_MS,
+  )
+}
 
 export function createBrief({ feed, ranking, fanout, upstreams, judge, access, clock }: BriefOptions) {
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
@@ -171,7 +182,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
         },
       )
       const slices = said.flatMap(([, answer]) => (answer.kind === 'answered' ? [answer.slice] : []))
-      const { corpus, lists, rows } = gatherFindings(seen.snapshot, slices, judge(), known)
+      const { corpus, lists, rows } = await gatherFindings(seen.snapshot, slices, judge(), known)
       known = corpus.extra
       const { criteria } = seen
       const rowSelection: RowSelection = {
@@ -186,7 +197,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
         rows,
         seen,
         rowSelection,
-        ...ranking(input, reader, { corpus, seen, lists }),
+        ...(await ranking(input, reader, { corpus, seen, lists })),
         reports: said.map(([id, answer]) =>
           reportOf(id, answer, answer.kind === 'answered' ? (lists[list++]?.length ?? 0) : 0),
         ),
@@ -197,9 +208,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
     async function prepared(until: number): Promise<void> {
       const startedAt = clock.now()
       await question.settled(() => {
-        const rows = rowsOf(question.answers())
-        const before = Math.min(BEFORE_MS + BEFORE_MS_A_ROW * rows, MOST_BEFORE * (until - startedAt))
-        return until - before
+        return until - Math.min(orderingMs(question.answers()), MOST_BEFORE * (until - startedAt))
       })
       if (!isPending() || signal?.aborted) return
       const begunAt = clock.now()

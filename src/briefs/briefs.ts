@@ -28,7 +28,7 @@ import { createHeldQuestions } from './held-questions.js'
 import { createLater } from './later.js'
 import { createLearned } from './learned.js'
 import { createLookup, type LookupOptions } from './lookup.js'
-import { gatherFindings, rowKeys } from './ranking/findings.js'
+import { gatherFindings } from './ranking/findings.js'
 import { createKept } from './ranking/kept.js'
 import { createLocal } from './ranking/local.js'
 import { createRanking } from './ranking/rank.js'
@@ -70,7 +70,7 @@ export function createBriefs(options: BriefsOptions) {
     ...{ local: createLocal({ search, synonyms: words }), synonyms: words },
     ...(options.rates && { rates: options.rates }),
   })
-  const fanout = createFanout({ call, clock, prepare: rowKeys })
+  const fanout = createFanout({ call, clock })
   const soon = (work: Promise<void>) => within(work, { timeoutMs: TOLD_WITHIN_MS, clock }, () => {})
   const { shelf } = store
   const late = () => {
@@ -121,7 +121,7 @@ export function createBriefs(options: BriefsOptions) {
 
   async function found(handles: readonly string[], reader: Reader, snapshot: Snapshot) {
     const slices = await learned.rowsOf(handles, reader)
-    return slices.length > 0 ? gatherFindings(snapshot, slices, judge()).corpus.extra : undefined
+    return (await gatherFindings(snapshot, slices, judge())).corpus.extra
   }
 
   const pages = createAnswerPages({ feed, kept, found, upstreams })

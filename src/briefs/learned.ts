@@ -10,6 +10,7 @@ import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { FoundRow, FoundRows } from '../store/records/found.js'
 import { foundSlice } from '../upstreams/fanout.js'
+import { readRows } from '../upstreams/rows/read-rows.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 
 const MOST_SIGNALS = 10_000 // in memory: recent rows, which also need not be stored again
@@ -37,8 +38,8 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
   }
   return [...byUpstream.values()].map((own) => {
     const [{ upstream: id, agentUrl, scope }] = own as [FoundRow, ...FoundRow[]]
-    const listings = own.map(({ listing }) => JSON.parse(listing) as unknown)
-    return foundSlice({ id, agentUrl, scope }, listings, 0)
+    const listings = own.map(({ listing }) => Buffer.from(listing))
+    return foundSlice({ id, agentUrl, scope }, readRows(listings), 0)
   })
 }
 

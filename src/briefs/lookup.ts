@@ -82,8 +82,8 @@ export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
     const handles = elsewhere.flatMap(handlesOf)
     const slices = handles.length > 0 ? await learned.rowsOf(handles, reader) : []
 
-    const { corpus } = gatherFindings(seen.snapshot, slices, judge())
-    const passes = createGate(corpus, seen.entries, { criteria: seen.criteria, reader })
+    const { corpus } = await gatherFindings(seen.snapshot, slices, judge())
+    const passes = await createGate(corpus, seen.entries, { criteria: seen.criteria, reader })
     const page = await pages.first(corpus, anchorsOf(corpus, refs).filter(passes), input, reader, { at })
     if (page.kind === 'refused') return page
     const isMissing = (ref: SignalRef) => !anchorsOf(corpus, [ref]).some(passes)

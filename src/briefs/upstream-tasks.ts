@@ -21,12 +21,6 @@ function hasEnded(error: AgentError): boolean {
   return error.recovery !== 'transient' && !isTransient(error)
 }
 
-function resultRows(payload: Readonly<Record<string, unknown>>): unknown {
-  const { result } = payload
-  const inner = result && typeof result === 'object' ? (result as Record<string, unknown>).signals : undefined
-  return inner ?? payload.signals
-}
-
 export function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
   /** The rows once the task is done; undefined when it failed, or when `until` (ms since the epoch) comes first. */
   async function wait(
@@ -43,7 +37,7 @@ export function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
       })
       if (outcome.kind === 'answer') {
         const { status } = outcome.payload
-        if (status === 'completed') return answerSlice(asked, resultRows(outcome.payload), clock.now())
+        if (status === 'completed') return answerSlice(asked, outcome.rows, clock.now())
         if (!GOES_ON.has(status)) return undefined
       } else if (outcome.kind === 'error' && hasEnded(outcome.error)) return undefined
       await pause(clock, Math.min(between, until - clock.now()), signal)

@@ -78,7 +78,7 @@ export function createFind({ feed, searchable }: FindOptions) {
   ): Promise<Kept> {
     const current = searchable()
     if (!current) return { entries: new Uint32Array(0), isRanked: true, total: 0 }
-    const there = translate(current.snapshot, snapshot)
+    const there = await translate(current.snapshot, snapshot)
     const entryOf = there ? (row: number) => there[row] as number : (row: number) => row
     const flags = entries === snapshot.shown && !there ? undefined : flagsOf(snapshot, entries)
     const { searcher } = current

@@ -2,6 +2,7 @@
  * Builds the full-text index over published rows: BM25 with field weights, in shared typed arrays. It runs off the
  * serving thread; the searcher reads the result directly.
  */
+import { drained, type InPortions } from '../threads/portions.js'
 import { ANY_PLACE, countryGroup, phrasesAt, type Synonyms, senseTerm } from './synonyms.js'
 import { createTermTableBuilder, type TermTable } from './term-table.js'
 import { isStop, termOf, tokens } from './text/words.js'
@@ -156,7 +157,8 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     priors.push(0)
   }
 
-  function finish(): SearchIndex {
+  /** The index; the most that is done at once is one table. */
+  function* finishing(): InPortions<SearchIndex> {
     const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, shown) || 1
     const impactOf = (row: number, weight: number) => {
       const norm = 1 - LENGTH_EFFECT + (LENGTH_EFFECT * (lengths[row] as number)) / average
@@ -168,17 +170,14 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
       text: `${names[Math.floor(key / PAIR)]} ${names[key % PAIR]}`,
       number,
     }))
-    return {
-      rows: lengths.length,
-      shown,
-      words: words.finish(
-        names.map((text, number) => ({ text, number })),
-        impactOf,
-      ),
-      pairs: pairs.finish(pairNames, impactOf),
-      prior,
-    }
+    yield
+    const table = words.finish(
+      names.map((text, number) => ({ text, number })),
+      impactOf,
+    )
+    yield
+    return { rows: lengths.length, shown, words: table, pairs: pairs.finish(pairNames, impactOf), prior }
   }
 
-  return { add, skip, finish }
+  return { add, skip, finishing, finish: () => drained(finishing()) }
 }

@@ -10,6 +10,7 @@ import type { Judge, ProviderView } from '../merge/judge.js'
 import type { Offer } from '../merge/offer.js'
 import { mergeSignal } from '../merge/signal.js'
 import { spliceSignal } from '../merge/splice.js'
+import { createMeter, drained, type InPortions, rowUnits } from '../threads/portions.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing, sliceText } from '../upstreams/rows/slice.js'
 import { providersRef, writtenRef } from '../upstreams/rows/written.js'
@@ -130,8 +131,10 @@ function sameVisibility(a: Uint32Array, b: Uint32Array): boolean {
 
 const EMPTY = createDraft(0).finish()
 
-export function buildSnapshot({ previous, slices: given, judge }: BuildInput): Snapshot {
-  const { slices, moves, fresh } = indexSlices(given, previous?.slices ?? [])
+/** Builds it in portions, for work on the serving thread. */
+export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput): InPortions<Snapshot> {
+  const meter = createMeter()
+  const { slices, moves, fresh } = yield* indexSlices(given, previous?.slices ?? [], meter)
   const views = createProviderViews(judge)
   const stale = previous?.facts.domains.map(
     (domain) => domain !== '' && views.view(domain).stamp !== previous.stamps.get(domain),
@@ -180,39 +183,53 @@ export function buildSnapshot({ previous, slices: given, judge }: BuildInput): S
     const { domain, signal } = merged(slices, offers, views.view)
     if (signal.kind === 'signal') patch.add(keys, at, domain, offers, signal)
     else patch.withhold(keys, at, domain, offers)
+    for (const { slice, row } of offers) {
+      meter.did(rowUnits((slices[slice] as IndexedSlice).slice.rows.length[row] as number))
+    }
     runs.push({ patch: true, start: merges, end: merges + 1 })
     merges += 1
   }
 
+  /** The first touched entry from `kept` on, below `end`; -1 when there is none. */
+  function nextTouched(end: number): number {
+    const entry = touched.indexOf(1, kept)
+    return entry < end ? entry : -1
+  }
+
   /** Merges the touched entries from `kept` up to (excluding) `end` again. */
-  function mergeTouched(end: number): void {
+  function* mergeTouched(end: number): InPortions<void> {
     if (!previous || !carried) return
-    for (let entry = touched.indexOf(1, kept); entry >= 0 && entry < end; entry = touched.indexOf(1, kept)) {
+    for (let entry = nextTouched(end); entry >= 0; entry = nextTouched(end)) {
       keepUntil(entry)
       put(previous.keys, entry, carried.of(entry))
       kept = entry + 1
+      if (meter.isDue()) yield
     }
   }
 
   for (let row = 0; row < fresh.row.length; ) {
     const key = keyAt(fresh.keys, row)
     const entry = previous ? countBelow(previous.keys, before, key) : 0
-    mergeTouched(entry)
+    if (nextTouched(entry) >= 0) yield* mergeTouched(entry)
     keepUntil(entry)
     const isThere = previous && entry < before && compareKeys(previous.keys, entry, key, 0) === 0
     const offers = freshOffers(row)
     row += offers.length
     put(fresh.keys, row - offers.length, isThere && carried ? [...carried.of(entry), ...offers] : offers)
     if (isThere) kept = entry + 1
+    if (meter.isDue()) yield
   }
-  mergeTouched(before)
+  yield* mergeTouched(before)
   keepUntil(before)
 
   const weave = weaveOf(inRuns(runs), before)
   const base = previous ?? EMPTY
   const columns = joined(base, carried?.offers ?? EMPTY.offers, patch.finish(), weave)
+  yield
   const { tree, structure, pricing, id } = hashTree(columns, previous?.tree, buckets)
   const shown = shownOf(columns.rows, previous)
   const made = { id, ...columns, shown, tree, structure, pricing, slices, stamps: views.stamps() }
   return { ...made, memory: memoryOf(made, previous) }
 }
+
+export const buildSnapshot = (input: BuildInput): Snapshot => drained(buildingSnapshot(input))

@@ -3,6 +3,7 @@
  * not parsed again (docs/decisions.md#memory-and-threads).
  */
 import { type Identity, identityOf } from '../merge/identity.js'
+import { type InPortions, type Meter, rowUnits } from '../threads/portions.js'
 import { bytesOf, slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sameDigests, sliceListing } from '../upstreams/rows/slice.js'
 import { writtenRef } from '../upstreams/rows/written.js'
@@ -21,7 +22,8 @@ export type SliceIndex = {
   readonly fresh: { readonly keys: Uint32Array; readonly slice: Uint16Array; readonly row: Uint32Array }
 }
 
-function identityAt(slice: Slice, row: number): Identity | undefined {
+/** Which signal a row offers; undefined when it names none. */
+export function identityAt(slice: Slice, row: number): Identity | undefined {
   const ref = writtenRef(slabRow(slice.rows, row))
   const listing = ref ? ({ signal_ref: ref } as Listing) : sliceListing(slice, row)
   return identityOf(listing, slice.agentUrl)
@@ -59,7 +61,9 @@ function sameWords(a: Uint32Array, b: Uint32Array): boolean {
   return Buffer.compare(bytesOf(a), bytesOf(b)) === 0
 }
 
-function indexed(slice: Slice, before: IndexedSlice | undefined) {
+type Indexed = { keys: Uint32Array; freshRows: number[]; moved: Int32Array | undefined }
+
+function* indexed(slice: Slice, before: IndexedSlice | undefined, meter: Meter): InPortions<Indexed> {
   const count = slice.rows.count
   const keys = u32(count * WORDS)
   const freshRows: number[] = []
@@ -74,6 +78,8 @@ function indexed(slice: Slice, before: IndexedSlice | undefined) {
       continue
     }
     const identity = identityAt(slice, row)
+    meter.did(rowUnits(0))
+    if (meter.isDue()) yield
     if (!identity) continue
     putIdentity(keys, row, identity)
     freshRows.push(row)
@@ -120,23 +126,29 @@ function inKeyOrder(parts: readonly FreshRows[]): SliceIndex['fresh'] {
 const place = ({ upstream, agentUrl, mode }: Slice) => JSON.stringify([agentUrl, upstream, mode])
 
 /** Slices in upstream order, which decides whose value is published (docs/decisions.md#merging). */
-export function indexSlices(slices: readonly Slice[], before: readonly IndexedSlice[]): SliceIndex {
+export function* indexSlices(
+  slices: readonly Slice[],
+  before: readonly IndexedSlice[],
+  meter: Meter,
+): InPortions<SliceIndex> {
   const ordered = [...slices].sort((a, b) => (place(a) < place(b) ? -1 : 1))
   const earlier = new Map(before.map((one, at) => [place(one.slice), { one, at }]))
   const moves: (Move | undefined)[] = before.map(() => undefined)
   const freshOf: FreshRows[] = []
-  const result = ordered.map((slice, to): IndexedSlice => {
+  const result: IndexedSlice[] = []
+  for (const [to, slice] of ordered.entries()) {
     const known = earlier.get(place(slice))
     if (known) earlier.delete(place(slice))
     // A slice that was saved and read again counts as the same: digests tell rows apart.
     if (known && sameDigests(known.one.slice.digests, slice.digests)) {
       moves[known.at] = { to }
-      return { slice, keys: known.one.keys }
+      result.push({ slice, keys: known.one.keys })
+      continue
     }
-    const { keys, freshRows, moved } = indexed(slice, known?.one)
+    const { keys, freshRows, moved } = yield* indexed(slice, known?.one, meter)
     if (known && moved) moves[known.at] = { to, moved }
     freshOf.push({ slice: to, rows: freshRows, keys })
-    return { slice, keys }
-  })
+    result.push({ slice, keys })
+  }
   return { slices: result, moves, fresh: inKeyOrder(freshOf) }
 }

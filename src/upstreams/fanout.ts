@@ -5,12 +5,11 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../net/clock.js'
-import type { Arguments, Auth, Payload } from './agent/agent.js'
+import type { Arguments, Auth } from './agent/agent.js'
 import { isCredentialError, isTransient } from './agent/dialect/dialect.js'
 import { DELIVER_TO } from './agent/dialect/signatures.js'
 import type { UpstreamFailure } from './agent/status.js'
-import { listingBytes, readRows } from './rows/read-rows.js'
-import { packSlab } from './rows/slab.js'
+import { NO_ROWS, type ReadRows } from './rows/read-rows.js'
 import type { Slice } from './rows/slice.js'
 import type { CallOutcome, Upstreams } from './upstreams.js'
 import type { UpstreamCall } from './walk/contact.js'
@@ -98,11 +97,11 @@ type Question = {
   deadline: number
 }
 
+type Answered = Extract<CallOutcome, { kind: 'answer' }>
+
 type FanoutOptions = {
   call: Upstreams['call']
   clock: Clock
-  /** Called with each answer as it arrives, for work that can begin before the last one. */
-  prepare?(slice: Slice): void
 }
 
 /** `deadline`: of the question that waits longest for it; its turn must come before. */
@@ -117,36 +116,46 @@ type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
  */
 export function foundSlice(
   { id, agentUrl, scope }: Pick<Asked, 'id' | 'agentUrl' | 'scope'>,
-  given: readonly unknown[],
+  { ends, bytes, segments, digests, dropped }: ReadRows,
   now: number,
 ): Slice {
-  const read = readRows(given.map((raw) => Buffer.from(JSON.stringify(raw))))
-  const rows = new Map<bigint, { bytes: Uint8Array; digest: bigint }>()
-  for (const [at, bytes] of [...listingBytes(read)].entries()) {
-    // One handle stands for one signal.
-    rows.set(read.segments[at] as bigint, { bytes, digest: read.digests[at] as bigint })
-  }
+  const rows = new Map<bigint, number>() // one handle stands for one signal
+  for (const [row, segment] of segments.entries()) rows.set(segment, row)
   const kept = [...rows.values()]
-  const digests = new BigUint64Array(new SharedArrayBuffer(kept.length * 8))
-  digests.set(kept.map(({ digest }) => digest))
+  const start = Uint32Array.from(kept, (row) => ends[row - 1] ?? 0)
+  const length = Uint32Array.from(kept, (row, at) => (ends[row] as number) - (start[at] as number))
+  const chunkOf = new Uint16Array(kept.length)
   return {
     upstream: id,
     agentUrl,
     scope,
     mode: 'enumerated',
-    rows: packSlab(kept.map(({ bytes }) => bytes)),
-    digests,
-    dropped: read.dropped,
+    rows: { count: kept.length, chunks: [bytes], chunkOf, start, length }, // the bytes as they were read: no copy
+    digests: BigUint64Array.from(kept, (row) => digests[row] as bigint),
+    dropped,
     walkedAt: now,
   }
 }
 
-/** The rows of a brief answer as a slice. */
-export function answerSlice(asked: Asked, signals: unknown, now: number): Slice {
-  return foundSlice(asked, Array.isArray(signals) ? signals.slice(0, MOST_ROWS) : [], now)
+/** The first rows of an answer; what is left out takes no memory. */
+function firstRows(read: ReadRows): ReadRows {
+  const { ends, bytes, segments, digests } = read
+  if (ends.length <= MOST_ROWS) return read
+  return {
+    ...read,
+    ends: ends.slice(0, MOST_ROWS),
+    bytes: bytes.slice(0, ends[MOST_ROWS - 1]),
+    segments: segments.slice(0, MOST_ROWS),
+    digests: digests.slice(0, MOST_ROWS),
+  }
 }
 
-export function createFanout({ call, clock, prepare }: FanoutOptions) {
+/** The rows of a brief answer as a slice. */
+export function answerSlice(asked: Asked, rows: ReadRows = NO_ROWS, now: number): Slice {
+  return foundSlice(asked, firstRows(rows), now)
+}
+
+export function createFanout({ call, clock }: FanoutOptions) {
   const askings = new LRUCache<string, Asking>({
     max: MOST_QUESTIONS,
     dispose: ({ parts }) => {
@@ -156,13 +165,11 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
   const latencies = createLatencies(clock)
   const lines = new Map<string, Line>() // by upstream; a line is dropped when it is empty
 
-  function read(asked: Asked, payload: Payload, tookMs: number): UpstreamAnswer {
-    const { status, task_id: taskId, signals } = payload
+  function read(asked: Asked, { payload, rows }: Answered, tookMs: number): UpstreamAnswer {
+    const { status, task_id: taskId } = payload
     const unfinished = status === 'submitted' || status === 'working'
     if (unfinished && typeof taskId === 'string') return { kind: 'submitted', taskId, tookMs }
-    const slice = answerSlice(asked, signals, clock.now())
-    prepare?.(slice)
-    return { kind: 'answered', slice, tookMs }
+    return { kind: 'answered', slice: answerSlice(asked, rows, clock.now()), tookMs }
   }
 
   /** When an old agent refuses a question, it is asked again in the form of old agents. */
@@ -185,7 +192,7 @@ export function createFanout({ call, clock, prepare }: FanoutOptions) {
     const tookMs = clock.now() - startedAt
     if (outcome.kind === 'answer') {
       latencies.note(asked.id, tookMs)
-      return read(asked, outcome.payload, tookMs)
+      return read(asked, outcome, tookMs)
     }
     const [reason, retryAfterMs]: [UpstreamFailure, number | undefined] =
       outcome.kind === 'error'

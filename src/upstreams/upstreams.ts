@@ -9,7 +9,6 @@ import type { Clock } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import type { Signer } from '../signing/sign.js'
 import { type AgentError, type Arguments, type CallFailure, callFailed, type Payload } from './agent/agent.js'
-import { withSignals } from './agent/answer.js'
 import type { Dialect } from './agent/dialect/dialect.js'
 import { createLearntStore } from './agent/dialect/learnt.js'
 import { createSlots } from './agent/slots.js'
@@ -33,7 +32,7 @@ import {
   type StaticUpstream,
 } from './roster/roster.js'
 import type { Blobs } from './rows/blobs.js'
-import { listingsOf } from './rows/read-rows.js'
+import type { ReadRows } from './rows/read-rows.js'
 import { EVERY_TURN, type Sharing } from './rows/sharing.js'
 import type { Slice } from './rows/slice.js'
 import { createUnlisted } from './unlisted.js'
@@ -85,9 +84,8 @@ export type UpstreamsOptions = {
 }
 
 export type CallOutcome =
-  | { kind: 'answer'; payload: Payload }
-  | { kind: 'error'; error: AgentError }
-  | CallFailure
+  /** `rows`: its signals as they were read, in order; the payload has an empty array in their place. */
+  { kind: 'answer'; payload: Payload; rows?: ReadRows } | { kind: 'error'; error: AgentError } | CallFailure
 
 export type Upstreams = {
   /** Loads saved state and starts reading. Resolves when everything saved is in `slices`. */
@@ -274,15 +272,6 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     changed()
   }
 
-  async function called(
-    ...[runner, task, args, call]: [Runner, ...Parameters<Runner['call']>]
-  ): Promise<CallOutcome> {
-    const outcome = await runner.call(task, args, call)
-    if (outcome.kind !== 'answer') return outcome
-    const { payload, rows } = outcome
-    return { kind: 'answer', payload: rows.elements > 0 ? withSignals(payload, listingsOf(rows)) : payload }
-  }
-
   turns.onTurns(() => {
     for (const runner of runners.values()) runner.turnsChanged()
     void sweep().catch((error: Error) => onTrouble(`saved slices could not be swept: ${error.message}`))
@@ -328,7 +317,7 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
     async call(id, task, args, call) {
       const runner = byId(id) ?? runners.get(id) ?? unlisted.at(id, config.statics)
       return runner
-        ? await called(runner, task, args, call)
+        ? await runner.call(task, args, call)
         : callFailed('unknown_upstream', `no upstream ${id}`)
     },
     callerOf(id) {
@@ -336,9 +325,9 @@ export function createUpstreams(options: UpstreamsOptions): Upstreams {
       return async (task, args, call) => {
         if (!entry) return callFailed('unknown_upstream', `no upstream ${id}`)
         const listed = runners.get(entry.agentUrl)
-        if (listed) return await called(listed, task, args, call)
+        if (listed) return await listed.call(task, args, call)
         const left = runnerOf(entry)
-        return await called(left, task, args, call).finally(left.close)
+        return await left.call(task, args, call).finally(left.close)
       }
     },
     refreshSoon(id, caller) {

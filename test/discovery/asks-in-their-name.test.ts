@@ -28,7 +28,7 @@ function stage(statuses: UpstreamStatus[]) {
   const brief = createBrief({
     ...{ fanout, upstreams: { statuses: () => statuses } },
     feed: { see: () => undefined, prepared: async () => undefined },
-    ranking: () => ({ hits: [], relevance: { labels: [], of: new Map(), first: 0 } }),
+    ranking: async () => ({ hits: [], relevance: { labels: [], of: new Map(), first: 0 } }),
     judge: () => judgeThat({}),
     clock: systemClock,
     access: ({ account }: Reader, upstream) =>

@@ -14,6 +14,7 @@ import { createFanout } from '../../src/upstreams/fanout.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { briefAnswer } from '../support/upstream-answers.js'
 
 const topics = ['electric cars', 'coffee', 'mortgages', 'ski trips', 'dog food', 'basketball']
 const signal = (n: number): Listing =>
@@ -62,7 +63,7 @@ test('answers of upstreams in any order of arrival give the same answer once all
     const settled = inquiry.settled(Date.now() + 10_000)
     for (const id of order) {
       const signals = (rows[ids.indexOf(id)] ?? []).map(signal)
-      open.get(id)?.({ kind: 'answer', payload: { status: 'completed', signals } })
+      open.get(id)?.(briefAnswer(signals))
       await new Promise(setImmediate)
       if (isRankedMeanwhile) await inquiry.rank()
     }

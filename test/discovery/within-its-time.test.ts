@@ -5,6 +5,7 @@ import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { createFanout } from '../../src/upstreams/fanout.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
 import { agentUrl, buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+import { briefAnswer } from '../support/upstream-answers.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
 const BUDGET_MS = 1_000
@@ -26,7 +27,7 @@ function asking(t: Test) {
   const counted: number[] = []
   const brief = createBrief({
     ...{ feed, fanout, clock, judge: () => judge, upstreams: { statuses: () => statuses } },
-    ranking(_input, _reader, { lists }) {
+    async ranking(_input, _reader, { lists }) {
       counted.push(lists.length)
       advance(ORDERING_MS)
       return { hits: [], relevance: { labels: [], of: new Map(), first: 0 } }
@@ -46,8 +47,7 @@ function asking(t: Test) {
     rank: inquiry.rank,
     ended: () => endedAt,
     async answer(id: string, segment: string) {
-      const payload = { status: 'completed', signals: [listing(segment)] }
-      open.get(id)?.({ kind: 'answer', payload })
+      open.get(id)?.(briefAnswer([listing(segment)]))
       await turns()
     },
     async pass(ms: number) {

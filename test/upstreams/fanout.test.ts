@@ -2,6 +2,7 @@ import { test } from 'tap'
 import type { Clock } from '../../src/net/clock.js'
 import { type Asked, createFanout } from '../../src/upstreams/fanout.js'
 import type { CallOutcome } from '../../src/upstreams/upstreams.js'
+import { briefAnswer } from '../support/upstream-answers.js'
 import { row, until } from '../support/upstream-world.js'
 
 type Call = { id: string; aborted: () => boolean; answer: (outcome: CallOutcome) => void }
@@ -40,10 +41,7 @@ const asked = (id: string): Asked => ({
   args: {},
   scope: 'public',
 })
-const found = (...rows: object[]): CallOutcome => ({
-  kind: 'answer',
-  payload: { status: 'completed', signals: rows },
-})
+const found = (...rows: object[]): CallOutcome => briefAnswer(rows)
 const isDone = async (promise: Promise<void>) => {
   let done = false
   promise.then(() => {

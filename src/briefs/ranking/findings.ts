@@ -3,13 +3,14 @@
  * authorized like the feed (docs/decisions.md#trust, #merging), together with what the feed knows of the same signals.
  */
 
-import { handleKey, identityKey, identityOf, signalHandle } from '../../merge/identity.js'
 import type { Judge } from '../../merge/judge.js'
-import { buildSnapshot } from '../../snapshot/builder.js'
-import { findKey, putKey, WORDS } from '../../snapshot/keys.js'
+import { buildingSnapshot } from '../../snapshot/builder.js'
+import { findKey, putIdentity, WORDS } from '../../snapshot/keys.js'
+import { identityAt } from '../../snapshot/slice-index.js'
 import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
 import type { FoundRow } from '../../store/records/found.js'
-import { packSlab, slabRow } from '../../upstreams/rows/slab.js'
+import { createMeter, type InPortions, inTurns, type Meter, rowUnits } from '../../threads/portions.js'
+import { createSlabWriter, slabRow } from '../../upstreams/rows/slab.js'
 import { type Slice, sliceListing } from '../../upstreams/rows/slice.js'
 import { type Corpus, hitOf } from './hits.js'
 
@@ -22,27 +23,34 @@ type Findings = {
 }
 
 const decoder = new TextDecoder()
+const COPIED_BYTES_A_UNIT = 200
 
 type FoundPlace = { slice: Slice; row: number; key: Uint32Array }
 type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
-/** Answers are shared between questions, and ranked again for each page: their keys are computed once. */
-const keysOfSlice = new WeakMap<Slice, readonly (Uint32Array | undefined)[]>()
+type RowKeys = readonly (Uint32Array | undefined)[]
+
+/** Answers are shared between questions, and put in order twice: their keys are computed once. */
+const keysOfSlice = new WeakMap<Slice, RowKeys>()
 
 function rowKey(slice: Slice, row: number): Uint32Array | undefined {
-  const identity = identityOf(sliceListing(slice, row), slice.agentUrl)
-  const bytes = identity && handleKey(signalHandle(identityKey(identity)))
-  if (!bytes) return undefined
+  const identity = identityAt(slice, row)
+  if (!identity) return undefined
   const key = new Uint32Array(WORDS)
-  putKey(key, 0, bytes)
+  putIdentity(key, 0, identity)
   return key
 }
 
 /** The key of each row of an answer. */
-export function rowKeys(slice: Slice): readonly (Uint32Array | undefined)[] {
+function* rowKeys(slice: Slice, meter: Meter): InPortions<RowKeys> {
   const known = keysOfSlice.get(slice)
   if (known) return known
-  const keys = Array.from({ length: slice.rows.count }, (_, row) => rowKey(slice, row))
+  const keys: (Uint32Array | undefined)[] = []
+  for (const bytes of slice.rows.length) {
+    keys.push(rowKey(slice, keys.length))
+    meter.did(rowUnits(bytes))
+    if (meter.isDue()) yield
+  }
   keysOfSlice.set(slice, keys)
   return keys
 }
@@ -57,42 +65,48 @@ function mirrored({ offers, slices }: Snapshot, entry: number): { slice: Slice; 
   return found
 }
 
-function cutOut({ slice, rows }: Part): Slice {
+/** Copies, because kept answers hold them for long: a view would hold whole answers, and feeds that were replaced. */
+function* cutOut({ slice, rows }: Part, meter: Meter): InPortions<Slice> {
   const digests = new BigUint64Array(new SharedArrayBuffer(rows.length * 8))
-  rows.forEach(({ from, row }, at) => {
+  const writer = createSlabWriter()
+  for (const [at, { from, row }] of rows.entries()) {
+    const bytes = slabRow(from.rows, row)
     digests[at] = from.digests[row] as bigint
-  })
-  return { ...slice, rows: packSlab(rows.map(({ from, row }) => slabRow(from.rows, row))), digests }
+    writer.append(bytes)
+    meter.did(bytes.byteLength / COPIED_BYTES_A_UNIT)
+    if (meter.isDue()) yield
+  }
+  return { ...slice, rows: writer.finish(), digests }
 }
 
 /** The found rows to remember; withheld rows are not stored. */
-function remembered(corpus: Corpus, found: readonly FoundPlace[]): FoundRow[] {
+function* remembered(corpus: Corpus, found: readonly FoundPlace[], meter: Meter): InPortions<FoundRow[]> {
   const { extra, feed } = corpus
-  if (!extra) return []
-  return found.flatMap(({ slice, row, key }): FoundRow[] => {
+  const kept: FoundRow[] = []
+  if (!extra) return kept
+  for (const { slice, row, key } of found) {
     const hit = hitOf(corpus, key)
-    if (hit < feed.count) return []
+    if (hit < feed.count) continue
     const { upstream, agentUrl, scope, rows } = slice
-    return [
-      {
-        ...{ handle: handleAt(extra, hit - feed.count), upstream, agentUrl, scope },
-        segment: sliceListing(slice, row).signal_agent_segment_id,
-        listing: decoder.decode(slabRow(rows, row)),
-      },
-    ]
-  })
+    const bytes = slabRow(rows, row)
+    kept.push({
+      ...{ handle: handleAt(extra, hit - feed.count), upstream, agentUrl, scope },
+      segment: sliceListing(slice, row).signal_agent_segment_id,
+      listing: decoder.decode(bytes),
+    })
+    meter.did(rowUnits(bytes.byteLength))
+    if (meter.isDue()) yield
+  }
+  return kept
 }
 
-/**
- * The same result for the same slices, in whatever order they arrived. `previous`: what was found besides the feed when
- * fewer of them had arrived; only what is new is merged then.
- */
-export function gatherFindings(
+function* gathered(
   feed: Snapshot,
   slices: readonly Slice[],
   judge: Judge,
   previous?: Snapshot,
-): Findings {
+): InPortions<Findings> {
+  const meter = createMeter()
   const parts = new Map<string, Part>() // agent url -> what is merged besides the feed
   const carried = new Set<string>()
   const found: FoundPlace[] = []
@@ -101,10 +115,13 @@ export function gatherFindings(
     part.rows.push({ from, row })
     parts.set(slice.agentUrl, part)
   }
-  const keys = slices.map(rowKeys)
+  const keys: RowKeys[] = []
+  for (const slice of slices) keys.push(yield* rowKeys(slice, meter))
   for (const [at, slice] of slices.entries()) {
     for (const [row, key] of (keys[at] ?? []).entries()) {
       if (!key) continue
+      meter.did(rowUnits(0))
+      if (meter.isDue()) yield
       const entry = findKey(feed.keys, feed.count, key)
       const held = entry < 0 ? [] : mirrored(feed, entry)
       // The mirror has the upstream's whole row; an answer may hold only a part of it.
@@ -116,12 +133,21 @@ export function gatherFindings(
       for (const offer of held) put(offer.slice, offer.slice, offer.row)
     }
   }
-  const own = [...parts.values()].map(cutOut)
-  const extra =
-    own.length > 0 ? buildSnapshot({ slices: own, judge, ...(previous && { previous }) }) : undefined
-  const corpus: Corpus = extra ? { feed, extra } : { feed }
+  const own: Slice[] = []
+  for (const part of parts.values()) own.push(yield* cutOut(part, meter))
+  const order = { slices: own, judge, ...(previous && { previous }) }
+  const corpus: Corpus = own.length > 0 ? { feed, extra: yield* buildingSnapshot(order) } : { feed }
   const lists = keys.map((list) => [
     ...new Set(list.map((key) => (key ? hitOf(corpus, key) : -1)).filter((hit) => hit >= 0)),
   ])
-  return { corpus, lists, rows: remembered(corpus, found) }
+  return { corpus, lists, rows: yield* remembered(corpus, found, meter) }
+}
+
+/**
+ * The same result for the same slices, in whatever order they arrived, made in portions. `previous`: what was found
+ * besides the feed when fewer of them had arrived; only what is new is merged then.
+ */
+export async function gatherFindings(...given: Parameters<typeof gathered>): Promise<Findings> {
+  const [feed, slices] = given
+  return slices.length === 0 ? { corpus: { feed }, lists: [], rows: [] } : await inTurns(gathered(...given))
 }

@@ -6,6 +6,7 @@ import type { SignalRef } from '../../adcp/reference.js'
 import { entryOfRef } from '../../feed/lookup.js'
 import { compareKeys, findKey, WORDS } from '../../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../../snapshot/snapshot.js'
+import { createMeter, type InPortions, inTurns } from '../../threads/portions.js'
 
 export type Corpus = {
   /** The feed as the reader sees it. */
@@ -63,26 +64,29 @@ export function anchorsOf({ feed, extra }: Corpus, refs: readonly SignalRef[]): 
 
 /** For each entry of one snapshot, the entry of the same signal in the other; -1 when that one does not show it. */
 export function createTranslations() {
-  const known = new WeakMap<Snapshot, WeakMap<Snapshot, Int32Array>>()
+  const known = new WeakMap<Snapshot, WeakMap<Snapshot, Promise<Int32Array>>>()
 
   /** Both are in key order, so one walk joins them. */
-  function translated(from: Snapshot, to: Snapshot): Int32Array {
+  function* translated(from: Snapshot, to: Snapshot): InPortions<Int32Array> {
+    const meter = createMeter()
     const entries = new Int32Array(from.count).fill(-1)
     let other = 0
     for (let entry = 0; entry < from.count; entry += 1) {
       while (other < to.count && compareKeys(to.keys, other, from.keys, entry) < 0) other += 1
       const isThere = other < to.count && compareKeys(to.keys, other, from.keys, entry) === 0
       if (isThere && to.rows.length[other] !== 0) entries[entry] = other
+      meter.did(1)
+      if (meter.isDue()) yield
     }
     return entries
   }
 
-  return (from: Snapshot, to: Snapshot): Int32Array | undefined => {
+  return async (from: Snapshot, to: Snapshot): Promise<Int32Array | undefined> => {
     if (from === to || from.id === to.id) return undefined // equal content, equal entries
-    const targets = known.get(from) ?? new WeakMap<Snapshot, Int32Array>()
+    const targets = known.get(from) ?? new WeakMap<Snapshot, Promise<Int32Array>>()
     known.set(from, targets)
-    const entries = targets.get(to) ?? translated(from, to)
+    const entries = targets.get(to) ?? inTurns(translated(from, to))
     targets.set(to, entries)
-    return entries
+    return await entries
   }
 }

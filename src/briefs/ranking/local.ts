@@ -9,10 +9,11 @@ import { readFile } from 'node:fs/promises'
 import { LRUCache } from 'lru-cache'
 import { createSearcher, SAME_SUBJECT, type Searcher, type SearchHits } from '../../search/search.js'
 import type { Searchable } from '../../search/search-host.js'
-import { createSearchIndexBuilder, type SearchableRow } from '../../search/search-index.js'
+import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from '../../search/search-index.js'
 import { parseSynonyms, type SynonymFile } from '../../search/synonym-file.js'
 import type { Synonyms } from '../../search/synonyms.js'
 import { rowAt, type Snapshot } from '../../snapshot/snapshot.js'
+import { createMeter, type InPortions, inTurns, rowUnits } from '../../threads/portions.js'
 import { type Corpus, createTranslations, hitOf, keyOf } from './hits.js'
 
 /**
@@ -55,6 +56,8 @@ const NONE: readonly string[] = []
 /** Of what upstreams found: for questions that are being answered. */
 const MOST_INDEXES = 16
 
+type Found = { found: SearchHits; hitAt: (row: number) => number }
+
 type Scored = { hit: number; score: number; match: number; fulfils: boolean }
 
 /** Translates the bits of one search's labels to bits of all labels, to which new ones are added. */
@@ -69,65 +72,78 @@ export function createLocal({ search, synonyms }: LocalOptions) {
   const translate = createTranslations()
   const indexes = new LRUCache<string, Searcher>({ max: MOST_INDEXES })
 
-  function inFeed(
+  async function inFeed(
     { text, countries, weigh }: Question,
     corpus: Corpus,
     limit: number,
     passes: (hit: number) => boolean,
-  ): { found: SearchHits; hitAt: (row: number) => number } | undefined {
+  ): Promise<Found | undefined> {
     const searchable = search.current()
     if (!searchable) return undefined
-    const entries = translate(searchable.snapshot, corpus.feed)
+    const entries = await translate(searchable.snapshot, corpus.feed)
     const hitAt = entries ? (row: number) => entries[row] as number : (row: number) => row
     const accept = (row: number) => hitAt(row) >= 0 && passes(hitAt(row))
-    const found = searchable.searcher.search(text, {
+    const found = await searchable.searcher.searchInTurns(text, {
       ...{ limit, countries, accept },
       weigh: (row) => weigh(hitAt(row)),
     })
     return { found, hitAt }
   }
 
+  function* indexOf(extra: Snapshot, shown: Uint32Array): InPortions<SearchIndex> {
+    const meter = createMeter()
+    const builder = createSearchIndexBuilder(synonyms)
+    for (const entry of shown) {
+      builder.add(rowAt(extra, entry) as SearchableRow)
+      meter.did(rowUnits(extra.rows.length[entry] as number))
+      if (meter.isDue()) yield
+    }
+    return yield* builder.finishing()
+  }
+
   /** An answer is put in order twice: shortly before its time is over, and then. */
-  function indexed(extra: Snapshot, shown: Uint32Array): Searcher {
+  async function indexed(extra: Snapshot, shown: Uint32Array): Promise<Searcher> {
     const name = `${extra.id} ${hash('sha256', shown, 'base64')}`
     const known = indexes.get(name)
     if (known) return known
-    const builder = createSearchIndexBuilder(synonyms)
-    for (const entry of shown) builder.add(rowAt(extra, entry) as SearchableRow)
-    const made = createSearcher(builder.finish(), synonyms)
+    const made = createSearcher(await inTurns(indexOf(extra, shown)), synonyms)
     indexes.set(name, made)
     return made
   }
 
-  function besideFeed(
+  async function besideFeed(
     { text, countries, weigh }: Question,
     extra: Snapshot,
     from: number,
     limit: number,
     passes: (hit: number) => boolean,
-  ): { found: SearchHits; hitAt: (row: number) => number } {
+  ): Promise<Found> {
     const shown = extra.shown.filter((entry) => passes(from + entry))
     const hitAt = (row: number) => from + (shown[row] as number)
-    const { search: find } = indexed(extra, shown)
-    return { found: find(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }), hitAt }
+    const { searchInTurns } = await indexed(extra, shown)
+    return {
+      found: await searchInTurns(text, { limit, countries, weigh: (row) => weigh(hitAt(row)) }),
+      hitAt,
+    }
   }
 
   /**
    * At most `limit` hits that pass. A signal that was also found besides the feed is taken from the findings, with all
    * its offers.
    */
-  function find(
+  async function find(
     question: Question,
     corpus: Corpus,
     limit: number,
     passes: (hit: number) => boolean,
-  ): LocalHits {
+  ): Promise<LocalHits> {
     const { feed, extra } = corpus
     const labels: string[] = []
-    const searched = [
+    const both = await Promise.all([
       inFeed(question, corpus, limit, passes),
       extra && besideFeed(question, extra, feed.count, limit, passes),
-    ].flatMap((one) => one ?? [])
+    ])
+    const searched = both.flatMap((one) => one ?? [])
     const subject = Math.max(...searched.map(({ found }) => found.subject))
     const best = new Map<number, Scored>()
     for (const { found, hitAt } of searched) {

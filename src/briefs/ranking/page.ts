@@ -5,7 +5,7 @@ import { createPages } from '../../feed/page.js'
 import type { Reader } from '../../feed/query.js'
 import { viewOf } from '../../feed/view.js'
 import type { Snapshot } from '../../snapshot/snapshot.js'
-import { drained } from '../../threads/portions.js'
+import { inTurns } from '../../threads/portions.js'
 import { type Corpus, placeOf } from './hits.js'
 
 const COMMA = new TextEncoder().encode(',')
@@ -20,12 +20,11 @@ export function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
 }
 
 /** Whether a hit passes the criteria. `entries`: the feed's entries that do, from `feed.see`. */
-export function createGate(corpus: Corpus, entries: Uint32Array, { criteria, reader }: RowSelection) {
-  const inFeed = flagsOf(corpus.feed, entries)
-  const inExtra =
-    corpus.extra && flagsOf(corpus.extra, drained(viewOf(corpus.extra, criteria, reader)).entries)
-  return (hit: number): boolean =>
-    (hit < corpus.feed.count ? inFeed[hit] : inExtra?.[hit - corpus.feed.count]) === 1
+export async function createGate(corpus: Corpus, entries: Uint32Array, { criteria, reader }: RowSelection) {
+  const { feed, extra } = corpus
+  const inFeed = flagsOf(feed, entries)
+  const inExtra = extra && flagsOf(extra, (await inTurns(viewOf(extra, criteria, reader))).entries)
+  return (hit: number): boolean => (hit < feed.count ? inFeed[hit] : inExtra?.[hit - feed.count]) === 1
 }
 
 /** The rows of some hits, as pieces to be written in order, commas included. */

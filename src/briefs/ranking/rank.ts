@@ -12,6 +12,7 @@ import { destinationKey } from '../../merge/deployments.js'
 import { type ReadAs, type ReadPrice, readBrief } from '../../search/reading.js'
 import { fulfils, type RefinableRow, readWishes, refinedQuestion } from '../../search/refinement.js'
 import type { Synonyms } from '../../search/synonyms.js'
+import { createMeter, type InPortions, inTurns, rowUnits } from '../../threads/portions.js'
 import { anchorsOf, type Corpus, sizeOf } from './hits.js'
 import type { Local } from './local.js'
 import type { Relevance } from './order.js'
@@ -70,6 +71,8 @@ const SIMILAR = 0.25
 /** The factor for a signal that lacks a platform which the words name. */
 const MISSED = 0.5
 
+const NO_ROWS: ReadonlyMap<number, RefinableRow> = new Map()
+
 type RankOptions = { local: Local; synonyms: Synonyms; rates?: () => Rates | undefined }
 
 /** Everything that an answer may be made of. */
@@ -120,6 +123,22 @@ function measurable(corpus: Corpus, hits: readonly number[]): readonly number[] 
   return end < 0 ? first : first.slice(0, Math.max(1, end))
 }
 
+/** The rows of some hits, as they are shown, in their order. */
+function* rowsOf(
+  corpus: Corpus,
+  shown: Pick<ReturnType<typeof createRowPieces>, 'row'>,
+  hits: readonly number[],
+): InPortions<ReadonlyMap<number, RefinableRow>> {
+  const meter = createMeter()
+  const rows = new Map<number, RefinableRow>()
+  for (const hit of hits) {
+    rows.set(hit, shown.row(hit) as RefinableRow)
+    meter.did(rowUnits(sizeOf(corpus, hit)))
+    if (meter.isDue()) yield
+  }
+  return rows
+}
+
 export function createRanking({ local, synonyms, rates = () => undefined }: RankOptions) {
   /** How well a hit fulfils what the words ask besides the subject and the request's own fields do not decide. */
   function wishesOf(read: ReadAs, input: GetSignalsRequest, corpus: Corpus) {
@@ -132,23 +151,27 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
     return (hit: number) => (serves(hit) ? 1 : MISSED)
   }
 
-  return (input: GetSignalsRequest, reader: Reader, { corpus, seen, lists }: Candidates): Order => {
+  return async (
+    input: GetSignalsRequest,
+    reader: Reader,
+    { corpus, seen, lists }: Candidates,
+  ): Promise<Order> => {
     const { criteria } = seen
     const { signal_spec: spec } = input
-    const passes = createGate(corpus, seen.entries, { criteria, reader })
+    const passes = await createGate(corpus, seen.entries, { criteria, reader })
     const anchors = anchorsOf(corpus, refsOf(input)).filter(passes)
     if (spec === undefined) return { hits: anchors, relevance: { labels: [], of: new Map(), first: 0 } }
 
     // Wishes use only what the reader is shown: hidden prices and offers must not influence the selection.
     const shown = createRowPieces(corpus, { criteria, reader })
-    const rowOf = (hit: number) => shown.row(hit) as RefinableRow
-    const named = measurable(corpus, anchors).map(rowOf)
+    const measured = (hits: readonly number[]) => inTurns(rowsOf(corpus, shown, measurable(corpus, hits)))
+    const named = anchors.length > 0 ? [...(await measured(anchors)).values()] : []
     const read = readBrief(synonyms, spec, local.platforms())
     const refinement = readWishes(read.rest)
     const wishes = named.length > 0 ? refinement.wishes : []
     const text = named.length > 0 ? refinedQuestion(refinement, named) : read.rest
     const weigh = wishesOf(read, input, corpus)
-    const own = local.find({ text, countries: read.countries, weigh }, corpus, MOST_HITS, passes)
+    const own = await local.find({ text, countries: read.countries, weigh }, corpus, MOST_HITS, passes)
 
     const place = new Map(own.hits.map((hit, at) => [hit, at]))
     const fitOf = (hit: number) => own.fits[place.get(hit) ?? -1] ?? 0
@@ -167,18 +190,19 @@ export function createRanking({ local, synonyms, rates = () => undefined }: Rank
     const found = fused.filter((hit) => place.has(hit)).sort((one, other) => rankOf(one) - rankOf(other))
     const { maxCpm } = read
     const asOf = rates()?.asOf
+    const priced = maxCpm ? await measured(found) : NO_ROWS
     const dear = new Set(
-      maxCpm ? measurable(corpus, found).filter((hit) => isTooDear(rowOf(hit), maxCpm, rates())) : [],
+      maxCpm ? [...priced].flatMap(([hit, row]) => (isTooDear(row, maxCpm, rates()) ? [hit] : [])) : [],
     )
     const sharing = [...found.filter((hit) => !dear.has(hit)), ...dear]
     const vouched = fused.filter((hit) => !place.has(hit))
     const ordered =
       wishes.length === 0
         ? [...sharing, ...vouched]
-        : measurable(
-            corpus,
-            sharing.filter((hit) => fitOf(hit) >= SIMILAR), // "cheaper" alone asks for the same thing, cheaper
-          ).filter((hit) => fulfils(wishes, rowOf(hit), named))
+        : // "cheaper" alone asks for the same thing, cheaper
+          [...(await measured(sharing.filter((hit) => fitOf(hit) >= SIMILAR)))].flatMap(([hit, row]) =>
+            fulfils(wishes, row, named) ? [hit] : [],
+          )
     const hits = [...anchors, ...ordered].slice(0, MOST_HITS)
     const shares = anchors.length + (own.isBlind ? sharing.length + vouched.length : sharing.length)
     return {
