@@ -60,8 +60,8 @@ function decoded(text: string): string {
   }
 }
 
-/** The spellings in which a secret may come back: plain, in a url, in Base64 alone or behind `name:`. */
-function spellings(secret: string): string[] {
+/** The spellings in which a secret may come back: plain, in a url, in JSON, in Base64 alone or behind `name:`. */
+export function spellings(secret: string): string[] {
   const encoded = Buffer.from(secret).toString('base64').replace(/=+$/, '')
   return [...new Set([secret, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1), encoded])]
 }

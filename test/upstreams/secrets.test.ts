@@ -80,3 +80,21 @@ test('a row that repeats our credential is refused, and the others are kept', as
   t.same(slice?.dropped, { holds_secret: 1 })
   t.notMatch(slice && Buffer.from(slabRow(slice.rows, 1)).toString(), TOKEN)
 })
+
+test('a row is refused for our credential in whatever spelling it repeats it', async (t) => {
+  const key = 'sk/url+"998877'
+  const agents = [
+    { id: 'in-json', auth: { type: 'bearer', token: 'north"4f9a\\1c77' } as const, query: '' },
+    { id: 'in-the-url', auth: undefined, query: `?api_key=${encodeURIComponent(key)}` },
+  ]
+  for (const { id, auth, query } of agents) {
+    const { url } = await startEcho(t, 'rows')
+    const { upstreams } = await openUpstreams(
+      t,
+      configOf([{ id, url: `${url}${query}`, ...(auth && { auth }) }]),
+    )
+    await upstreams.start()
+    await until('a slice', () => upstreams.slices().length === 1)
+    t.same(upstreams.slices()[0]?.dropped, { holds_secret: 1 }, id)
+  }
+})

@@ -3,6 +3,7 @@
  * plain typed arrays, so that a thread can hand it over without a copy. Pure.
  */
 import { boundedText, bufferOf, isRecord } from '../../adcp/json.js'
+import { spellings } from '../../adcp/redaction.js'
 import { digestNumbers, putDigest } from './digest.js'
 import { type Dropped, ROW_BYTES, readRow } from './listing.js'
 import { readPlain } from './plain.js'
@@ -37,7 +38,7 @@ export type RowBounds = {
   rowBytes?: number
   /** Of the answer, decoded. */
   answerBytes?: number
-  /** Texts that no listing may hold: what we are known by at the agent that sent it. */
+  /** Texts that no listing may hold, however they are spelled: what we are known by at the agent that sent it. */
   secrets?: readonly string[]
 }
 
@@ -90,6 +91,7 @@ export function readRows(
   const domains = new Set<string>()
   const dropped: Record<string, number> = {}
   const refused: RefusedRow[] = []
+  const hidden = secrets.flatMap(spellings).map((spelling) => Buffer.from(spelling))
   let end = 0
   let isPlural = false
 
@@ -106,7 +108,7 @@ export function readRows(
     }
     const { segment, domain, bytes } = row
     isPlural ||= row.isPlural
-    if (secrets.length > 0 && secrets.some((secret) => bufferOf(bytes).includes(secret))) {
+    if (hidden.some((secret) => bufferOf(bytes).includes(secret))) {
       drop('holds_secret')
       continue
     }
