@@ -141,7 +141,10 @@ async function keyFrom(input: NodeJS.ReadStream): Promise<string> {
   throw new CommandFailure(`--stdin: expected a key, one word; for instance ${example}`, EXIT.usage)
 }
 
-/** `tributary key`: makes a caller's key and says its digest. `given`: the key is read from `input`, so that it stands in no history of a shell. */
+/**
+ * `tributary key`: makes a caller's key and says its digest. `given`: the key is read from `input`, so that it stands in
+ * no history of a shell.
+ */
 export async function printKey({ given, json, input, out }: KeyCommand): Promise<void> {
   const key = given ? await keyFrom(input) : randomBytes(KEY_BYTES).toString('base64url')
   const digest = hash('sha256', key, 'hex')

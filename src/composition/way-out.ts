@@ -32,7 +32,10 @@ export async function openDemoWorld(config: Config, signals = SIGNALS): Promise<
   return startSandbox({ signals })
 }
 
-/** For a command. A sandbox is a world of its own: the one of a running server cannot be reached from here, so an equal one is made. */
+/**
+ * For a command. A sandbox is a world of its own: the one of a running server cannot be reached from here, so an equal
+ * one is made.
+ */
 export async function openWayOut(config: Config): Promise<{ send: Send; close(): Promise<void> }> {
   const sandbox = await openDemoWorld(config)
   const hosts = { ...sandbox?.hosts, ...config.egress.hosts }

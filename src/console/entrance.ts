@@ -23,7 +23,10 @@ export type EntranceOptions = {
   now: () => number
 }
 
-/** A caller with a key. `session`: it came with a cookie. `mustSign`: it may look, and has not signed what would change something. */
+/**
+ * A caller with a key. `session`: it came with a cookie. `mustSign`: it may look, and has not signed what would change
+ * something.
+ */
 type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: Session }
 
 type Answer = unknown

@@ -1,4 +1,7 @@
-/** GET /openapi.json: everything of this server that is REST, as OpenAPI 3.1. The protocol's own tasks are not: `/mcp`, `/a2a`. */
+/**
+ * GET /openapi.json: everything of this server that is REST, as OpenAPI 3.1. The protocol's own tasks are not: `/mcp`,
+ * `/a2a`.
+ */
 import type { FastifyInstance } from 'fastify'
 import { SCHEMAS, type SchemaName } from './openapi-schemas.js'
 import { SORTS } from './question.js'

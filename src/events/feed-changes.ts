@@ -52,7 +52,10 @@ const named = (handle: string, { signal_ref }: Record<string, unknown>) => ({
   ...(signal_ref !== undefined && { signal_ref: JSON.stringify(signal_ref) }),
 })
 
-/** What is told of one change; undefined when the reader sees none, and `untellable` for a row that the event's schema cannot hold. */
+/**
+ * What is told of one change; undefined when the reader sees none, and `untellable` for a row that the event's schema
+ * cannot hold.
+ */
 function payloadOf(
   before: FeedStanding,
   after: FeedStanding,

@@ -206,7 +206,10 @@ function* partDigests(
 /** The part of a reader that decides which signals it sees. */
 type ViewReader = Pick<Reader, 'visibility' | 'wholeOnly'>
 
-/** Whether a signal has what 3.0 requires of each and 3.1 does not: a price and coverage (schema signals/get-signals-response). */
+/**
+ * Whether a signal has what 3.0 requires of each and 3.1 does not: a price and coverage (schema
+ * signals/get-signals-response).
+ */
 function isWhole({ digests, facts }: Snapshot): OfferTest {
   const hasPrice = (words: ArrayLike<number>, at: number) =>
     NO_PRICES.some((word, place) => words[at * WORDS + place] !== word)

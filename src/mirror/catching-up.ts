@@ -8,7 +8,10 @@ import type { Copy, CopyState } from './copy.js'
 import { conditionOf, confirms, type FeedReading } from './reading.js'
 import { changesOf, type Inbox, pathFrom, type Step } from './steps.js'
 
-/** Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All in ms. */
+/**
+ * Events of one change arrive one after the other: waits for a pause between them, and no longer than `PATIENCE_MS`. All
+ * in ms.
+ */
 const GATHER_MS = 50
 const QUIET_MS = 1_000
 const PATIENCE_MS = 60_000

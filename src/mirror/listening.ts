@@ -58,7 +58,10 @@ function repeated({ ext, ...config }: Config): Config {
   return { ...config, ...(Object.keys(rest).length > 0 && { ext: rest }) }
 }
 
-/** The body; undefined when it is larger than an event may be: the rest is ignored without closing the connection, so that the answer arrives. */
+/**
+ * The body; undefined when it is larger than an event may be: the rest is ignored without closing the connection, so
+ * that the answer arrives.
+ */
 async function bodyOf(request: IncomingMessage): Promise<Buffer | undefined> {
   if (Number(request.headers['content-length']) > MOST_BYTES) return undefined
   const chunks: Buffer[] = []

@@ -35,7 +35,10 @@ export type FeedMirrorOptions = {
   everyMs?: number | undefined
   /** Has the agent tell what changes, so that the copy follows within a second; it is asked on schedule all the same. */
   listen?: ListenOptions | undefined
-  /** As in the configuration: what may be reached besides public https to find the agent's keys, and domains that are elsewhere. */
+  /**
+   * As in the configuration: what may be reached besides public https to find the agent's keys, and domains that are
+   * elsewhere.
+   */
   egress?: { allowNetworks?: readonly string[]; hosts?: Readonly<Record<string, string>> } | undefined
   /** Told of each reading that `follow` makes. */
   onReading?: (reading: FeedReading) => void
@@ -92,7 +95,8 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   }
 
   const inbox = createInbox()
-  const telling = createFeedAsker({ url, token, hosts }) // a connection of its own, because a page that is too large breaks the one that reads
+  // A connection of its own, because a page that is too large breaks the one that reads.
+  const telling = createFeedAsker({ url, token, hosts })
   let listening: Listening | undefined
 
   async function end(): Promise<void> {

@@ -153,7 +153,10 @@ async function openTable({ db, dialect, json, release }: TableOptions): Promise<
   }
 }
 
-/** `feed.sqlite` in a folder, which is made where it is not there. Rejects when another process has it, or it cannot be written. */
+/**
+ * `feed.sqlite` in a folder, which is made where it is not there. Rejects when another process has it, or it cannot be
+ * written.
+ */
 export async function openSqliteCopy(path: string, onProblem: (problem: string) => void): Promise<Copy> {
   const folder = resolve(path)
   await makeFolder(folder)

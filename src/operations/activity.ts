@@ -1,4 +1,7 @@
-/** What callers did and what is still under way, for operators: from the storage, without keys, credentials or what callers said. */
+/**
+ * What callers did and what is still under way, for operators: from the storage, without keys, credentials or what
+ * callers said.
+ */
 
 import { shownUrl } from '../adcp/redaction.js'
 import { deliveryOf } from '../events/announcer.js'
@@ -58,7 +61,10 @@ export function createActivity({ ledger, jobs, work }: ActivitySources) {
   }
 }
 
-/** The jobs that have not ended, for the console: whom they are for and when they are tried next. Rejects with `StorageUnavailable`. */
+/**
+ * The jobs that have not ended, for the console: whom they are for and when they are tried next. Rejects with
+ * `StorageUnavailable`.
+ */
 export function createJobsView({ openJobs, now }: JobsSources) {
   return async () => {
     const jobs = await openJobs.list(MOST_JOBS)

@@ -152,7 +152,10 @@ function shownRevisions({ built, wanted, behindMs }: Revisions) {
   return { built, wanted, behind_ms: behindMs }
 }
 
-/** A request without credentials is answered as an anonymous one, and counters are wanted above all when the server is overloaded. */
+/**
+ * A request without credentials is answered as an anonymous one, and counters are wanted above all when the server is
+ * overloaded.
+ */
 function mayCount(status: number, headers: IncomingHttpHeaders): boolean {
   const isAnonymous = headers.authorization === undefined && headers['x-adcp-auth'] === undefined
   return status === 503 || (status === 401 && isAnonymous)

@@ -66,7 +66,7 @@ export type SignalsDiscovery = {
 
 export type GetSignalsOptions = {
   feed: SignalsFeed
-  /** Fetches what the feed lacks of a walk; never rejects. Undefined: it lacks nothing; false: what it lacks cannot be had now. */
+  /** Fetches what the feed lacks of a walk; never rejects. Undefined: nothing is lacking; false: it cannot be had now. */
   recall?(query: WholesaleQuery, reader: Reader, now: number): Promise<boolean> | undefined
   upstreams: Health
   discovery: SignalsDiscovery

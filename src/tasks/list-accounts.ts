@@ -1,4 +1,7 @@
-/** list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema account/list-accounts). */
+/**
+ * list_accounts: the caller's accounts, those the operator configured and those the caller declared (schema
+ * account/list-accounts).
+ */
 
 import { naturalKey } from '../activation/own-account.js'
 import { storageDown } from '../activation/refusals.js'

@@ -16,7 +16,10 @@ export function createShared<K, T>() {
     return work
   }
 
-  /** The result of the work of this key, which begins unless it is under way. Rejects with the reason of `signal` once that is aborted. */
+  /**
+   * The result of the work of this key, which begins unless it is under way. Rejects with the reason of `signal` once
+   * that is aborted.
+   */
   return (key: K, start: (signal: AbortSignal) => Promise<T>, signal: AbortSignal): Promise<T> => {
     signal.throwIfAborted()
     const work = underWay.get(key) ?? begun(key, start)

@@ -30,7 +30,10 @@ export function createShares(turns: Turns, sharing: Sharing | undefined) {
     /** Undefined when another process looks at it. */
     turn: (domain: string): Turn | undefined => turns.turn(shareOf(domain)),
     onTurns: turns.onTurns,
-    /** Tells the other processes that it was looked at and the result is saved. `answered`: whether the provider answered at all. */
+    /**
+     * Tells the other processes that it was looked at and the result is saved. `answered`: whether the provider answered
+     * at all.
+     */
     async looked(domain: string, turn: Turn, answered: boolean): Promise<void> {
       await sharing?.tell(`${PREFIX}${domain}`, 'looked', turn)
       if (answered) return silent.clear()

@@ -177,7 +177,10 @@ function documentLines({ document, heldPointer, problem, unverifiable }: Provide
   return lines
 }
 
-/** The whole report as lines for a terminal, control characters removed: the file, its signals, its grants, how many signals each agent may sell, and what is wrong. */
+/**
+ * The whole report as lines for a terminal, control characters removed: the file, its signals, its grants, how many
+ * signals each agent may sell, and what is wrong.
+ */
 export function renderReport(report: ProviderReport): string[] {
   const { provider, signals, grants, coverage, diagnostics, more } = report
   const lines = [provider, ...documentLines(report), '', `Signals: ${signals.length}`]

@@ -104,7 +104,10 @@ function plainText(parts: readonly unknown[]): string | undefined {
   return text === '' ? undefined : text
 }
 
-/** A notification that is asked for in the request, outside the message: `taskPushNotificationConfig` of 1.0, `pushNotificationConfig` of 0.3. */
+/**
+ * A notification that is asked for in the request, outside the message: `taskPushNotificationConfig` of 1.0,
+ * `pushNotificationConfig` of 0.3.
+ */
 function wantsPush(params: Record<string, unknown>): boolean {
   const { configuration } = params
   if (!isRecord(configuration)) return false

@@ -9,7 +9,10 @@ import { compileCheck } from '../../adcp/validation.js'
 import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from '../../store/records/accounts.js'
 import type { Store } from '../../store/store.js'
 
-/** What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of its own. */
+/**
+ * What comply_test_controller says (schema compliance/comply-test-controller-response): success or error, in words of
+ * its own.
+ */
 type ControllerError =
   | 'INVALID_TRANSITION'
   | 'INVALID_STATE'

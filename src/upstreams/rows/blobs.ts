@@ -19,8 +19,8 @@ export type AddedBlobs = Blobs & {
 }
 
 /**
- * Blobs that end with the process, for commands that look and leave no trace: what is written goes to memory, what is not there is read from `beneath`,
- * which is never written to.
+ * Blobs that end with the process, for commands that look and leave no trace: what is written goes to memory, what is not
+ * there is read from `beneath`, which is never written to.
  */
 export function createPassingBlobs(beneath?: Pick<Blobs, 'read' | 'list'>): Blobs {
   const held = new Map<string, readonly Uint8Array[] | undefined>()

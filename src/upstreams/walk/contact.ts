@@ -226,7 +226,10 @@ export function createContact(options: ContactOptions) {
       if (reason === 'protocol_error') link.forget()
     },
     providerDomains,
-    /** For an agent that gives prices to accounts only: whether they are shown to everybody all the same. `before`: what an earlier process was told. */
+    /**
+     * For an agent that gives prices to accounts only: whether they are shown to everybody all the same. `before`: what
+     * an earlier process was told.
+     */
     accountPrices: (before: boolean): 'public' | 'withheld' | undefined =>
       (isPersonal ?? before) ? (entry.accountPrices ?? 'withheld') : undefined,
     protocol: link.protocol,

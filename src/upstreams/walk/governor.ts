@@ -1,5 +1,6 @@
 /**
- * How much memory all upstreams' rows may take together. When it is full, the largest user loses rows, never another. One owner can have any number of agents, so use is measured by registrable domain.
+ * How much memory all upstreams' rows may take together. When it is full, the largest user loses rows, never another. One
+ * owner can have any number of agents, so use is measured by registrable domain.
  */
 import { getDomain } from 'tldts'
 import { slabBuffers } from '../rows/slab.js'

@@ -7,7 +7,10 @@ import type { Arguments } from '../agent.js'
 import { argumentsFor, type Dialect, pagingOf, switchesOff } from './dialect.js'
 import { inputOf, nameOf } from './signatures.js'
 
-/** `its answers`: it refuses questions without it. `nothing says otherwise`: the protocol has it, and no list of tools speaks against it. */
+/**
+ * `its answers`: it refuses questions without it. `nothing says otherwise`: the protocol has it, and no list of tools
+ * speaks against it.
+ */
 type Source = 'its list of tools' | 'its release' | 'its answers' | 'nothing says otherwise'
 
 type ArgumentDescription = {

@@ -32,7 +32,10 @@ const MAX_NAME = 100
 const MAX_TEXT = 100_000 // characters of all names together: they are stored
 const MAX_WORDS = 10_000 // of a description and examples
 
-/** Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the protocol has. */
+/**
+ * Known signatures, for agents without a tool list and for tools whose schema names nothing. `current` takes what the
+ * protocol has.
+ */
 const KNOWN: Readonly<Record<AgentRelease, Readonly<Record<string, readonly string[]>>>> = {
   current: {},
   '3.0': {
