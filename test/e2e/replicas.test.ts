@@ -12,6 +12,16 @@ import { wholesaleAgent } from '../support/upstream-feed.js'
 
 const COUNT = 250 // three pages
 
+const AUTHORIZES_ANOTHER = {
+  signals: [{ id: 's0', name: 'S', value_type: 'binary' }],
+  authorized_agents: [
+    {
+      ...{ url: 'https://another.example/mcp', authorized_for: 'x' },
+      ...{ authorization_type: 'signal_ids', signal_ids: ['s0'] },
+    },
+  ],
+}
+
 const rows = (version: string, count = COUNT) =>
   Array.from({ length: count }, (_, at) => ({
     signal_agent_segment_id: `segment_${at}`,
@@ -27,10 +37,10 @@ const rows = (version: string, count = COUNT) =>
 test('three replicas read upstreams and providers as often as one does, and show one feed', {
   skip: NO_POSTGRES,
 }, async (t) => {
-  let fetched = 0
+  let isAway = false
   const provider = createServer((request, response) => {
-    if (request.url?.includes('adagents.json')) fetched += 1
-    response.writeHead(404).end()
+    if (isAway) request.socket.destroy()
+    else response.end(JSON.stringify(AUTHORIZES_ANOTHER))
   }).listen(0, '127.0.0.1')
   await once(provider, 'listening')
   t.teardown(() => provider.close())
@@ -73,16 +83,18 @@ test('three replicas read upstreams and providers as often as one does, and show
   await until(
     () => confirmed,
     (count) => count > 0,
-  ) // what it read is saved
+  ) // it has read the feed
   await until(first.wholesale, ({ incomplete }) => incomplete === undefined) // and it has looked at the provider
-  const replicas = [first, ...(await Promise.all([start(), start()]))]
+  await first.close() // all that it knows is saved: no turn moves from now on while its work is half done
+  isAway = true
+  const introduced = introductions
+  const replicas = await Promise.all([start(), start(), start()])
   for (const { wholesale } of replicas) {
+    // What was found of the provider is known to all: nobody can look again.
     const answer = await until(wholesale, ({ incomplete }) => incomplete === undefined)
     t.equal(answer.pagination.total_count, COUNT, 'nobody vouches for the signals of the other')
   }
-  // Work that moves while it is done is begun twice; done by each for itself it would be done three times.
-  t.ok(introductions < 3, 'who came later took what was there')
-  t.ok(fetched < 3, 'what was found of a provider is known to all')
+  t.equal(introductions, introduced, 'who came later took what was there')
 
   const at = (turn: number) => replicas[turn % replicas.length] as Running
   const page = (turn: number, cursor?: string) =>
