@@ -62,6 +62,10 @@ const TOO_WIDE = `[...document.querySelectorAll('body *')]
   .filter((one) => one.getBoundingClientRect().right > innerWidth && !one.closest('.scroll, pre, nav'))
   .map((one) => one.outerHTML.slice(0, 120))`
 
+/** How far the name in the bar is from the left edge of what is below. */
+const OFF_LINE = `Math.round(document.querySelector('.brand').getBoundingClientRect().left -
+  document.querySelector('main > :not(.hidden)').getBoundingClientRect().left)`
+
 /** What the other buyer has that no answer to anybody else may name; the operator is shown it. */
 const PLANTED = {
   destinations: [{ type: 'platform', platform: 'planted-platform', account: 'planted-seat' }],
@@ -203,12 +207,21 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
         const isWide = await page.evaluate('document.documentElement.scrollWidth > innerWidth')
         t.notOk(isWide, `${path} at ${width} is no wider than the window`)
       }
+      t.equal(await page.evaluate(OFF_LINE), 0, `${path}: the bar begins where the content does`)
       await page.setViewportSize({ width: 390, height: 900 })
       for (const colorScheme of ['light', 'dark']) {
         await page.emulateMedia({ colorScheme })
         t.same(await violations(page), [], `${path} in the ${colorScheme}`)
       }
     }
+    await page.setViewportSize({ width: 1_400, height: 900 })
+    await page.goto(`${url}/?page=providers`)
+    await page.locator('summary').first().click()
+    const hidden = await page.evaluate(
+      "(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)(document.querySelector('.scroll'))",
+    )
+    t.equal(hidden, 0, 'the actions stay in sight when the agents of a provider are shown')
+    await page.getByText('the provider publishes no adagents.json').waitFor()
     t.same(faults, [])
   })
 

@@ -1,6 +1,6 @@
 // Providers: whose word is held, how old it is, and what is wrong with it.
 import { get } from './api.js'
-import { ago, bytes, count, moment } from './format.js'
+import { ago, bytes, count, moment, words } from './format.js'
 import { html } from './h.js'
 import { Act, right, Search, State, Table, Trouble, useAnswer } from './parts.js'
 
@@ -17,6 +17,11 @@ function Agents({ file }) {
   if (!file || file.agents === 0) return file ? '0' : '–'
   const more = file.agents - file.agent_urls.length
   return html`<details><summary>${count(file.agents)}</summary>${file.agent_urls.map((url) => html`<div>${url}</div>`)}${more > 0 && html`<div class="under">and ${count(more)} more</div>`}</details>`
+}
+
+/** What it means, then what came back. */
+function Problem({ problem: { reason, means, message, remedy } }) {
+  return html`<span title=${reason}>${means ?? words(reason)}</span><span class="under">${message}${remedy && `; what helps: ${remedy}`}</span>`
 }
 
 export function Providers({ params, pulse }) {
@@ -38,10 +43,10 @@ export function Providers({ params, pulse }) {
           <td>${stateOf(one)}</td>
           <td class="right" data-label="Size">${bytes(one.file?.bytes)}</td>
           <td class="right" data-label="Signals">${one.file ? count(one.file.signals) : '–'}</td>
-          <td data-label="Agents"><${Agents} file=${one.file} /></td>
+          <td class="names" data-label="Agents"><${Agents} file=${one.file} /></td>
           <td class="tight" data-label="Confirmed" title=${moment(one.confirmed_at)}>${ago(one.confirmed_at)}</td>
           <td class="tight" data-label="Proves until" title=${moment(one.proves_until)}>${ago(one.proves_until)}</td>
-          <td class="words" data-label="Trouble">${one.problem?.message ?? '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
+          <td class="words" data-label="Trouble">${one.problem ? html`<${Problem} problem=${one.problem} />` : '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
           <td><${Act} action="refresh-provider" subject=${one.domain} label="Fetch now" done="Asked" /></td>
         </tr>`,
         )}

@@ -50,6 +50,16 @@ function Configuration({ configuration }) {
 function Limits({ limits, refused_rows: refused, limited_callers: limited }) {
   const rows = Object.entries(refused).sort(([, one], [, other]) => other - one)
   return html`<section class="sheet wide"><h2>Limits</h2>
+    <${Facts} of=${[
+      [
+        'Refused rows',
+        rows.map(([reason, number]) => `${count(number)} ${words(reason)}`).join(', ') || 'none',
+      ],
+      [
+        'Asked too much',
+        limited.map(({ caller, times }) => `${caller} (${count(times)} times)`).join(', ') || 'nobody',
+      ],
+    ]} />
     <${Table} label="Limits" head=${['What', right('In use'), right('Limit'), right('Share'), 'Was hit']}>
       ${limits.map((one) => {
         const [title, hits] = LIMITS[one.name]
@@ -57,8 +67,6 @@ function Limits({ limits, refused_rows: refused, limited_callers: limited }) {
         <td class="right">${percent((100 * one.used_bytes) / one.limit_bytes)}</td>
         <td>${one.hits === 0 ? html`<${State} kind="good">never<//>` : html`<${State} kind="wait">${count(one.hits)} ${hits}<//>`}</td></tr>`
       })}
-      <tr><td>Rows that were refused</td><td class="words" colspan="4">${rows.map(([reason, number]) => `${count(number)} ${words(reason)}`).join(', ') || 'none'}</td></tr>
-      <tr><td>Callers that asked too much</td><td class="words" colspan="4">${limited.map(({ caller, times }) => `${caller} (${count(times)} times)`).join(', ') || 'none'}</td></tr>
     <//></section>`
 }
 

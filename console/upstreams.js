@@ -28,21 +28,27 @@ function carriedText({ part, given_at: at }) {
     : `${PART[part]}, and nothing stands in for it`
 }
 
-function Reasons({ upstream }) {
+function Reasons({ upstream, means }) {
   const { problem, reasons, dropped, notes, hint, carried } = upstream
-  const counted = (of) => Object.entries(of).map(([reason, number]) => `${count(number)} ${words(reason)}`)
+  const counted = (of, what) =>
+    Object.entries(of).map(
+      ([reason, number]) =>
+        html`<span title=${reason}>${count(number)} ${what}: ${means[reason] ?? words(reason)}</span>`,
+    )
   const lines = [
     ...carried.map(carriedText),
-    ...(problem ? [`${words(problem.reason)}: ${problem.message}`, problem.remedy] : []),
-    ...counted(reasons),
-    ...counted(dropped),
+    ...(problem
+      ? [`${words(problem.reason)}: ${problem.message}`, problem.remedy && `what helps: ${problem.remedy}`]
+      : []),
+    ...counted(reasons, 'withheld'),
+    ...counted(dropped, 'not kept'),
     hint,
     ...notes,
   ].filter((line) => line)
   return lines.length === 0 ? '–' : lines.map((line) => html`<div>${line}</div>`)
 }
 
-function Row({ upstream }) {
+function Row({ upstream, means }) {
   const {
     id,
     state,
@@ -60,7 +66,7 @@ function Row({ upstream }) {
     <td class="right" data-label="Last answer">${milliseconds(last?.ms)}</td>
     <td class="tight" data-label="Confirmed" title=${moment(confirmed)}>${ago(confirmed)}</td>
     <td class="tight" data-label="Next" title=${moment(next)}>${ago(next)}</td>
-    <td class="words" data-label="Why not more"><${Reasons} upstream=${upstream} /></td>
+    <td class="words" data-label="Why not more"><${Reasons} upstream=${upstream} means=${means} /></td>
   </tr>`
 }
 
@@ -78,17 +84,17 @@ const HEAD = [
 function Registries({ registries }) {
   if (registries.length === 0) return null
   return html`<h2 class="section">Registries</h2>
-  <${Table} label="Registries" head=${['Registry', 'State', right('Agents'), 'Read', 'Trouble']}>
+  <div class="cards"><${Table} label="Registries" head=${['Registry', 'State', right('Agents'), 'Read', 'Trouble']}>
     ${registries.map(
       (one) => html`<tr>
-      <td>${one.url}</td>
+      <td class="signal">${one.url}</td>
       <td>${one.problem ? html`<${State} kind="bad">${words(one.problem.reason)}<//>` : html`<${State} kind="good">answers<//>`}</td>
-      <td class="right">${count(one.agents)}</td>
-      <td class="tight" title=${moment(one.read_at)}>${ago(one.read_at)}</td>
-      <td class="words">${[one.problem?.remedy, ...one.diagnostics].filter((line) => line).join('; ') || '–'}</td>
+      <td class="right" data-label="Agents">${count(one.agents)}</td>
+      <td class="tight" data-label="Read" title=${moment(one.read_at)}>${ago(one.read_at)}</td>
+      <td class="words" data-label="Trouble">${[one.problem?.remedy, ...one.diagnostics].filter((line) => line).join('; ') || '–'}</td>
     </tr>`,
     )}
-  <//>`
+  <//></div>`
 }
 
 function Excluded({ excluded }) {
@@ -119,7 +125,7 @@ function Plots({ id, pulse }) {
   </section>`
 }
 
-function One({ upstream, pulse }) {
+function One({ upstream, means, pulse }) {
   const { id, accounts, refused, carried } = upstream
   return html`<div class="heading"><h1>${id}</h1><${State} kind=${STATES[upstream.state]}>${upstream.state}<//><span class="copies">
     <${Act} action="refresh-upstream" subject=${id} label="Read again" done="Being read in full" />
@@ -146,7 +152,7 @@ function One({ upstream, pulse }) {
       ['Confirmed', moment(upstream.confirmed_at)],
       ['Next attempt', moment(upstream.next_attempt_at)],
       ['Carried', carried.map(carriedText).join('; ')],
-      ['Why not more', html`<${Reasons} upstream=${upstream} />`],
+      ['Why not more', html`<${Reasons} upstream=${upstream} means=${means} />`],
     ]} /></section>
     <${Plots} id=${id} pulse=${pulse} />
     ${
@@ -183,7 +189,8 @@ export function Upstreams({ params, pulse }) {
     `${query} ${pulse.operations}`,
   )
   if (id && value?.total === 0) return html`<p class="trouble">No upstream is called ${id}.</p>`
-  if (id && value) return html`<${One} upstream=${value.upstreams[0]} pulse=${pulse.operations} />`
+  if (id && value)
+    return html`<${One} upstream=${value.upstreams[0]} means=${value.means} pulse=${pulse.operations} />`
   return html`<h1 class="hidden">Upstreams</h1>
     ${!id && html`<${Search} label="Search upstreams" params=${params} hint="Search upstreams by id, name or url" />`}
     <${Trouble} error=${error} />
@@ -192,7 +199,7 @@ export function Upstreams({ params, pulse }) {
       value &&
       !id &&
       html`<${States} states=${value.states} />
-      <div class="cards"><${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} />`)}<//></div>
+      <div class="cards"><${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} means=${value.means} />`)}<//></div>
       ${value.total > value.upstreams.length && html`<p class="hint">The first ${count(value.upstreams.length)} of ${count(value.total)}: search for others.</p>`}
       <${Excluded} excluded=${value.excluded} />
       <${Registries} registries=${value.registries} />`

@@ -13,7 +13,7 @@ const record = (required: Record<string, object>, optional: Record<string, objec
   required: Object.keys(required),
 })
 
-const problem = record({ reason: text, message: text }, { remedy: text, since: moment })
+const problem = record({ reason: text, message: text }, { means: text, remedy: text, since: moment })
 /** Of a signal at one moment: its lowest CPM, its coverage in percent, how many sell it. */
 const standing = record({ sellers: number }, { cpm: number, currency: text, coverage: number })
 const numbers = list({ type: ['number', 'null'] })
@@ -141,6 +141,7 @@ export const SCHEMAS = {
   ),
   Upstreams: record({
     total: number,
+    means: { type: 'object', additionalProperties: text },
     states: record({ absent: number, stale: number, starting: number, fresh: number }),
     upstreams: list(ref('Upstream')),
     excluded: list(record({ url: text, reason: text })),

@@ -81,7 +81,8 @@ export function problemText({
   return `${reason}: ${message}${remedy}`
 }
 
-function verdictWords(reason: string): readonly [means: string, who: string] | undefined {
+/** What a reason of a provider's file, or of a withheld offer, means, and who can change it. */
+export function verdictWords(reason: string): readonly [means: string, who: string] | undefined {
   return Object.hasOwn(VERDICTS, reason) ? VERDICTS[reason as keyof typeof VERDICTS] : undefined
 }
 

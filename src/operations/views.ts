@@ -6,7 +6,7 @@ import { nameAt, nameCount } from '../authz/rules/name-table.js'
 import type { HeldDocument, ProviderState } from '../authz/rules/state.js'
 import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
-import { fileProblemText, problemText } from '../explain/remedies.js'
+import { problemText, verdictWords } from '../explain/remedies.js'
 import { iso, type UpstreamExplanation } from '../explain/upstream.js'
 import type { Egress } from '../net/egress.js'
 import type { Revisions, RunningConfiguration } from '../server/operations.js'
@@ -71,6 +71,22 @@ function listedIn({ tables: { signals, agents } }: HeldDocument) {
   return { signals: signals.name.length, agents: count, agent_urls: named }
 }
 
+function fileProblem({ reason, message, since }: NonNullable<ProviderState['problem']>) {
+  const [means, remedy] = verdictWords(reason) ?? []
+  return { reason, ...(means && { means, remedy }), message, since: iso(since) }
+}
+
+/** What the reasons of withheld offers mean, by the reason. */
+function meansOf(upstreams: readonly UpstreamExplanation[]): Record<string, string> {
+  const reasons = new Set(upstreams.flatMap((upstream) => Object.keys(upstream.reasons)))
+  return Object.fromEntries(
+    [...reasons].flatMap((reason) => {
+      const [means] = verdictWords(reason) ?? []
+      return means === undefined ? [] : [[reason, means]]
+    }),
+  )
+}
+
 function providerView({
   domain,
   document,
@@ -92,9 +108,7 @@ function providerView({
       },
     }),
     ...{ confirmed_at: at(confirmedAt), proves_until: at(expiresAt), next_attempt_at: at(nextAttemptAt) },
-    ...(problem && {
-      problem: { reason: problem.reason, message: fileProblemText(problem), since: iso(problem.since) },
-    }),
+    ...(problem && { problem: fileProblem(problem) }),
     ...(heldPointer && { held_pointer: { url: heldPointer.url, adopt_at: iso(heldPointer.adoptAt) } }),
   }
 }
@@ -184,6 +198,7 @@ export function createViews(sources: ViewSources) {
         const last = sources.lastAnswer(upstream.agent_url)
         return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
       }),
+      means: meansOf(told),
       excluded: excluded.slice(0, MOST_SHOWN),
       excluded_total: excluded.length,
       registries: sources.registries().map(registryView),

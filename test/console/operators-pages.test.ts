@@ -32,6 +32,8 @@ test('operators are shown upstreams, activity and the server, and nobody else is
     'upstreams: the worst first, counted by state, found by a part of the name, one alone',
     async (t) => {
       const all = await asked('upstreams')
+      const of = all.means as Record<string, string>
+      t.equal(of.no_file, 'the provider publishes no adagents.json', 'reasons in words')
       const upstreams = all.upstreams as { id: string; state: string }[]
       t.equal(upstreams[0]?.state, 'absent')
       const states = all.states as Record<string, number>
@@ -50,6 +52,14 @@ test('operators are shown upstreams, activity and the server, and nobody else is
   await t.test('providers: what a file lists, and for which agents', async (t) => {
     type Provider = { domain: string; file?: { signals: number; agents: number; agent_urls: string[] } }
     const providers = (await asked('providers')).providers as Provider[]
+    t.match(providers[0], {
+      domain: 'quietfield.example',
+      problem: {
+        reason: 'no_file',
+        means: 'the provider publishes no adagents.json',
+        remedy: 'the provider',
+      },
+    })
     const file = providers.find(({ domain }) => domain === 'motorledger.example')?.file
     t.ok(file?.agent_urls.includes(`https://${NORTHWIND}/mcp`))
     t.equal(file?.agents, file?.agent_urls.length, 'all of a few are named')
