@@ -12,7 +12,7 @@ const run = promisify(execFile)
 
 const PRODUCTION = `
 listen: { host: 127.0.0.1, port: 0 }
-callers: { keys: [ { id: someone, token_sha256: "${'a'.repeat(64)}" } ] }
+callers: { anonymous: metadata, keys: [ { id: someone, token_sha256: "${'a'.repeat(64)}" } ] }
 storage: { url: "file:./data" }
 `
 
@@ -97,7 +97,10 @@ test('the published package serves a production configuration and holds no demo 
   )
 
   await writeFile(join(folder, 'tributary.yaml'), PRODUCTION)
-  const server = spawn(process.execPath, [main, 'serve', '--config', 'tributary.yaml'], { cwd: folder })
+  const server = spawn(process.execPath, [main, 'serve', '--config', 'tributary.yaml'], {
+    cwd: folder,
+    env: { ...process.env, NODE_ENV: 'production' },
+  })
   t.teardown(async () => {
     if (server.exitCode === null) {
       server.kill('SIGTERM')
@@ -107,4 +110,16 @@ test('the published package serves a production configuration and holds no demo 
   const url = await addressOf(server.stdout)
   const health = await fetch(`${url}/healthz`)
   t.equal(health.status, 200)
+
+  const asked = async (path: string, method: string, params: object) => {
+    const headers = {
+      ...{ 'content-type': 'application/json', 'a2a-version': '1.0' },
+      accept: 'application/json, text/event-stream',
+    }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
+    return (await fetch(`${url}${path}`, { method: 'POST', headers, body })).text()
+  }
+  const rare = 'packages that are loaded with the first rare question are installed'
+  t.match(await asked('/mcp', 'tools/list', {}), /"get_signals"/, rare)
+  t.match(await asked('/a2a', 'GetTask', { id: 'none' }), /Task not found/, rare)
 })
