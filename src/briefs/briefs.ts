@@ -54,6 +54,8 @@ export type BriefsOptions = {
   secret: string | Uint8Array
   /** Unguessable. */
   newId(): string
+  /** Bytes of a feed that is indexed without a thread. */
+  smallFeedBytes?: number | undefined
   onTrouble(message: string): void
 }
 
@@ -65,7 +67,7 @@ export function createBriefs(options: BriefsOptions) {
     options
   const call: Upstreams['call'] = (...args) => upstreams.call(...args)
   const words = compileSynonyms(synonyms)
-  const search = createSearchHost(words)
+  const search = createSearchHost(words, options.smallFeedBytes)
   const ranking = createRanking({
     ...{ local: createLocal({ search, synonyms: words }), synonyms: words },
     ...(options.rates && { rates: options.rates }),

@@ -69,6 +69,8 @@ type FederationOptions = {
   sendToCallers?: (send: Send) => Send
   /** How long the first feed waits for whoever does not answer, ms. */
   openAfterMs?: number
+  /** A feed of so few bytes has no threads of its own; 0: every feed has. */
+  smallFeedBytes?: number
 }
 
 export type Federation = {
@@ -128,7 +130,7 @@ async function createPublishing(base: Base, stack: Stack) {
   const { blobs } = store
   const { upstreams, verdicts, worlds } = sources
   const { signingKey } = config().events
-  const builder = stack.add(createBuilderHost())
+  const builder = stack.add(createBuilderHost(options.smallFeedBytes))
   const savedFeed = stack.add(createSavedFeed({ blobs, clock, onTrouble: warning(log, 'feed') }))
   const discovery = stack.add(
     createBriefs({
@@ -140,7 +142,7 @@ async function createPublishing(base: Base, stack: Stack) {
       grantsOf: (caller) => config().callers.keys.find(({ id }) => id === caller)?.destinations ?? [],
       rates: () => config().rates,
       synonyms: await readSynonyms(SYNONYMS),
-      ...{ secret, newId: randomUUID },
+      ...{ secret, newId: randomUUID, smallFeedBytes: options.smallFeedBytes },
       onTrouble: warning(log, 'discovery'),
       ...(signingKey && { webhookKey: signingKey }),
     }),
@@ -341,9 +343,12 @@ async function composed(given: FederationOptions, stack: Stack): Promise<Federat
   })
   stack.add(app)
   await replica?.listen()
-  const [lastFeed] = await Promise.all([replica ? undefined : savedFeed.load(), upstreams.start()])
+  const restored = async () => {
+    const lastFeed = await savedFeed.load()
+    if (lastFeed) builder.restore(lastFeed)
+  }
+  await Promise.all([replica ? undefined : restored(), upstreams.start()])
   await replica?.join()
-  if (lastFeed) builder.restore(lastFeed)
   void questions.open(upstreams)
   activation.start()
   feedEvents.announcer?.start()

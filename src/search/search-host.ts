@@ -1,7 +1,11 @@
-/** Runs a thread that indexes snapshots, and holds the index in use. Searches use the previous index meanwhile. */
+/**
+ * Indexes snapshots, small ones in place and all others in a thread, and holds the index in use. Searches use the previous
+ * index meanwhile.
+ */
 import type { Worker } from 'node:worker_threads'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { startThread } from '../threads/pool.js'
+import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../threads/portions.js'
 import { createSearcher, type Searcher } from './search.js'
 import type { SearchBuild, SearchBuilt } from './search-worker.js'
 import type { Synonyms } from './synonyms.js'
@@ -11,7 +15,8 @@ export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: re
 
 const HEAP_MB = 4_096 // for the words of a million signals while they are collected
 
-export function createSearchHost(synonyms: Synonyms) {
+/** A snapshot whose rows have no more than `inPlaceBytes` is indexed in place: 0 when a thread indexes every snapshot. */
+export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMALL_FEED_BYTES) {
   let worker: Worker | undefined
   let current: Searchable | undefined
   let next: { snapshot: Snapshot; number: number } | undefined
@@ -32,7 +37,13 @@ export function createSearchHost(synonyms: Synonyms) {
     return thread.on('error', lost).on('exit', lost)
   }
 
-  function build({ count, rows }: Snapshot): Promise<SearchBuilt> {
+  /** In portions. Its code is loaded with the first such snapshot. */
+  async function buildHere(snapshot: Snapshot): Promise<SearchBuilt> {
+    const { indexInPortions } = await import('./search-worker.js')
+    return inTurns(indexInPortions(snapshot, synonyms))
+  }
+
+  function buildInThread({ count, rows }: Snapshot): Promise<SearchBuilt> {
     const thread = worker ?? start()
     worker = thread
     return new Promise((resolve, reject) => {
@@ -48,6 +59,10 @@ export function createSearchHost(synonyms: Synonyms) {
       thread.ref()
       thread.postMessage({ count, rows } satisfies SearchBuild)
     })
+  }
+
+  function build(snapshot: Snapshot): Promise<SearchBuilt> {
+    return smallBytes(snapshot.rows.length) < inPlaceBytes ? buildHere(snapshot) : buildInThread(snapshot)
   }
 
   let closed = false

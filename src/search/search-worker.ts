@@ -1,9 +1,10 @@
 /**
- * Builds the search index in its own thread; input and output are in shared memory
+ * Builds the search index, in its own thread unless the feed is small; input and output are in shared memory
  * (docs/decisions.md#memory-and-threads).
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { Rows, Snapshot } from '../snapshot/snapshot.js'
+import { createMeter, drained, type InPortions, rowUnits } from '../threads/portions.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from './search-index.js'
 import type { Synonyms } from './synonyms.js'
 
@@ -38,9 +39,6 @@ export type SearchBuilt = {
   platforms: readonly string[]
 }
 
-/** Compiled once, by whoever started the thread. */
-const synonyms = workerData as Synonyms
-
 const decoder = new TextDecoder()
 
 function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): SearchableRow {
@@ -50,7 +48,8 @@ function rowOf({ chunks, chunkOf, start, length }: Rows, entry: number): Searcha
 }
 
 /** Row `i` of the index is entry `i` of the snapshot; withheld entries have no words. */
-function indexSnapshot({ count, rows }: SearchBuild): SearchBuilt {
+export function* indexInPortions({ count, rows }: SearchBuild, synonyms: Synonyms): InPortions<SearchBuilt> {
+  const meter = createMeter()
   const builder = createSearchIndexBuilder(synonyms)
   const platforms = createPlatformTally()
   for (let entry = 0; entry < count; entry += 1) {
@@ -61,8 +60,13 @@ function indexSnapshot({ count, rows }: SearchBuild): SearchBuilt {
     const row = rowOf(rows, entry)
     builder.add(row)
     platforms.add(row)
+    meter.did(rowUnits(rows.length[entry] as number))
+    if (meter.isDue()) yield
   }
-  return { index: builder.finish(), platforms: platforms.commonest() }
+  return { index: yield* builder.finishing(), platforms: platforms.commonest() }
 }
 
-parentPort?.on('message', (build: SearchBuild) => parentPort?.postMessage(indexSnapshot(build)))
+/** `workerData`: the synonyms, compiled once by whoever started the thread. */
+parentPort?.on('message', (build: SearchBuild) =>
+  parentPort?.postMessage(drained(indexInPortions(build, workerData))),
+)

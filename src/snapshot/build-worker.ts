@@ -1,6 +1,6 @@
 /**
- * The thread that merges feeds: merging on the serving thread would block it for seconds
- * (docs/decisions.md#memory-and-threads). It keeps what builds share: slices and provider files as they were posted,
+ * Merges feeds, in a thread of its own unless they are small: merging a large one on the serving thread would take seconds
+ * from it (docs/decisions.md#memory-and-threads). It keeps what builds share: slices and provider files as they were posted,
  * and the last snapshot of each layer.
  */
 import { parentPort } from 'node:worker_threads'
@@ -9,8 +9,9 @@ import type { ProviderState } from '../authz/rules/state.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
 import { judgeAt, nextVerdictAt } from '../merge/judge.js'
 import { createViewNumbers } from '../threads/held-memory.js'
+import { drained, type InPortions } from '../threads/portions.js'
 import type { Slice } from '../upstreams/rows/slice.js'
-import { buildSnapshot } from './builder.js'
+import { buildingSnapshot } from './builder.js'
 import type { IndexedSlice, Snapshot } from './snapshot.js'
 import { viewsOf } from './snapshot-parts.js'
 
@@ -44,7 +45,8 @@ export type BuildReply =
 
 const PUBLIC = ''
 
-function createBuilds() {
+/** Carries out orders one after another, and keeps what the next ones need. */
+export function createBuilds() {
   const slices = new Map<number, Slice>()
   const states = new Map<string, ProviderState>()
   const layers = new Map<string, Snapshot>()
@@ -59,7 +61,7 @@ function createBuilds() {
     for (const [number, slice] of slices) if (!used.has(slice)) slices.delete(number)
   }
 
-  function build(order: BuildOrder): BuildReply {
+  function* built(order: BuildOrder): InPortions<BuildReply> {
     for (const { number, slice } of order.slices) if (slice) slices.set(number, slice)
     for (const state of order.providers) states.set(state.domain, state)
     for (const domain of order.forgotten) states.delete(domain)
@@ -70,21 +72,21 @@ function createBuilds() {
     // build.
     const previous = layers.get(PUBLIC)
     const used = order.slices.map(({ number }) => slices.get(number) as Slice)
-    const built = buildSnapshot({
+    const snapshot = yield* buildingSnapshot({
       ...(previous ? { previous } : {}),
       slices: used,
       judge: judgeAt(compiled, order.policy, order.now),
     })
-    layers.set(order.layer, built)
+    layers.set(order.layer, snapshot)
     const numberOf = new Map(order.slices.map(({ number }) => [slices.get(number), number]))
     releaseSlices()
-    const { slices: indexed, ...snapshot } = built
-    const rebuildAt = nextVerdictAt(compiled, built.facts.domains, order.now)
+    const { slices: indexed, ...rest } = snapshot
+    const rebuildAt = nextVerdictAt(compiled, snapshot.facts.domains, order.now)
     return {
       kind: 'built',
-      snapshot,
+      snapshot: rest,
       slices: indexed.map(({ slice, keys }) => ({ number: numberOf.get(slice) as number, keys })),
-      views: [...viewsOf(built), ...indexed.map(({ keys }) => keys)].map(numberOfView),
+      views: [...viewsOf(snapshot), ...indexed.map(({ keys }) => keys)].map(numberOfView),
       ...(rebuildAt === undefined ? {} : { rebuildAt }),
     }
   }
@@ -94,23 +96,29 @@ function createBuilds() {
     releaseSlices()
   }
 
-  function restore(snapshot: Snapshot): void {
-    layers.set(PUBLIC, snapshot)
+  /** A build that fails because of a bug is a reply as well. */
+  function* build(order: BuildOrder): InPortions<BuildReply> {
+    try {
+      return yield* built(order)
+    } catch (error) {
+      return { kind: 'failed', error }
+    }
   }
 
-  return { build, restore, forget }
+  /** What is to be remembered or forgotten. */
+  function note(order: RestoreOrder | ForgetOrder): void {
+    if (order.kind === 'forget') forget(order.layer)
+    else layers.set(PUBLIC, order.snapshot)
+  }
+
+  return { build, note }
 }
 
 const port = parentPort
 if (port) {
-  const builds = createBuilds()
+  const { build, note } = createBuilds()
   port.on('message', (order: BuildOrder | RestoreOrder | ForgetOrder) => {
-    if (order.kind === 'forget') return builds.forget(order.layer)
-    if (order.kind === 'restore') return builds.restore(order.snapshot)
-    try {
-      port.postMessage(builds.build(order))
-    } catch (error) {
-      port.postMessage({ kind: 'failed', error } satisfies BuildReply)
-    }
+    if (order.kind === 'build') port.postMessage(drained(build(order)))
+    else note(order)
   })
 }

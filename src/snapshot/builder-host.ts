@@ -1,13 +1,13 @@
 /**
- * Builds snapshots in a worker thread, one after another. Slices and provider states are posted once, by object
- * identity; their bytes are in shared memory, so large ones cost no more to post. A snapshot comes back as plain data
- * over the same memory.
+ * Builds snapshots, one after another: those of small feeds in place, all others in a worker thread. Slices and provider
+ * states are posted once, by object identity; their bytes are in shared memory, so large ones cost no more to post. A
+ * snapshot comes back as plain data over the same memory.
  */
-import type { Worker } from 'node:worker_threads'
 import type { ProviderState } from '../authz/rules/state.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
 import { createHeldMemory } from '../threads/held-memory.js'
 import { startThread } from '../threads/pool.js'
+import { inTurns, SMALL_FEED_BYTES, smallBytes } from '../threads/portions.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 import type { BuildOrder, BuildReply, ForgetOrder, RestoreOrder } from './build-worker.js'
 import type { Snapshot } from './snapshot.js'
@@ -32,7 +32,7 @@ export type Built = {
 
 export type BuilderHost = ReturnType<typeof createBuilderHost>
 
-/** What one worker already holds. It ends with that worker. */
+/** What the place where builds are made already holds. It ends with that place. */
 function createBook() {
   const numbers = new WeakMap<Slice, number>()
   const posted = new Set<number>()
@@ -77,55 +77,104 @@ function createBook() {
     release()
   }
 
-  return { order, release, forget, numberOf, memory: createHeldMemory() }
+  return { order, release, forget, numberOf, memory: createHeldMemory(), layers: () => layers.size }
 }
 
-export function createBuilderHost() {
-  type BuildThread = { worker: Worker; book: ReturnType<typeof createBook> }
-  let thread: BuildThread | undefined = open() // loads its code while slices are being read from disk
+/** Where builds are made. */
+type Place = {
+  book: ReturnType<typeof createBook>
+  isThread: boolean
+  /** Rejects when it ends first. */
+  answer(order: BuildOrder): Promise<BuildReply>
+  tell(order: RestoreOrder | ForgetOrder): void
+  end(): Promise<unknown>
+}
+
+/** Builds on this thread, in portions. Its code is loaded with the first such build. */
+async function createHere(): Promise<Place> {
+  const { createBuilds } = await import('./build-worker.js')
+  const { build, note } = createBuilds()
+  let hasEnded = false
+  return {
+    book: createBook(),
+    isThread: false,
+    async answer(order) {
+      const reply = await inTurns(build(order))
+      if (hasEnded) throw new Error('the builder was closed')
+      return reply
+    },
+    tell: note,
+    async end() {
+      hasEnded = true
+    },
+  }
+}
+
+/** Builds in a thread; `lost` is called when it ends. */
+function createThread(lost: () => void): Place {
+  const worker = startThread(new URL('./build-worker.js', import.meta.url))
+  worker.on('error', lost).on('exit', lost)
+  return {
+    book: createBook(),
+    isThread: true,
+    answer: (order) =>
+      new Promise((resolve, reject) => {
+        const settle = (act: () => void) => {
+          worker.off('message', onMessage).off('error', onError).off('exit', onExit)
+          act()
+        }
+        const onMessage = (message: BuildReply) => settle(() => resolve(message))
+        const onError = (error: Error) => settle(() => reject(error))
+        const onExit = (code: number) =>
+          settle(() => reject(new Error(`the build worker ended with code ${code}`)))
+        worker.on('message', onMessage).on('error', onError).on('exit', onExit)
+        worker.postMessage(order)
+      }),
+    tell: (order) => worker.postMessage(order),
+    end: () => worker.terminate(),
+  }
+}
+
+const bytesOf = ({ slices, providers }: BuildRequest): number =>
+  slices.reduce((sum, { rows }) => sum + smallBytes(rows.length), 0) +
+  providers.reduce((sum, { document }) => sum + (document?.bytes.byteLength ?? 0), 0)
+
+/** A feed of so few bytes, all layers together, is built in place: 0 when a thread builds every feed. */
+export function createBuilderHost(inPlaceBytes: number = SMALL_FEED_BYTES) {
+  let place: Place | undefined
   let queue: Promise<unknown> = Promise.resolve()
   let closed = false
 
-  /** A worker that ends by itself, busy or idle, is replaced by the next build. */
-  function open(): BuildThread {
-    const opened: BuildThread = {
-      worker: startThread(new URL('./build-worker.js', import.meta.url)),
-      book: createBook(),
-    }
-    const lost = () => {
-      if (thread === opened) thread = undefined
-    }
-    opened.worker.on('error', lost).on('exit', lost)
+  /** A thread that ends by itself, busy or idle, is replaced by the next build. */
+  function openThread(): Place {
+    const opened = createThread(() => {
+      if (place === opened) place = undefined
+    })
     return opened
   }
 
-  /** The worker's next message; rejects when the worker ends first. */
-  function reply({ worker }: BuildThread): Promise<BuildReply> {
-    return new Promise((resolve, reject) => {
-      const settle = (act: () => void) => {
-        worker.off('message', onMessage).off('error', onError).off('exit', onExit)
-        act()
-      }
-      const onMessage = (message: BuildReply) => settle(() => resolve(message))
-      const onError = (error: Error) => settle(() => reject(error))
-      const onExit = (code: number) =>
-        settle(() => reject(new Error(`the build worker ended with code ${code}`)))
-      worker.on('message', onMessage).on('error', onError).on('exit', onExit)
-    })
+  /** Where so many bytes a layer are built. Who leaves this thread builds from nothing once, which takes little. */
+  async function placeFor(bytes: () => number): Promise<Place> {
+    if (place?.isThread) return place
+    const isSmall = bytes() * Math.max(1, place?.book.layers() ?? 0) < inPlaceBytes
+    const opened = isSmall ? (place ?? (await createHere())) : openThread()
+    if (closed) {
+      await opened.end()
+      throw new Error('the builder is closed')
+    }
+    place = opened
+    return opened
   }
 
   async function run(request: BuildRequest): Promise<Built> {
     if (closed) throw new Error('the builder is closed')
-    thread ??= open()
-    const from = thread
-    const { book, worker } = from
-    const answered = reply(from)
-    worker.postMessage(book.order(request))
-    const answer = await answered
+    const from = await placeFor(() => bytesOf(request))
+    const { book } = from
+    const answer = await from.answer(book.order(request))
     if (answer.kind === 'failed') {
-      // After a bug, what the worker holds may differ from what this side believes: start a new worker.
-      thread = undefined
-      await worker.terminate()
+      // After a bug, what is held there may differ from what this side believes: begin again.
+      place = undefined
+      await from.end()
       throw answer.error
     }
     book.release()
@@ -147,16 +196,20 @@ export function createBuilderHost() {
     return built
   }
 
-  /** Gives the first build the public snapshot of an earlier process to start from. */
+  /** Gives the next build the public snapshot of an earlier process to start from. A thread starts at once. */
   function restore(snapshot: Snapshot): void {
-    thread?.worker.postMessage({ kind: 'restore', snapshot } satisfies RestoreOrder)
+    if (closed) return
+    queue = queue
+      .then(() => placeFor(() => smallBytes(snapshot.rows.length)))
+      .then((opened) => opened.tell({ kind: 'restore', snapshot }))
+      .catch(() => {}) // it was closed meanwhile
   }
 
   /** Drops an account's last snapshot. */
   function forget(account: string): Promise<void> {
     const done = queue.then(() => {
-      thread?.book.forget(account)
-      thread?.worker.postMessage({ kind: 'forget', layer: account } satisfies ForgetOrder)
+      place?.book.forget(account)
+      place?.tell({ kind: 'forget', layer: account })
     })
     queue = done
     return done
@@ -165,7 +218,7 @@ export function createBuilderHost() {
   /** Ends the worker; a build under way rejects. */
   async function close(): Promise<void> {
     closed = true
-    await thread?.worker.terminate()
+    await place?.end()
   }
 
   return { build, restore, forget, close }

@@ -59,3 +59,22 @@ export async function inTurns<T>(work: Iterator<unknown, T>, signal?: AbortSigna
     if (step.done) return step.value
   }
 }
+
+/**
+ * Bytes, of rows and provider files, of a feed that is merged and indexed on the thread that serves, in portions
+ * (docs/decisions.md#small-feeds-have-no-threads).
+ */
+export const SMALL_FEED_BYTES = 1024 * 1024
+
+/** A row is one step; every word of it is looked at. */
+const LONGEST_ROW_BYTES = 16 * 1024
+
+/** Bytes of rows by their lengths; infinite when one is too long for the thread that serves. */
+export function smallBytes(lengths: Uint32Array): number {
+  let sum = 0
+  for (const length of lengths) {
+    if (length > LONGEST_ROW_BYTES) return Number.POSITIVE_INFINITY
+    sum += length
+  }
+  return sum
+}

@@ -11,7 +11,7 @@ const rows = (agent: Agent, cpm: number) => Array.from({ length: 5 }, (_, at) =>
 
 test('prices that went with a long outage are named until a feed that has them again is there', async (t) => {
   const { clock, shift } = shiftableClock()
-  const world = await startScripted(t, { agents: 1, clock })
+  const world = await startScripted(t, { inThreads: true, agents: 1, clock })
   const [agent] = world.agents as [Agent]
   agent.offer(rows(agent, 2))
   await world.start({ statics: [{ id: 'a', agent }], pace: { dropAfterMs: DROP_MS } })
@@ -48,7 +48,7 @@ test('prices that went with a long outage are named until a feed that has them a
 })
 
 test('another id names nobody who is there, and unnames nobody who is not', async (t) => {
-  const world = await startScripted(t, { agents: 2 })
+  const world = await startScripted(t, { inThreads: true, agents: 2 })
   const [there, unread] = world.agents as [Agent, Agent]
   for (const agent of world.agents) agent.offer(rows(agent, 2))
   unread.offerGold(rows(unread, 1))

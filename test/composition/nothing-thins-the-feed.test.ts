@@ -26,7 +26,7 @@ async function meanwhile(world: Scripted, work: () => Promise<unknown>) {
 
 test('what is read while the first snapshot is built is in the feed', async (t) => {
   const { clock, shift } = shiftableClock()
-  const world = await startScripted(t, { agents: 8, clock })
+  const world = await startScripted(t, { inThreads: true, agents: 8, clock })
   for (const agent of world.agents) {
     agent.offer(rowsOf(agent, 50))
     agent.behave('hangs')
@@ -59,7 +59,7 @@ test('what is read while the first snapshot is built is in the feed', async (t) 
 })
 
 test('a reload with other defaults takes no row out, not for a moment', async (t) => {
-  const world = await startScripted(t, { agents: 4 })
+  const world = await startScripted(t, { inThreads: true, agents: 4 })
   for (const agent of world.agents) agent.offer(rowsOf(agent, 50))
   const statics = asStatics(world.agents)
   await world.start({ statics })
@@ -87,7 +87,7 @@ test('a reload with other defaults takes no row out, not for a moment', async (t
 
 test('registries that list nobody, or cannot be read, take nobody out; an agent that leaves a full list goes', async (t) => {
   const { clock, shift } = shiftableClock()
-  const world = await startScripted(t, { clock })
+  const world = await startScripted(t, { inThreads: true, clock })
   const [first, second, third] = world.agents as [Agent, Agent, Agent]
   for (const agent of world.agents) agent.offer(rowsOf(agent, 20))
   const listed = [first, second].map(({ url, name }) => ({ url, name }))
@@ -124,7 +124,7 @@ test('registries that list nobody, or cannot be read, take nobody out; an agent 
 
 test('what a registry says of a configured upstream does not disturb its rows', async (t) => {
   const { clock, shift } = shiftableClock()
-  const world = await startScripted(t, { agents: 2, clock })
+  const world = await startScripted(t, { inThreads: true, agents: 2, clock })
   const [mine, other] = world.agents as [Agent, Agent]
   for (const agent of world.agents) agent.offer(rowsOf(agent, 30))
   const entry = ({ url, name }: Agent) => ({ url, name })

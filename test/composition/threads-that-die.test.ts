@@ -18,7 +18,7 @@ const rows = (agent: Agent, count: number, name = 'Somebody') =>
   Array.from({ length: count }, (_, at) => ({ ...ownRow(agent.url, at, 2), name: `${name} ${at}` }))
 
 async function started(t: Parameters<typeof startScripted>[0]) {
-  const world = await startScripted(t, { agents: 1 })
+  const world = await startScripted(t, { inThreads: true, agents: 1 })
   const [agent] = world.agents as [Agent]
   agent.offer(rows(agent, 5))
   await world.start({ statics: [{ id: 'a', agent }] })
@@ -45,7 +45,7 @@ test('a build that failed is tried again although nothing else moves', async (t)
 
 test('a snapshot that came while the index of another could not be built is searched', async (t) => {
   const { clock, shift } = shiftableClock({ stands: true })
-  const world = await startScripted(t, { agents: 1, clock })
+  const world = await startScripted(t, { inThreads: true, agents: 1, clock })
   const [agent] = world.agents as [Agent]
   agent.offer(rows(agent, 5))
   await startPassing(world, { statics: [{ id: 'a', agent }], pace: { refreshMs: 200 } }, shift)

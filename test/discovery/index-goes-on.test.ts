@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import { createSearchHost } from '../../src/search/search-host.js'
 import { compileSynonyms } from '../../src/search/synonyms.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
@@ -7,10 +7,10 @@ import { judgeThat, listing, sliceOf } from '../feed/world.js'
 const snapshotOf = (id: string) =>
   buildSnapshot({ slices: [sliceOf('north', [listing(id)])], judge: judgeThat() })
 
-test('a snapshot that came while the index of another could not be built is indexed all the same', async (t) => {
-  const search = createSearchHost(
-    compileSynonyms({ filler: '', qualifiers: '', same: [], kinds: {}, places: {}, destinations: {} }),
-  )
+const WORDS = { filler: '', qualifiers: '', same: [], kinds: {}, places: {}, destinations: {} }
+
+async function provesThatItGoesOn(t: Test, inPlaceBytes?: number) {
+  const search = createSearchHost(compileSynonyms(WORDS), inPlaceBytes)
   t.teardown(() => search.close())
   const good = snapshotOf('a')
   const broken = { ...good, id: 'broken', rows: { ...good.rows, chunks: [] } }
@@ -23,4 +23,9 @@ test('a snapshot that came while the index of another could not be built is inde
   const newer = snapshotOf('b')
   await search.publish(newer)
   t.equal(search.current()?.snapshot, newer)
-})
+}
+
+const RULE = 'a snapshot that came while the index of another could not be built is indexed all the same'
+
+test(`${RULE} (in place)`, (t) => provesThatItGoesOn(t))
+test(`${RULE} (in a thread)`, (t) => provesThatItGoesOn(t, 0))

@@ -43,7 +43,13 @@ export type Settings = {
 const PACE = { refreshMs: 30, timeoutMs: 1_500, staleAfterMs: 60_000, dropAfterMs: 3_600_000 }
 const REGISTRY_MS = 30
 
-type Counts = { agents?: number; registries?: number; clock?: Clock }
+type Counts = {
+  agents?: number
+  registries?: number
+  clock?: Clock
+  /** Merging and indexing have threads, however small the feed is. */
+  inThreads?: boolean
+}
 
 const started = <T>(count: number, start: (at: number) => Promise<T>): Promise<T[]> =>
   Promise.all(Array.from({ length: count }, (_, at) => start(at)))
@@ -96,6 +102,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     const started = await startFederation({
       ...{ config: configOf(settings), version: '0.0.0', clock, random: Math.random, log },
       openAfterMs: settings.openAfterMs ?? 60_000,
+      ...(counts.inThreads && { smallFeedBytes: 0 }),
     })
     federation = started
     if (ready) await started.ready

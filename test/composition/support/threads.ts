@@ -35,6 +35,8 @@ export function watchThreads() {
   const of = (name: Name) => threads.filter((one) => one.name === name).map(({ worker }) => worker)
 
   return {
+    /** How many threads of that name were started. */
+    started: (name: Name) => of(name).length,
     /** Ends every thread of that name. */
     async end(name: Name): Promise<void> {
       await Promise.all(of(name).map((worker) => worker.terminate()))
