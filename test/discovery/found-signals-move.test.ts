@@ -2,7 +2,8 @@ import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import { moveStore } from '../../src/store/move-store.js'
 import { openStore } from '../../src/store/store.js'
-import { buyer, openWorld, readAnswer, temporaryFolder } from './support/world.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { buyer, openWorld, readAnswer } from './support/world.js'
 
 const open = (folder: string) => openStore({ url: `file:${folder}`, now: Date.now, onProblem: () => {} })
 

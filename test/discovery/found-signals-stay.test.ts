@@ -1,7 +1,8 @@
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import type { SignalRef } from '../../src/adcp/reference.js'
-import { buyer, openWorld, readAnswer, temporaryFolder } from './support/world.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { buyer, openWorld, readAnswer } from './support/world.js'
 
 const time_budget = { interval: 5, unit: 'seconds' } as const
 

@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startReceiver } from './support/receiver.js'
-import { openWorld, temporaryFolder, until } from './support/world.js'
+import { openWorld, until } from './support/world.js'
 
 const CHILD = fileURLToPath(new URL('./support/child.js', import.meta.url))
 

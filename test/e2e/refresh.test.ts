@@ -3,9 +3,10 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { runCommand } from '../support/command.js'
 import { OPERATOR, startOver } from '../support/federation-over.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { row, rows, tempFolder, until } from '../support/upstream-world.js'
+import { row, rows, until } from '../support/upstream-world.js'
 
 const PATIENCE_MS = 30_000
 
@@ -79,7 +80,7 @@ test('the command has a running server read an upstream in full', async (t) => {
   const agent = await startFivePages(t)
   const upstreams = [{ id: 'one', url: agent.url }]
   const over = await startOver(t, upstreams, SELDOM)
-  const file = join(await tempFolder(t), 'config.json')
+  const file = join(await temporaryFolder(t), 'config.json')
   await writeFile(file, JSON.stringify({ upstreams }))
   const refresh = (upstream: string, token: string) =>
     runCommand(['refresh', upstream, '--config', file, '--url', over.federation.url, '--token', token])

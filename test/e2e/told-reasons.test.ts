@@ -4,8 +4,9 @@ import { test } from 'tap'
 import { explanationText } from '../../src/explain/text.js'
 import { runCommand } from '../support/command.js'
 import { startOver } from '../support/federation-over.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
-import { row, tempFolder, until } from '../support/upstream-world.js'
+import { row, until } from '../support/upstream-world.js'
 
 const failed = (code: string, message: string) => ({ status: 'failed', adcp_error: { code, message } })
 const speaks = (more: object = {}) => ({
@@ -113,7 +114,7 @@ test('explain, check and the console give each agent its own reason', async (t) 
     }),
   )
   const over = await startOver(t, upstreams)
-  const file = join(await tempFolder(t), 'config.json')
+  const file = join(await temporaryFolder(t), 'config.json')
   const shared = { authorization: { policy: 'observe' }, egress: { allow_networks: ['127.0.0.0/8'] } }
   await writeFile(file, JSON.stringify({ upstreams, ...shared }))
   const checked = runCommand(['check', '--config', file])

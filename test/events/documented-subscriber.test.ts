@@ -6,9 +6,10 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { startOver } from '../support/federation-over.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { row, tempFolder } from '../support/upstream-world.js'
+import { row } from '../support/upstream-world.js'
 
 const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: 'events-key' }
 
@@ -34,7 +35,7 @@ test('the subscriber of the page about events holds the feed', async (t) => {
   const page = await readFile('docs/events.md', 'utf8')
   const [, code = ''] = /^```js\n(.*?)^```/ms.exec(page) ?? []
   t.ok(code.trim().split('\n').length <= 40, 'it has forty lines')
-  const file = join(await tempFolder(t), 'subscriber.mjs')
+  const file = join(await temporaryFolder(t), 'subscriber.mjs')
   await writeFile(file, code)
   let out = ''
   let errors = ''

@@ -3,7 +3,8 @@ import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
-import { tempFolder, until } from '../support/upstream-world.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { until } from '../support/upstream-world.js'
 import { eyes, mirrorOf, publishNumbers } from './support/numbered-feed.js'
 import { startSubscriber } from './support/subscriber.js'
 
@@ -12,7 +13,7 @@ const KEY = JSON.stringify(generateKeyPairSync('ed25519').privateKey.export({ fo
 
 /** A process that tells, a receiver whose mirror follows, and the same feed here to compare with. */
 async function stage(t: Test) {
-  const folder = join(await tempFolder(t), 'state')
+  const folder = join(await temporaryFolder(t), 'state')
   const subscriber = await startSubscriber()
   t.teardown(() => subscriber.close())
   const { feed, publish } = publishNumbers()

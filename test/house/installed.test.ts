@@ -3,6 +3,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { test } from 'tap'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { importsOf, ROOT, sourceFiles, textOf } from './support/graph.js'
 
 const run = promisify(execFile)
@@ -37,7 +38,7 @@ test('the packages that are installed with the product are those that its code a
 })
 
 test('an installation without the compiler builds nothing and does not fail', async (t) => {
-  const folder = t.testdir()
+  const folder = await temporaryFolder(t)
   await writeFile(join(folder, 'package.json'), '{"type":"module"}')
   const prepare = () => run(process.execPath, [join(ROOT, 'prepare.js')], { cwd: folder })
   t.match((await prepare()).stdout, /no compiler was installed/)

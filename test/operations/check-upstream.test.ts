@@ -2,8 +2,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { runCommand } from '../support/command.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type ToolList } from '../support/upstream-agent.js'
-import { row, tempFolder } from '../support/upstream-world.js'
+import { row } from '../support/upstream-world.js'
 
 const text = { type: 'string' }
 const TOOLS: ToolList = [
@@ -35,7 +36,7 @@ test('check shows one upstream argument by argument', async (t) => {
     TOOLS,
   )
   t.teardown(agent.close)
-  const file = join(await tempFolder(t), 'config.json')
+  const file = join(await temporaryFolder(t), 'config.json')
   const config = {
     upstreams: [{ id: 'old', url: agent.url, seeds: ['everything'] }],
     egress: { allow_networks: ['127.0.0.0/8'], hosts: { 'tridentauto.example': 'http://127.0.0.1:2' } },
@@ -87,7 +88,7 @@ test('check of one upstream asks nobody else', async (t) => {
     return { id: name, url: agent.url, seeds: ['everything'] }
   }
   const upstreams = [await agentNamed('one'), await agentNamed('other')]
-  const file = join(await tempFolder(t), 'config.json')
+  const file = join(await temporaryFolder(t), 'config.json')
   await writeFile(
     file,
     JSON.stringify({

@@ -5,14 +5,8 @@ import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { type Test, test } from 'tap'
 import { parse } from 'yaml'
-import {
-  comesAlive,
-  editedExample,
-  freePort,
-  printedBlocks,
-  shell,
-  temporaryFolder,
-} from './support/printed.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { comesAlive, editedExample, freePort, printedBlocks, shell } from './support/printed.js'
 
 const blockOf = async (begin: string) =>
   (await printedBlocks()).find(({ text }) => text.startsWith(begin))?.text ?? ''

@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process'
 import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Test, test } from 'tap'
-import { curlFinds, freePort, temporaryFolder } from './support/printed.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
+import { curlFinds, freePort } from './support/printed.js'
 
 const GUIDE = 'docs/operations.md'
 /** What a clean checkout starts with has happened when this test runs. */

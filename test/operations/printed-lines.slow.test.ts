@@ -7,6 +7,7 @@ import { shared } from '../store/support/storages.js'
 import { callTool } from '../support/call-tool.js'
 import { startCommand } from '../support/command.js'
 import type { Answer } from '../support/federation.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import {
   type Block,
   comesAlive,
@@ -15,7 +16,6 @@ import {
   freePort,
   printedBlocks,
   shell,
-  temporaryFolder,
 } from './support/printed.js'
 
 const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))

@@ -6,7 +6,7 @@ import { startFederation } from '../../src/composition/federation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { systemClock } from '../../src/net/clock.js'
 import { callTool } from './call-tool.js'
-import { tempFolder } from './upstream-world.js'
+import { temporaryFolder } from './temporary-folder.js'
 
 export const TRADE_DESK = { type: 'platform', platform: 'the-trade-desk' }
 const TOKEN = 'a-buyer-key'
@@ -17,7 +17,7 @@ export type Said = Record<string, any>
 
 /** `upstreams` as in a configuration. */
 export async function startOver(t: Pick<Test, 'teardown'>, upstreams: readonly object[], more: object = {}) {
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const config = {
     listen: { port: 0 },
     upstreams,

@@ -1,7 +1,4 @@
 /** What a test of the upstreams room needs around it: rows, blobs on disk, a real egress, and patience with a bound. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { systemClock } from '../../src/net/clock.js'
 import { createEgress } from '../../src/net/egress.js'
 import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
@@ -11,6 +8,7 @@ import {
   type UpstreamsConfig,
   type UpstreamsOptions,
 } from '../../src/upstreams/upstreams.js'
+import { temporaryFolder } from './temporary-folder.js'
 
 export const defaults: UpstreamsConfig['defaults'] = {
   timeoutMs: 30_000,
@@ -64,12 +62,6 @@ export async function until(
 
 type Test = { teardown(task: () => unknown): void }
 
-export async function tempFolder(t: Test): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-upstreams-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
-}
-
 /** A real egress that may reach loopback, closed with the test. */
 export function loopbackEgress(t: Test) {
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
@@ -83,7 +75,7 @@ export async function openUpstreams(
   config: UpstreamsConfig,
   more: Partial<UpstreamsOptions> & { folder?: string } = {},
 ) {
-  const { folder = await tempFolder(t), ...options } = more
+  const { folder = await temporaryFolder(t), ...options } = more
   const egress = loopbackEgress(t)
   const trouble: string[] = []
   const blobs = await openBlobFiles({

@@ -5,12 +5,13 @@ import { pathToFileURL } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import { test } from 'tap'
 import { createPool } from '../../src/threads/pool.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 
-type Test = { testdir(content?: Record<string, never>): string }
+type Test = { teardown(task: () => unknown): void }
 
 /** Threads that sleep for as long as they are told, or die. */
 async function sleepers(t: Test, { waitingBytes = 1_000, jobMs = 60_000 } = {}) {
-  const file = join(t.testdir({}), 'sleeper.mjs')
+  const file = join(await temporaryFolder(t), 'sleeper.mjs')
   const code = `import { parentPort } from 'node:worker_threads'
     parentPort.on('message', (job) => {
       if (job === 'die') throw new Error('died')

@@ -4,10 +4,11 @@ import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
 import type { Scope } from '../../src/upstreams/mirror/scope-setting.js'
 import type { Transition } from '../../src/upstreams/mirror/scope-status.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, tempFolder, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -110,7 +111,7 @@ test('an account with prices of its own is held beside the public slice, and its
 })
 
 test("an account's slice outlives the process, its upstream being down, but not another account", async (t) => {
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const first = await opened(t, [scope('gold'), scope('silver')], { folder })
   const { status } = first
   await until('both accounts', () => status('gold')?.state === 'fresh' && status('silver')?.state === 'fresh')

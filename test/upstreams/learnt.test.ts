@@ -3,11 +3,12 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import { createLearntStore } from '../../src/upstreams/agent/dialect/learnt.js'
 import { createSliceStore } from '../../src/upstreams/mirror/slice-store.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startA2aAgent } from '../support/upstream-a2a.js'
 import { startMcpAgent, type TaskHandler, type ToolList } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { CAPABILITIES, wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, tempFolder, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, until } from '../support/upstream-world.js'
 
 type Sent = [task: string, args: Record<string, unknown>]
 
@@ -56,7 +57,7 @@ test('what was learnt of an agent is used for every task, and outlives the proce
   const feed = wholesaleAgent([row(1)], 'v1')
   const agent = await startMcpAgent(handle, { sessions: false, json: true }, TOOLS)
   t.teardown(agent.close)
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const first = await openedAt(t, agent.url, { folder })
   await first.close()
   sent.length = 0
@@ -83,7 +84,7 @@ test('what was learnt with another credential is not believed', async (t) => {
   const { handle, tasks, sent } = recorded(wholesaleAgent([row(1)], 'v1').handle)
   const agent = await startMcpAgent(handle, { sessions: false, json: true }, TOOLS)
   t.teardown(agent.close)
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const reading = async (token: string) => {
     const config = configOf([{ id: 'a', url: agent.url, auth: { type: 'bearer', token } }])
     const { upstreams, close } = await openUpstreams(t, config, { folder })
@@ -192,7 +193,7 @@ test('however much an agent says of itself, little of it is kept', async (t) => 
   ]
   const agent = await startMcpAgent(talkative, { sessions: false, json: true }, tools)
   t.teardown(agent.close)
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const { upstreams, close } = await openedAt(t, agent.url, { folder })
   t.match(upstreams.statuses(), [{ state: 'fresh', listings: 1 }])
   await close()

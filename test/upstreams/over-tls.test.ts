@@ -4,10 +4,11 @@ import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import type { CheckReport } from '../../src/composition/check.js'
 import { runCommand } from '../support/command.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { type Certificate, startHttps, TRUSTING } from '../support/tls.js'
 import { readJson } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { row, tempFolder } from '../support/upstream-world.js'
+import { row } from '../support/upstream-world.js'
 
 const PROVIDER = 'provider.example'
 const ids = ['one', 'two', 'three']
@@ -57,7 +58,7 @@ async function market(
       last_updated: '2026-01-01T00:00:00Z',
     }),
   )
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const file = join(folder, 'config.json')
   const config = {
     registries: [{ url: registry.origin }],

@@ -4,17 +4,11 @@ import { test } from 'tap'
 import type { RegistryStatus } from '../../src/upstreams/roster/registries.js'
 import { createRegistry } from '../../src/upstreams/roster/registry.js'
 import { readListing } from '../../src/upstreams/rows/registry-listing.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startHttp, startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import {
-  configOf,
-  loopbackEgress,
-  openUpstreams,
-  rows,
-  tempFolder,
-  until,
-} from '../support/upstream-world.js'
+import { configOf, loopbackEgress, openUpstreams, rows, until } from '../support/upstream-world.js'
 
 const REGISTRY = '../shared/adcp/registry'
 type Test = { teardown(task: () => unknown): void }
@@ -70,7 +64,7 @@ test('agents appear and vanish with the registry, which is asked conditionally',
 test('a registry that is down at start is replaced by the last good roster', async (t) => {
   const agent = await startAgent(t)
   const registry = await startRegistry(t, [record(agent.url)])
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const config = { ...configOf([]), registries: [registry.config] }
   const first = await openUpstreams(t, config, { folder })
   await first.upstreams.start()

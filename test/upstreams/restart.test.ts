@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, rows, tempFolder, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -15,7 +16,7 @@ async function mirrored(t: Test) {
   const feed = wholesaleAgent(rows(250), 'v1')
   const agent = await startMcpAgent(feed.handle)
   t.teardown(agent.close)
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const reopen = (auth?: { type: 'bearer'; token: string }) =>
     openUpstreams(t, configOf([{ id: 'a', url: agent.url, ...(auth && { auth }) }]), { folder })
   const first = await reopen()

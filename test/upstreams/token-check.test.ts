@@ -3,10 +3,11 @@ import { NO_ROWS } from '../../src/upstreams/rows/read-rows.js'
 import { type Slice, sliceListing } from '../../src/upstreams/rows/slice.js'
 import { createSpotCheck } from '../../src/upstreams/walk/spot-check.js'
 import { tokensOf } from '../../src/upstreams/walk/walk.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
-import { configOf, openUpstreams, row, rows, tempFolder, until } from '../support/upstream-world.js'
+import { configOf, openUpstreams, row, rows, until } from '../support/upstream-world.js'
 
 const REFRESH_MS = 60_000
 const LOOK_MS = 20 * 60_000
@@ -20,7 +21,7 @@ async function world(t: Test, count: number, handler?: (feed: TaskHandler) => Ta
   const feed = wholesaleAgent(rows(count), 'v1')
   const agent = await startMcpAgent(handler ? handler(feed.handle) : feed.handle)
   t.teardown(agent.close)
-  const folder = await tempFolder(t)
+  const folder = await temporaryFolder(t)
   const time = createManualClock()
   const open = async () => {
     const opened = await openUpstreams(

@@ -5,8 +5,9 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
-import { curlFinds, temporaryFolder } from '../../operations/support/printed.js'
+import { curlFinds } from '../../operations/support/printed.js'
 import { BUYER, startWorld } from '../../support/federation.js'
+import { temporaryFolder } from '../../support/temporary-folder.js'
 
 const run = promisify(execFile)
 const DEMO = 'http://127.0.0.1:8080'

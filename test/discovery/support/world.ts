@@ -1,9 +1,6 @@
 /** The whole way from the sandbox's agents to brief answers, over real sockets and real files, closed with the test. */
 
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { startSandbox } from '../../../sandbox/world.js'
 import type { GetSignalsRequest } from '../../../src/adcp/requests/get-signals.js'
 import { createProviders } from '../../../src/authz/provider/providers.js'
@@ -18,6 +15,7 @@ import { buildSnapshot } from '../../../src/snapshot/builder.js'
 import { openStore } from '../../../src/store/store.js'
 import type { Slice } from '../../../src/upstreams/rows/slice.js'
 import { createUpstreams } from '../../../src/upstreams/upstreams.js'
+import { temporaryFolder } from '../../support/temporary-folder.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -36,12 +34,6 @@ export async function until(
     if (Date.now() > end) throw new Error(`never happened: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
-}
-
-export async function temporaryFolder(t: Test): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-discovery-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
 }
 
 export type World = Awaited<ReturnType<typeof openWorld>>

@@ -1,11 +1,9 @@
 /** What the README and the pages print for a shell, and a shell to run it in, whose demo server listens on another port. */
 import { spawn } from 'node:child_process'
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import type { Test } from 'tap'
 
 export type Block = { page: string; kind: string; text: string }
 
@@ -22,12 +20,6 @@ export async function printedBlocks(): Promise<Block[]> {
     }),
   )
   return found.flat()
-}
-
-export async function temporaryFolder(t: Test): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-printed-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  return folder
 }
 
 export async function freePort(): Promise<number> {
