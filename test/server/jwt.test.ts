@@ -104,7 +104,7 @@ test('whatever is wrong with a token, the answer is the same', async (t) => {
     await token(pair, 'k1', { nbf: START / 1_000 + 31 }),
     await token(pair, 'k1', { exp: undefined as unknown as number }),
     await token(stranger, 'k1'),
-    `${header}.${payload}.${signature.slice(0, -2)}AA`,
+    `${header}.${payload}.${signature.startsWith('A') ? 'B' : 'A'}${signature.slice(1)}`,
     `${none}.${payload}.`,
     `${none}.${payload}.${signature}`,
     shared,
