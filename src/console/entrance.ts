@@ -6,7 +6,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import type { Admission, TurnedAway } from '../server/door/admission.js'
 import { hangUpSignal } from '../server/door/dispatcher.js'
-import { type Door, limited, refusePlainly } from '../server/door/door.js'
+import { type Door, limited, NEEDS_OPERATOR, refusePlainly } from '../server/door/door.js'
 import { SIGNATURE_REQUIRED } from '../server/door/signature-gate.js'
 import type { Session, Sessions } from './session.js'
 
@@ -37,7 +37,6 @@ const refusal = (status: number, message: string): TurnedAway => ({
 })
 
 const NEEDS_KEY = refusal(401, 'This needs the key of a caller')
-const NEEDS_OPERATOR = refusal(403, 'This needs a key with role: operator')
 const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
 const NOT_OURS = refusal(403, `A request with a session must repeat its ${CSRF_HEADER}`)
 

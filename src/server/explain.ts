@@ -9,7 +9,7 @@ import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
 import type { Destination } from '../adcp/signal.js'
 import { Type } from '../adcp/type.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
-import { type Door, refusePlainly } from './door/door.js'
+import { type Door, enterOperator, refusePlainly } from './door/door.js'
 
 const MAX_REF = 4_096
 
@@ -83,11 +83,8 @@ export type ExplainOptions = { door: Door; explain(question: ExplainQuestion): P
 export function addExplain(app: FastifyInstance, { door, explain }: ExplainOptions): void {
   app.get('/explain', async (request, reply) => {
     reply.header('cache-control', 'no-store')
-    const who = await door.enter(request)
+    const who = await enterOperator(door, request)
     if (who.kind === 'turned_away') return refusePlainly(reply, who)
-    if (who.kind !== 'caller' || who.caller.role !== 'operator') {
-      return reply.code(403).send({ error: 'This needs a key with role: operator' })
-    }
     const asked = read(new URL(request.url, 'http://localhost').searchParams)
     if (asked.kind === 'bad') return reply.code(400).send(asked.problem)
     const answer = await explain(asked.question)

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Received } from '../events/listener.js'
 import type { ReceiverReply } from '../events/receiver.js'
 import { publicJwk, type SigningKey } from '../signing/sign.js'
-import { type Door, refusePlainly } from './door/door.js'
+import { type Door, enterOperator, refusePlainly } from './door/door.js'
 import type { AddressOf } from './door/origin.js'
 import { SIGNATURE_REQUIRED } from './door/signature-gate.js'
 
@@ -70,11 +70,8 @@ export type RefreshOptions = {
 export function addRefresh(app: FastifyInstance, { door, refresh }: RefreshOptions): void {
   app.post('/refresh', async (request, reply) => {
     reply.header('cache-control', 'no-store')
-    const who = await door.enter(request)
+    const who = await enterOperator(door, request)
     if (who.kind === 'turned_away') return refusePlainly(reply, who)
-    if (who.kind !== 'caller' || who.caller.role !== 'operator') {
-      return reply.code(403).send({ error: 'This needs a key with role: operator' })
-    }
     if (who.signature === 'required') return refusePlainly(reply, SIGNATURE_REQUIRED)
     const upstream = new URL(request.url, 'http://localhost').searchParams.get('upstream') ?? ''
     if (await refresh(upstream, who.caller.id)) return reply.code(202).send({ upstream, reading: 'full' })

@@ -33,7 +33,7 @@ type DoorOptions = {
   onRefused?(exchange: Exchange, refused: { status: number; reason?: string }): void
 }
 
-function turnedAway(status: number, code: number, message: string, reason: string): TurnedAway {
+function turnedAway(status: number, code: number, message: string, reason?: string): TurnedAway {
   return { kind: 'turned_away', status, code, message, reason }
 }
 
@@ -174,6 +174,19 @@ export function createDoor(options: DoorOptions) {
 }
 
 export type Door = ReturnType<typeof createDoor>
+
+/** For whoever else asks what only operators may. */
+export const NEEDS_OPERATOR = turnedAway(403, 0, 'This needs a key with role: operator')
+
+/** The operator who asks, or why the request gets no further. */
+export async function enterOperator(
+  door: Pick<Door, 'enter'>,
+  visit: Visit,
+): Promise<Extract<Entered, { kind: 'caller' }> | TurnedAway> {
+  const who = await door.enter(visit)
+  if (who.kind === 'turned_away') return who
+  return who.kind === 'caller' && who.caller.role === 'operator' ? who : NEEDS_OPERATOR
+}
 
 /** A request that did not get in, answered as plain JSON: for endpoints that speak no agent protocol. */
 export function refusePlainly(reply: FastifyReply, { status, message, headers }: TurnedAway): FastifyReply {
