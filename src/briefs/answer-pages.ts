@@ -63,7 +63,7 @@ function bindingOf(input: GetSignalsRequest, reader: Reader): string {
   return JSON.stringify([reader.caller, reader.visibility, questionKey(input, reader)])
 }
 
-/** Where another process began the answer, and the storage is away or was away then. */
+/** Another process began the answer, and the storage cannot be reached now, or could not then. */
 const AWAY: Refused = {
   kind: 'refused',
   error: adcpError('SERVICE_UNAVAILABLE', 'The answer cannot be read now.', {
@@ -80,6 +80,7 @@ function keysOf(corpus: Corpus, hits: readonly number[]): Uint32Array {
   return keys
 }
 
+/** Pages of answers; each gives the page, or why there is none. */
 export function createAnswerPages({ feed, kept, found, upstreams }: AnswerPagesOptions) {
   /** Rows of an answer from `from` up to at most `end`. `keep` returns the name that cursors hold. */
   async function page(
@@ -166,7 +167,7 @@ export function createAnswerPages({ feed, kept, found, upstreams }: AnswerPagesO
     return await page(answer, { from: 0, end }, keep, input, reader, at)
   }
 
-  /** The page that a cursor of an earlier one leads to. */
+  /** The page of a cursor. Refuses a cursor that is not the caller's, of another question, or too old. */
   async function further(
     cursor: string,
     input: GetSignalsRequest,

@@ -27,8 +27,8 @@ import { type Missing, missingOf, reportOf, type UpstreamReport } from './upstre
 
 const ASKED_ROWS = 50
 /**
- * When to begin to put in order what has arrived: that takes 0.1 ms a row and 25 ms a megabyte, and more on a busy
- * machine, because others are served in between.
+ * How long before the deadline to begin to rank what has arrived: ranking takes 0.1 ms a row and 25 ms a megabyte, and
+ * more on a busy machine, because other requests are served in between.
  */
 const BEFORE_MS = 50
 const BEFORE_MS_A_ROW = 0.3
@@ -53,7 +53,7 @@ export type Ranked = Order & {
   /** The feed as it was ranked. */
   at: Moment
   corpus: Corpus
-  /** What upstreams found besides the feed. */
+  /** Rows that upstreams found and the feed lacks. */
   rows: readonly FoundRow[]
   seen: Seen
   rowSelection: RowSelection
@@ -64,11 +64,11 @@ export type Ranked = Order & {
 export type Inquiry = {
   /** The upstreams that were asked, with their answers so far. */
   answers(): ReadonlyMap<string, UpstreamAnswer>
-  /** Resolves when all have answered or the time is over. */
+  /** Resolves when all have answered, at `until` (ms since the epoch) at the latest. */
   settled(until: number): Promise<void>
   /**
-   * The same; shortly before the time is over, what has arrived by then is put in order, so that little is left to be
-   * done at its end. Answers that come too late to be put in order as well are not waited for.
+   * The same, but the answers that have arrived are ranked shortly before `until`, so that little work is left at the end.
+   * Answers that come too late to be ranked in time are not waited for.
    */
   prepared(until: number): Promise<void>
   /**
@@ -79,7 +79,7 @@ export type Inquiry = {
   asked: readonly Asked[]
 }
 
-/** Equal for equal questions: what the upstreams would be sent, and for whom. */
+/** Equal for equal questions: made from what the upstreams would be sent, and for which account. */
 export function questionKey(input: GetSignalsRequest, reader: Reader): string {
   const { tuple } = criteriaOf(selectionOf(input))
   return JSON.stringify([input.signal_spec ?? '', refsOf(input), tuple, reader.account ?? ''])
@@ -90,7 +90,7 @@ export function accessOf(reader: Reader, agentUrl: string, access: BriefOptions[
   return access?.(reader, agentUrl) ?? { scope: 'public' }
 }
 
-/** Nothing of it can be read for everybody, while a buyer's own question, or account, may bring an answer. */
+/** The upstream cannot be read for the public feed, but may answer a buyer's own question, or with a buyer's account. */
 const ONLY_ASKED: ReadonlySet<UpstreamFailure | undefined> = new Set(['not_enumerable', 'account_needed'])
 
 /**
@@ -112,7 +112,7 @@ function refsFor(refs: readonly SignalRef[], agentUrl: string): SignalRef[] {
 
 const ABSENT: UpstreamAnswer = { kind: 'not_asked', reason: 'absent' }
 
-/** How long before its time is over what has arrived is put in order, ms. */
+/** How long before the deadline to begin to rank these answers, ms. */
 function orderingMs(answers: ReadonlyMap<string, UpstreamAnswer>): number {
   const slices = [...answers.values()].flatMap((one) => (one.kind === 'answered' ? [one.slice.rows] : []))
   return slices.reduce(
@@ -121,6 +121,7 @@ function orderingMs(answers: ReadonlyMap<string, UpstreamAnswer>): number {
   )
 }
 
+/** Asks brief questions. Nothing is remembered between them. */
 export function createBrief({ feed, ranking, fanout, upstreams, judge, access, clock }: BriefOptions) {
   function askedOf(input: GetSignalsRequest, reader: Reader): Asked[] {
     const refs = refsOf(input)
@@ -148,7 +149,10 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
       })
   }
 
-  /** `underWay`: tasks that upstreams (canonical urls) began for it earlier; they are awaited, not asked again. */
+  /**
+   * Asks every upstream that may answer, until `deadline` (ms since the epoch). `underWay`: tasks that upstreams (by
+   * canonical url) have begun for this question; those upstreams are not asked again.
+   */
   function ask(
     input: GetSignalsRequest,
     reader: Reader,
@@ -166,7 +170,7 @@ export function createBrief({ feed, ranking, fanout, upstreams, judge, access, c
     const question = fanout.ask({ key: questionKey(input, reader), asked: fresh, deadline }, signal)
     const settled = (until: number) => question.settled(() => until)
     const isPending = () => [...question.answers().values()].some(({ kind }) => kind === 'pending')
-    let known: Snapshot | undefined // what was found besides the feed, as far as it had arrived
+    let known: Snapshot | undefined // the findings outside the feed, as of the last ranking
     const answers = () => new Map([...question.answers(), ...begun])
 
     async function rank(late: ReadonlyMap<string, Slice> = new Map()): Promise<Ranked | undefined> {

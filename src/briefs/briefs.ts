@@ -47,10 +47,10 @@ export type BriefsOptions = {
   egressPolicy(): EgressPolicy
   /** Absent: only webhooks with legacy `authentication` are accepted. */
   webhookKey?: SigningKey
-  /** By which prices in different currencies are compared. */
+  /** Exchange rates, to compare prices in different currencies. */
   rates?: () => Rates | undefined
   clock: Clock
-  /** What cursors are signed with. */
+  /** The key that cursors are signed with: the same on all replicas. */
   secret: string | Uint8Array
   /** Unguessable. */
   newId(): string
@@ -59,9 +59,10 @@ export type BriefsOptions = {
   onTrouble(message: string): void
 }
 
-/** Other processes cannot be told any faster when the storage is away; the answer leaves then. */
+/** How long an answer waits until other processes can read what they need of it; then it is sent all the same. */
 const TOLD_WITHIN_MS = 2_000
 
+/** Everything of this room for one running server. */
 export function createBriefs(options: BriefsOptions) {
   const { feed, upstreams, judge, access, synonyms, store, send, clock, newId, onTrouble, webhookKey } =
     options
@@ -128,7 +129,8 @@ export function createBriefs(options: BriefsOptions) {
 
   const pages = createAnswerPages({ feed, kept, found, upstreams })
   const { statusesOf, silentRegistries } = upstreams
-  const health: Health = { statuses: () => [], statusesOf, silentRegistries } // upstreams report on themselves
+  // Without statuses: an answer names each upstream that is missing from it (briefs/upstream-report.ts).
+  const health: Health = { statuses: () => [], statusesOf, silentRegistries }
   const answers = createDiscover({
     ...{ brief, pages, searchable, later },
     async learn(rows) {
@@ -145,7 +147,7 @@ export function createBriefs(options: BriefsOptions) {
     return extra && resolveHandle(extra, handle)
   }
 
-  /** What a handle leads to that only answers know, for activation; the feed is asked first. */
+  /** The signal of a handle that only earlier answers know, for activation; call it when the feed does not have it. */
   async function resolve(handle: string, reader: Reader): Promise<Resolved | undefined> {
     const { account, ...open } = reader
     const own = await resolveAs(handle, reader)
@@ -159,11 +161,11 @@ export function createBriefs(options: BriefsOptions) {
     /** The server's `lookup`. */
     lookup: createLookup({ feed, pages, learned, judge }),
     resolve,
-    /** The index in use, for people who browse; undefined until the first one is built. */
+    /** The index in use, for the console; undefined until the first one is built. */
     searchable: search.current,
-    /** Questions whose answers a test supplies. */
+    /** Questions whose answers a test supplies (briefs/held-questions.ts). */
     questions: createHeldQuestions({ store, pushRules, newId }),
-    /** Indexes the public snapshot, in another thread. Call it with each published one. */
+    /** Indexes the public snapshot. Call it with each published one; it rejects when the index cannot be built. */
     publish: (snapshot: Snapshot): Promise<void> => search.publish(snapshot),
     /** Continues the tasks of an earlier process; call it once the feed is published and the upstreams are known. */
     resume: later.resume,

@@ -21,10 +21,10 @@ import type { Missing } from './upstream-report.js'
 const DEFAULT_BUDGET_MS = 10_000
 const MIN_BUDGET_MS = 1_000
 const MAX_BUDGET_MS = 120_000 // docs/protocol.md#envelope
-/** Reserved for writing, so that the answer leaves by its deadline. */
+/** Reserved for writing the answer, so that it is sent by its deadline. */
 const ANSWER_MS = 30
 
-/** How long to wait for the index of the feed, which is built anew for each snapshot. */
+/** Said when the index of the current snapshot is not built yet. */
 const UNSEARCHED: Missing = {
   scope: 'signals',
   description: 'The newest state of the feed cannot be searched yet; signals that are new in it are missing.',
@@ -61,7 +61,7 @@ export type Later = {
 type DiscoverOptions = {
   brief: Brief
   pages: AnswerPages
-  /** Remembers what upstreams found besides the feed; resolves when other processes know it, too. */
+  /** Remembers rows that upstreams found and the feed lacks; resolves when other processes know them, too. */
   learn(rows: readonly FoundRow[]): Promise<void>
   /** Whether the current feed can be searched; waits for its index until `until` (ms since the epoch) at the latest. */
   searchable(until: number, signal: AbortSignal): Promise<boolean>
@@ -96,6 +96,7 @@ function budgetMs({ time_budget: asked }: Pick<GetSignalsRequest, 'time_budget'>
   return Math.min(MAX_BUDGET_MS, Math.max(MIN_BUDGET_MS, durationMs(asked)))
 }
 
+/** Gives `discover`, the answer of get_signals in brief mode, and `firstPage`, the answer of a question that was ranked. */
 export function createDiscover({ brief, pages, learn, searchable, lacks, later }: DiscoverOptions) {
   async function furtherPage(
     cursor: string,

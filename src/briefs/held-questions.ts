@@ -26,10 +26,11 @@ type HeldQuestionsOptions = {
   newId(): string
 }
 
+/** Holds such questions in the storage, so that every process can finish them. */
 export function createHeldQuestions({ store, pushRules, newId }: HeldQuestionsOptions) {
   const owner = newId()
 
-  /** Answers the question `submitted` under this task id. `account`: its natural key. */
+  /** Answers the question with `submitted` and this task id. `account`: its natural key. */
   async function hold(
     task: { id: string; account: string; message: string },
     input: GetSignalsRequest,

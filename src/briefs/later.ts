@@ -1,8 +1,7 @@
 /**
- * Questions that outlive their request, as jobs: stored before the caller hears of them, completed when the upstreams
- * have answered, with a notice that is repeated until it is accepted (specification, "Events"). After a crash they
- * continue: an upstream with a task of its own is awaited, the others are asked again, and the first ending of a task
- * stays.
+ * Questions that outlive their request, as jobs: stored before the caller is answered, completed when the upstreams have
+ * answered, with a notice that is repeated until it is accepted (specification, "Events"). After a crash they continue:
+ * upstreams that began a task are asked about it, the others are asked again, and a task that has ended never changes.
  */
 import { naturalKey } from '../activation/own-account.js'
 import { canonical } from '../activation/request-identity.js'
@@ -28,7 +27,7 @@ import { createUpstreamTasks } from './upstream-tasks.js'
 
 /** After this time a question is answered with what has arrived. */
 const LONGEST_MS = 10 * 60_000
-/** How often to look for tasks that upstreams have begun, to store them. */
+/** How often to store the tasks that upstreams have begun meanwhile. */
 const NOTE_EVERY_MS = 2_000
 /** Open tasks per caller. */
 const MOST_OF_A_CALLER = 500
@@ -79,8 +78,9 @@ function response({ message, fields, rows, warnings }: Answer, contextId: string
   }
 }
 
+/** `resume` begins to work on stored questions; `close` leaves them to the next start. */
 export function createLater(options: LaterOptions): Later & {
-  /** How each kind of job is ended undone. */
+  /** By kind of job: ends one without doing its work, for an operator. */
   givingUp: Readonly<Record<'question' | 'notice', (held: Held) => Promise<void>>>
   resume(): Promise<void>
   close(): Promise<void>
@@ -89,7 +89,7 @@ export function createLater(options: LaterOptions): Later & {
   const upstreamTasks = createUpstreamTasks({ call, clock })
   const stop = new AbortController()
   const notices = createNotices({ store, webhook, clock, grantsOf, onTrouble })
-  const open = new Map<string, number>() // questions in hand, by caller
+  const open = new Map<string, number>() // how many questions of each caller this process works on
   const worker: Worker = createWorker({
     ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
     kinds: { question: { run: complete }, notice: notices },
@@ -119,7 +119,7 @@ export function createLater(options: LaterOptions): Later & {
     } while (isPending() && clock.now() < until && !stop.signal.aborted)
   }
 
-  /** Rows of the upstreams that work on it: each is awaited until `until` at the latest. */
+  /** Rows of the upstreams that answered `submitted`, each by its id, waited for until `until` at the latest. */
   async function lateRows(inquiry: Inquiry, until: number): Promise<Map<string, Slice>> {
     const tasks = begun(inquiry)
     const slices = await Promise.all(
@@ -136,7 +136,7 @@ export function createLater(options: LaterOptions): Later & {
     return new Map(slices.flatMap(({ id, slice }) => (slice ? [[id, slice]] : [])))
   }
 
-  /** The end of the task: a response, or an error; undefined when this process is closing. */
+  /** The result of the task, or its error; undefined when this process is closing. */
   async function endOf(held: Held): Promise<TaskProgress | undefined> {
     const { input, reader: asker, contextId, upstreamTasks: underWay } = held.data as Question
     const reader: Reader = { ...asker, grants: grantsOf(asker.caller) }
@@ -192,9 +192,7 @@ export function createLater(options: LaterOptions): Later & {
     return push && 'refused' in push ? push.refused : undefined
   }
 
-  /**
-   * Stored as tasks of an account are found (activation, `findOwnAccount`): under either name that the caller may use.
-   */
+  /** The key under which tasks of an account are stored and found, whichever name of it the caller uses (`findOwnAccount`). */
   async function accountKey(caller: string, account: AccountReference): Promise<string> {
     if (!('account_id' in account)) return naturalKey(account)
     return (await store.accounts.get(caller, account.account_id))?.naturalKey ?? canonical(account)

@@ -1,7 +1,7 @@
 /**
- * Rows that answers brought and no mirrored slice has: with them, handles in those answers can be activated and looked
- * up (docs/decisions.md#handles). They are in memory at once and in the storage soon after. They are merged and
- * authorized anew whenever they are used, so they never show more than today's feed would.
+ * Rows of earlier answers that no mirrored slice has, kept so that handles in those answers can be activated and looked up
+ * (docs/decisions.md#handles). They are in memory at once and in the storage soon after. They are merged and authorized
+ * anew at each use, so they show nothing that the feed would withhold now.
  */
 import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
@@ -19,7 +19,7 @@ const WRITE_AGAIN_MS = 1_000
 
 type LearnedOptions = {
   found: FoundRows
-  /** Whether other processes look for them, too. */
+  /** Whether other processes use the same storage. */
   isShared: boolean
   clock: Pick<Clock, 'after'>
   /** The scope that answers a reader, by the ids of the upstreams that are asked now. */
@@ -43,11 +43,12 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
   })
 }
 
+/** Such rows, of this process and of others on its storage. */
 export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: LearnedOptions) {
   const recent = new LRUCache<string, Map<string, FoundRow>>({ max: MOST_SIGNALS }) // by handle, then by name
   const unwritten = new Map<string, FoundRow>()
   let writing: Promise<void> | undefined
-  let isTold = false // of a trouble that lasts
+  let isTold = false // a failure that lasts is told once
   let closed = false
   let cancelAgain = () => {}
 
@@ -77,8 +78,8 @@ export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: L
   }
 
   /**
-   * Remembers rows, at once. What it gives resolves when other processes know them, or cannot be told; undefined when
-   * there is nobody to wait for.
+   * Remembers rows, at once. Resolves when they are in the storage or could not be written; undefined when there is
+   * nothing to wait for, because no other process uses the storage or all are written.
    */
   function learn(rows: readonly FoundRow[]): Promise<void> | undefined {
     for (const row of rows) {
@@ -98,7 +99,7 @@ export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: L
       return await found.read(handles)
     } catch (error) {
       if (!(error instanceof StorageUnavailable)) throw error
-      return [] // the feed works without its storage, too: memory must suffice
+      return [] // without the storage, only the rows in memory are known
     }
   }
 

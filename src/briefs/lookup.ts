@@ -42,7 +42,7 @@ function handlesOf(ref: SignalRef): string[] {
   return [signalHandle(identityKey({ kind: 'source', agentUrl, id: ref.signal_id })), ref.signal_id]
 }
 
-/** Says which references found nothing, by index; it does not tell missing signals from filtered ones. */
+/** Names the references that found nothing, by index. Missing and filtered signals look the same. */
 function missingWarnings(
   refs: readonly SignalRef[],
   isMissing: (ref: SignalRef) => boolean,
@@ -67,6 +67,7 @@ function missingWarnings(
   ]
 }
 
+/** Looks named signals up; what is not found is a warning, never an error. */
 export function createLookup({ feed, pages, learned, judge }: LookupOptions) {
   return async function lookup(
     input: GetSignalsRequest,

@@ -28,7 +28,7 @@ type Outcome = {
   read?: UnderstoodWords
 }
 
-/** A text of others in a form that is safe inside our sentence. */
+/** A provider's or upstream's text without characters that could be read as markup in our sentence. */
 function plain(text: string): string {
   const clean = text
     .replace(/[^\p{L}\p{M}\p{N} &,.+%$€£()/·:-]/gu, ' ')
@@ -80,7 +80,7 @@ function priceRange({ pricing_options: options = [] }: Row): string {
   return ranges.length > 0 ? ranges.join(' or ') : 'no price published'
 }
 
-/** The words of the question that the best match has, and those that no signal has. */
+/** The words of the question that the best match has, and those that it lacks. */
 function fitText({ has, lacks }: Pick<ShownRelevance, 'has' | 'lacks'>): string {
   if (has.length + lacks.length === 0) return ''
   if (has.length === 0) return ' Nothing in it says what was asked.'
@@ -115,7 +115,7 @@ function readText({
   return ` Read as: ${parts.join('; ')}. ${first}; send countries, destinations or filters to have nothing else.${cut}`
 }
 
-/** No signal has a word of the question; what upstreams returned all the same is on the next page. */
+/** Said when no signal has a word of the question: those that upstreams returned all the same are on the next page. */
 function onlyVouched(total: number): string {
   return `No signal matches the words. The next page has ${howMany(total, 'signal')} that upstreams returned for them, and that share none.`
 }

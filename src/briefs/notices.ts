@@ -1,6 +1,6 @@
 /**
- * Tells callers that their task has ended, until they accept it (specification, "Events"): for a day, with growing
- * pauses, across restarts, with the same bytes as long as the caller's grants are the same.
+ * Tells callers that their task has ended, again and again until they accept the notice (specification, "Events"): for a
+ * day, with growing pauses, across restarts, with the same bytes as long as the caller's grants are the same.
  */
 import { shownSignals } from '../activation/destination.js'
 import type { Destination } from '../adcp/signal.js'
@@ -53,11 +53,12 @@ function bodyOf(task: StoredTask, { contextId, push }: Notice, grants: readonly 
   })
 }
 
-/** Its secret was in the memory of a process that has ended. */
+/** Whether its credentials were only in the memory of a process that has ended. */
 function hasLostSecret({ authentication }: PushConfig): boolean {
   return authentication !== undefined && authentication.credentials === undefined
 }
 
+/** The work of jobs of kind `notice`: how one is done, and how it is given up. */
 export function createNotices({ store, webhook, clock, grantsOf, onTrouble }: NoticesOptions) {
   async function giveUp(held: Held, { taskId }: Notice, reason: string): Promise<void> {
     onTrouble(`task ${taskId}: its notification was not taken (${reason})`)

@@ -62,10 +62,12 @@ export function missingOf(id: string, answer: UpstreamAnswer): Missing | undefin
   }
 }
 
-/** The warning that some rows may be outdated (specification, "Errors": STALE_DATA). */
 const MOST_NAMED = 20
 
-/** One warning that names the stale upstreams whose rows are in the feed; none when there are none. */
+/**
+ * One warning that names the stale upstreams whose rows are in the feed (specification, "Errors": STALE_DATA); none when
+ * there are no such upstreams.
+ */
 export function staleWarnings(statuses: readonly UpstreamStatus[]): AdcpWarning[] {
   const stale = statuses.filter(({ state, listings }) => state === 'stale' && listings > 0)
   if (stale.length === 0) return []

@@ -1,4 +1,4 @@
-/** Waits for upstreams that answered `submitted`, by asking each about its task now and then. */
+/** Waits for upstreams that answered `submitted`: asks each about its task, with growing pauses. */
 import { type Clock, pause } from '../net/clock.js'
 import type { AgentError } from '../upstreams/agent/agent.js'
 import { isTransient } from '../upstreams/agent/dialect/dialect.js'
@@ -21,6 +21,7 @@ function hasEnded(error: AgentError): boolean {
   return error.recovery !== 'transient' && !isTransient(error)
 }
 
+/** `call`: sends a task to an upstream. */
 export function createUpstreamTasks({ call, clock }: UpstreamTasksOptions) {
   /** The rows once the task is done; undefined when it failed, or when `until` (ms since the epoch) comes first. */
   async function wait(

@@ -4,11 +4,16 @@ import { isRecord, tryParseJson } from '../adcp/json.js'
 import type { AuditEntry } from '../store/records/audit.js'
 import type { Entrance } from './entrance.js'
 
-const MOST_SHOWN = 500
+const MOST_SHOWN = 500 // entries of the log
 
 export type ActionRoutesOptions = {
   entrance: Entrance
+  /** Names of all actions. */
   actions: readonly string[]
+  /**
+   * Does `action` to `subject` for the caller `who`. `until: 'reload'`: it holds until the configuration is read again.
+   * `unknown`: nothing is called `subject`.
+   */
   act(
     action: string,
     subject: string,
@@ -17,6 +22,7 @@ export type ActionRoutesOptions = {
   audit: { last(limit: number): Promise<(AuditEntry & { at: number })[]> }
 }
 
+/** `POST /console/api/actions` and `GET /console/api/audit`, for operators (docs/console.md). */
 export function addActionRoutes(
   app: FastifyInstance,
   { entrance, actions, act, audit }: ActionRoutesOptions,

@@ -45,15 +45,15 @@ function asset(name: string, body: Buffer): Asset {
   return { type: TYPES[extname(name)] ?? 'application/octet-stream', etag, body, packed: gzipSync(body) }
 }
 
-/** A browser resolves no package names: the one that hooks imports is the file beside it. */
-const besideEachOther = (text: string) => text.replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
+/** Browsers resolve no package names, so the name `preact` in the hooks module becomes the path of its file. */
+const withPaths = (text: string) => text.replace(/from\s*(["'])preact\1/g, 'from"./preact.js"')
 
 async function libraries(): Promise<[string, Asset][]> {
   const { resolve } = createRequire(import.meta.url)
   return Promise.all(
     Object.entries(LIBRARIES).map(async ([name, [from, file]]): Promise<[string, Asset]> => {
       const text = await readFile(join(dirname(resolve(from)), file), 'utf8')
-      return [`lib/${name}`, asset(name, Buffer.from(besideEachOther(text)))]
+      return [`lib/${name}`, asset(name, Buffer.from(withPaths(text)))]
     }),
   )
 }
@@ -67,7 +67,7 @@ async function own(): Promise<[string, Asset][]> {
   )
 }
 
-/** Every file of the page by its path below /console/. Read once; throws when the package is not whole. */
+/** Every file of the page by its path below /console/. Throws when one of them is missing. */
 export async function readAssets(): Promise<ReadonlyMap<string, Asset>> {
   return new Map([...(await own()), ...(await libraries())])
 }
@@ -85,6 +85,7 @@ function send(request: FastifyRequest, reply: FastifyReply, { type, etag, body, 
   return takesGzip ? reply.header('content-encoding', 'gzip').send(packed) : reply.send(body)
 }
 
+/** Serves the files of the page below `/console/`, and the page itself at `/`. */
 export function addAssets(app: FastifyInstance, assets: ReadonlyMap<string, Asset>): void {
   const page = assets.get('index.html') as Asset
   app.get('/', (request, reply) => send(request, reply, page))

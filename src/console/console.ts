@@ -1,6 +1,6 @@
 /**
  * The console: one page for whoever runs Tributary or buys from it, and the JSON that the page reads (docs/console.md).
- * It looks at the parts of the product with the eyes of the caller whose key is given.
+ * Everything it shows is what the caller whose key is given may see.
  */
 import type { FastifyInstance } from 'fastify'
 import type { Rates } from '../feed/rates.js'
@@ -24,16 +24,16 @@ type ConsoleOptions = Omit<SignalRouteOptions & ActionRoutesOptions, 'entrance'>
   version: string
   /** Shared by all replicas, and kept over restarts. */
   secret: Uint8Array
-  /** The public snapshot. */
+  /** The public snapshot; undefined before the first. */
   current(): { id: string } | undefined
   admission: Admission
   searchable(): Searchable | undefined
   rates(): Rates | undefined
-  /** What operators look at: each is a path of its name. Undefined: there is nothing of what was asked. */
+  /** What operators look at: each is served under its name. A view that gives undefined is answered with 404. */
   views: Readonly<Record<string, (params: URLSearchParams) => unknown>>
-  /** Names what the views show. */
+  /** A text that changes when something that the views show changes. */
   pulse(): string
-  /** Told what became of each question about the feed. */
+  /** Called once for each question about the feed, with its outcome. */
   onAsked: EntranceOptions['onAsked']
   clock: Clock
 }
@@ -50,6 +50,7 @@ function addViews(app: FastifyInstance, entrance: Entrance, views: ConsoleOption
   }
 }
 
+/** The console of one server. `addTo` adds its routes; call it before the app listens. */
 export function createConsole(options: ConsoleOptions) {
   const { assets, version, secret, admission, clock } = options
   const { now } = clock

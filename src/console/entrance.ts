@@ -17,15 +17,15 @@ export type EntranceOptions = {
   sessions: Sessions
   admission: Pick<Admission, 'take' | 'signatures'>
   /**
-   * Told of each question that is much work what became of it: answered, or left, since nobody waited for it any more.
+   * Called once for each long question: it was answered, or it was left because its caller had closed the connection.
    */
   onAsked(outcome: 'answered' | 'left'): void
   now: () => number
 }
 
 /**
- * A caller with a key. `session`: it came with a cookie. `mustSign`: it may look, and has not signed what would change
- * something.
+ * A caller with a key. `session`: it came with a cookie. `mustSign`: its requests must be signed (RFC 9421) and this one
+ * is not, so it may read and may change nothing.
  */
 type Visitor = { kind: 'visitor'; caller: Caller; mustSign: boolean; session?: Session }
 
@@ -40,8 +40,9 @@ const NEEDS_KEY = refusal(401, 'This needs the key of a caller')
 const isSafe = ({ method }: FastifyRequest) => method === 'GET' || method === 'HEAD'
 const NOT_OURS = refusal(403, `A request with a session must repeat its ${CSRF_HEADER}`)
 
+/** Reads who asks, and guards routes: by key or session, rate limit, role and signature. */
 export function createEntrance({ door, sessions, admission, onAsked, now }: EntranceOptions) {
-  /** The caller of a request, whatever it may ask. */
+  /** The caller of a request. Its rate limit and its role are not looked at yet. */
   async function identify(request: FastifyRequest): Promise<Visitor | TurnedAway> {
     const who = await door.enter(request)
     if (who.kind === 'denied') return refusal(403, 'These credentials do not give access here')
@@ -80,8 +81,9 @@ export function createEntrance({ door, sessions, admission, onAsked, now }: Entr
     }
 
   /**
-   * Answers what is much work at a million signals. A page that asks anew, as it does at each keystroke, or is closed, closes
-   * its connection: then the signal is aborted, and the work is left at its next stop.
+   * Answers a question that is much work over a million signals. A page that asks anew, as it does at
+   * each keystroke, closes the connection of the question before; then the signal is aborted, the work ends at its next
+   * stop, and the answer is 503.
    */
   async function untilLeft(
     reply: FastifyReply,

@@ -1,7 +1,7 @@
 /**
- * How the signals of an answer spread: by provider, seller, destination, country, type, value type and price. Counted
- * over columns, in portions; a seller or a destination counts where its offer is shown to this reader, not where the
- * named countries leave none.
+ * How many of the found signals each provider, seller, destination, country, type, value type and price step has. Counted
+ * over columns, in portions. A seller or a destination is counted only where its offer may be used in one of the
+ * countries that the reader names.
  */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { countryTest, createNarrowing } from '../feed/narrowing.js'
@@ -9,6 +9,7 @@ import type { Snapshot } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
 import { keepFirst } from './in-order.js'
 
+/** What signals are counted by. */
 export const FACETS = [
   'provider',
   'upstream',
@@ -21,15 +22,15 @@ export const FACETS = [
 export type Facet = (typeof FACETS)[number]
 type Counted = { value: string; count: number }
 
-const MOST_VALUES = 200 // of one facet: what people scroll through
-const UNITS_A_DEPLOYMENT = 0.25
+const MOST_VALUES = 200 // of one facet; people scroll through no more
+const UNITS_A_DEPLOYMENT = 0.25 // the work of one, compared with looking at a signal
 /** Upper bounds of CPM, in the price's own currency. */
 const PRICE_STEPS = [1, 2, 5, 10, 20] as const
 
 const isBefore = (one: Counted, other: Counted) =>
   one.count > other.count || (one.count === other.count && one.value < other.value)
 
-/** The most frequent, in order. Of hundreds of thousands of values only as many are ordered as are told. */
+/** The most frequent values, in order. Only those that are returned are sorted, because there may be very many. */
 function most(words: ArrayLike<string>, counts: Uint32Array): Counted[] {
   const found: Counted[] = []
   for (let at = 0; at < counts.length; at += 1) {
@@ -152,7 +153,7 @@ function tallyOf(facet: Facet, snapshot: Snapshot, countries: readonly string[] 
   return facet === 'upstream' ? byUpstream(snapshot, countries) : byDestination(snapshot, countries)
 }
 
-/** `countries`: those that the reader names. */
+/** The values of each facet with the number of entries that have them. `countries`: those that the reader names. */
 export function* counted(
   snapshot: Snapshot,
   entries: Uint32Array,

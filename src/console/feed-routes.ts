@@ -1,4 +1,7 @@
-/** The feed for people who browse: rows in an order, and how they spread. Both read the address of the page. */
+/**
+ * The feed for people who browse: the rows of a page, and how many signals each value of a facet has. Both read the query
+ * string that the page itself shows (console/question.ts).
+ */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Caller } from '../adcp/caller.js'
 import type { Corpus } from '../briefs/ranking/hits.js'
@@ -25,7 +28,7 @@ type FeedRoutesOptions = {
 
 const NOT_READY = { error: 'The first snapshot of the feed is still being built' }
 
-/** Whose eyes: those of the caller's get_signals. Undefined for an account that is not the caller's. */
+/** The reader that the caller's get_signals would have. Undefined for an account that is not the caller's. */
 export async function visitorReader(
   { id, visibility, destinations: grants, ...caller }: Caller,
   account: string | undefined,
@@ -39,7 +42,7 @@ export async function visitorReader(
   return { ...reader, ...(found.overlay !== undefined && { account: found.overlay }) }
 }
 
-/** A place is written as its value and the handle, which is the same in the next snapshot. */
+/** A place in an order as text: its value and the signal's handle, which stays the same in later snapshots. */
 function placeText(snapshot: Snapshot, { value, entry }: OrderPlace): string {
   return `${value} ${handleAt(snapshot, entry)}`
 }
@@ -57,7 +60,7 @@ function placeAfter(snapshot: Snapshot, text: string | undefined): OrderPlace | 
   }
 }
 
-/** The order of the feed page: what fits best where words are looked for, else who reaches most. */
+/** The order of the feed page: by relevance when words are looked for, otherwise by coverage, unless another is asked for. */
 function orderOf({ sort, text }: FeedQuestion): Sort {
   return sort ?? (text === '' ? 'coverage' : 'relevance')
 }
@@ -87,7 +90,7 @@ async function pageOf(
   return { hits: places.slice(0, limit).map(({ entry }) => entry), next }
 }
 
-/** The arguments of get_signals for the same: whole where it knows all of them, as a search where words are looked for. */
+/** The arguments of get_signals that ask for the same: in wholesale mode, or in brief mode when words are looked for. */
 function asGetSignals({ asked, text, account }: FeedQuestion): object {
   return {
     ...(text === '' ? { discovery_mode: 'wholesale' } : { signal_spec: text }),
@@ -102,7 +105,10 @@ const FILTERS: Partial<Record<Facet, string>> = {
   price: 'max_cpm',
 }
 
-/** The question without what was chosen of a facet: how many the other choices would find. */
+/**
+ * The question without the values chosen in one facet, to count what its other values would find. Undefined when none is
+ * chosen.
+ */
 function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined {
   const { selection, upstreams, valueTypes } = question
   const { filters, destinations, countries, ...rest } = selection
@@ -134,6 +140,7 @@ function without(question: FeedQuestion, facet: Facet): FeedQuestion | undefined
 type Asked = { kind: 'asked'; question: FeedQuestion; reader: Reader } | { kind: 'bad'; problem: object }
 type Looked = { question: FeedQuestion; reader: Reader; found: Found; signal: AbortSignal }
 
+/** `/console/api/signals` and `/console/api/facets`, for every caller with a key (docs/console.md). */
 export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions): void {
   const { entrance, find, rates, declaredAccounts } = options
 
@@ -149,7 +156,7 @@ export function addFeedRoutes(app: FastifyInstance, options: FeedRoutesOptions):
     }
   }
 
-  /** What both routes begin with: who asks for what, and what is found for them. */
+  /** What both routes begin with: the question is read, the reader is known, and what it finds is there. */
   const answering = (answer: (looked: Looked, reply: FastifyReply) => Promise<unknown>) =>
     entrance.forCallers(async ({ caller }, request, reply) => {
       const asked = await askedBy(caller, request)

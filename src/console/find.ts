@@ -16,15 +16,15 @@ import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import { createShared } from '../threads/shared.js'
 import type { FeedQuestion } from './question.js'
 
-const MOST_HITS = 5_000 // of a search: the best of them
+const MOST_HITS = 5_000 // the best rows of a search that are kept
 const KEPT_BYTES = 64 * 1024 * 1024
 
 export type Found = {
   seen: Seen
-  /** In the order of the feed; of a search the best first. */
+  /** In the order of the feed; for a search, the best first. */
   entries: Uint32Array
   isRanked: boolean
-  /** How many there are; more than `entries` when a search found more than are looked through. */
+  /** How many were found; more than `entries` when a search found more than are kept. */
   total: number
 }
 
@@ -35,6 +35,7 @@ type FindOptions = {
   searchable(): Searchable | undefined
 }
 
+/** The entries that one of the named upstreams sells, and that have one of the named value types. */
 function* sifted(
   { facts, offers, slices }: Snapshot,
   entries: Uint32Array,
@@ -59,6 +60,7 @@ function* sifted(
   return found.finish()
 }
 
+/** Finds signals for the console. What it found is kept, within 64 MB, for the next page and the facets. */
 export function createFind({ feed, searchable }: FindOptions) {
   const translate = createTranslations()
   const kept = new LRUCache<string, Kept>({
@@ -66,10 +68,10 @@ export function createFind({ feed, searchable }: FindOptions) {
     sizeCalculation: ({ entries }) => 1_024 + entries.byteLength,
   })
 
-  /** The rows of a page and its facets are asked for at once, and looked for once. */
+  /** The page asks for its rows and its facets at the same time; both wait for one search. */
   const shared = createShared<string, Kept>()
 
-  /** Among the entries that are left, those that the words fit. */
+  /** Those of the entries that match the words. */
   async function searched(
     text: string,
     snapshot: Snapshot,
@@ -105,7 +107,10 @@ export function createFind({ feed, searchable }: FindOptions) {
       : searched(text, snapshot, left, signal)
   }
 
-  /** Undefined until the feed has its first snapshot and, for words, that is indexed. Rejects when the signal is aborted. */
+  /**
+   * Undefined before the feed's first snapshot and, when words are looked for, before the first index. Rejects when the
+   * signal is aborted.
+   */
   return async (question: FeedQuestion, reader: Reader, signal: AbortSignal): Promise<Found | undefined> => {
     const { selection, text, upstreams, valueTypes } = question
     const seen = feed.see(selection, reader, {

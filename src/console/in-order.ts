@@ -1,6 +1,6 @@
 /**
- * Some rows of many in an order of columns, without sorting the many: each page is the next smallest behind the one
- * before, found in one walk with places for one page.
+ * A page of rows in the order of a column, without sorting all rows: one pass over them keeps the smallest that come after
+ * the page before.
  */
 import { SIGNAL_TYPES } from '../adcp/signal.js'
 import { converted, type Rates } from '../feed/rates.js'
@@ -10,17 +10,18 @@ import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 import { createShared } from '../threads/shared.js'
 import type { Sort } from './question.js'
 
-/** Where an entry stands: by its value, and among equals by its number. Ascending. */
 type ValueOf = (entry: number) => number
+
+/** A place in an ascending order: by value, and among equal values by entry. */
 export type OrderPlace = { value: number; entry: number }
 
-const LAST = Number.MAX_VALUE // of whom a value is not known
+const LAST = Number.MAX_VALUE // for entries whose value is not known
 
 const ranks = new WeakMap<readonly string[], Uint32Array>()
 
-const RUN = 2_048 // of what is sorted at once: a millisecond or two
+const RUN = 2_048 // numbers that are sorted between two stops: a millisecond or two
 
-/** Numbers below `count` in the order that `isBefore` tells: sorted in runs, which are then joined by pairs. */
+/** The numbers below `count` in the order of `isBefore`: a merge sort in portions. */
 function* sorted(count: number, isBefore: (one: number, other: number) => boolean): InPortions<Uint32Array> {
   const meter = createMeter()
   let order = new Uint32Array(count)
@@ -46,7 +47,7 @@ function* sorted(count: number, isBefore: (one: number, other: number) => boolea
   return order
 }
 
-/** For each word its place in the alphabet. */
+/** The rank of each word in alphabetical order. */
 function* rankOf(words: readonly string[]): InPortions<Uint32Array> {
   const known = ranks.get(words)
   if (known) return known
@@ -59,12 +60,15 @@ function* rankOf(words: readonly string[]): InPortions<Uint32Array> {
   return made
 }
 
-const NAME = Buffer.from('"name":"') // the first member of that name is the signal's: what stands before it has none
+const NAME = Buffer.from('"name":"') // the first such member of a row is the signal's own: no member before it has one
 const [QUOTE, BACKSLASH, UPPER_A, UPPER_Z, TO_LOWER] = [0x22, 0x5c, 0x41, 0x5a, 0x20]
-const UNITS_A_NAME = 4 // one is as much work as looking at so many signals
-const COMPARED = 64 // bytes: names that differ only later stand in any order
+const UNITS_A_NAME = 4 // reading a name is as much work as looking at this many signals
+const COMPARED = 64 // bytes of a name; names that differ only after them are in no particular order
 
-/** The beginning of a name as bytes, as a million texts would keep the collector busy: letters of ASCII in lower case. */
+/**
+ * Writes the beginning of a row's name, ASCII letters in lower case. Names are kept as bytes because a million strings
+ * would burden the garbage collector.
+ */
 function putName(names: Uint8Array, place: number, head: Uint8Array): void {
   const found = Buffer.from(head.buffer, head.byteOffset, head.byteLength).indexOf(NAME)
   if (found < 0) return
@@ -76,7 +80,7 @@ function putName(names: Uint8Array, place: number, head: Uint8Array): void {
   }
 }
 
-/** For each entry the place of its name in the alphabet. */
+/** The rank of each entry's name in alphabetical order. */
 function* nameRanks(snapshot: Snapshot): InPortions<Uint32Array> {
   const meter = createMeter()
   const { shown } = snapshot
@@ -107,7 +111,7 @@ function* nameRanks(snapshot: Snapshot): InPortions<Uint32Array> {
 const named = new WeakMap<Snapshot, Uint32Array>()
 const naming = createShared<Snapshot, Uint32Array>()
 
-/** By name, whatever the case. Read once a snapshot, however many ask. Rejects when the signal is aborted. */
+/** The order by name, without regard to case. Made once per snapshot. Rejects when the signal is aborted. */
 export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promise<ValueOf> {
   const ranks =
     named.get(snapshot) ?? (await naming(snapshot, (stop) => inTurns(nameRanks(snapshot), stop), signal))
@@ -115,7 +119,7 @@ export async function nameOrder(snapshot: Snapshot, signal: AbortSignal): Promis
   return (entry) => ranks[entry] as number
 }
 
-/** Prices in one measure as far as the table of rates goes; beyond it they stand behind, each as the number that it is. */
+/** The CPM in USD where a rate is known, otherwise the plain number; entries without a CPM come last. */
 function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
   const factors = new Map<number, number | undefined>()
   const factorOf = (currency: number) => {
@@ -132,7 +136,7 @@ function priceOf({ facts }: Snapshot, rates: Rates | undefined): ValueOf {
   }
 }
 
-/** What an order goes by; undefined for the order of the feed. */
+/** The number that an order compares; undefined for `relevance` and `name`, which are ordered elsewhere. */
 export function* orderValue(
   snapshot: Snapshot,
   sort: Sort | undefined,
@@ -168,7 +172,7 @@ export function* orderValue(
 const isBefore = (one: OrderPlace, other: OrderPlace) =>
   one.value < other.value || (one.value === other.value && one.entry < other.entry)
 
-/** Puts one in its place among those found so far, and keeps the first `limit` of them. */
+/** Inserts `one` into the ordered list `found`, and keeps the list's first `limit`. */
 export function keepFirst<T>(
   found: T[],
   one: T,
@@ -187,7 +191,7 @@ export function keepFirst<T>(
   if (found.length > limit) found.pop()
 }
 
-/** The first `limit` entries behind a place, in order. */
+/** The first `limit` entries after a place, in order; without a place, the first ones. */
 export function* nextInOrder(
   entries: Uint32Array,
   value: ValueOf,

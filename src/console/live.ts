@@ -9,20 +9,20 @@ import { busy, refusePlainly } from '../server/door/door.js'
 import type { Entrance } from './entrance.js'
 
 const LOOK_EVERY_MS = 1_000
-const BEAT_EVERY = 10 // looks: a page that hears nothing for longer has lost us
-const MOST = 500
+const BEAT_EVERY = 10 // looks: a page that receives nothing for longer knows that the connection is lost
+const MOST = 500 // open connections
 const MOST_A_CALLER = 20
-const MOST_UNREAD = 64 * 1024 // bytes: who does not read what it is sent is not there any more
+const MOST_UNREAD = 64 * 1024 // bytes that wait for one page; with more, the page is taken for gone
 
-/** Names of what a page may show: equal names, nothing to ask again. `undefined`: nothing yet. */
+/** One text for each part that a page may show; equal texts mean that nothing in it changed. Undefined: nothing yet. */
 type Pulse = { feed?: string | undefined; operations?: string | undefined }
 
 type LiveOptions = {
   entrance: Entrance
   clock: Clock
-  /** Of the feed, for everybody with a key. */
+  /** Changes when the feed changes. Every caller with a key is told of it. */
   feed(): string | undefined
-  /** Of everything else, for operators. */
+  /** Changes when anything else changes that operators are shown. Operators alone are told of it. */
   operations(): string
 }
 
@@ -31,15 +31,17 @@ type Listener = {
   caller: Caller
   write(text: string): void
   end(): void
+  /** What it was sent last. */
   told: string
 }
 
+/** `GET /console/api/live`: the events `changed` and `beat`. Answers 503 when too many connections are open. */
 export function addLive(app: FastifyInstance, { entrance, clock, feed, operations }: LiveOptions): void {
   const listeners = new Set<Listener>()
   let looks = 0
   let stop: (() => void) | undefined
 
-  /** The parts are looked at once, however many pages are open. */
+  /** What each caller is told at this look. `operations` is asked once, however many pages are open. */
   function createPulse(): (caller: Caller) => string {
     let seen: string | undefined
     const ofOperations = () => {
@@ -52,7 +54,10 @@ export function addLive(app: FastifyInstance, { entrance, clock, feed, operation
     }
   }
 
-  /** Somebody whose key is gone is told nothing more; while that cannot be said, nothing new. */
+  /**
+   * Sends one page its event. Ends the connection of a caller whose key is no longer valid. While keys cannot be checked
+   * (503), sends beats only.
+   */
   async function tell(listener: Listener, pulseOf: (caller: Caller) => string): Promise<void> {
     if (pulseOf(listener.caller) === listener.told && looks % BEAT_EVERY !== 0) return
     const still = await entrance.identify(listener.request)

@@ -1,4 +1,4 @@
-/** Shapes of the JSON of the REST paths, as JSON Schema: what a reader may count on. More members may come. */
+/** The JSON of the REST paths, as JSON Schema: the members that clients may rely on. Later releases may add others. */
 
 const text = { type: 'string' }
 const number = { type: 'number' }
@@ -14,10 +14,11 @@ const record = (required: Record<string, object>, optional: Record<string, objec
 })
 
 const problem = record({ reason: text, message: text }, { means: text, remedy: text, since: moment })
-/** Of a signal at one moment: its lowest CPM, its coverage in percent, how many sell it. */
+/** A signal at one moment: its lowest CPM, its coverage in percent, how many upstreams sell it. */
 const standing = record({ sellers: number }, { cpm: number, currency: text, coverage: number })
 const numbers = list({ type: ['number', 'null'] })
 
+/** By the name under which OpenAPI refers to them. */
 export const SCHEMAS = {
   Error: record({ error: text }, { parameter: text }),
   Health: record({ status: { const: 'ok' } }),

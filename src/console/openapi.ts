@@ -1,6 +1,6 @@
 /**
- * GET /openapi.json: everything of this server that is REST, as OpenAPI 3.1. The protocol's own tasks are not: `/mcp`,
- * `/a2a`.
+ * GET /openapi.json: every REST path of this server, as OpenAPI 3.1. The protocol's own tasks are not REST: they are called
+ * at `/mcp` and `/a2a`.
  */
 import type { FastifyInstance } from 'fastify'
 import { SCHEMAS, type SchemaName } from './openapi-schemas.js'
@@ -14,11 +14,11 @@ type Operation = {
   answer?: SchemaName
   /** The status of a success. Default: 200. */
   status?: number
-  /** Of an answer that is no JSON. */
+  /** The media type of an answer that is not JSON. */
   media?: string
   parameters?: readonly Parameter[]
   body?: SchemaName
-  /** Statuses of refusals beside those of the door. */
+  /** Statuses of refusals, in addition to those of `AT_THE_DOOR`. */
   refusals?: readonly number[]
 }
 
@@ -144,7 +144,7 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
   },
   '/console/api/facets': {
     get: {
-      summary: 'How the same signals spread',
+      summary: 'How many of the same signals each value of a facet has',
       who: 'callers',
       answer: 'Facets',
       parameters: SELECTION,
@@ -162,7 +162,7 @@ const OPERATIONS: Readonly<Record<string, Readonly<Record<string, Operation>>>> 
   },
   '/console/api/live': {
     get: {
-      summary: 'Says when something is another: events `changed` and `beat`',
+      summary: 'Says when something has changed: events `changed` and `beat`',
       who: 'callers',
       media: 'text/event-stream',
       refusals: [503],
@@ -239,6 +239,7 @@ const SECURITY: Readonly<Record<Who, readonly object[]>> = {
   callers: [{ key: [] }, { session: [] }],
   operators: [{ key: [] }, { session: [] }],
 }
+/** Refusals before a route's own work: by key, role and rate limit (console/entrance.ts). */
 const AT_THE_DOOR: Readonly<Record<Who, readonly number[]>> = {
   everybody: [],
   callers: [401, 403, 429],
@@ -281,7 +282,6 @@ function operationOf({
   }
 }
 
-/** `version`: of the product. */
 function openApi(version: string, publicUrl: string) {
   return {
     openapi: '3.1.0',
@@ -314,6 +314,7 @@ function openApi(version: string, publicUrl: string) {
   }
 }
 
+/** `version`: of the product. */
 export function addOpenApi(app: FastifyInstance, version: string, publicUrl: string): void {
   const document = openApi(version, publicUrl)
   app.get('/openapi.json', () => document)

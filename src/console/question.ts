@@ -1,6 +1,6 @@
 /**
- * What the feed page asks, as a query string: the very address that the page shows, so that every state of it is a link.
- * What chooses signals becomes the arguments of get_signals, held to that task's own schema; the rest narrows and orders.
+ * What the feed page asks, as the query string of its own address, so that every state of the page is a link. Parameters
+ * that get_signals knows become its arguments and are checked with its schema; the others narrow and order the result.
  */
 import { isRecord } from '../adcp/json.js'
 import { GetSignalsRequest, selectionOf } from '../adcp/requests/get-signals.js'
@@ -9,6 +9,7 @@ import { Type } from '../adcp/type.js'
 import { compileCheck, fieldOf } from '../adcp/validation.js'
 import type { Selection } from '../feed/query.js'
 
+/** The orders of the feed page. */
 export const SORTS = ['relevance', 'price', 'price_desc', 'coverage', 'name', 'provider', 'sellers'] as const
 export type Sort = (typeof SORTS)[number]
 
@@ -16,16 +17,16 @@ const MOST_TEXT = 500
 const MOST_ROWS = 100
 const DEFAULT_ROWS = 50
 
-/** Where a page ended: how many rows of a search, or a value and the handle behind it. */
+/** Where a page ended: how many rows of a search it showed so far, or the value and the handle of its last row. */
 const PLACE = /^-?\d[\d.e+-]*(?: sig_[\w-]{22})?$/
 
 export type FeedQuestion = {
-  /** The arguments of get_signals that choose the same signals; without the words that are looked for. */
+  /** The arguments of get_signals that choose the same signals, without `signal_spec`. */
   asked: Readonly<Record<string, unknown>>
   selection: Selection
-  /** Words that are looked for; empty: none. */
+  /** The words that are looked for; empty for none. */
   text: string
-  /** Ids of upstreams that sell it, and its value types: they narrow further, get_signals does not know them. */
+  /** Only signals that one of these upstreams (ids) sells, and that have one of these value types; empty for all. */
   upstreams: readonly string[]
   valueTypes: readonly ValueType[]
   account?: string
@@ -70,10 +71,10 @@ function destinationOf(text: string): object {
 
 function numberOf(text: string | null): unknown {
   if (text === null || text === '') return undefined
-  return Number.isNaN(Number(text)) ? text : Number(text) // a text is for the check to refuse
+  return Number.isNaN(Number(text)) ? text : Number(text) // the schema refuses a text, and names the field
 }
 
-/** Without members that say nothing; undefined when none is left. */
+/** Without members that are undefined or an empty list; undefined when none is left. */
 function said(members: Readonly<Record<string, unknown>>): Record<string, unknown> | undefined {
   const told = Object.entries(members).filter(([, value]) => !(Array.isArray(value) && value.length === 0))
   const left = told.filter(([, value]) => value !== undefined)
@@ -102,6 +103,7 @@ function argumentsOf(params: URLSearchParams): Record<string, unknown> {
 const isSort = (text: string): text is Sort => (SORTS as readonly string[]).includes(text)
 const isValueType = (text: string): text is ValueType => (VALUE_TYPES as readonly string[]).includes(text)
 
+/** The question of a query string, or which parameter is wrong. */
 export function readFeedQuestion(params: URLSearchParams): QuestionRead {
   const text = (params.get('q') ?? '').trim()
   if (text.length > MOST_TEXT) return bad('q', `expected at most ${MOST_TEXT} characters`)

@@ -1,14 +1,14 @@
 /**
- * Sessions of people at a browser. A session is a sealed name in a cookie: who signed in, until when, and a code over
- * both and the digest of the caller's key. Nothing of the key stands in it, nothing is kept here, every replica and every
- * restart knows it, and it ends when the configuration no longer has that key.
+ * Sessions of people at a browser. The cookie of a session holds the caller's id, the time at which the session ends, and
+ * an HMAC over both and the digest of the caller's key. So the server stores no session, every replica reads it, it
+ * survives a restart, and it ends when the configuration no longer has that key. The key itself is not in the cookie.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import type { Caller } from '../adcp/caller.js'
 
 const LASTS_MS = 12 * 3_600_000
 const NAME = 'tributary_session'
-const LONGEST = 1_024 // a cookie of ours is shorter
+const LONGEST = 1_024 // characters; every cookie of ours is shorter
 
 type SessionOptions = {
   /** Shared by all replicas, and kept over restarts. */
@@ -18,7 +18,7 @@ type SessionOptions = {
     /** The SHA-256 of the caller's key; undefined for one that has none. */
     keyDigest(id: string): string | undefined
   }
-  /** Whether browsers reach us over TLS: then the cookie is sent over nothing else. */
+  /** Whether browsers reach us over TLS: then they send the cookie over TLS only. */
   isSecure: boolean
   now: () => number
 }
@@ -43,6 +43,7 @@ function isEqual(one: string, other: string): boolean {
   return a.length === b.length && timingSafeEqual(a, b)
 }
 
+/** Opens, reads and ends sessions; each lasts twelve hours at most. */
 export function createSessions({ secret, callers, isSecure, now }: SessionOptions) {
   const seal = (...parts: (string | number)[]) =>
     createHmac('sha256', secret)
@@ -66,7 +67,7 @@ export function createSessions({ secret, callers, isSecure, now }: SessionOption
     },
     /** The Set-Cookie header that ends it. */
     end: () => `${NAME}=; ${attributes(0)}`,
-    /** Whose session a Cookie header holds. */
+    /** The session that a Cookie header holds; undefined without one that is valid now. */
     read(header: string | undefined): Session | undefined {
       const value = cookieIn(header)
       if (!value || value.length > LONGEST) return undefined
@@ -77,7 +78,7 @@ export function createSessions({ secret, callers, isSecure, now }: SessionOption
       if (!isEqual(code, seal(id, Number(until), digest))) return undefined
       return { caller, csrf: seal('csrf', value) }
     },
-    /** Whether a header repeats what the session's page was told. */
+    /** Whether a header's value is the session's `csrf`. */
     isOwn: ({ csrf }: Session, given: unknown) => typeof given === 'string' && isEqual(csrf, given),
   }
 }

@@ -9,7 +9,7 @@ import { createRateLimiter } from '../server/door/rate-limit.js'
 import type { Entrance } from './entrance.js'
 import type { Sessions } from './session.js'
 
-const ATTEMPTS = { perSecond: 1, burst: 20 } // of one address: more than a person needs, nothing for who guesses
+const ATTEMPTS = { perSecond: 1, burst: 20 } // of one address: enough for people, far too few to guess a key
 
 type SignInOptions = {
   entrance: Entrance
@@ -30,6 +30,7 @@ function keyIn(body: unknown): string | undefined {
   return isRecord(given) && typeof given.key === 'string' && given.key !== '' ? given.key.trim() : undefined
 }
 
+/** `/console/api/session`: GET says who is signed in, POST signs in with a key, DELETE signs out. */
 export function addSignIn(app: FastifyInstance, options: SignInOptions): void {
   const { entrance, sessions, identify, addressOf, version, now } = options
   const attempts = createRateLimiter(ATTEMPTS)

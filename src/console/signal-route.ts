@@ -1,6 +1,6 @@
 /**
- * One signal for people. A caller is shown its row, as get_signals gives it. An operator is shown besides why it is, or is
- * not, in the feed, what each seller and the provider say of it in their own words, and who sees it.
+ * One signal for people. A caller is shown its row, as get_signals gives it. An operator is also shown why the signal is,
+ * or is not, in the feed, what each seller and the provider say of it in their own words, and which callers see it.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
@@ -17,11 +17,10 @@ import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
 import { visitorReader } from './feed-routes.js'
 
-/** The lines of a provider's adagents.json that a verdict rests on, as the file has them. */
-const MOST_FILE = 1024 * 1024 // parsing more would keep others waiting
-const MOST_TEXT = 4_000
+const MOST_FILE = 1024 * 1024 // bytes; parsing a larger file would block the serving thread
+const MOST_TEXT = 4_000 // characters of one place
 
-/** What an RFC 6901 pointer leads to. */
+/** The value at an RFC 6901 pointer; undefined when there is none. */
 function at(value: unknown, pointer: string): unknown {
   return pointer
     .split('/')
@@ -32,7 +31,10 @@ function at(value: unknown, pointer: string): unknown {
     }, value)
 }
 
-/** The JSON text of each place; empty for a file that is not held, or too large to be read for a page. */
+/**
+ * The parts of a provider's adagents.json that a verdict rests on, as JSON text. Empty when the file is not held, or is too
+ * large to parse here.
+ */
 function evidenceTexts(
   state: ProviderState | undefined,
   pointers: readonly string[],
@@ -47,7 +49,7 @@ function evidenceTexts(
 }
 
 const MOST_CALLERS = 50
-/** Members of a listing that are no words about the signal: where it is, what it costs, what it is called there. */
+/** Members of a listing that do not describe the signal: its ids, where it can be used, what it costs. */
 const NOT_WORDS = new Set([
   'signal_ref',
   'signal_id',
@@ -62,7 +64,7 @@ export type SignalRouteOptions = {
   entrance: Entrance
   feed: Pick<Feed, 'see' | 'prepared'>
   declaredAccounts: DeclaredAccounts
-  /** Why it is there or not (explain), for a caller where one is named. */
+  /** Why it is in the feed or not (explain/explain.ts); with a caller, also as that caller sees it. */
   explain(question: { ref: string; caller?: string }): Promise<Explained>
   /** What happened to it, oldest first. Rejects with `StorageUnavailable`. */
   changesOf(handle: string): Promise<readonly object[]>
@@ -85,7 +87,7 @@ function wordsOf(listing: object): object {
   return Object.fromEntries(Object.entries(listing).filter(([name]) => !NOT_WORDS.has(name)))
 }
 
-/** What each seller says of the signal, and the provider itself. */
+/** What each seller says of the signal, and the provider's own definition. */
 function saidOf(snapshot: Snapshot, entry: number, judge: Judge, ref: unknown) {
   const sources = standingListings(snapshot, entry).map(({ agentUrl, slice, listing }) => {
     return { upstream: slice.upstream, agent_url: agentUrl, words: wordsOf(listing) }
@@ -95,7 +97,7 @@ function saidOf(snapshot: Snapshot, entry: number, judge: Judge, ref: unknown) {
   return { sources, ...(definition && { definition }) }
 }
 
-/** RFC 6901 pointers of the grants in an explanation, wherever they stand. */
+/** RFC 6901 pointers of all grants in an explanation, at whatever depth. */
 function pointersIn(explanation: unknown): string[] {
   if (Array.isArray(explanation)) return explanation.flatMap(pointersIn)
   if (!isRecord(explanation)) return []
@@ -104,6 +106,7 @@ function pointersIn(explanation: unknown): string[] {
   return [...own, ...Object.values(explanation).flatMap(pointersIn)]
 }
 
+/** `/console/api/signal`, for every caller with a key (docs/console.md). */
 export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions): void {
   const { entrance, feed, declaredAccounts, explain, changesOf, judge, providerState, callerIds } = options
 
@@ -112,7 +115,7 @@ export function addSignalRoute(app: FastifyInstance, options: SignalRouteOptions
     return isRecord(explanation) && isRecord(explanation.view) ? explanation.view : undefined
   }
 
-  /** The page is shown, too, while the storage cannot serve. */
+  /** Without the changes while the storage cannot serve: the rest of the page is shown all the same. */
   async function changesIfKnown(handle: string): Promise<{ changes?: readonly object[] }> {
     try {
       return handleKey(handle) ? { changes: await changesOf(handle) } : {}

@@ -40,6 +40,7 @@ function renamed(forecast: CoverageForecast, ref: SignalRef): CoverageForecast {
   return { method, forecast_range_unit, scope, bucket_semantics, bucket_completeness, points }
 }
 
+/** The estimate that a signal publishes. `ref`: the signal's own reference. */
 export function mergeCoverage(offers: readonly Pick<Offer, 'listing'>[], ref: SignalRef): MergedCoverage {
   let best: CoverageForecast | undefined
   let offer = -1

@@ -25,10 +25,7 @@ type Building = Omit<MergedDeployment, 'activationKey'> & {
   activationKey?: ActivationKey
 }
 
-/**
- * Few agents stand behind millions of deployments, so each url is canonicalised once. Empty: a url that must not be
- * published.
- */
+/** Millions of deployments share few agents, so each url is canonicalised once. Empty: a url that must not be published. */
 const agents = new LRUCache<string, string>({ max: 10_000 })
 
 /** The canonical spelling of an agent url that a response may carry; undefined for any other. */

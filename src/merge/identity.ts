@@ -23,7 +23,7 @@ function digest(text: string, characters: number): string {
   return hash('sha256', text, 'base64url').slice(0, characters)
 }
 
-/** Few option ids stand behind millions of signals, so each is hashed once. */
+/** Millions of signals share few option ids, so each is hashed once. */
 const tags = new LRUCache<string, string>({ max: 20_000 })
 
 function tag(text: string): string {

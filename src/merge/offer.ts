@@ -1,6 +1,6 @@
 /**
- * An offer is a listing plus its verdict: one way to buy a signal (docs/house.md). This file says how readers see who
- * sells it, under `ext.tributary.offers`, and in which order offers stand, whatever order they arrived in
+ * An offer is a listing plus its verdict: one way to buy a signal (docs/house.md). This file says how readers see an offer,
+ * under `ext.tributary.offers`, and in which order the offers of a signal are written, whatever order they arrived in
  * (docs/decisions.md#merging).
  */
 
@@ -22,6 +22,7 @@ export type Offer = {
 /** What an upstream sells, before the verdict on it. */
 export type SoldBy = Pick<Offer, 'agentUrl' | 'listing'>
 
+/** Compares by UTF-16 code units: the same order on every machine, whatever its locale. */
 export const byText = (a: string, b: string) => (a < b ? -1 : a > b ? 1 : 0)
 
 /** By upstream, then by segment: an upstream may sell one signal as several segments. */
@@ -64,6 +65,7 @@ function claimedSource(ref: SignalRef | undefined, agentUrl: string): string | u
   return canonicalUrl(ref.signal_source_url) === agentUrl ? undefined : ref.signal_source_url
 }
 
+/** An offer as readers see it. `handle`: the offer's own. */
 export function sellerOf(
   { upstream, agentUrl, mode, verdict }: Omit<Offer, 'listing'>,
   listing: Pick<Listing, 'signal_ref' | 'signal_id' | 'deployments'>,

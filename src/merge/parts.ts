@@ -1,6 +1,6 @@
 /**
- * Parts of listings that occur again and again, as they are published. Few distinct destinations, prices and closed
- * words stand behind millions of signals, so each is parsed, checked and written once.
+ * Parts of listings that occur again and again, as they are published. Millions of signals share few distinct destinations,
+ * prices and closed words, so each is parsed, checked and written once.
  */
 import type { Deployment, PricingOption, SignalRow } from '../adcp/signal.js'
 import { remembered } from '../upstreams/rows/remembered.js'
@@ -34,7 +34,7 @@ export const finePrint = remembered((text) => {
   return { text: JSON.stringify(fields).slice(1, -1), restrictions }
 })
 
-/** The countries of a listing that nobody else bounds. */
+/** The countries of a listing whose provider and verdict name none. */
 export const countryList = remembered((text) => {
   const countries = countriesOf({ ...only({ countries: JSON.parse(text) }), ...AUTHORIZED }, undefined)
   return { countries, text: JSON.stringify(countries) }

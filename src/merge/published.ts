@@ -122,10 +122,6 @@ const Forecast = Type.Object({
   ),
 })
 
-/**
- * The restrictions that the response schema allows. Others are kept as well, elsewhere in the row
- * (merge/definition.ts).
- */
 const RESTRICTED = [
   'racial_ethnic_origin',
   'political_opinions',
@@ -138,6 +134,10 @@ const RESTRICTED = [
   'age',
   'familial_status',
 ]
+/**
+ * The restrictions that the response schema allows. Others are kept as well, elsewhere in the row
+ * (merge/definition.ts).
+ */
 export const restrictedWords: ReadonlySet<string> = new Set(RESTRICTED)
 
 /** The fields in published order. */
@@ -183,6 +183,8 @@ export function conforms(field: PublishedField, value: unknown): boolean {
 /** Whether a forecast may be published. Its references are not checked: they are rewritten to the enclosing signal. */
 export const { conforms: forecastConforms } = check(Forecast)
 
-/** Whether a strict client accepts `value` as a date-time or uri. */
+/** Whether a strict client accepts `value` as a date-time. */
 export const { conforms: isMoment } = check<string>(Moment)
+
+/** Whether a strict client accepts `value` as a uri. */
 export const { conforms: isUri } = check<string>(Uri)

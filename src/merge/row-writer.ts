@@ -97,7 +97,10 @@ export function createRowWriter(bytes: number) {
     return at
   }
 
-  /** The offers from `open` on. What is before `from` is written; gives what is written afterwards. */
+  /**
+   * Writes the offers of the list that opens at `open`, without the destinations that are not shown. Everything before
+   * `from` is written already; gives the index up to which everything is written afterwards.
+   */
   function offers(
     members: Uint8Array,
     open: number,

@@ -59,6 +59,7 @@ function joint(standing: readonly Standing[]): readonly string[] | undefined {
   return known.length < standing.length ? undefined : [...new Set(known.flat())].sort()
 }
 
+/** The end of a row: its prices as `,"pricing_options":[...]`, or empty. */
 export function tailOf(options: readonly MergedOption[]): string {
   return options.length === 0
     ? ''
@@ -84,6 +85,7 @@ export function endOf(
   return `,"ext":{"tributary":{"offers":[${sellers.map((seller) => `${seller}}`).join()}]${notes}}}`
 }
 
+/** The row of a signal with these offers. They stand in the order of merge/offer.ts, at least one of them. */
 export function writeRow(description: Description, standing: readonly Standing[]): Row {
   const { handle, ref, fields } = description
   const { deployments, keysOf } = mergeDeployments(standing)

@@ -20,7 +20,7 @@ type Members = readonly (string | undefined)[]
 
 type Told = { field: string; place: number; name: string; text(json: string): string }
 
-/** A member of a listing on its way into a row: `,"name":`, and its value as it is published, or nothing. */
+/** How a member of a listing is written into a row: `,"name":`, then `text` of its value; not at all where that is empty. */
 function told(field: keyof typeof MEMBER, text: (json: string) => string): Told {
   return { field, place: MEMBER[field], name: `,"${field}":`, text }
 }
@@ -39,7 +39,7 @@ const PRINTED = (
   ] as const
 ).map((field) => told(field, (json) => json))
 
-/** The members that a listing gives, each behind a comma. */
+/** The members that a listing gives, each after a comma. */
 function written(fields: readonly Told[], members: Members): string {
   let all = ''
   for (const { place, name, text } of fields) {
@@ -53,12 +53,12 @@ function written(fields: readonly Told[], members: Members): string {
 /** The content of a string's JSON without escapes. */
 const content = (json: string | undefined) => json?.slice(1, -1)
 
-/** Members in front of the first one of a list. */
+/** Members as they follow others: after a comma, unless there are none. */
 const listed = (members: string) => (members === '' ? '' : `,${members}`)
 
 type Described = { text: string; restrictions: readonly string[]; valueType: string | undefined }
 
-/** What a listing says of a signal that nobody defines. */
+/** The description of a signal whose provider publishes no definition. */
 function described(members: Members): Described {
   const given = written(PRINTED, members)
   const fine = given === '' ? { text: '', restrictions: [] } : finePrint(`{${given.slice(1)}}`)
@@ -67,8 +67,8 @@ function described(members: Members): Described {
 }
 
 /**
- * What its provider says of it, then the listing. Undefined where the two may differ, which the row has to name, and where
- * the listing may add a restriction.
+ * The description of a signal with a published definition: the provider's fields, then those of the listing. Undefined
+ * where the two may differ, because the row must name such conflicts, and where the listing may add a restriction.
  */
 function defined(members: Members, definition: Definition): Described | undefined {
   if (PRINTED.some(({ place }) => members[place] !== undefined)) return undefined

@@ -1,6 +1,6 @@
 /**
- * What callers did and what is still under way, for operators: from the storage, without keys, credentials or what
- * callers said.
+ * What callers did and what is still under way, for operators: read from the storage, without keys, credentials or the
+ * texts of callers.
  */
 
 import { shownUrl } from '../adcp/redaction.js'
@@ -17,7 +17,7 @@ export type JobsSources = { openJobs: Pick<OpenJobs, 'list'>; now(): number }
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
-/** The view of the console. Rejects with `StorageUnavailable`. */
+/** The console's view of activations, tasks, usage reports, jobs and subscriptions. Rejects with `StorageUnavailable`. */
 export function createActivity({ ledger, jobs, work }: ActivitySources) {
   async function subscriptions() {
     const found = await work.deliveries(MOST_SHOWN)

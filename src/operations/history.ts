@@ -1,6 +1,6 @@
 /**
- * How each upstream was doing: a point a minute for some hours and a point an hour for a month, kept in the storage. What
- * it takes is bounded by the number of points and of upstreams, whatever happens.
+ * How each upstream was doing: a point a minute for six hours and a point an hour for thirty days, kept in the storage. Its
+ * memory is bounded by the number of points and of upstreams.
  */
 
 import { tryParseJson } from '../adcp/json.js'
@@ -13,7 +13,7 @@ const LOOK_EVERY_MS = 10_000
 const SAVE_EVERY_MS = 5 * 60_000
 const MOST_UPSTREAMS = 500
 const MEASURES = ['rows', 'published', 'ms', 'failing'] as const
-/** What a point takes: its time, and a number for each measure. */
+/** Numbers in a point: its time, and one for each measure. */
 const WIDTH = 1 + MEASURES.length
 
 /** `points` of `stepMs` each: six hours of minutes, thirty days of hours. */
@@ -30,10 +30,11 @@ export type Sample = {
   published: number
   /** How long its last answer took; undefined before the first. */
   ms: number | undefined
-  /** Its last refresh failed. */
+  /** Whether its last refresh failed. */
   failing: boolean
 }
 
+/** `at`: seconds since the epoch; null where nothing was measured. */
 type Points = { step_seconds: number; at: number[] } & Record<(typeof MEASURES)[number], (number | null)[]>
 
 type HistoryOptions = {
@@ -78,7 +79,7 @@ function unpack(bytes: Uint8Array): Series {
 
 type Kept = Record<Span, Series>
 
-/** The blob's parts: the names, and behind them what is kept of each. */
+/** The parts of the blob: the ids of the upstreams, then two series for each. */
 function* packed(all: readonly (readonly [string, Kept])[]): InPortions<Uint8Array[]> {
   const meter = createMeter()
   const parts: Uint8Array[] = [Buffer.from(JSON.stringify(all.map(([id]) => id)))]
@@ -105,10 +106,11 @@ function* unpacked([names, ...parts]: readonly Uint8Array[]): InPortions<[string
   return found
 }
 
+/** Follows all upstreams from `start` on. What cannot be loaded or saved is told to `onTrouble`, and the rest goes on. */
 export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptions) {
   const known = new Map<string, Kept>()
   let closed = false
-  let isLoaded = false // until then, what is stored is more than what is known
+  let isLoaded = false // saving before would replace what is stored by less
   let savedAt = clock.now()
 
   async function load(): Promise<void> {
@@ -125,7 +127,7 @@ export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptio
     for (const sample of await samples()) {
       const { upstream } = sample
       const series = known.get(upstream) ?? { hours: [], days: [] }
-      known.delete(upstream) // those seen longest ago stand first, and go first
+      known.delete(upstream) // so that the map is ordered by when each was last seen, and the oldest are dropped first
       known.set(upstream, series)
       for (const span of Object.keys(SPANS) as Span[]) note(series[span], SPANS[span], clock.now(), sample)
     }
@@ -144,11 +146,11 @@ export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptio
   }
 
   return {
-    /** Looks from now on. */
+    /** Takes a sample every ten seconds from now on. */
     start: () => void follow(),
-    /** Looks now: something has happened. */
+    /** Takes a sample now, because something has happened. */
     look: () => void look(),
-    /** Undefined for an upstream that was never seen. */
+    /** The points of an upstream (its id); undefined for one that was never seen. */
     of(upstream: string, span: Span): Points | undefined {
       const series = known.get(upstream)?.[span]
       if (!series) return undefined

@@ -1,7 +1,7 @@
 /**
- * What an operator watches beside the serving side: upstreams, registries, providers, verdicts, snapshots. Gauges are
- * read from their owners when they are asked for, so they cannot lag behind. Labels are bounded: ids from the roster, up
- * to a limit, and our own closed words (docs/operations.md says what to watch).
+ * Metrics of upstreams, registries, providers, verdicts and snapshots (docs/metrics.md); those of served requests are in
+ * server/operations.ts. Gauges are read from their owners at each scrape, so they are never outdated. Labels are bounded:
+ * ids from the roster, up to a limit, and our own closed words.
  */
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { recordBytes } from '../authz/provider/room.js'
@@ -22,7 +22,7 @@ const OTHERS = 'others'
 const STATES = ['starting', 'fresh', 'stale', 'absent'] as const
 const BUILD_SECONDS = [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** Where the gauges read. Called at a scrape, never before everything has started. */
+/** What the gauges read. Called at a scrape only, so after everything has started. */
 export type MetricSources = {
   entries(): readonly RosterEntry[]
   statuses(): readonly UpstreamStatus[]
@@ -33,35 +33,36 @@ export type MetricSources = {
   snapshot(): Snapshot | undefined
   retained(): ReturnType<Feed['retained']>
   contributions(): Promise<readonly Contribution[]>
-  /** The configuration in force (config/values.ts). */
+  /** The revision of the configuration in force (config/values.ts). */
   revision(): string
-  /** Of the file as it stands; undefined when it cannot be read. */
+  /** The revision of the file as it is now; undefined when it cannot be read. */
   fileRevision(): string | undefined
-  /** Whether the file as it stands is another, and not in force. */
+  /** Whether the file as it is now has an error, so that an earlier configuration stays in force. */
   isRejected(): boolean
-  /** How many live processes run each revision of it. */
+  /** How many live processes run each revision of the configuration. */
   replicas(): Readonly<Record<string, number>>
   /** How far the published feed is behind what it is made from. */
   revisions(): Revisions
-  /** Of the accounts' scopes. */
+  /** The state of each account's scope. */
   accounts(): readonly UpstreamStatus[]
 }
 
 type Metrics = Pick<UpstreamMeter, 'metered' | 'lastAnswer'> & {
   registry: Registry
-  /** A snapshot was built and published. */
+  /** Call it when a snapshot was built, in `seconds`, and published. */
   built(snapshot: Snapshot, seconds: number): void
   buildFailed(): void
-  /** What became of a question that the console was asked about the feed. */
+  /** Counts a question to the console about the feed by its outcome. */
   consoleAsked(outcome: string): void
-  /** What became of an attempt to tell a subscriber something. */
+  /** Counts an attempt to notify a subscriber by its outcome. */
   eventSent(outcome: string): void
-  /** What became of something that an upstream told us, and of the reading that it asked for. */
+  /** Counts a notification of an upstream by its outcome, and what the reading that followed gained. */
   eventHeard(outcome: string, reading?: { gainedMs: number; spared: number }): void
 }
 
 type Sample = [labels: Record<string, string>, value: number]
 
+/** Registers all of them. `now`: ms since the epoch. */
 export function createMetrics(sources: MetricSources, now: () => number): Metrics {
   const registry = new Registry()
   const registers = [registry]
@@ -160,13 +161,13 @@ export function createMetrics(sources: MetricSources, now: () => number): Metric
   )
   number(
     'tributary_rows_evictions',
-    'Times that rows of the greediest upstream gave way',
+    'Times that rows were dropped because all together took too much memory',
     () => sources.memory().evictions,
   )
 
   number(
     'tributary_answers_bytes',
-    'Answers of all strangers that are being read (limits.under_way)',
+    'Answers of upstreams, registries and providers that are being read (limits.under_way)',
     sources.underWay.bytes,
   )
   number(

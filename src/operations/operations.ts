@@ -34,7 +34,7 @@ import { tracedSend } from './tracing.js'
 import { createViews, type ViewSources, type Views } from './views.js'
 import { createWatchdog } from './watchdog.js'
 
-/** Made after us, asked only when somebody looks. */
+/** Parts that are made later than this one, and are read only at a scrape, a view or a question. */
 export type ObservedParts = {
   upstreams: Upstreams
   providers: Providers
@@ -48,12 +48,12 @@ type OperationsOptions = {
   config: () => Config
   send: Send
   clock: Clock
-  /** Answers that are being read. */
+  /** Bytes of answers that are being read. */
   underWay: MetricSources['underWay']
   parts: () => ObservedParts
-  /** Which configuration runs, and why the file as it stands is not it. */
+  /** Which configuration is in force and, when the file has another, why that is not. */
   configuration: () => RunningConfiguration
-  /** Callers that asked more than they may, with how often. */
+  /** Callers that hit their rate limit, with how often. */
   limitedCallers: ViewSources['limitedCallers']
   /** Ids of callers that an operator suspended. */
   suspended: () => ReadonlySet<string>
@@ -67,37 +67,39 @@ export type Operations = {
   /** For requests to upstreams: counted and traced. */
   send: Send
   contributions(): Promise<readonly Contribution[]>
-  /** A snapshot took the place of another in the public layer. `seconds`: how long the build took. */
+  /** Call it when a snapshot replaced another in the public layer. `seconds`: how long the build took. */
   published(before: Snapshot | undefined, after: Snapshot, seconds: number): void
-  /** This process built `after`, which took the place of `before`. */
+  /** Call it when this process built `after`, which replaced `before`. */
   built(before: Snapshot | undefined, after: Snapshot): void
+  /** Call it when a build failed. */
   buildFailed(): void
   /** What happened to a signal, oldest first. Rejects with `StorageUnavailable`. */
   changesOf(handle: string): Promise<readonly object[]>
-  /** What became of a question that the console was asked about the feed. */
+  /** Counts a question to the console about the feed by its outcome. */
   consoleAsked(outcome: string): void
-  /** What became of an attempt to tell a subscriber something. */
+  /** Counts an attempt to notify a subscriber by its outcome. */
   eventSent(outcome: string): void
-  /** What became of something that an upstream told us. */
+  /** Counts a notification of an upstream by its outcome, and what the reading that followed gained. */
   eventHeard(outcome: string, reading?: { gainedMs: number; spared: number }): void
-  /** What the server shows of us. */
+  /** What the server serves of these parts. */
   shown: Required<Pick<ServerOptions, 'operatorRegistry' | 'registryListing' | 'explain'>>
   /** What operators look at, by name. */
   views: Views & { activity: ReturnType<typeof createActivity>; jobs: ReturnType<typeof createJobsView> }
-  /** Names what the views show: another name, something of them is another. */
+  /** A text that changes when something that the views show changes. */
   pulse(): string
-  /** Looks at the parts from now on: they are all there. */
+  /** Begins to follow the upstreams; call it when `parts` are all there. */
   start(): void
   close(): Promise<void>
 }
 
+/** Everything of this file for one running server. */
 export function createOperations(options: OperationsOptions): Operations {
   const { config, send, clock, underWay, parts } = options
   const { now } = clock
   let given: { snapshot: Snapshot; contributions: Promise<readonly Contribution[]> } | undefined
   let publishedAt: number | undefined
 
-  /** Read once a snapshot, in portions: it parses rows. */
+  /** Computed once per snapshot, in portions, because it parses rows. */
   async function currentContributions(): Promise<readonly Contribution[]> {
     const { feed, verdicts } = parts()
     const snapshot = feed.current()

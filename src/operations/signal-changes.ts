@@ -1,7 +1,7 @@
 /**
- * Remembers what happened to each signal of the public layer: when it came, left, moved, and what its price, coverage and
- * sellers were before and after. Each published generation is compared with the one before, in portions; generations that
- * come faster than they are compared are taken together.
+ * Remembers what happened to each signal of the public layer: when it was created, updated, priced or removed, and its
+ * price, coverage and sellers before and after. Each published generation is compared with the one before, in portions;
+ * generations that come faster than they can be compared count as one.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Change, changesBetween } from '../events/changes.js'
@@ -10,16 +10,16 @@ import { handleAt, rowAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { SignalChange, SignalChanges } from '../store/records/signal-changes.js'
 import { createMeter, type InPortions, inTurns } from '../threads/portions.js'
 
-const MOST_SINGLE = 1_000 // of one generation: beyond, it is kept that so many changed, and not which
-const UNITS_A_CHANGE = 200 // two rows that are parsed cost as much as looking at so many signals
-const MOST_TOLD = 200
+const MOST_SINGLE = 1_000 // changes of one generation; of more, only their number is kept
+const UNITS_A_CHANGE = 200 // parsing two rows costs as much as looking at this many signals
+const MOST_TOLD = 200 // changes of one signal
 
 type SignalChangesOptions = {
   records: SignalChanges
   onTrouble(message: string): void
 }
 
-/** What people look for first, from the columns: the lowest CPM, the coverage in percent, how many sell it. */
+/** What people look for first, from the columns: the lowest CPM, the coverage in percent, the number of offers. */
 function standingOf({ facts, offers }: Snapshot, entry: number): object {
   const currency = currencyCode(facts.currency[entry] as number)
   const [cpm, coverage] = [facts.cpm[entry] as number, facts.coverage[entry] as number]
@@ -62,6 +62,7 @@ function* notedBetween(before: Snapshot, after: Snapshot, at: number): InPortion
   return noted
 }
 
+/** The changes of signals, kept in the storage; what cannot be kept is told to `onTrouble`. */
 export function createSignalChangeLog({ records, onTrouble }: SignalChangesOptions) {
   let next: { before: Snapshot; after: Snapshot; at: number } | undefined
   let working: Promise<void> | undefined
@@ -81,7 +82,7 @@ export function createSignalChangeLog({ records, onTrouble }: SignalChangesOptio
   }
 
   return {
-    /** A generation took the place of another at `at`, ms. The first of a process is compared with nothing. */
+    /** Call it when `after` replaced `before` at `at`, ms since the epoch. Without `before` nothing is compared. */
     note(before: Snapshot | undefined, after: Snapshot, at: number): void {
       if (!before) return
       next = { before: next?.before ?? before, after, at }

@@ -17,7 +17,7 @@ import type { Send, SendOutcome } from '../net/send.js'
 
 const NAME = 'tributary'
 
-/** Whether somebody listens: without a propagator no context comes in and none goes out. */
+/** Whether an SDK is loaded: it registers a propagator, without which no context comes in and none goes out. */
 export function isTracing(): boolean {
   return propagation.fields().length > 0
 }
@@ -34,7 +34,7 @@ function end(span: Span, attributes: Attributes, failed: boolean): void {
   span.end()
 }
 
-/** A `Send` that makes a client span a request. The url's query and user stay out: they may hold secrets. */
+/** A `Send` with a client span for each request. Spans name the host alone: other parts of a url may hold secrets. */
 export function tracedSend(send: Send): Send {
   if (!isTracing()) return send
   const tracer = trace.getTracer(NAME)
@@ -53,8 +53,8 @@ export function tracedSend(send: Send): Send {
 }
 
 /**
- * Makes a server span a request, the child of the caller's. Call it before the app listens. Answers are written on
- * hijacked replies, where no hook runs at the end: the socket's response tells.
+ * Adds a server span for each request, as the child of the caller's span. Call it before the app listens. It ends with the
+ * raw response, because answers are written on hijacked replies, where Fastify runs no hook at the end.
  */
 export function traceRequests(app: FastifyInstance): void {
   if (!isTracing()) return

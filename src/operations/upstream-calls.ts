@@ -1,7 +1,7 @@
 /**
- * Counts what goes out to each upstream and how it came back, as a wrapper around `send`: the upstreams themselves
- * need not know. Gives the metrics of docs/performance.md by upstream, and the measured part of the registry
- * listing's `health`.
+ * Counts the requests to each upstream and their outcomes, as a wrapper around `send`, so that the code of upstreams does
+ * not deal with metrics. Gives the metrics `tributary_upstream_request*` (docs/metrics.md) and the measured part of
+ * `health` in the registry listing.
  */
 import { LRUCache } from 'lru-cache'
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
@@ -10,7 +10,7 @@ import type { RosterEntry } from '../upstreams/roster/roster.js'
 
 const BUCKETS_SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const MAX_URLS = 10_000
-const OTHER = 'other' // registries, and upstreams that left the roster while they were called
+const OTHER = 'other' // requests to registries, and to upstreams that have left the roster meanwhile
 
 /** The last exchange with an upstream that brought an answer, whatever its status. */
 type Answered = { at: number; ms: number }
@@ -24,7 +24,7 @@ export type UpstreamMeter = {
 type UpstreamMeterOptions = {
   registry: Registry
   entries(): readonly RosterEntry[]
-  /** How an upstream is called in labels. */
+  /** The name of an upstream in labels. */
   labelOf(entry: RosterEntry): string
   now(): number
 }
@@ -40,7 +40,10 @@ function shared(a: string, b: string): number {
   return at
 }
 
-/** Agent cards and A2A endpoints lie beside the agent's url: the entry of that host with the nearest path. */
+/**
+ * Whose request it is: agent cards and A2A endpoints have other paths than the agent's url, so the entry of that host with
+ * the longest shared path is taken.
+ */
 function nearest(entries: readonly RosterEntry[], url: URL): RosterEntry | undefined {
   const atHost = entries.filter((entry) => new URL(entry.url).host === url.host)
   const nearness = (entry: RosterEntry) => shared(new URL(entry.url).pathname, url.pathname)
@@ -50,6 +53,7 @@ function nearest(entries: readonly RosterEntry[], url: URL): RosterEntry | undef
   )
 }
 
+/** Registers its metrics in `registry`. */
 export function createUpstreamMeter({
   registry,
   entries,

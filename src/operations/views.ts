@@ -28,16 +28,16 @@ export type ViewSources = {
   config(): Config
   roster(): Roster
   statuses(): readonly UpstreamStatus[]
-  /** Upstreams of the roster, by their canonical urls, as explain tells them. */
+  /** Explanations of upstreams of the roster, by their canonical urls (explain/upstream.ts). */
   upstreams(agentUrls: readonly string[]): Promise<UpstreamExplanation[]>
   lastAnswer(agentUrl: string): { at: number; ms: number } | undefined
   registries(): readonly RegistryStatus[]
   providers(): readonly ProviderState[]
   accounts(): readonly ScopeStatus[]
   memory(): { usedBytes: number; limitBytes: number; evictions: number }
-  /** Answers of all strangers that are being read. */
+  /** Bytes of answers of upstreams, registries and providers that are being read. */
   underWay: Egress['underWay']
-  /** Callers that asked more than they may, with how often since the start; the most often first. */
+  /** Callers that hit their rate limit, with how often since the start; the most often first. */
   limitedCallers(): readonly (readonly [caller: string, times: number])[]
   /** Ids of callers that an operator suspended. */
   suspended(): ReadonlySet<string>
@@ -64,7 +64,7 @@ function registryView({
   }
 }
 
-/** How much a provider's file grants to how many, and the first of these by url. */
+/** How many signals and agents a provider's file lists, and the first agents by url. */
 function listedIn({ tables: { signals, agents } }: HeldDocument) {
   const count = nameCount(agents)
   const named = Array.from({ length: Math.min(count, AGENTS_NAMED) }, (_, number) => nameAt(agents, number))
@@ -113,14 +113,14 @@ function providerView({
   }
 }
 
-/** Those that prove nothing come first: they are why signals are missing. */
+/** Providers in trouble come first, because they may be why signals are missing; then by domain. */
 function inOrder(one: ProviderState, other: ProviderState): number {
   return Number(!one.problem) - Number(!other.problem) || (one.domain < other.domain ? -1 : 1)
 }
 
 const STATES = ['absent', 'stale', 'starting', 'fresh'] as const
 
-/** Those that give nothing come first, then by their ids. */
+/** Upstreams that give nothing come first, then the stale ones; those of one state by id. */
 function worstFirst(one: UpstreamStatus, other: UpstreamStatus): number {
   return STATES.indexOf(one.state) - STATES.indexOf(other.state) || (one.id < other.id ? -1 : 1)
 }
@@ -131,10 +131,11 @@ function countedStates(found: readonly UpstreamStatus[]): Record<(typeof STATES)
   return counts
 }
 
+/** The views by the name that is the last part of their path. */
 export function createViews(sources: ViewSources) {
   const { history } = sources
 
-  /** Bounds for all strangers together: what is in use, and how many times one was hit since the start. */
+  /** The bounds for all upstreams and providers together: what is in use, and how often each was hit since the start. */
   function limitsNow() {
     const { usedBytes, limitBytes, evictions } = sources.memory()
     const { limits } = sources.config()
@@ -151,7 +152,7 @@ export function createViews(sources: ViewSources) {
     ]
   }
 
-  /** Of all upstreams, by reason. */
+  /** How many rows of all upstreams were refused, by reason. */
   function refusedRows(): Record<string, number> {
     const counts: Record<string, number> = {}
     for (const { dropped } of sources.statuses()) {

@@ -8,7 +8,7 @@ const EVERY_MS = 10
 const NOTABLE_MS = 20 // shorter delays come from the timer's own precision
 const STOP_SECONDS = [0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
-/** Counts in `registry` until it is closed. */
+/** Measures from now on, into metrics of `registry`, until it is closed. */
 export function createWatchdog(registry: Registry) {
   let last = performance.now()
   let longestMs = 0

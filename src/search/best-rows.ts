@@ -1,13 +1,13 @@
-/** The best rows of many: only as many are kept as are asked for, with the worst of them on top of a heap. */
+/** The best rows of many: a heap holds as many as are asked for, the worst of them on top. */
 
-/** Rows by score, the best first; of equal ones the lower number first. */
+/** Rows by score, the best first; rows with equal scores by number. */
 export type RankedRows = { rows: Uint32Array; scores: Float32Array }
 
-const NUMBERS = 2 ** 20 // places in an answer: with the bits of a score they fill a double
+const NUMBERS = 2 ** 20 // the most rows in an answer: a place among them and the bits of a score fill a double
 
 /**
- * Puts rows in order by numbers alone, which takes a fifth of the time of a comparing function. Plain loops: `from` with a
- * function takes longer than the sorting.
+ * Sorts rows as plain numbers, which takes a fifth of the time of a comparing function. Loops instead of `from` with a
+ * function, which would take longer than the sorting itself.
  */
 function ordered(rows: Uint32Array, scoreOf: Float32Array): RankedRows {
   rows.sort()

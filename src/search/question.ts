@@ -11,7 +11,7 @@ import { KINDS, overlap, parseIntervalTerm } from './text/interval.js'
 import { fold, isStop, isStopWord, termOf, tokens } from './text/words.js'
 import { corrections } from './typo.js'
 
-/** Concepts of a question that are looked up; the answer says when more was left out. */
+/** The most concepts of a question that are looked up; the answer says when others were left out. */
 const MAX_CONCEPTS = 32
 /** Required and excluded words: each costs a pass over the rows that have it. */
 const MAX_REQUIRED = 16
@@ -119,7 +119,7 @@ function unknownWord({ words, pairs }: SearchIndex, token: string, stem: string)
   return corrections(words, stem).map(({ term, weight }) => ({ table: words, term, weight }))
 }
 
-/** Rows with synonyms of the word, or with a more specific word. */
+/** Rows with synonyms of the word, or with a narrower word. */
 function equals({ words }: SearchIndex, found: readonly Sense[]): Posting[] {
   return found.flatMap(({ group, narrower }) =>
     narrower
@@ -179,7 +179,7 @@ function literals(
   return { found: unknownWord(index, read[at] as string, term), isPlace: false }
 }
 
-/** Words that also stand together in names: a bonus on top of both words. */
+/** Pairs of words that names contain side by side: a bonus on top of both words. */
 function neighbours(
   index: SearchIndex,
   terms: readonly string[],
@@ -192,7 +192,7 @@ function neighbours(
   })
 }
 
-/** What people see of a concept: its words, a span as a span. */
+/** The label of a concept: its words, with spans as people write them. */
 function labelOf(read: readonly string[]): string {
   return read
     .map((token) => {

@@ -173,7 +173,7 @@ function platformsIn(synonyms: Synonyms, text: string, known: readonly string[])
   return { platforms: [...found].sort(), rest }
 }
 
-/** Everything that is read from a brief. `platforms`: ids of those where something can be activated. */
+/** Everything that is read from a brief. Never throws. `platforms`: ids of those where signals can be activated. */
 export function readBrief(synonyms: Synonyms, text: string, platforms: readonly string[]): ReadAs {
   const { price, rest: unpriced } = priceIn(fold(text.slice(0, MAX_CHARACTERS)))
   const { platforms: named, rest } = platformsIn(synonyms, unpriced, platforms)

@@ -68,7 +68,7 @@ function prices({ pricing_options: options = [] }: RefinableRow): Map<string, nu
   return lowest
 }
 
-/** Whether it holds in every way in which both are priced; they must share at least one. */
+/** Whether it costs less in every way in which both are priced; there must be at least one such way. */
 function isCheaper(row: RefinableRow, anchor: RefinableRow): boolean {
   const asked = prices(anchor)
   const alike = [...prices(row)].filter(([kind]) => asked.has(kind))

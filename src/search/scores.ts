@@ -1,7 +1,7 @@
 /**
- * What rows score for a question: its concepts are added up in arrays with a place for each row. A concept that very many
- * rows have costs the most and decides the least. So rare ones come first, and as soon as rows that have none of these
- * cannot come near the best one any more, the common ones are added only to rows that were found already.
+ * The scores of rows for a question: its concepts are added up in arrays with one element per row. A concept that very many
+ * rows have costs the most and decides the least. So rare concepts are added first, and as soon as rows without any of
+ * them can no longer come near the best row, the common ones are added only to rows that already have a score.
  */
 import type { InPortions } from '../threads/portions.js'
 import type { Concept, Posting } from './question.js'
@@ -15,20 +15,23 @@ export const STRETCH = 16_384
 export const PRIOR_SHARE = 1e-6
 
 const FULL = 65_535
+/** The most that the prior adds to a score. */
 export const MOST_PRIOR = PRIOR_SHARE * 255
 const WHOLE = 1_000 // of a concept, so that what a row has of it is counted in whole numbers
 const SUBJECT = 65_536 // the subject's part is counted above that of all concepts: 32 of them fit in 16 bits
 
-/** What a row has of all concepts asked for, and of those that name the subject. */
+/** How many of all concepts asked for a row has; a weaker alternative counts as a part of one. */
 export const ofAll = (had: number) => (had & (SUBJECT - 1)) / WHOLE
+
+/** The same for the concepts that name the subject. */
 export const ofSubject = (had: number) => (had >>> 16) / WHOLE
 
 /** The most that a row can have of a concept. */
 type Reach = { score: number; had: number }
 
 /**
- * The least part of its score that a row has in the end, 0 when it may not be shown. `share`: the least share that it has of
- * the subject, in comparison with the row that has most of it.
+ * The least part of its score that a row keeps in the end, 0 when it may not be shown. `share`: how much of the subject it
+ * has at least, compared with the row that has most of it.
  */
 type Keeps = (row: number, share: number) => number
 
@@ -51,7 +54,7 @@ function reachOf(concept: Concept): Reach {
   }
 }
 
-/** `size`: how many rows the index has. One search at a time. */
+/** Scores for an index of `size` rows, of one search at a time. */
 export function createScores(size: number) {
   const score = new Float32Array(size)
   const had = new Uint32Array(size)
@@ -72,7 +75,7 @@ export function createScores(size: number) {
     return marks
   }
 
-  /** Forgets what the last search found, whether it came to its end or not. */
+  /** Clears the scores of the last search, also of one that was aborted. */
   function clear(): void {
     for (let at = 0; at < count; at += 1) {
       const row = touched[at] as number
@@ -84,7 +87,7 @@ export function createScores(size: number) {
     isClosed = false
   }
 
-  // What walks over rows is a plain function of a stretch of them: in a generator the same loop takes twice as long.
+  // Loops over rows are plain functions, called for one stretch at a time: inside a generator they take twice as long.
 
   /** With a single alternative no row occurs twice, so nothing has to be compared. */
   function addSingle(concept: Concept, from: number, to: number): void {
@@ -163,7 +166,10 @@ export function createScores(size: number) {
     }
   }
 
-  /** What the best row has for certain, because what follows only adds to it. `subject`: the most that follows of that. */
+  /**
+   * The score that the best row has at least, because further concepts only add to it. `subject`: how much of the subject
+   * those may still add.
+   */
   function assured(subject: number, keeps: Keeps): number {
     const whole = ofSubject(most) + subject
     let highest = 0
@@ -188,7 +194,7 @@ export function createScores(size: number) {
       left.had += reach.had
     }
     for (const { concept, postings, reach } of queue) {
-      // Looking costs a walk over the rows found so far, so it is worth it only before a longer one.
+      // This check passes over the rows found so far, so it is worth it only before a concept with more rows than those.
       if (!isClosed && postings > count && ofSubject(most) >= ofSubject(left.had)) {
         const bound = left.score * (1 + ofAll(left.had)) + MOST_PRIOR * (1 + asked)
         isClosed = bound < CUT * assured(ofSubject(left.had), keeps)

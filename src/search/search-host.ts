@@ -1,6 +1,6 @@
 /**
- * Indexes snapshots, small ones in place and all others in a thread, and holds the index in use. Searches use the previous
- * index meanwhile.
+ * Indexes snapshots, small ones on this thread in portions and all others in a worker, and holds the index in use. Until an
+ * index is finished, searches use the one before.
  */
 import type { Worker } from 'node:worker_threads'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -15,7 +15,7 @@ export type Searchable = { snapshot: Snapshot; searcher: Searcher; platforms: re
 
 const HEAP_MB = 4_096 // for the words of a million signals while they are collected
 
-/** A snapshot whose rows have no more than `inPlaceBytes` is indexed in place: 0 when a thread indexes every snapshot. */
+/** Snapshots whose rows have fewer than `inPlaceBytes` are indexed on this thread; with 0, a worker indexes all of them. */
 export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMALL_FEED_BYTES) {
   let worker: Worker | undefined
   let current: Searchable | undefined
@@ -25,7 +25,7 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
   let indexed = 0
   const waiting: (() => void)[] = []
 
-  /** A thread that ends by itself, busy or idle, is replaced for the next build. */
+  /** Starts a worker. One that ends by itself, busy or idle, is replaced at the next build. */
   function start(): Worker {
     const thread = startThread(new URL('./search-worker.js', import.meta.url), {
       workerData: synonyms,
@@ -37,7 +37,7 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
     return thread.on('error', lost).on('exit', lost)
   }
 
-  /** In portions. Its code is loaded with the first such snapshot. */
+  /** On this thread, in portions. The code is loaded with the first such snapshot. */
   async function buildHere(snapshot: Snapshot): Promise<SearchBuilt> {
     const { indexInPortions } = await import('./search-worker.js')
     return inTurns(indexInPortions(snapshot, synonyms))
@@ -67,7 +67,7 @@ export function createSearchHost(synonyms: Synonyms, inPlaceBytes: number = SMAL
 
   let closed = false
 
-  /** Indexes waiting snapshots, also those that arrive meanwhile, whether earlier builds succeed or not. */
+  /** Indexes the waiting snapshot, and those that arrive meanwhile. Throws when the last of these builds failed. */
   async function follow(): Promise<void> {
     let failure: unknown
     while (next) {

@@ -73,7 +73,7 @@ function priorOf(row: SearchableRow): number {
 /** What is known of a token after its first occurrence, so that each word is stemmed once. */
 type Token = { term: string; number: number; stop: boolean; startsPhrase: boolean }
 
-/** Collects rows in the order of their numbers. */
+/** Builds one index: `add` or `skip` each row in the order of their numbers, then `finishing`. */
 export function createSearchIndexBuilder(synonyms: Synonyms) {
   const words = createTermTableBuilder()
   const pairs = createTermTableBuilder()
@@ -151,13 +151,13 @@ export function createSearchIndexBuilder(synonyms: Synonyms) {
     shown += 1
   }
 
-  /** A row number without words, of a row that is withheld. */
+  /** Uses up a row number for a withheld row, which is not searched. */
   function skip(): void {
     lengths.push(0)
     priors.push(0)
   }
 
-  /** The index; the most that is done at once is one table. */
+  /** Gives the index. It stops between its two tables. */
   function* finishing(): InPortions<SearchIndex> {
     const average = lengths.reduce((sum, length) => sum + length, 0) / Math.max(1, shown) || 1
     const impactOf = (row: number, weight: number) => {

@@ -39,7 +39,7 @@ export type SearchHits = {
   /** Best first. */
   rows: Uint32Array
   scores: Float32Array
-  /** The score of a perfect row: it makes scores of two indexes comparable. */
+  /** The score of a row with everything asked for. Scores divided by it are comparable between two indexes. */
   full: number
   /** The number of rows before the limit. */
   total: number
@@ -53,7 +53,7 @@ export type SearchHits = {
    * question names them.
    */
   fulfils: Uint8Array
-  /** How much of the question's subject the best row has: it makes searches of two indexes comparable. */
+  /** How much of the question's subject the best row has, to compare searches of two indexes. */
   subject: number
   /** Whether part of the question was left out because it is too long. */
   isCut: boolean
@@ -106,7 +106,7 @@ function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array
     return (row) => inWindow[row] === 1
   }
 
-  /** For rows in this order, the bits of their concepts. What rows had of the question is used up. */
+  /** For rows in this order, the bits of their concepts. It overwrites `had`, so nothing may read that afterwards. */
   function* matchesOf(concepts: readonly Concept[], rows: Uint32Array): InPortions<Uint32Array> {
     const bits = new Uint32Array(rows.length + 1)
     for (let at = 0; at < scores.count(); at += 1) had[touched[at] as number] = 0
@@ -197,7 +197,10 @@ function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array
     const count = scores.count()
     let highest = 0
     let kept = 0
-    /** What a row is worth when it fulfils all wishes; then all of them, unless it is too far below the best already. */
+    /**
+     * The final scores of a stretch of rows. A row that would stay far below the best even with every wish fulfilled is
+     * left out before its wishes are looked at.
+     */
     const weighed = (from: number, to: number) => {
       let [top, end] = [highest, kept]
       let least = (top * CUT - MOST_PRIOR) * (1 + asked)
@@ -241,12 +244,16 @@ function createSearch(index: SearchIndex, synonyms: Synonyms, placed: Uint8Array
 export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
   const placed = placedRows(index)
   const search = createSearch(index, synonyms, placed)
-  let patient: typeof search | undefined // with arrays of its own: others search while it stops
+  let patient: typeof search | undefined // has arrays of its own, because `search` may run between its portions
   let last: Promise<unknown> = Promise.resolve()
 
   return {
+    /** Answers at once. */
     search: (text: string, options: SearchOptions): SearchHits => drained(search(text, options)),
-    /** The same in portions, after those that were asked before: a word of a million rows takes a tenth of a second. */
+    /**
+     * The same in portions, one search after the other: a word that a million rows have takes a tenth of a second. Rejects
+     * when the signal is aborted.
+     */
     searchInTurns(text: string, options: SearchOptions, signal?: AbortSignal): Promise<SearchHits> {
       const found = last.then(() => {
         patient ??= createSearch(index, synonyms, placed)
@@ -255,6 +262,7 @@ export function createSearcher(index: SearchIndex, synonyms: Synonyms) {
       last = found.catch(() => {})
       return found
     },
+    /** The text with its last word completed (search/typo.ts). */
     complete: (text: string) => completed(index.words, text),
   }
 }

@@ -1,6 +1,6 @@
 /**
- * `config/synonyms.yaml` in the form in which people edit it. It stands apart from the compiled synonyms, because the
- * thread that indexes needs only those and would load the schema library for nothing.
+ * `config/synonyms.yaml` in the form in which people edit it. It is a file of its own, because the thread that indexes needs
+ * only the compiled synonyms and need not load the schema library.
  */
 import { parse } from 'yaml'
 import { type Static, Type } from '../adcp/type.js'

@@ -15,7 +15,7 @@ export type TermTable = {
   /** Postings of term i are `postingAt[i]` to `postingAt[i + 1]`. */
   readonly postingAt: Uint32Array
   readonly rows: Uint32Array
-  /** The weight of the term in the row, 1 to 65535: a row that has a word scores something, so that it is found once. */
+  /** The weight of the term in the row, 1 to 65535; never 0, because a score of 0 means that a row was not found yet. */
   readonly impact: Uint16Array
   /** The highest impact of each term in any row. */
   readonly peak: Uint16Array

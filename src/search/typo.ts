@@ -56,11 +56,10 @@ export function corrections(words: TermTable, stem: string): Correction[] {
     .map(({ term, edits }) => ({ term, weight: edits === 1 ? 0.7 : 0.5 }))
 }
 
-/** Completes a word that somebody is still typing, for searches after every key press. */
 const SHORTEST = 2
 const MOST_LOOKED_AT = 500 // terms with this beginning to look at; with more, the first ones are good enough
 
-/** The term that begins with `start` and occurs in most rows; it must be a term that finds itself when asked for. */
+/** The term that begins with `start` and occurs in most rows, among those that a question with this very word finds. */
 function frequentTerm(words: TermTable, start: string): string | undefined {
   let best: { text: string; rows: number } | undefined
   const first = lowerBound(words, start)
@@ -74,7 +73,7 @@ function frequentTerm(words: TermTable, start: string): string | undefined {
   return best?.text
 }
 
-/** The text with its last word completed, when no row has that word as typed. */
+/** The text with its last word completed, when no row has that word as typed: for searches after every key press. */
 export function completed(words: TermTable, text: string): string {
   const [last = ''] = /[\p{L}]+$/u.exec(text) ?? []
   const start = fold(last)

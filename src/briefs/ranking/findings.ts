@@ -30,7 +30,7 @@ type Part = { slice: Slice; rows: { from: Slice; row: number }[] }
 
 type RowKeys = readonly (Uint32Array | undefined)[]
 
-/** Answers are shared between questions, and put in order twice: their keys are computed once. */
+/** Answers are shared between questions and ranked twice, so their keys are computed once. */
 const keysOfSlice = new WeakMap<Slice, RowKeys>()
 
 function rowKey(slice: Slice, row: number): Uint32Array | undefined {
@@ -65,7 +65,7 @@ function mirrored({ offers, slices }: Snapshot, entry: number): { slice: Slice; 
   return found
 }
 
-/** Copies, because kept answers hold them for long: a view would hold whole answers, and feeds that were replaced. */
+/** Copies rows: kept answers hold them for minutes, and views would keep whole answers and replaced feeds in memory. */
 function* cutOut({ slice, rows }: Part, meter: Meter): InPortions<Slice> {
   const digests = new BigUint64Array(new SharedArrayBuffer(rows.length * 8))
   const writer = createSlabWriter()
@@ -107,7 +107,7 @@ function* gathered(
   previous?: Snapshot,
 ): InPortions<Findings> {
   const meter = createMeter()
-  const parts = new Map<string, Part>() // agent url -> what is merged besides the feed
+  const parts = new Map<string, Part>() // agent url -> its rows that are merged outside the feed
   const carried = new Set<string>()
   const found: FoundPlace[] = []
   const put = (slice: Slice, from: Slice, row: number) => {
@@ -144,8 +144,8 @@ function* gathered(
 }
 
 /**
- * The same result for the same slices, in whatever order they arrived, made in portions. `previous`: what was found
- * besides the feed when fewer of them had arrived; only what is new is merged then.
+ * The findings of these slices, made in portions; the order in which they arrived does not matter. `previous`: the
+ * `extra` snapshot of when fewer of them had arrived, so that only what is new is merged.
  */
 export async function gatherFindings(...given: Parameters<typeof gathered>): Promise<Findings> {
   const [feed, slices] = given

@@ -11,7 +11,7 @@ import { createMeter, type InPortions, inTurns } from '../../threads/portions.js
 export type Corpus = {
   /** The feed as the reader sees it. */
   readonly feed: Snapshot
-  /** What upstreams found besides it. */
+  /** What upstreams found and the feed lacks. */
   readonly extra?: Snapshot
 }
 

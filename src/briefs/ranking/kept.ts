@@ -1,8 +1,8 @@
 /**
  * Answers that are kept for their further pages. An answer keeps the order of its signals, not their content: a page
- * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. An answer that
- * another process on the same storage began is found there; while the storage is away its cursors say so, and it is put there
- * when the storage is back.
+ * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. Answers are also written
+ * to the storage, where other processes find them. While that fails, cursors say so, and the answer is written once the
+ * storage can be reached again.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -22,13 +22,16 @@ type KeptOptions = {
   clock: Clock
   /** What cursors are signed with: the same for all processes that share answers. */
   secret: string | Uint8Array
-  /** Where other processes find them; absent: there are none. */
+  /** Where other processes find answers; absent when there are no other processes. */
   shared?: Pick<Shelf, 'keep' | 'find'>
-  /** Told of what could not be kept for other processes. */
+  /** Called when an answer could not be written for other processes. */
   onTrouble(message: string): void
 }
 
-/** What cursors hold of an answer. `untoldUntil`: seconds; other processes may not find it before, though it is kept. */
+/**
+ * What cursors hold of an answer. `untoldUntil`, seconds since the epoch: until then other processes may not find the
+ * answer, although it is kept.
+ */
 type Name = { id: string; untoldUntil?: number }
 
 type Found = Name & { kind: 'found'; answer: KeptAnswer; from: number }
@@ -54,10 +57,10 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   })
   const nameOf = (id: string) => Buffer.from(id, 'latin1').toString('base64url')
 
-  /** Rejects when other processes do not find it now. */
+  /** Writes an answer for other processes. Rejects when the storage cannot be reached. */
   async function tell(id: string): Promise<void> {
     const answer = answers.get(id)
-    if (!answer) return // nobody can go on in it any more
+    if (!answer) return // no longer kept
     await shared?.keep([{ name: nameOf(id), kind: 'answer', owner: answer.caller, bytes: orderOf(answer) }])
   }
 
@@ -68,7 +71,7 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
         untold.delete(id)
       }
     } catch {
-      // It was said when the answer was given.
+      // `onTrouble` was called when the answer was kept.
     }
     cancelTelling = undefined
     tellLater()
@@ -78,7 +81,7 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
     if (untold.size > 0) cancelTelling ??= clock.after(TELL_AGAIN_MS, () => void tellUntold())
   }
 
-  /** Gives the name under which it is kept, when other processes find it or could not be told. */
+  /** Keeps an answer and gives its name, once it is written for other processes or that has failed. */
   async function keep(caller: string, answer: KeptAnswer): Promise<Name> {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
@@ -112,8 +115,8 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   }
 
   /**
-   * Undefined for a cursor of another binding, or when its answer is gone; `untold` when only the process that gave the
-   * cursor may know it so far. Rejects when the storage had to be asked and does not answer.
+   * Undefined for a cursor of another binding, or when its answer is no longer kept; `untold` when so far only the process
+   * that gave the cursor may know the answer. Rejects when the storage is needed and cannot be reached.
    */
   async function find(
     text: string,

@@ -1,7 +1,6 @@
 /**
- * Our own search over everything an answer may show: the mirrored feed by its index, and what upstreams found besides
- * it by a small index made for this question. Both use the same words, so where a signal was found does not change its
- * rank.
+ * Our own search over everything an answer may show: the mirrored feed by its index, and findings outside the feed by a
+ * small index made for this question. Both use the same words, so where a signal was found does not change its rank.
  */
 
 import { hash } from 'node:crypto'
@@ -53,8 +52,7 @@ type LocalOptions = {
 }
 
 const NONE: readonly string[] = []
-/** Of what upstreams found: for questions that are being answered. */
-const MOST_INDEXES = 16
+const MOST_INDEXES = 16 // of findings: one for each question that is being answered
 
 type Found = { found: SearchHits; hitAt: (row: number) => number }
 
@@ -68,6 +66,7 @@ function relabelled(labels: string[], own: readonly string[], bits: number): num
   }, 0)
 }
 
+/** Searches the feed and the findings of a question. */
 export function createLocal({ search, synonyms }: LocalOptions) {
   const translate = createTranslations()
   const indexes = new LRUCache<string, Searcher>({ max: MOST_INDEXES })
@@ -101,7 +100,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     return yield* builder.finishing()
   }
 
-  /** An answer is put in order twice: shortly before its time is over, and then. */
+  /** The index of findings; kept, because an answer is ranked twice (briefs/brief.ts, `prepared`). */
   async function indexed(extra: Snapshot, shown: Uint32Array): Promise<Searcher> {
     const name = `${extra.id} ${hash('sha256', shown, 'base64')}`
     const known = indexes.get(name)
@@ -111,7 +110,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     return made
   }
 
-  async function besideFeed(
+  async function outsideFeed(
     { text, countries, weigh }: Question,
     extra: Snapshot,
     from: number,
@@ -128,8 +127,8 @@ export function createLocal({ search, synonyms }: LocalOptions) {
   }
 
   /**
-   * At most `limit` hits that pass. A signal that was also found besides the feed is taken from the findings, with all
-   * its offers.
+   * At most `limit` hits that pass. A signal that is both in the feed and among the findings is taken from the findings,
+   * with all its offers.
    */
   async function find(
     question: Question,
@@ -141,7 +140,7 @@ export function createLocal({ search, synonyms }: LocalOptions) {
     const labels: string[] = []
     const both = await Promise.all([
       inFeed(question, corpus, limit, passes),
-      extra && besideFeed(question, extra, feed.count, limit, passes),
+      extra && outsideFeed(question, extra, feed.count, limit, passes),
     ])
     const searched = both.flatMap((one) => one ?? [])
     const subject = Math.max(...searched.map(({ found }) => found.subject))

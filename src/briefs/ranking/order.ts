@@ -1,5 +1,5 @@
 /**
- * The order of a kept answer, with how well each of its signals fits; also as bytes, from which another process shows its
+ * The order of a kept answer, with how well each of its signals fits; also as bytes, from which other processes make its
  * further pages.
  */
 import { WORDS } from '../../snapshot/keys.js'
@@ -62,9 +62,9 @@ export function shownRelevance(
 export type KeptAnswer = {
   /** Four words per signal, in the order of the answer. */
   keys: Uint32Array
-  /** What upstreams found besides the feed; absent where it was read from the storage. */
+  /** What upstreams found and the feed lacks; absent where the answer was read from the storage. */
   extra?: Snapshot
-  /** The handles of the signals that are shown from there. */
+  /** The handles of the signals that the feed lacks. */
   beside: readonly string[]
   /** How well each fits; absent where nothing was asked in words. */
   relevance?: KeptRelevance
@@ -84,7 +84,7 @@ type Header = {
 const bytesOf = ({ buffer, byteOffset, byteLength }: Uint32Array | Float32Array) =>
   new Uint8Array(buffer, byteOffset, byteLength)
 
-/** Without what was found beside the feed: whoever reads it looks for that by its handles. */
+/** The bytes of an answer, without `extra`: a reader finds those signals by their handles. */
 export function orderOf({ keys, beside, relevance }: KeptAnswer): Uint8Array {
   const about: Header = {
     ...{ form: FORM, count: keys.length / WORDS, beside },
@@ -97,7 +97,7 @@ export function orderOf({ keys, beside, relevance }: KeptAnswer): Uint8Array {
   return Buffer.concat([length, header, ...numbers.map(bytesOf)])
 }
 
-/** Undefined for the form of another release. */
+/** The answer of such bytes; undefined for bytes of a release with another form. */
 export function orderFrom(bytes: Uint8Array): KeptAnswer | undefined {
   const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const start = HEADER_LENGTH + whole.readUInt32LE()

@@ -12,7 +12,7 @@ const COMMA = new TextEncoder().encode(',')
 
 export type RowSelection = { criteria: Criteria; reader: Reader; fields?: readonly string[] }
 
-/** One flag an entry: whether it is among these. */
+/** One byte for each entry of the snapshot: 1 for those given. */
 export function flagsOf(snapshot: Snapshot, entries: Uint32Array): Uint8Array {
   const flags = new Uint8Array(snapshot.count)
   for (const entry of entries) flags[entry] = 1

@@ -53,11 +53,11 @@ function fuse(lists: readonly RankedList[]): number[] {
   return scored.sort((one, other) => other.score - one.score || one.id - other.id).map(({ id }) => id)
 }
 
-/** Longer answers are the wholesale feed's purpose. */
+/** The longest answer; whoever wants more reads the wholesale feed. */
 const MOST_HITS = 1_000
-/** Rows whose wishes are measured, because each must be parsed for it. */
+/** The most rows that are compared with wishes, and their bytes in all, because each must be parsed for it. */
 const MOST_MEASURED = 400
-const MEASURED_BYTES = 1024 * 1024 // in all; single rows may be large
+const MEASURED_BYTES = 1024 * 1024
 /**
  * Our search reads whole definitions and is evaluated (docs/discovery.md); how an upstream orders its rows is not
  * known.
@@ -112,7 +112,7 @@ function isTooDear(
   return cpms.length > 0 && cpms.every((cpm) => cpm > amount)
 }
 
-/** The first hits, as many as may be measured. */
+/** The first hits, as many as may be compared with wishes. */
 function measurable(corpus: Corpus, hits: readonly number[]): readonly number[] {
   let bytes = 0
   const first = hits.slice(0, MOST_MEASURED)
@@ -139,6 +139,7 @@ function* rowsOf(
   return rows
 }
 
+/** Ranks the candidates of a question. `rates`: to compare prices in other currencies than the question's. */
 export function createRanking({ local, synonyms, rates = () => undefined }: RankOptions) {
   /** How well a hit fulfils what the words ask besides the subject and the request's own fields do not decide. */
   function wishesOf(read: ReadAs, input: GetSignalsRequest, corpus: Corpus) {

@@ -2,6 +2,7 @@
  * Number phrases as spans: ages ("25-34", "A18-49", "over 50"), money ("$100k+") and times ("last 12 months"). A signal
  * about 25-34 partly answers a question for 25-54, so spans match by their overlap.
  */
+/** The first character of a span's term, by what it counts. */
 export const KINDS = { number: '#', money: '$', days: '~' } as const
 type Kind = (typeof KINDS)[keyof typeof KINDS]
 
@@ -10,7 +11,7 @@ type Interval = { kind: Kind; from: number; to: number }
 
 const DAYS: Readonly<Record<string, number>> = { h: 1 / 24, d: 1, w: 7, m: 30, y: 360 } // 12 months are one year
 const TIMES: Readonly<Record<string, number>> = { k: 1e3, thousand: 1e3, m: 1e6, mm: 1e6, million: 1e6 }
-/** Replaces a missing upper end when spans are compared. */
+/** The upper end of an open span when spans are compared: this age, or for money and times this many times the higher start. */
 const OLDEST = 100
 const OPEN_TIMES = 4
 
@@ -54,14 +55,17 @@ export function intervalTerm({ kind, from, to }: Interval): string {
   return `${kind}${from}..${to === Number.POSITIVE_INFINITY ? '' : to}`
 }
 
-/** The span of a term made by `intervalTerm`. */
+/** The span of a term made by `intervalTerm`; undefined for any other term. */
 export function parseIntervalTerm(term: string): Interval | undefined {
   const [, kind, from, to] = /^([#$~])([\d.]+?)\.\.([\d.]*)$/.exec(term) ?? []
   if (!kind || !from) return undefined
   return { kind: kind as Kind, from: Number(from), to: to ? Number(to) : Number.POSITIVE_INFINITY }
 }
 
-/** The overlap of two spans of one kind divided by their union, 0 to 1. Single numbers match only when equal. */
+/**
+ * The overlap of two spans of one kind divided by their union, 0 to 1. A single number within a span gives 0.25, two
+ * different numbers give 0.
+ */
 export function overlap(one: Interval, other: Interval): number {
   if (one.kind !== other.kind) return 0
   if (one.from === other.from && one.to === other.to) return 1
