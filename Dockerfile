@@ -4,7 +4,7 @@ FROM node:20-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --no-audit --no-fund --ignore-scripts
-COPY tsconfig.json ./
+COPY tsconfig.json bundle.js ./
 COPY src ./src
 COPY sandbox ./sandbox
 COPY test ./test
@@ -16,7 +16,7 @@ ENV NODE_ENV=production
 WORKDIR /app
 RUN install -d -o node -g node -m 0700 /var/lib/tributary
 COPY --from=build /app/node_modules ./node_modules
-COPY --from=build /app/dist/src ./dist/src
+COPY --from=build /app/dist/program ./dist/program
 COPY package.json ./
 COPY config ./config
 COPY console ./console
@@ -28,5 +28,5 @@ HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:8080/healthz').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # Answers in flight are finished first; none takes longer than this.
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["node", "dist/src/main.js"]
+ENTRYPOINT ["node", "dist/program/main.js"]
 CMD ["serve", "--config", "/etc/tributary/config.yaml"]

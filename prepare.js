@@ -7,6 +7,6 @@ import { existsSync } from 'node:fs'
 
 if (existsSync('node_modules/typescript')) {
   execSync('npm run --silent build && tap build', { stdio: 'inherit' })
-} else if (!existsSync('dist/src/main.js')) {
+} else if (!existsSync('dist/program/main.js')) {
   console.log('Nothing is built here, and no compiler was installed: run `npm ci` without --omit=dev first.')
 }

@@ -88,7 +88,7 @@ async function isReady(url: string, signals: number): Promise<boolean> {
 /** Starts `serve` and gives the seconds until it serves that many signals. */
 async function serve(config: string, url: string, signals: number) {
   const startedAt = performance.now()
-  const child = spawn(process.execPath, [beside('../src/main.js'), 'serve', '--config', config], {
+  const child = spawn(process.execPath, [beside('../program/main.js'), 'serve', '--config', config], {
     stdio: 'ignore',
   })
   while (!(await isReady(url, signals))) {

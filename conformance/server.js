@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { caller } from './wire.js'
 
-const MAIN = fileURLToPath(new URL('../dist/src/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../dist/program/main.js', import.meta.url))
 const READY_MS = 60_000
 const NEVER_THERE = 'signals.fogbank.example'
 

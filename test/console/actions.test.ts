@@ -1,8 +1,8 @@
 import { execFile } from 'node:child_process'
 import { setTimeout as wait } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { test } from 'tap'
+import { MAIN } from '../support/program.js'
 import { BUYER, OPERATOR, OTHER, read, startConsoleWorld } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
@@ -134,9 +134,8 @@ test('what operators do takes effect at once, and is written down', async (t) =>
 
   await t.test('commands do the same', async (t) => {
     const run = promisify(execFile)
-    const main = fileURLToPath(new URL('../../src/main.js', import.meta.url))
     const command = async (...given: string[]) =>
-      (await run(process.execPath, [main, ...given, '--url', url, '--token', OPERATOR])).stdout
+      (await run(process.execPath, [MAIN, ...given, '--url', url, '--token', OPERATOR])).stdout
     t.equal(await command('suspend', 'other'), 'other: suspended, until the configuration is read again\n')
     t.equal(await command('resume', 'other'), 'other: resumed, until the configuration is read again\n')
     t.match(

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { test } from 'tap'
-import { ROOT } from './support/graph.js'
+import { ROOT, sourceFiles, textOf } from './support/graph.js'
 
 const COMPILED = join(ROOT, 'dist/src')
 
@@ -25,6 +25,17 @@ test('a thread loads the packages that its work needs, and no validator before t
   t.same(packagesOf('authz/provider/inspect-worker.js'), [])
   t.same(packagesOf('upstreams/agent/reading-worker.js'), [])
   t.same(packagesOf('store/database/sqlite-thread.js'), ['libsql', 'lru-cache'])
+})
+
+test('the program holds the code of every thread where who starts it looks for it', async (t) => {
+  const named = sourceFiles().flatMap((file) =>
+    [...textOf(file).matchAll(/new URL\('(\.\/[\w-]+)\.js', import\.meta\.url\)/g)].map(([, name = '']) =>
+      join(dirname(file), name),
+    ),
+  )
+  const bundled = readFileSync(join(ROOT, 'bundle.js'), 'utf8')
+  const [, entries = ''] = /^const ENTRIES = \[(.*?)\]/ms.exec(bundled) ?? []
+  t.same(entries.match(/(?<=')[\w/-]+(?=')/g)?.sort(), ['main', ...named].sort())
 })
 
 test('a server starts without the packages of what is asked rarely, or of what is not configured', async (t) => {

@@ -72,7 +72,8 @@ test('the published package serves a production configuration and holds no demo 
   const folder = await mkdtemp(join(tmpdir(), 'tributary-package-'))
   t.teardown(() => rm(folder, { recursive: true, force: true }))
   const { filename, paths } = await pack(folder)
-  t.ok(paths.includes('dist/src/main.js'))
+  t.ok(paths.includes('dist/program/main.js'))
+  t.ok(paths.includes('dist/program/licenses.txt'), 'of the packages whose code is in the program')
   t.same(
     paths.filter((path) => /^(sandbox|test|bench|dist\/(sandbox|test|bench))\b/.test(path)),
     [],
@@ -86,7 +87,7 @@ test('the published package serves a production configuration and holds no demo 
     name: string
     version: string
   }
-  const main = join(folder, 'node_modules', manifest.name, 'dist/src/main.js')
+  const main = join(folder, 'node_modules', manifest.name, 'dist/program/main.js')
   const version = await run(process.execPath, [main, '--version'])
   t.equal(version.stdout.trim(), manifest.version)
 

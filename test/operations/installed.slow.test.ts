@@ -16,7 +16,7 @@ async function copied(name: string, into: string): Promise<void> {
   await mkdir(dirname(join(into, name)), { recursive: true })
   if (name === 'node_modules') await symlink(resolve(name), join(into, name))
   else
-    await cp(name === 'dist' ? 'dist/src' : name, join(into, name === 'dist' ? 'dist/src' : name), {
+    await cp(name === 'dist' ? 'dist/program' : name, join(into, name === 'dist' ? 'dist/program' : name), {
       recursive: true,
     })
 }

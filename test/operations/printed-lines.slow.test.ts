@@ -1,12 +1,12 @@
 /** Every line for a shell that the README and the pages print is run as it is printed, or has its reason why not. */
 import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
 import { shared } from '../store/support/storages.js'
 import { callTool } from '../support/call-tool.js'
 import { startCommand } from '../support/command.js'
 import type { Answer } from '../support/federation.js'
+import { MAIN } from '../support/program.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import {
   type Block,
@@ -17,8 +17,6 @@ import {
   printedBlocks,
   shell,
 } from './support/printed.js'
-
-const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 
 const NORTHWIND = 'https://signals.northwind.example/mcp'
 

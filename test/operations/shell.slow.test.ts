@@ -2,12 +2,10 @@ import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
 import { BUYER, digest, OPERATOR, startConsoleWorld } from '../console/support/console-world.js'
 import { startCommand } from '../support/command.js'
-
-const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+import { MAIN } from '../support/program.js'
 
 type Ended = { code: number; out: string; err: string }
 

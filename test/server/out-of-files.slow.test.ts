@@ -4,11 +4,11 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'tap'
+import { MAIN } from '../support/program.js'
 
-const MAIN = resolve('dist/src/main.js')
 const FILES = 700 // a start opens some hundreds of modules at once
 const CONNECTIONS = 900
 

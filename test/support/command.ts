@@ -1,9 +1,7 @@
 /** The command line as a child process, with everything it prints. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
-import { dirname, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { MAIN } from './program.js'
 
-const MAIN = resolve(dirname(fileURLToPath(import.meta.url)), '../../src/main.js')
 const LONGEST_MS = 120_000
 
 export type Finished = { code: number | null; out: string; err: string }

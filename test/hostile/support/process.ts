@@ -6,14 +6,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { MAIN } from '../../support/program.js'
 import { type Hostile, OTHER, VICTIM } from './corpus.js'
 import type { Stop } from './loop-watch.js'
 import { GOOD_IDS } from './stranger.js'
 
-const MAIN = resolve(dirname(fileURLToPath(import.meta.url)), '../../../src/main.js')
 const WATCH = new URL('./loop-watch.js', import.meta.url).href
 const OPERATOR = 'operator-of-the-hostile-world'
 
