@@ -3,18 +3,16 @@
  * price. Timed from the last page of its walk, and from the first, to the first answer of ours that has the new price.
  * `node dist/bench/change-served.js [signals...]`; the search index is rebuilt and slices are saved meanwhile.
  */
-import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
+import { startAgents } from './agents.js'
 import { report } from './report.js'
 
 const TOKEN = 'bench'
@@ -27,12 +25,7 @@ const BOUND_MS = 300_000
 type Answer = { pricing_version?: string; pagination?: { total_count?: number } }
 
 async function served(signals: number): Promise<void> {
-  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
-  const agents = spawn(process.execPath, [script, String(AGENTS), String(signals / AGENTS)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = (await once(agents.stdout, 'data')) as [Buffer]
-  const urls = JSON.parse(line.toString()) as string[]
+  const { child, urls } = await startAgents(AGENTS, signals / AGENTS)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-change-'))
   const config = {
     listen: { port: 0 },
@@ -125,7 +118,7 @@ async function served(signals: number): Promise<void> {
     })
   } finally {
     await federation.close()
-    agents.kill()
+    child.kill()
     await rm(folder, { recursive: true, force: true })
   }
 }

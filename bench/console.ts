@@ -3,18 +3,16 @@
  * page of an operator takes, the first time it is asked of a snapshot, and how long the serving thread stops for it.
  * `node dist/bench/console.js [signals]`.
  */
-import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
+import { startAgents } from './agents.js'
 import { report, rounded } from './report.js'
 
 const TOKEN = 'bench'
@@ -32,16 +30,7 @@ const CHOICES = [
 ]
 const OPERATORS = ['overview', 'upstreams', 'providers', 'callers', 'activity', 'audit', 'jobs']
 
-async function startAgents() {
-  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
-  const child = spawn(process.execPath, [script, String(AGENTS), String(SIGNALS / AGENTS)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = (await once(child.stdout, 'data')) as [Buffer]
-  return { child, urls: JSON.parse(line.toString()) as string[] }
-}
-
-const agents = await startAgents()
+const agents = await startAgents(AGENTS, SIGNALS / AGENTS)
 const folder = await mkdtemp(join(tmpdir(), 'tributary-console-'))
 const config = {
   listen: { port: 0 },

@@ -3,19 +3,17 @@
  * it one question to ours, which holds all of them, with the same client. Needs the client, which `npm run conformance`
  * installs; without it there is only a line that says so.
  */
-import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { startFederation } from '../src/composition/federation.js'
 import { parseConfig } from '../src/config/load.js'
 import { systemClock } from '../src/net/clock.js'
+import { startAgents } from './agents.js'
 import { report, rounded } from './report.js'
 
 const AGENTS = 20
@@ -50,12 +48,7 @@ async function measured(clients: readonly Client[]): Promise<{ ms: number; cpuMs
 }
 
 async function compare({ SingleAgentClient }: Sdk): Promise<void> {
-  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
-  const agents = spawn(process.execPath, [script, String(AGENTS), String(ROWS_EACH)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = (await once(agents.stdout, 'data')) as [Buffer]
-  const urls = JSON.parse(line.toString()) as string[]
+  const { child, urls } = await startAgents(AGENTS, ROWS_EACH)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-direct-'))
   const config = {
     listen: { port: 0 },
@@ -93,7 +86,7 @@ async function compare({ SingleAgentClient }: Sdk): Promise<void> {
     report({ what, measured: direct.ms / ours.ms, unit: 'x' })
   } finally {
     await federation.close()
-    agents.kill()
+    child.kill()
     await rm(folder, { recursive: true, force: true })
   }
 }

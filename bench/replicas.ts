@@ -3,20 +3,18 @@
  * for a feed of each size, how long what has changed takes to the process that built it and to the other one, and how many
  * bytes PostgreSQL took for it. `node dist/bench/replicas.js [signals...]`.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import autocannon from 'autocannon'
 import pg from 'pg'
 import { openStore } from '../src/store/store.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
 import { type Running, startCommand } from '../test/support/command.js'
+import { startAgents } from './agents.js'
 import { report } from './report.js'
 
 const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [100_000]
@@ -36,15 +34,6 @@ const TOKEN = 'bench'
 
 type Replica = Running & { url: string }
 type Seen = { version: string | undefined; total: number | undefined }
-
-async function startAgents(signals: number): Promise<{ child: ChildProcess; urls: string[] }> {
-  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
-  const child = spawn(process.execPath, [script, String(AGENTS), String(signals / AGENTS)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
-  return { child, urls: JSON.parse(line.toString()) as string[] }
-}
 
 function page(size: number): string {
   const args = { discovery_mode: 'wholesale', pagination: { max_results: size } }
@@ -99,7 +88,7 @@ async function world<T>(
   work: (start: () => Promise<Replica>, urls: readonly string[], database: string) => Promise<T>,
 ): Promise<T> {
   const postgres = await startPostgres(binaries)
-  const agents = await startAgents(signals)
+  const agents = await startAgents(AGENTS, signals / AGENTS)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-bench-'))
   const file = join(folder, 'config.json')
   const config = {

@@ -3,7 +3,7 @@
  * /readyz says so, with twenty upstreams and fifty providers behind it (docs/performance.md). `node
  * dist/bench/restart.js [signals ...]`.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -12,6 +12,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { startAgents } from './agents.js'
 import { report, rounded } from './report.js'
 
 const SIZES = process.argv.slice(2).map(Number)
@@ -21,15 +22,6 @@ const RUNS = 3
 const BOUND_MS = 300_000
 
 const beside = (name: string) => fileURLToPath(new URL(name, import.meta.url))
-
-/** Agents in a child process; their urls. */
-async function startAgents(rows: number): Promise<{ child: ChildProcess; urls: string[] }> {
-  const child = spawn(process.execPath, [beside('upstreams-agents.js'), String(AGENTS), String(rows)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
-  return { child, urls: JSON.parse(line.toString()) }
-}
 
 /** Each provider's file: what bench/upstreams-agents.ts sells of it, and all agents authorized for all of it. */
 async function startProviders(urls: readonly string[], rows: number) {
@@ -150,7 +142,7 @@ type Restart = { seconds: number; reading: number }
 /** Seconds from the start of a process that held so many signals until it serves them. */
 async function measure(signals: number): Promise<Restart> {
   const rows = signals / AGENTS
-  const agents = await startAgents(rows)
+  const agents = await startAgents(AGENTS, rows)
   const providers = await startProviders(agents.urls, rows)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-restart-'))
   const port = await freePort()

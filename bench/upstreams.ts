@@ -2,13 +2,11 @@
  * What reading upstreams costs: a cold mirror of one and of twenty upstreams, and a poll that answers `unchanged`
  * (docs/performance.md). Agents run in a child process. `node dist/bench/upstreams.js [rows each of the twenty]`.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import { request } from 'undici'
 import { systemClock } from '../src/net/clock.js'
 import { createEgress } from '../src/net/egress.js'
 import { createUpstreams, type Upstreams } from '../src/upstreams/upstreams.js'
+import { startAgents } from './agents.js'
 import { report } from './report.js'
 
 const ROWS_EACH = Number(process.argv[2] ?? 50_000)
@@ -23,15 +21,6 @@ const nowhere = {
   write: async () => {},
   remove: async () => {},
   list: async () => [],
-}
-
-async function startAgents(agents: number, rows: number): Promise<{ child: ChildProcess; urls: string[] }> {
-  const script = fileURLToPath(new URL('upstreams-agents.js', import.meta.url))
-  const child = spawn(process.execPath, [script, String(agents), String(rows)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const [line] = (await once(child.stdout as NodeJS.ReadableStream, 'data')) as [Buffer]
-  return { child, urls: JSON.parse(line.toString()) }
 }
 
 function open(urls: string[], refreshMs: number) {

@@ -97,7 +97,7 @@ function matrix(rows) {
   )
 }
 
-/** Without the schemas beside the repository nothing is known of them: what is written stays. */
+/** Without the schemas next to the repository nothing is known of them: what is written stays. */
 function schemaSection(rows, before) {
   if (rows.length > 0)
     return `${SCHEMAS}\n\n${SCHEMA_WORDS}\n\n${table(['release', 'what', 'MCP', 'A2A'], byTransport(rows))}\n`
@@ -106,7 +106,7 @@ function schemaSection(rows, before) {
 }
 
 const SCHEMA_WORDS = `Every answer of the checks of our own is held against the protocol's JSON Schemas of its release, one of 3.1 against those of 3.2
-too, of a failure its error. Those of 3.0 are the SDK's, the others lie beside the repository (\`../shared/adcp/schemas\`); where they
+too, of a failure its error. Those of 3.0 are the SDK's, the others are in a folder next to the repository (\`../shared/adcp/schemas\`); where they
 are absent the run says so and this section stays.`
 
 const INTRODUCTION = `# Does it pass the protocol's own tests?

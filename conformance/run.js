@@ -3,6 +3,7 @@
  * transports, against a Tributary that is started for it; and hosts of language models over MCP. Prints a line a row, writes docs/conformance.md, and exits with
  * 1 when the run does not hold (judge.js) or the page was out of date.
  */
+import { SCHEMAS_ABSENT } from '../dist/test/support/adcp-schema.js'
 import { runClients } from './clients/run.js'
 import { EXCEPTIONS } from './exceptions.js'
 import { runFuzzer } from './fuzzer.js'
@@ -11,7 +12,6 @@ import { runLifecycles } from './lifecycles/run.js'
 import { runModelHosts } from './model-hosts.js'
 import { count } from './outcome.js'
 import { writePage } from './page.js'
-import { SCHEMAS_ABSENT } from './schemas.js'
 import { KEYS, startTributary } from './server.js'
 import { runSignedRequests } from './signed-requests.js'
 import { runStoryboards } from './storyboards.js'

@@ -1,10 +1,12 @@
 /**
  * Checks of our own for what releases ask beyond the storyboards that the SDK carries: a lifecycle is a list of steps over
- * one transport. Every answer that a step gets is also held against the schemas of its release (schemas.js).
+ * one transport. Every answer that a step gets is also checked with the schemas of its release
+ * (test/support/adcp-answers.ts).
  */
 import { AssertionError } from 'node:assert'
+import { answerChecks } from '../../dist/test/support/adcp-answers.js'
+import { hasSchemasOf, SCHEMA_RELEASES } from '../../dist/test/support/adcp-schema.js'
 import { failed, passed } from '../outcome.js'
-import { createSchemas } from '../schemas.js'
 import { caller } from '../wire.js'
 import { ACTIVATION } from './activation.js'
 import { CAPABILITIES } from './capabilities.js'
@@ -63,18 +65,17 @@ export async function runLifecycle(lifecycle, url, transport, keys, more) {
 
 /** `keys`: the caller's and another tenant's. */
 export async function runLifecycles(url, transport, keys) {
-  const schemas = createSchemas()
-  const faults = new Map(schemas.map(({ release }) => [release, []]))
-  const answers = new Map(schemas.map(({ release }) => [release, 0]))
+  const atHand = SCHEMA_RELEASES.filter(hasSchemasOf)
+  const faults = new Map(atHand.map((schemas) => [schemas, []]))
+  const answers = new Map(atHand.map((schemas) => [schemas, 0]))
   const checked = (key) => {
     const call = caller(url, transport, key)
     return async (task, args) => {
       const answer = await call(task, args)
-      for (const { release, judges, check } of schemas) {
-        if (!judges(answer.adcp_version)) continue
-        answers.set(release, answers.get(release) + 1)
-        const fault = check(task, answer)
-        if (fault) faults.get(release).push(fault)
+      for (const { schemas, faultOf } of answerChecks(answer.adcp_version)) {
+        answers.set(schemas, answers.get(schemas) + 1)
+        const fault = faultOf(task, answer)
+        if (fault) faults.get(schemas).push(fault)
       }
       return answer
     }

@@ -2,9 +2,10 @@ import { createHmac, generateKeyPairSync } from 'node:crypto'
 import tap, { test } from 'tap'
 import { naturalKey } from '../../src/activation/own-account.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
+import { until } from '../support/upstream-world.js'
 import { startReceiver } from './support/receiver.js'
 import { verifySignature } from './support/verify-signature.js'
-import { anonymous, buyer, other, readAnswer, startWorld, until } from './support/world.js'
+import { anonymous, buyer, other, readAnswer, startWorld } from './support/world.js'
 
 const SECRET = 'a shared secret of at least 32 characters'
 const hmac = { schemes: ['HMAC-SHA256'], credentials: SECRET }

@@ -5,8 +5,9 @@ import { getTaskStatus } from '../../src/tasks/get-task-status.js'
 import { listTasks } from '../../src/tasks/list-tasks.js'
 import { adcpSchema, SCHEMAS_ABSENT } from '../support/adcp-schema.js'
 import { BUYER_TOKEN, OTHER_TOKEN, startServer } from '../support/server-fixture.js'
+import { until } from '../support/upstream-world.js'
 import { startReceiver } from './support/receiver.js'
-import { buyer, startWorld, until } from './support/world.js'
+import { buyer, startWorld } from './support/world.js'
 
 const ENOUGH = { interval: 60, unit: 'seconds' } // however busy the machine
 const SHORT = { interval: 1, unit: 'seconds' }

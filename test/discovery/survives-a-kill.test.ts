@@ -4,8 +4,9 @@ import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
+import { until } from '../support/upstream-world.js'
 import { startReceiver } from './support/receiver.js'
-import { openWorld, until } from './support/world.js'
+import { openWorld } from './support/world.js'
 
 const CHILD = fileURLToPath(new URL('./support/child.js', import.meta.url))
 

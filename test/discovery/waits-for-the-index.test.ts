@@ -2,7 +2,8 @@ import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { openWorld, readAnswer, until } from './support/world.js'
+import { until } from '../support/upstream-world.js'
+import { openWorld, readAnswer } from './support/world.js'
 
 const seconds = (interval: number) => ({ interval, unit: 'seconds' }) as const
 

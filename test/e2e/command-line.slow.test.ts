@@ -1,27 +1,16 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { type Test, test } from 'tap'
 import { callTool } from '../support/call-tool.js'
 import { type Running, runCommand, startCommand } from '../support/command.js'
+import { demoConfig } from '../support/demo-config.js'
 import type { Answer, Signal } from '../support/federation.js'
 import { until } from '../support/until.js'
 
 const run = promisify(execFile)
-
-/** The demo's configuration on a port of its own, with its storage in a folder of its own. */
-async function demo(t: Test, change: (text: string) => string = (text) => text): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-cli-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const shipped = await readFile('config/sandbox.yaml', 'utf8')
-  const own = shipped.replace('port: 8080', 'port: 0').replace('file:./data/sandbox', `file:${folder}/data`)
-  const path = join(folder, 'config.yaml')
-  await writeFile(path, change(own))
-  return path
-}
 
 /** Two of the demo's agents never give their whole feed; whatever else is missing has not been read yet. */
 const isComplete = ({ incomplete = [] }: Answer) =>
@@ -62,7 +51,7 @@ async function shownInReadme(): Promise<{ request: string; answer: string }> {
 }
 
 test('serve shows what each upstream gave and a curl line that works; feed walks it', async (t) => {
-  const config = await demo(t)
+  const { file: config } = await demoConfig(t)
   const server = await serveAll(t, config)
   const { count, url } = server
   t.match(server.out(), /signals\.northwind\.example +fresh/)
@@ -111,18 +100,12 @@ test('a port in use, a bad configuration and a wrong option end with a sentence 
   await new Promise((listening) => taken.once('listening', listening))
   t.teardown(() => taken.close())
   const { port } = taken.address() as AddressInfo
-  const inUse = await runCommand([
-    'serve',
-    '--config',
-    await demo(t, (text) => text.replace('port: 0', `port: ${port}`)),
-  ])
+  const { file: sharing } = await demoConfig(t, (text) => text, port)
+  const inUse = await runCommand(['serve', '--config', sharing])
   t.match(inUse, { code: 1, err: new RegExp(`127\\.0\\.0\\.1:${port} is in use; .*listen\\.port`) })
 
-  const bad = await runCommand([
-    'serve',
-    '--config',
-    await demo(t, (text) => text.replace('refresh: 1m', 'refresh: soon')),
-  ])
+  const { file: soon } = await demoConfig(t, (text) => text.replace('refresh: 1m', 'refresh: soon'))
+  const bad = await runCommand(['serve', '--config', soon])
   t.match(bad, { code: 3, err: /line \d+: registries\[0\]\.refresh: expected a duration .*got "soon"/ })
   t.notMatch(bad.err, / at /, 'no stack')
 

@@ -68,7 +68,7 @@ async function askAll(ask: Ask): Promise<void> {
 
 test('each answer names the release of the pin and is valid by its schemas', async (t) => {
   await needConformancePackages()
-  t.ok(hasSchemasOf('3.0.6'), 'the schemas of 3.0 are at hand')
+  t.ok(hasSchemasOf('3.0'), 'the schemas of 3.0 are at hand')
   const world = await startWorld({
     signals: 120,
     config: () => ({ preview_releases: ['3.2-beta.5'] }),

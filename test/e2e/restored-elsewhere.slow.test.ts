@@ -10,9 +10,9 @@ import { TRADE_DESK } from '../activation/support/parts.js'
 import { prepareTributary } from '../activation/support/tributary-child.js'
 import { openLive } from '../activation/support/world.js'
 import { startReceiver } from '../discovery/support/receiver.js'
-import { until } from '../discovery/support/world.js'
-import { postgresBinaries } from '../store/support/postgres.js'
+import { postgresBinaries, restoreDump } from '../store/support/postgres.js'
 import { embedded, NO_POSTGRES, type Storage, shared } from '../store/support/storages.js'
+import { until } from '../support/upstream-world.js'
 
 const TOKEN = 'a-buyer-key'
 const KEY = 'a storage key of the tests, long enough'
@@ -134,17 +134,5 @@ test('PostgreSQL: pg_dump without blobs, and pg_restore', { skip: NO_POSTGRES },
   const binaries = postgresBinaries()
   if (!from || !to || !binaries) return
   const folder = (await embedded(t)).url.slice('file:'.length)
-  const run = (command: string, ...args: string[]) =>
-    execFileSync(join(binaries, command), args, { stdio: 'pipe' })
-  await restores(t, from, to, () => {
-    const file = join(folder, 'backup.dump')
-    run(
-      'pg_dump',
-      '--format=custom',
-      '--exclude-table-data=(blob*|manifests|pieces)',
-      `--file=${file}`,
-      from.url,
-    )
-    run('pg_restore', `--dbname=${to.url}`, file)
-  })
+  await restores(t, from, to, () => restoreDump(binaries, from.url, to.url, join(folder, 'backup.dump')))
 })

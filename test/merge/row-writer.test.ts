@@ -7,6 +7,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import { published } from '../../src/merge/published.js'
 import { createRowWriter, unasked } from '../../src/merge/row-writer.js'
+import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
 
 type Deployment = { type: string; platform: string; activation_key?: unknown }
@@ -18,22 +19,7 @@ type Choice = { fields: string[] | undefined; shown: string[] | undefined; keyed
 
 const OPTIONAL = Object.keys(published)
 const PLATFORMS = ['dv360', 'the-trade-desk', 'a "quoted" \\ name', 'ünïcode ☃']
-/** Text that looks like the row's own structure. */
-const HOSTILE = [
-  '","deployments":[{"type":"',
-  '\\',
-  '\\"',
-  ']}',
-  '}',
-  '{',
-  ',"ext":{',
-  '☃',
-  '\u2028',
-  '\ud800',
-  '',
-]
-
-const text = fc.oneof(fc.constantFrom(...HOSTILE), fc.string(), fc.string({ unit: 'binary' }))
+const text = fc.oneof(hostileText, fc.constant(''), fc.string(), fc.string({ unit: 'binary' }))
 const anything = fc.oneof(
   text,
   fc.jsonValue({ maxDepth: 3 }),

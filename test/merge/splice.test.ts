@@ -14,26 +14,13 @@ import { spliceSignal } from '../../src/merge/splice.js'
 import { readRow } from '../../src/upstreams/rows/listing.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
 import { AUTHORIZED, agentUrl, listing } from '../feed/world.js'
+import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
 
-/** Text that looks like a row's own structure. */
-const HOSTILE = [
-  '","deployments":[{"type":"',
-  '\\',
-  ']}',
-  '}',
-  '{',
-  ',"ext":{',
-  '☃',
-  '\u2028',
-  '\u007f',
-  '日本',
-  ' ',
-]
 const plain = fc.constantFrom('Auto', '☃ {', '],', 'a:b', '日本,')
 const word = fc.oneof(
   { weight: 40, arbitrary: plain },
-  { weight: 1, arbitrary: fc.constantFrom(...HOSTILE) },
+  { weight: 1, arbitrary: hostileText },
   { weight: 1, arbitrary: fc.string({ minLength: 1, maxLength: 20 }) },
   { weight: 1, arbitrary: fc.string({ unit: 'binary', minLength: 1, maxLength: 9 }) },
 )

@@ -1,20 +1,16 @@
-import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Test, test } from 'tap'
 import type { CheckReport } from '../../src/composition/check.js'
 import type { Explanation } from '../../src/explain/explain.js'
 import { openStore } from '../../src/store/store.js'
 import { runCommand, startCommand } from '../support/command.js'
+import { demoConfig } from '../support/demo-config.js'
+import { temporaryFolder } from '../support/temporary-folder.js'
 
-/** The demo's configuration on a port of its own, with its storage in a folder of its own. */
-async function demo(t: Test, change: (text: string) => string = (text) => text) {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-commands-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
-  const shipped = await readFile('config/sandbox.yaml', 'utf8')
-  const own = shipped.replace('port: 8080', 'port: 0').replace('file:./data/sandbox', `file:${folder}/data`)
-  const file = join(folder, 'config.yaml')
-  await writeFile(file, change(own))
+/** The demo's configuration, and the option that names it. */
+async function demo(t: Test, change?: (text: string) => string) {
+  const { folder, file } = await demoConfig(t, change)
   return { folder, config: ['--config', file] }
 }
 
@@ -63,8 +59,7 @@ test('check says what would be federated and why not more, and leaves no trace',
 })
 
 test('check fails when nothing would be federated', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'tributary-commands-'))
-  t.teardown(() => rm(folder, { recursive: true, force: true }))
+  const folder = await temporaryFolder(t)
   const file = join(folder, 'config.json')
   const config = {
     upstreams: [{ id: 'gone', url: 'http://127.0.0.1:2/mcp', protocol: 'mcp' }],

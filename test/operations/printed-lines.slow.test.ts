@@ -5,6 +5,7 @@ import { test } from 'tap'
 import { shared } from '../store/support/storages.js'
 import { callTool } from '../support/call-tool.js'
 import { startCommand } from '../support/command.js'
+import { demoConfig } from '../support/demo-config.js'
 import type { Answer } from '../support/federation.js'
 import { MAIN } from '../support/program.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
@@ -64,19 +65,14 @@ test('each is run by a test, or says why not', async (t) => {
 })
 
 test('what asks a server is answered by the demo', async (t) => {
-  const folder = await temporaryFolder(t)
-  const shipped = await readFile('config/sandbox.yaml', 'utf8')
-  const config = join(folder, 'config.yaml')
   const port = await freePort()
-  const own = shipped
-    .replace('port: 8080', `port: ${port}`)
-    .replace('file:./data/sandbox', `file:${folder}/data`)
-    .replace('id: demo-buyer', 'id: acme-buyer')
-    .replace(
+  const named = (text: string) =>
+    text.replace('id: demo-buyer', 'id: acme-buyer').replace(
       'role: buyer',
-      `role: buyer\n      accounts: { acme-eu: { "${NORTHWIND}": { account_id: nw_77 } } }`,
+      `role: buyer
+      accounts: { acme-eu: { "${NORTHWIND}": { account_id: nw_77 } } }`,
     )
-  await writeFile(config, own)
+  const { folder, file: config } = await demoConfig(t, named, port)
   const server = startCommand(
     ['serve', '--config', config, '--sandbox-signals', '240'],
     {},

@@ -1,9 +1,8 @@
-import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'tap'
 import type { Store } from '../../src/store/store.js'
-import { postgresBinaries } from './support/postgres.js'
+import { postgresBinaries, restoreDump } from './support/postgres.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'
 
 const keys = ['a storage key of the tests, long enough']
@@ -31,16 +30,7 @@ test('PostgreSQL: the documented commands, without the blobs', { skip: NO_POSTGR
   const store = await from.open({ keys })
   await begin(store)
   const file = join((await embedded(t)).url.slice('file:'.length), 'backup.dump')
-  const run = (command: string, ...args: string[]) =>
-    execFileSync(join(binaries, command), args, { stdio: 'pipe' })
-  run(
-    'pg_dump',
-    '--format=custom',
-    '--exclude-table-data=(blob*|manifests|pieces)',
-    `--file=${file}`,
-    from.url,
-  )
-  run('pg_restore', `--dbname=${to.url}`, file)
+  restoreDump(binaries, from.url, to.url, file)
   const restored = await to.open({ keys })
   t.same(await restored.blobs.list(''), [])
   await isWhole(t, restored)

@@ -12,8 +12,8 @@ import { parseConfig } from '../../../src/config/load.js'
 import type { Config } from '../../../src/config/values.js'
 import type { Explanation } from '../../../src/explain/explain.js'
 import { type Clock, systemClock } from '../../../src/net/clock.js'
+import { callTool } from '../../support/call-tool.js'
 import type { Answer } from '../../support/federation.js'
-import { fetchServed } from '../../support/fetch-served.js'
 import type { RunningAgent } from '../../support/upstream-agent.js'
 import { type Agent, GATED, startAgent } from './scripted-agents.js'
 import { PROVIDERS, type Registry, startProviders, startRegistry } from './scripted-strangers.js'
@@ -64,7 +64,6 @@ export async function startScripted(t: Test, counts: Counts = {}) {
   const lines: Record<string, unknown>[] = []
   const log = pino({ level: 'info' }, { write: (line: string) => void lines.push(JSON.parse(line)) })
   let federation: Federation | undefined
-  let id = 0
 
   function configOf(settings: Settings): Config {
     const { statics = [], registries = [], deals = [], pace = {}, limits = {}, providersMs } = settings
@@ -114,25 +113,7 @@ export async function startScripted(t: Test, counts: Counts = {}) {
     federation = undefined
   }
 
-  async function call(task: string, input: object): Promise<Answer> {
-    const response = await fetchServed(`${federation?.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        authorization: `Bearer ${KEY}`,
-      },
-      body: JSON.stringify({
-        jsonrpc: '2.0',
-        id: ++id,
-        method: 'tools/call',
-        params: { name: task, arguments: input },
-      }),
-    })
-    const body = (await response.json()) as { result?: { structuredContent: Answer } }
-    if (!body.result) throw new Error(`${response.status}: ${JSON.stringify(body)}`)
-    return body.result.structuredContent
-  }
+  const call = (task: string, input: object) => callTool<Answer>(`${federation?.url}`, task, input, KEY)
 
   /** What GET /explain says to an operator. */
   async function explain(params: Readonly<Record<string, string>>): Promise<Explanation> {

@@ -16,6 +16,7 @@ import { openStore } from '../../../src/store/store.js'
 import type { Slice } from '../../../src/upstreams/rows/slice.js'
 import { createUpstreams } from '../../../src/upstreams/upstreams.js'
 import { temporaryFolder } from '../../support/temporary-folder.js'
+import { until } from '../../support/upstream-world.js'
 
 type Test = { teardown(task: () => unknown): void }
 
@@ -23,18 +24,6 @@ const STORAGE_KEYS = ['a storage key of the tests, long enough']
 export const buyer: Reader = { caller: 'buyer', visibility: 'full', grants: [] }
 export const other: Reader = { caller: 'other', visibility: 'full', grants: [] }
 export const anonymous: Reader = { caller: 'anonymous', visibility: 'metadata', grants: [] }
-
-export async function until(
-  what: string,
-  holds: () => boolean | Promise<boolean>,
-  ms = 60_000,
-): Promise<void> {
-  const end = Date.now() + ms
-  while (!(await holds())) {
-    if (Date.now() > end) throw new Error(`never happened: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 10))
-  }
-}
 
 export type World = Awaited<ReturnType<typeof openWorld>>
 

@@ -37,6 +37,15 @@ export function postgresBinaries(): string | undefined {
   }
 }
 
+/** Backs one database up without its blobs, to `file`, and restores it as another: the commands of docs/storage.md. */
+export function restoreDump(binaries: string, from: string, to: string, file: string): void {
+  const run = (command: string, ...args: string[]) =>
+    execFileSync(join(binaries, command), args, { stdio: 'pipe' })
+  const noBlobs = '--exclude-table-data=(blob*|manifests|pieces)'
+  run('pg_dump', '--format=custom', noBlobs, `--file=${file}`, from)
+  run('pg_restore', `--dbname=${to}`, file)
+}
+
 /**
  * Ports that the system gives to nobody on its own, so that a server finds its port again when it was stopped; other
  * ones in every process.
