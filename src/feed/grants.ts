@@ -1,12 +1,18 @@
 /**
  * Activation keys for readers who may see them (docs/decisions.md#callers; specification, Rules for destinations 3).
- * The keys are read from the private slices, row by row, for one reader; shared rows never hold a key.
+ * The keys stand in the private slices and are copied from there for one reader; shared rows never hold a key.
  */
 import type { ActivationKey } from '../adcp/signal.js'
-import { destinationKey, destinationMatcher } from '../merge/deployments.js'
+import {
+  destinationKey,
+  destinationMatcher,
+  type MergedDeployment,
+  mergeDeployments,
+} from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
+import type { Piece } from '../merge/row-writer.js'
 import { digestText } from '../snapshot/keys.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
+import { keyPiece, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { createMeter, type InPortions } from '../threads/portions.js'
 import type { Criteria } from './canonical.js'
 import { createNarrowing } from './narrowing.js'
@@ -18,8 +24,11 @@ export type Grants = {
   readonly name: string
   /** Whether the unnarrowed row of this signal has a key that the reader may see. */
   holds(entry: number): boolean
-  /** The keys of these deployments that the reader may see, in their order. */
-  keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[]
+  /**
+   * The keys that the reader may see of a signal, by the place of their deployment in its row, which countries may have
+   * narrowed; undefined for a signal without any.
+   */
+  keysOf(entry: number, narrowed: Row | undefined): ((order: number) => Piece | undefined) | undefined
   /**
    * A hash of the keys that are shown of these signals: part of this reader's answer, and so of its version. Absent
    * without grants.
@@ -27,7 +36,13 @@ export type Grants = {
   digest?(entries: Uint32Array): InPortions<string>
 }
 
-const NONE: Grants = { name: '', holds: () => false, keysOf: () => [] }
+const NONE: Grants = { name: '', holds: () => false, keysOf: () => undefined }
+
+function written(key: ActivationKey | undefined): Piece | undefined {
+  if (!key) return undefined
+  const from = Buffer.from(JSON.stringify(key))
+  return { from, start: 0, end: from.byteLength }
+}
 
 /** The name of a reader's grants; empty for none. Equal names mean equal grants. */
 export function grantsName(reader: Reader): string {
@@ -67,8 +82,25 @@ export function createGrants(
     return false
   }
 
-  function keysOf(deployments: Row['deployments']): (ActivationKey | undefined)[] {
-    return deployments.map((one) => (isGranted(one.key) ? one.activationKey : undefined))
+  function keysOfNarrowed({ deployments }: Row) {
+    return (order: number) => {
+      const one = deployments[order]
+      return one && isGranted(one.key) ? written(one.activationKey) : undefined
+    }
+  }
+
+  function keysOf(entry: number, narrowed: Row | undefined) {
+    if (narrowed) return keysOfNarrowed(narrowed)
+    if (!holds(entry)) return undefined
+    const first = at[entry] as number
+    let parsed: readonly MergedDeployment[] | undefined
+    return (order: number) => {
+      if (!isVisible(first + order)) return undefined
+      const piece = keyPiece(snapshot, entry, first + order)
+      if (piece) return piece
+      parsed ??= mergeDeployments(standingListings(snapshot, entry)).deployments
+      return written(parsed[order]?.activationKey)
+    }
   }
 
   /** Two words per deployment that is shown; zeros for no key. */

@@ -5,10 +5,10 @@
  */
 import { howMany } from '../adcp/answer.js'
 import type { AdcpWarning } from '../adcp/error.js'
-import { destinationMatcher, mergeDeployments } from '../merge/deployments.js'
+import { destinationMatcher } from '../merge/deployments.js'
 import type { Row } from '../merge/row.js'
 import { createRowWriter, type RowWriter, unasked } from '../merge/row-writer.js'
-import { handleAt, headBytes, rowMembers, type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { handleAt, headBytes, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
@@ -55,17 +55,6 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   const isAsItStands = (entry: number) =>
     !fields && !grants.holds(entry) && !narrowing.narrows(entry) && !deploysElsewhere(entry)
 
-  /** The keys that the reader may see, by the place of their deployment in the row. */
-  function keysOf(
-    entry: number,
-    narrowed: Row | undefined,
-  ): ((order: number) => string | undefined) | undefined {
-    if (!narrowed && !grants.holds(entry)) return undefined
-    const { deployments } = narrowed ?? mergeDeployments(standingListings(snapshot, entry))
-    const keys = grants.keysOf(deployments)
-    return (order) => keys[order] && JSON.stringify(keys[order])
-  }
-
   /** The row's members: without the closing brace, and without prices for a reader who sees none. */
   function membersOf(entry: number, narrowed: Row | undefined): Uint8Array {
     if (narrowed) return encoder.encode(seesPrices ? `${narrowed.head}${narrowed.tail}` : narrowed.head)
@@ -81,7 +70,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
         : isWanted?.(destination[first + order] as number) === true
     writer.add(membersOf(entry, narrowed), {
       without,
-      keyOf: keysOf(entry, narrowed),
+      keyOf: grants.keysOf(entry, narrowed),
       destinations: criteria.destinations && { shows, names: isNamed },
     })
   }

@@ -15,12 +15,19 @@ import { slabRow } from '../upstreams/rows/slab.js'
 import { type Slice, sliceListing, sliceText } from '../upstreams/rows/slice.js'
 import { providersRef, writtenRef } from '../upstreams/rows/written.js'
 import { createColumn, u32 } from './columns.js'
-import { createDraft, type OfferPlace } from './draft.js'
+import { createDraft } from './draft.js'
 import { bucketOf, hashTree } from './hash-tree.js'
 import { carryOffers, joined } from './join.js'
 import { compareKeys, countBelow, keyAt } from './keys.js'
 import { indexSlices, type Move } from './slice-index.js'
-import { type IndexedSlice, memoryOf, NO_MEMORY, type Rows, type Snapshot } from './snapshot.js'
+import {
+  type IndexedSlice,
+  memoryOf,
+  NO_MEMORY,
+  type OfferPlace,
+  type Rows,
+  type Snapshot,
+} from './snapshot.js'
 import { type Run, weaveOf } from './weave.js'
 
 type BuildInput = {
@@ -129,7 +136,7 @@ function sameVisibility(a: Uint32Array, b: Uint32Array): boolean {
   return true
 }
 
-const EMPTY = createDraft(0).finish()
+const EMPTY = createDraft(0, []).finish()
 
 /** Builds it in portions, for work on the serving thread. */
 export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput): InPortions<Snapshot> {
@@ -155,7 +162,7 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     const { domain } = previous.facts
     for (let entry = 0; entry < before; entry += 1) if (stale[domain[entry] as number]) touched[entry] = 1
   }
-  const patch = createDraft(fresh.row.length)
+  const patch = createDraft(fresh.row.length, slices)
   const buckets = new Set<number>()
   const runs: Run[] = []
   let merges = 0

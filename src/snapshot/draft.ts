@@ -1,18 +1,17 @@
 /** The signals that one build merged, in key order, as the columns of a snapshot of them alone. */
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
+import { type KeySpan, keySpans } from '../merge/key-spans.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
 import type { Row } from '../merge/row.js'
 import type { MergedSignal } from '../merge/signal.js'
 import { type Column, createColumn, createWords, type Maker } from './columns.js'
 import { createChunks } from './row-chunks.js'
 import { keyWords, pushWords, type RowWords, rowWords } from './row-words.js'
-import type { Snapshot } from './snapshot.js'
+import { type IndexedSlice, keptListing, type OfferPlace, type Snapshot } from './snapshot.js'
 import { filled, type Spec, valueAt, type WordList, WRITTEN } from './table.js'
 
-/** Where an offer's listing is, in the numbering of the new snapshot's slices. */
-export type OfferPlace = { slice: number; row: number }
-
 const NO_DIGEST = [0, 0, 0, 0]
+const NO_SPAN: KeySpan = { listing: 0, start: 0, bytes: 0 }
 
 /** All columns except those that are derived from others. */
 export type Columns = Pick<Snapshot, 'count' | keyof typeof WRITTEN>
@@ -66,7 +65,8 @@ function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
   return { add, none, chunks: chunks.finish }
 }
 
-export function createDraft(expected: number) {
+/** `expected`: a guess of how many signals there will be; `slices`: those of the new snapshot. */
+export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
   const to = filled(WRITTEN, (_, spec) => writerOf(spec, expected)) as Writers
   const { keys, digests, facts, deployments, offers } = to
   const rows = createRowDraft(to.rows)
@@ -101,11 +101,16 @@ export function createDraft(expected: number) {
     })
   }
 
-  function pushDeployments(signal: MergedSignal, words: RowWords): void {
+  function pushDeployments(signal: MergedSignal, words: RowWords, places: readonly OfferPlace[]): void {
+    const spans = keySpans(signal.deployments, () => places.map((place) => keptListing(slices, place)))
     signal.deployments.forEach(({ key, activationKey }, order) => {
+      const { listing, start, bytes } = spans[order] ?? NO_SPAN
       deployments.destination.push(deployments.destinations.id(key))
       pushWords(deployments.words, words.deployments[order] ?? NO_DIGEST)
       for (const word of keyWords(activationKey)) deployments.key.push(word)
+      deployments.keyOffer.push(listing)
+      deployments.keyStart.push(start)
+      deployments.keyBytes.push(bytes)
     })
   }
 
@@ -124,7 +129,7 @@ export function createDraft(expected: number) {
     pushWords(digests.core, words.core)
     pushWords(digests.pricing, words.pricing)
     pushFacts(domainName, signal)
-    pushDeployments(signal, words)
+    pushDeployments(signal, words, places)
     pushOffers(places, signal)
     close()
   }

@@ -1,9 +1,9 @@
 /** Joins the columns of the previous snapshot with those of the newly merged signals. */
 import { type Maker, mapped, type Numbers, u16, u32 } from './columns.js'
-import type { Columns, OfferPlace } from './draft.js'
+import type { Columns } from './draft.js'
 import { unworn } from './row-chunks.js'
 import type { Move, SliceIndex } from './slice-index.js'
-import type { Rows, Snapshot } from './snapshot.js'
+import type { OfferPlace, Rows, Snapshot } from './snapshot.js'
 import { filled, listsOf, type Spec, specsOf, valueAt, WRITTEN } from './table.js'
 import { childWeave, type Weave, woven, wovenAt } from './weave.js'
 

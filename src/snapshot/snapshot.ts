@@ -6,6 +6,8 @@
  */
 import { HANDLE_LENGTH } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
+import type { Piece } from '../merge/row-writer.js'
+import { slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { columnsOf, type Filled, TABLE } from './table.js'
 
@@ -65,6 +67,29 @@ export function handleAt(snapshot: Snapshot, entry: number): string {
 /** The row as an object. */
 export function rowAt(snapshot: Snapshot, entry: number): Record<string, unknown> {
   return JSON.parse(decoder.decode(rowBytes(snapshot, entry))) as Record<string, unknown>
+}
+
+/** Where an offer's listing is: the index of its slice among the snapshot's, and the row in it. */
+export type OfferPlace = { slice: number; row: number }
+
+/** A listing as it is kept. */
+export function keptListing(slices: readonly IndexedSlice[], { slice, row }: OfferPlace): Uint8Array {
+  return slabRow((slices[slice] as IndexedSlice).slice.rows, row)
+}
+
+/** The activation key of a deployment of an entry, in its listing; undefined when a listing has to be parsed for it. */
+export function keyPiece(
+  { deployments, offers, slices }: Snapshot,
+  entry: number,
+  one: number,
+): Piece | undefined {
+  const bytes = deployments.keyBytes[one] as number
+  if (bytes === 0) return undefined
+  const offer = (offers.at[entry] as number) + (deployments.keyOffer[one] as number)
+  const { rows } = (slices[offers.slice[offer] as number] as IndexedSlice).slice
+  const row = offers.row[offer] as number
+  const start = (rows.start[row] as number) + (deployments.keyStart[one] as number)
+  return { from: rows.chunks[rows.chunkOf[row] as number] as Uint8Array, start, end: start + bytes }
 }
 
 /** A listing that is part of a signal's row, with its slice. */

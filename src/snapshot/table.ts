@@ -92,6 +92,10 @@ export const WRITTEN = {
     words: child('deployments', u32, WORDS),
     /** The digest of its activation key; 0 0 when it has none. */
     key: child('deployments', u32, 2),
+    /** Where that key stands: which of the signal's offers, and where in its listing. No bytes: it has to be parsed. */
+    keyOffer: child('deployments', u16),
+    keyStart: child('deployments', u32),
+    keyBytes: child('deployments', u16),
     destinations: ONLY_WORDS,
   },
   /** Offers of entry `i` are `at[i]` to `at[i + 1]`. */

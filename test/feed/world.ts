@@ -23,12 +23,23 @@ function slabOf(rows: readonly Buffer[]): Slab {
   return { count: rows.length, chunks: [chunk], chunkOf: new Uint16Array(rows.length), start, length }
 }
 
-export function sliceOf(
+type SliceOptions = { mode?: SliceMode; scope?: string }
+
+export function sliceOf(upstream: string, listings: readonly Listing[], options?: SliceOptions): Slice {
+  return sliceOfTexts(
+    upstream,
+    listings.map((row) => JSON.stringify(row)),
+    options,
+  )
+}
+
+/** Listings as the upstream wrote them. */
+export function sliceOfTexts(
   upstream: string,
-  listings: readonly Listing[],
-  { mode = 'wholesale', scope = 'public' }: { mode?: SliceMode; scope?: string } = {},
+  texts: readonly string[],
+  { mode = 'wholesale', scope = 'public' }: SliceOptions = {},
 ): Slice {
-  const rows = listings.map((row) => Buffer.from(JSON.stringify(row)))
+  const rows = texts.map((text) => Buffer.from(text))
   const digest = (row: Buffer) => Buffer.from(hash('sha256', row), 'hex').readBigUInt64LE(0)
   return {
     upstream,

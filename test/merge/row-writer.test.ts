@@ -100,7 +100,9 @@ function fromPieces(row: Row, { fields, shown, keyed, prices }: Choice): string 
     ...(keyed.length > 0 && {
       keyOf: (order: number) => {
         const platform = platforms[order] as string
-        return keyed.includes(platform) ? JSON.stringify(keyOf(platform)) : undefined
+        if (!keyed.includes(platform)) return undefined
+        const from = Buffer.from(`${platform}${JSON.stringify(keyOf(platform))}`)
+        return { from, start: Buffer.byteLength(platform), end: from.byteLength }
       },
     }),
   })
