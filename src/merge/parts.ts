@@ -7,7 +7,7 @@ import { remembered } from '../upstreams/rows/remembered.js'
 import { countriesOf, FIRST_WINS, type Field, mergeDefinition, stated } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
 import { cpmCurrency, lowest, mergePricing } from './pricing.js'
-import { tailOf } from './row.js'
+import { HANDLE, tailOf } from './row.js'
 
 type Listing = SignalRow
 const only = (members: Partial<Listing>) => ({ listing: members as Listing })
@@ -63,16 +63,19 @@ export const placed = remembered((text): Placed => {
   }
 })
 
-/** Stands for an offer's handle: no listing holds this character, and JSON escapes it. */
-const HANDLE = '\u0000'
 const WRITTEN_HANDLE = JSON.stringify(HANDLE).slice(1, -1)
+
+/** A text as JSON: of names that stand in many rows. */
+export const quotedName = remembered((text) => JSON.stringify(text))
 
 /** The prices of a signal's only offer: the end of its row in the pieces around its offer's handle, and the facts. */
 export const priced = remembered((text) => {
   const listing = only({ pricing_options: JSON.parse(text) as PricingOption[] })
   const options = mergePricing([listing], [HANDLE])
+  const prices = tailOf(options)
   return {
-    pieces: tailOf(options).split(WRITTEN_HANDLE),
+    prices,
+    pieces: prices.split(WRITTEN_HANDLE),
     lowestCpm: lowest(options, 'cpm'),
     lowestPercent: lowest(options, 'percent_of_media'),
     cpmCurrency: cpmCurrency(options),

@@ -8,6 +8,7 @@ import type { Listing } from '../upstreams/rows/slice.js'
 import { mergeCoverage } from './coverage.js'
 import type { Conflict } from './definition.js'
 import { type MergedDeployment, mergeDeployments } from './deployments.js'
+import { optionId } from './identity.js'
 import { listsNone, type Seller } from './offer.js'
 import { cpmCurrency, lowest, type MergedOption, mergePricing } from './pricing.js'
 
@@ -34,6 +35,8 @@ export type Row = {
   readonly head: string
   /** `,"pricing_options":[...]`, or empty. */
   readonly tail: string
+  /** What the tail says beyond the head: of an only offer, the same for all that are sold at its prices. */
+  readonly prices: string
   /** What the head says, without its deployments. */
   readonly core: string
   /** What the head says of each deployment: the offers that give it, and its state. */
@@ -59,11 +62,25 @@ function joint(standing: readonly Standing[]): readonly string[] | undefined {
   return known.length < standing.length ? undefined : [...new Set(known.flat())].sort()
 }
 
+/** Stands for an only offer's handle: no listing holds this character, and JSON escapes it. */
+export const HANDLE = '\u0000'
+
 /** The end of a row: its prices as `,"pricing_options":[...]`, or empty. */
 export function tailOf(options: readonly MergedOption[]): string {
   return options.length === 0
     ? ''
     : `,"pricing_options":${JSON.stringify(options.map(({ option }) => option))}`
+}
+
+/** The head names an only offer, so its handle in the ids of its options says nothing more. */
+function pricesOf(options: readonly MergedOption[], offers: number): string {
+  if (offers > 1) return tailOf(options)
+  return tailOf(
+    options.map((one) => ({
+      ...one,
+      option: { ...one.option, pricing_option_id: optionId(HANDLE, one.upstreamId) },
+    })),
+  )
 }
 
 /** A Provenance as JSON up to its deployments, without the closing brace. */
@@ -111,6 +128,7 @@ export function writeRow(description: Description, standing: readonly Standing[]
   return {
     head: `${opening},"deployments":[${targets.join()}]${endOf(placed, description)}`,
     tail: tailOf(options),
+    prices: pricesOf(options, standing.length),
     core: `${opening}${endOf(sellers, description)}`,
     states: targets.map((target, at) => `${deployments[at]?.offers.join()} ${target}`),
     deployments,

@@ -11,8 +11,8 @@ import { MEMBER, membersOf } from '../upstreams/rows/written.js'
 import { mergeCoverage } from './coverage.js'
 import { countriesOf, type Definition, FIRST_WINS, mergeDefinition } from './definition.js'
 import { type Identity, identityKey, offerHandle, signalHandle } from './identity.js'
-import { listsNone, type Offer, sellerOf } from './offer.js'
-import { countryList, finePrint, placed, priced, shownField } from './parts.js'
+import { listsNone, type Offer, type Seller, sellerOf } from './offer.js'
+import { countryList, finePrint, placed, priced, quotedName, shownField } from './parts.js'
 import { endOf } from './row.js'
 import { type MergedSignal, publishedRef } from './signal.js'
 
@@ -39,15 +39,18 @@ const PRINTED = (
   ] as const
 ).map((field) => told(field, (json) => json))
 
-/** The members that a listing gives, each after a comma. */
+/**
+ * The members that a listing gives, each after a comma. Joined at once, because a text that was put together piece by
+ * piece is walked through again by each of those who copy it.
+ */
 function written(fields: readonly Told[], members: Members): string {
-  let all = ''
+  const all: string[] = []
   for (const { place, name, text } of fields) {
     const json = members[place]
     const shown = json === undefined ? '' : text(json)
-    if (shown !== '') all += name + shown
+    if (shown !== '') all.push(name, shown)
   }
-  return all
+  return all.join('')
 }
 
 /** The content of a string's JSON without escapes. */
@@ -118,8 +121,20 @@ function references(identity: Identity, ref: SignalRef): string {
   return `"signal_ref":{"scope":"data_provider","data_provider_domain":"${domain}","signal_id":"${id}"},"signal_id":{"source":"catalog","data_provider_domain":"${domain}","id":"${id}"}`
 }
 
+/** The seller as JSON, without the closing brace: its first members are the same in all rows of an upstream. */
+function sellerText({ upstream, agent_url, handle, ...others }: Seller): string {
+  const more = JSON.stringify(others).slice(1, -1)
+  return `{"upstream":${quotedName(upstream)},"agent_url":${quotedName(agent_url)},"handle":"${handle}",${more}`
+}
+
 const ALONE = [true]
-const NO_PRICES = { pieces: [''], lowestCpm: Number.NaN, lowestPercent: Number.NaN, cpmCurrency: 0 }
+const NO_PRICES = {
+  prices: '',
+  pieces: [''],
+  lowestCpm: Number.NaN,
+  lowestPercent: Number.NaN,
+  cpmCurrency: 0,
+}
 
 /** An offer whose listing has not been parsed. `ref`: the reference that the listing gives. */
 type Selling = Omit<Offer, 'listing'> & { readonly text: string; readonly ref: SignalRef }
@@ -149,16 +164,18 @@ export function spliceSignal(
   const coverage = coverageOf(members, ref)
   const { given, deployments, shown, states, keys } = placed(members[MEMBER.deployments] as string)
   const sold = { signal_ref: claimed, deployments: given }
-  const seller = JSON.stringify(sellerOf(selling, sold, offer)).slice(0, -1)
+  const seller = sellerText(sellerOf(selling, sold, offer))
   const prices = members[MEMBER.pricing_options]
-  const { pieces, lowestCpm, lowestPercent, cpmCurrency } = prices === undefined ? NO_PRICES : priced(prices)
+  const sale = prices === undefined ? NO_PRICES : priced(prices)
+  const { lowestCpm, lowestPercent, cpmCurrency } = sale
   const opening = `{"signal_agent_segment_id":"${handle}",${references(identity, ref)}${said.text}${coverage.text}${bounds.text && `,"countries":${bounds.text}`}`
   const notes = { restrictions: said.restrictions, conflicts: [] }
   return {
     kind: 'signal',
     handle,
     head: `${opening},"deployments":${shown}${endOf([`${seller},"deployments":${keys}`], notes)}`,
-    tail: pieces.join(offer),
+    tail: sale.pieces.join(offer),
+    prices: sale.prices,
     core: `${opening}${endOf([seller], notes)}`,
     states,
     deployments,

@@ -108,17 +108,6 @@ function isStill(move: Move | undefined, at: number): boolean {
   return move?.to === at && (move.moved?.every((to, row) => to === row) ?? true)
 }
 
-/** Consecutive signals that were merged form one run. */
-function inRuns(single: readonly Run[]): Run[] {
-  const runs: Run[] = []
-  for (const run of single) {
-    const last = runs.at(-1)
-    if (last?.patch && run.patch) runs[runs.length - 1] = { ...last, end: run.end }
-    else runs.push(run)
-  }
-  return runs
-}
-
 const inUpstreamOrder = (a: OfferPlace, b: OfferPlace) => a.slice - b.slice || a.row - b.row
 
 /** The published entries: those with a row. */
@@ -166,6 +155,7 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
   const buckets = new Set<number>()
   const runs: Run[] = []
   let merges = 0
+  let inRun = 0 // of these, the first that no run covers
   let kept = 0 // entries of the previous snapshot that the runs already cover
 
   /** Consecutive rows of `fresh`, from `at` on, that have the same key. */
@@ -178,8 +168,17 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     return offers
   }
 
+  /** Consecutive signals that were merged form one run. */
+  function endRun(): void {
+    if (merges > inRun) runs.push({ patch: true, start: inRun, end: merges })
+    inRun = merges
+  }
+
   function keepUntil(entry: number): void {
-    if (entry > kept) runs.push({ patch: false, start: kept, end: entry })
+    if (entry > kept) {
+      endRun()
+      runs.push({ patch: false, start: kept, end: entry })
+    }
     kept = entry
   }
 
@@ -193,7 +192,6 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
     for (const { slice, row } of offers) {
       meter.did(rowUnits((slices[slice] as IndexedSlice).slice.rows.length[row] as number))
     }
-    runs.push({ patch: true, start: merges, end: merges + 1 })
     merges += 1
   }
 
@@ -228,8 +226,9 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
   }
   yield* mergeTouched(before)
   keepUntil(before)
+  endRun()
 
-  const weave = weaveOf(inRuns(runs), before)
+  const weave = weaveOf(runs, before)
   const base = previous ?? EMPTY
   const columns = joined(base, carried?.offers ?? EMPTY.offers, patch.finish(), weave)
   yield

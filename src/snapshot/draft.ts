@@ -71,6 +71,17 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
   const { keys, digests, facts, deployments, offers } = to
   const rows = createRowDraft(to.rows)
   let count = 0
+  let lastBound: readonly string[] | undefined
+  let lastSet = 0
+
+  /** The number of a set of countries: nearly always that of the offer is that of its signal. */
+  function setOf(countries: readonly string[] | undefined): number {
+    if (countries !== lastBound) {
+      lastSet = facts.countrySets.id(countries?.join() ?? '')
+      lastBound = countries
+    }
+    return lastSet
+  }
 
   function close(): void {
     deployments.at.push(deployments.destination.length())
@@ -83,7 +94,7 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
     facts.valueType.push(signal?.valueType === undefined ? 0 : VALUE_TYPES.indexOf(signal.valueType) + 1)
     facts.provider.push(facts.providers.id(signal?.provider?.trim().toLowerCase() ?? ''))
     facts.domain.push(facts.domains.id(domainName))
-    facts.countries.push(facts.countrySets.id(signal?.countries?.join() ?? ''))
+    facts.countries.push(setOf(signal?.countries))
     facts.mixed.push(signal?.mixed ? 1 : 0)
     facts.anywhere.push(signal?.anywhere ? 1 : 0)
     facts.coverage.push(signal?.coverage ?? Number.NaN)
@@ -97,7 +108,7 @@ export function createDraft(expected: number, slices: readonly IndexedSlice[]) {
       offers.slice.push(slice)
       offers.row.push(row)
       offers.stands.push(signal?.contributes[at] ? 1 : 0)
-      offers.countries.push(facts.countrySets.id(signal?.bounds[at]?.join() ?? ''))
+      offers.countries.push(setOf(signal?.bounds[at]))
     })
   }
 

@@ -11,12 +11,15 @@ import { digestWords, WORDS } from './keys.js'
 
 export type Words = readonly number[]
 
-/** Few distinct deployments occur in millions of rows, so each is hashed once. */
+/** Few distinct deployments and prices occur in millions of rows, so each is hashed once. */
 const stateWords = remembered<Words>(digestWords)
+const priceWords = remembered<Words>(digestWords)
+
+const NO_KEY = [0, 0] as const
 
 /** Half a digest is enough, because keys are only compared with other keys of the same deployment. */
 export function keyWords(key: ActivationKey | undefined): readonly [number, number] {
-  if (!key) return [0, 0]
+  if (!key) return NO_KEY
   const [first = 0, second = 0] = digestWords(JSON.stringify(key))
   return [first, second]
 }
@@ -41,7 +44,7 @@ export function rowWords(row: Row): RowWords {
   deployments.forEach((words, at) => {
     parts.set(words, WORDS * (at + 1))
   })
-  const pricing = row.tail === '' ? NO_PRICES : digestWords(row.tail)
+  const pricing = row.prices === row.tail ? digestWords(row.tail) : priceWords(row.prices)
   return { structure: digestWords(parts), core, deployments, pricing }
 }
 

@@ -109,7 +109,7 @@ export const WRITTEN = {
     /** The countries in which it may be used. */
     countries: numbering('facts.countrySets', 'offers'),
   },
-  /** Hashes of a signal's head, its head without deployments, and its tail (snapshot/row-words.ts). */
+  /** Hashes of a signal's head, its head without deployments, and its prices (snapshot/row-words.ts). */
   digests: {
     structure: entry(u32, WORDS),
     core: entry(u32, WORDS),

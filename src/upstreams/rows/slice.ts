@@ -2,6 +2,7 @@
  * What one upstream offers to one credential scope: its listings and the tokens and times they came with.
  * Immutable: a complete walk makes a new slice, nothing else does (specification, "mid-pagination").
  */
+import { bufferOf } from '../../adcp/json.js'
 import type { SignalRow } from '../../adcp/signal.js'
 import { bytesOf, type Slab, slabRow } from './slab.js'
 
@@ -54,11 +55,9 @@ export function sameDigests(a: Slice['digests'], b: Slice['digests']): boolean {
   return a === b || Buffer.compare(bytesOf(a), bytesOf(b)) === 0
 }
 
-const decoder = new TextDecoder()
-
 /** One row of a slice as it is kept. */
 export function sliceText({ rows }: Slice, row: number): string {
-  return decoder.decode(slabRow(rows, row))
+  return bufferOf(slabRow(rows, row)).toString()
 }
 
 /** The listing in one row of a slice. Rows were validated when the slice was made. */
