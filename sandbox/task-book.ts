@@ -23,7 +23,8 @@ export type TaskBook = {
 const iso = (time: number) => new Date(time).toISOString()
 
 export function createTaskBook({ now }: { now: () => number }): TaskBook {
-  const tasks = new LRUCache<string, Task>({ max: MAX_TASKS })
+  // counted by size: `max` would take the memory of all at once
+  const tasks = new LRUCache<string, Task>({ maxSize: MAX_TASKS, sizeCalculation: () => 1 })
   let state: TaskState = 'working'
 
   function submit(type: Task['type'], doneAt: number, result: Task['result']): Body {

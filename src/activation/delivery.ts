@@ -113,7 +113,8 @@ const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsen
 
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, upstreamAt, kinds, onChanged, reached } = options
-  const places = new LRUCache<string, LimitFunction>({ max: MAX_UPSTREAMS }) // by upstream
+  // counted by size: `max` would take the memory of all at once
+  const places = new LRUCache<string, LimitFunction>({ maxSize: MAX_UPSTREAMS, sizeCalculation: () => 1 }) // by upstream
 
   async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
     const ended: Call = { ...call, state, ...(answer !== undefined && { answer }) }

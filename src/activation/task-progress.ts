@@ -136,7 +136,8 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
 }
 
 export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
-  const asked = new LRUCache<string, number>({ max: MOST_ASKED }) // when, by task
+  // counted by size: `max` would take the memory of all at once
+  const asked = new LRUCache<string, number>({ maxSize: MOST_ASKED, sizeCalculation: () => 1 }) // when, by task
 
   /** Stores the state of the task; ends the job if the task has ended. */
   async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {

@@ -45,7 +45,11 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
 
 /** Such rows, of this process and of others on its storage. */
 export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: LearnedOptions) {
-  const recent = new LRUCache<string, Map<string, FoundRow>>({ max: MOST_SIGNALS }) // by handle, then by name
+  // counted by size: `max` would take the memory of all at once
+  const recent = new LRUCache<string, Map<string, FoundRow>>({
+    maxSize: MOST_SIGNALS,
+    sizeCalculation: () => 1,
+  }) // by handle, then by name
   const unwritten = new Map<string, FoundRow>()
   let writing: Promise<void> | undefined
   let isTold = false // a failure that lasts is told once

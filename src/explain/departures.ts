@@ -106,7 +106,8 @@ export type FormerUpstream = Pick<RosterEntry, 'id' | 'agentUrl' | 'name' | 'sou
 }
 
 export function createFormerUpstreams() {
-  const former = new LRUCache<string, FormerUpstream>({ max: MAX_FORMER }) // by canonical url
+  // counted by size: `max` would take the memory of all at once
+  const former = new LRUCache<string, FormerUpstream>({ maxSize: MAX_FORMER, sizeCalculation: () => 1 }) // by canonical url
   let present: readonly RosterEntry[] = []
 
   return {

@@ -65,7 +65,8 @@ const REMEMBERED = 2_000
  */
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
-  const known = new LRUCache<string, Place>({ max: REMEMBERED })
+  // counted by size: `max` would take the memory of all at once
+  const known = new LRUCache<string, Place>({ maxSize: REMEMBERED, sizeCalculation: () => 1 })
   // The length keeps apart what a caller sends and what it is bound to.
   const nameOf = (cursor: string, binding: string) => `${cursor.length} ${cursor} ${binding}`
 

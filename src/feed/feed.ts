@@ -137,7 +137,8 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     filterWarnings(query, criteria, reader, rates())
   const cursors = createCursors(cursorSecret)
   const walkListeners: ((snapshot: string) => void)[] = []
-  const written = new LRUCache<string, string>({ max: REMEMBERED_CURSORS })
+  // counted by size: `max` would take the memory of all at once
+  const written = new LRUCache<string, string>({ maxSize: REMEMBERED_CURSORS, sizeCalculation: () => 1 })
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
   const replaced = createReplaced<Layer>(retain)

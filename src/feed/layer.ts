@@ -125,8 +125,9 @@ const MOST_VIEWS = 2_000
 
 /** Wraps a snapshot so that it can be viewed. */
 export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
-  const whole = new LRUCache<string, View>({ max: MOST_VIEWS }) // views of everything share the snapshot's own column
-  const secrets = new LRUCache<string, string>({ max: MOST_VIEWS })
+  // counted by size: `max` would take the memory of all at once
+  const whole = new LRUCache<string, View>({ maxSize: MOST_VIEWS, sizeCalculation: () => 1 }) // views of everything share the snapshot's own column
+  const secrets = new LRUCache<string, string>({ maxSize: MOST_VIEWS, sizeCalculation: () => 1 })
 
   const viewKey = ({ tuple }: Criteria, { visibility, wholeOnly }: Reader) =>
     `${wholeOnly ? 'whole' : visibility} ${tuple}`

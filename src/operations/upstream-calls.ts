@@ -86,8 +86,12 @@ export function createUpstreamMeter({
     labelNames: ['upstream'],
     registers,
   })
-  const answers = new LRUCache<string, Answered>({ max: MAX_URLS })
-  const owners = new LRUCache<string, { entry: RosterEntry | undefined }>({ max: MAX_URLS })
+  // counted by size: `max` would take the memory of all at once
+  const answers = new LRUCache<string, Answered>({ maxSize: MAX_URLS, sizeCalculation: () => 1 })
+  const owners = new LRUCache<string, { entry: RosterEntry | undefined }>({
+    maxSize: MAX_URLS,
+    sizeCalculation: () => 1,
+  })
   let known: readonly RosterEntry[] = []
 
   function ownerOf(text: string): RosterEntry | undefined {

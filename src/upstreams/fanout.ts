@@ -26,7 +26,11 @@ const HEDGE_FACTOR = 3
 const HEDGE_MIN_MS = 250
 
 function createLatencies(clock: Clock) {
-  const seen = new LRUCache<string, { at: number; ms: number }[]>({ max: MOST_UPSTREAMS })
+  // counted by size: `max` would take the memory of all at once
+  const seen = new LRUCache<string, { at: number; ms: number }[]>({
+    maxSize: MOST_UPSTREAMS,
+    sizeCalculation: () => 1,
+  })
 
   function note(id: string, ms: number): void {
     seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])

@@ -36,7 +36,11 @@ function readTools(list: unknown): Tool[] | undefined {
 }
 
 export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
-  const known = new LRUCache<string, { tools: readonly Tool[] | undefined; at: number }>({ max: MAX_AGENTS })
+  // counted by size: `max` would take the memory of all at once
+  const known = new LRUCache<string, { tools: readonly Tool[] | undefined; at: number }>({
+    maxSize: MAX_AGENTS,
+    sizeCalculation: () => 1,
+  })
   const asking = new Map<string, Promise<void>>()
   const limit = pLimit(CONCURRENCY)
 

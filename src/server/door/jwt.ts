@@ -55,7 +55,11 @@ function isUnavailable(error: unknown, { errors }: Jose): boolean {
 export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtOptions): JwtVerifier {
   const url = new URL(jwksUrl)
   let loading: ReturnType<typeof load> | undefined
-  const remembered = new LRUCache<string, { subject: string; until: number }>({ max: REMEMBERED_TOKENS })
+  // counted by size: `max` would take the memory of all at once
+  const remembered = new LRUCache<string, { subject: string; until: number }>({
+    maxSize: REMEMBERED_TOKENS,
+    sizeCalculation: () => 1,
+  })
 
   async function load() {
     const jose = await import('jose')
