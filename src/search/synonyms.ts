@@ -15,23 +15,6 @@ const LANGUAGES = 'en de fr es it pt nl pl cs sk sv da nb fi hu ro hr el tr ru u
 /** Names in one language that mean something else in English: in French, "chili" is a country. */
 const OTHER_WORDS: ReadonlySet<string> = new Set(['indie', 'chili', 'columbia', 'norma'])
 
-/** Countries that a phrase names. */
-type PlaceName = { phrase: string; countries: readonly string[] }
-
-/**
- * Country names in the languages of their buyers, so that "in Germany", "Deutschland" and "Allemagne" are one place.
- * They come from the runtime's locale data (Unicode CLDR); other common names are in `config/synonyms.yaml`.
- */
-function namesOfMarkets(): PlaceName[] {
-  const names = LANGUAGES.map((language) => new Intl.DisplayNames([language], { type: 'region' }))
-  return MARKETS.flatMap((code) => {
-    const phrases = new Set(names.map((name) => name.of(code)?.toLowerCase() ?? code))
-    return [...phrases]
-      .filter((phrase) => !OTHER_WORDS.has(phrase))
-      .map((phrase) => ({ phrase, countries: [code] }))
-  })
-}
-
 /** The meaning of a phrase. `narrower`: it is one kind of the group's word. */
 export type Sense = { group: string; narrower: boolean }
 type Phrase = {
@@ -72,6 +55,27 @@ function listOf(words: string): string[] {
 
 function stemsOf(text: string): string[] {
   return tokens(text).map(termOf)
+}
+
+/** Countries that a phrase, as stems, names. */
+type PlaceName = { stems: readonly string[]; countries: readonly string[] }
+
+let marketNames: readonly PlaceName[] | undefined // the same for every file, and the most work of compiling one
+
+/**
+ * Country names in the languages of their buyers, so that "in Germany", "Deutschland" and "Allemagne" are one place.
+ * They come from the runtime's locale data (Unicode CLDR); other common names are in `config/synonyms.yaml`.
+ */
+function namesOfMarkets(): readonly PlaceName[] {
+  if (marketNames) return marketNames
+  const names = LANGUAGES.map((language) => new Intl.DisplayNames([language], { type: 'region' }))
+  marketNames = MARKETS.flatMap((code) => {
+    const phrases = new Set(names.map((name) => name.of(code)?.toLowerCase() ?? code))
+    return [...phrases]
+      .filter((phrase) => !OTHER_WORDS.has(phrase))
+      .map((phrase) => ({ stems: stemsOf(phrase), countries: [code] }))
+  })
+  return marketNames
 }
 
 /** The phrases that begin at `at`, longest first. */
@@ -115,11 +119,10 @@ export function compileSynonyms(file: SynonymFile): Synonyms {
     }
   }
   const called = Object.entries(file.places).flatMap(([codes, words]) =>
-    listOf(words).map((phrase) => ({ phrase, countries: codes.split(' ') })),
+    listOf(words).map((phrase) => ({ stems: stemsOf(phrase), countries: codes.split(' ') })),
   )
   const placeGroups = new Set<string>()
-  for (const { phrase, countries } of [...namesOfMarkets(), ...called]) {
-    const stems = stemsOf(phrase)
+  for (const { stems, countries } of [...namesOfMarkets(), ...called]) {
     const key = stems.join(' ')
     const place: Phrase = known.get(key) ?? { stems, senses: [] }
     known.set(key, place)
