@@ -10,7 +10,10 @@ export const NO_BROWSER = CHROMIUM === undefined && 'no Chromium here: apt-get i
 const FLAGS =
   '--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync'
 
-/** `named`: a host name, and the host and port of this machine where it leads to. */
+/**
+ * `named`: a host name, and the host and port of this machine where it leads to.
+ * @param {string} [named]
+ */
 export function openBrowser(named) {
   const args = FLAGS.split(' ')
   if (named !== undefined) args.push(`--host-resolver-rules=MAP ${named}`)
@@ -20,12 +23,17 @@ export function openBrowser(named) {
 /**
  * A page of its own session. `faults`: violations of the Content-Security-Policy, errors of scripts, requests to other
  * hosts; there must be none. `bodies`: promises of every body that the browser was sent.
+ * @param {import('playwright-core').Browser} browser
+ * @param {string} base
+ * @param {import('playwright-core').BrowserContextOptions} [options]
  */
 export async function openPage(browser, base, options = {}) {
   const context = await browser.newContext(options)
   context.setDefaultTimeout(60_000)
   const page = await context.newPage()
+  /** @type {string[]} */
   const faults = []
+  /** @type {Promise<string>[]} */
   const bodies = []
   page.on('pageerror', ({ message }) => faults.push(message))
   page.on('console', (message) => {

@@ -1,8 +1,7 @@
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'tap'
-import { BUYER, KEYS, OPERATOR, read } from '../dist/test/console/support/console-world.js'
-import { callTool } from '../dist/test/support/call-tool.js'
-import { startWorld } from '../dist/test/support/federation.js'
+import { BUYER, callTool, KEYS, OPERATOR, read, startWorld } from './built.js'
 import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 /** Plain HTTP under this name is no secure context, in which browsers give no clipboard. */
@@ -44,9 +43,12 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
       tries += 1
       response.writeHead(503).end()
     })
-    await new Promise((listening) => receiver.listen(0, '127.0.0.1', listening))
+    receiver.listen(0, '127.0.0.1')
+    await once(receiver, 'listening')
+    const { port } = /** @type {import('node:net').AddressInfo} */ (receiver.address())
     t.teardown(() => receiver.close())
     world.sandbox.agents.meridian.briefTakes(2_500)
+    /** @type {import('../test/support/federation.js').Answer} */
     const asked = await callTool(
       local,
       'get_signals',
@@ -54,7 +56,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
         ...{ adcp_version: '3.1', signal_spec: 'people who buy cars' },
         time_budget: { interval: 1, unit: 'seconds' },
         push_notification_config: {
-          url: `http://127.0.0.1:${receiver.address().port}/hook`,
+          url: `http://127.0.0.1:${port}/hook`,
           operation_id: 'op_1',
           authentication: { schemes: ['Bearer'], credentials: 'a-secret-of-the-receiver-long-enough' },
         },
@@ -67,7 +69,10 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
     await row.waitFor()
     page.on('dialog', (dialog) => void dialog.accept())
 
-    /** Until the job is not being worked on at that moment: an operator acts on no other. */
+    /**
+     * Until the job is not being worked on at that moment: an operator acts on no other.
+     * @type {(label: string, done: string) => Promise<void>}
+     */
     async function press(label, done) {
       for (const end = Date.now() + 60_000; Date.now() < end; ) {
         await row.getByRole('button', { name: label }).click()
@@ -85,7 +90,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
     await press('Try now', 'Tried again')
     while (tries === before) await page.waitForTimeout(20)
     const { body } = await read(local, 'jobs', OPERATOR)
-    const [job] = body.jobs
+    const [job] = /** @type {{ id: string }[]} */ (body.jobs)
     await press('Give up', 'Given up')
     await row.waitFor({ state: 'detached' })
     await page.getByText('No job is open.').waitFor()
@@ -104,7 +109,7 @@ test('what an operator does in a browser', { skip: NO_BROWSER }, async (t) => {
 
   await t.test('processes that run another configuration are told apart', async () => {
     const said = (await read(local, 'overview', OPERATOR)).body
-    const configuration = said.configuration
+    const configuration = /** @type {{ revision: string }} */ (said.configuration)
     const replicas = { [String(configuration.revision)]: 2, 'another-revision': 1 }
     const planted = { ...said, configuration: { ...configuration, replicas } }
     await page.route('**/console/api/overview', (route) => route.fulfill({ json: planted }))

@@ -2,8 +2,7 @@ import { execFile } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { promisify } from 'node:util'
 import { test } from 'tap'
-import { BUYER, digest, KEYS, OPERATOR, OTHER, read } from '../dist/test/console/support/console-world.js'
-import { startWorld } from '../dist/test/support/federation.js'
+import { actingOn, BUYER, digest, KEYS, OPERATOR, OTHER, startWorld } from './built.js'
 import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 const AXE = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
@@ -20,13 +19,21 @@ const PAGES = [
   '/?page=activity',
 ]
 
-/** Run by Playwright beside the page's own scripts, whose policy allows nothing more for it. */
+/** @typedef {import('playwright-core').Page} Page */
+
+/**
+ * What axe finds wrong with the page. Playwright runs it apart from the page's own scripts, whose policy stays as it is.
+ * @param {Page} page
+ * @returns {Promise<string[]>}
+ */
 async function violations(page) {
   await page.evaluate(await import('node:fs/promises').then(({ readFile }) => readFile(AXE, 'utf8')))
+  /** @type {{ violations: { id: string, nodes: { html: string }[] }[] }} */
   const found = await page.evaluate('axe.run()')
   return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`))
 }
 
+/** @type {(page: Page, base: string, key: string) => Promise<void>} */
 async function signIn(page, base, key) {
   await page.goto(base)
   await page.fill('#key', key)
@@ -34,7 +41,10 @@ async function signIn(page, base, key) {
   await page.waitForSelector('.bar')
 }
 
-/** Presses Tab until the focus is on what is looked for, as somebody without a mouse does. */
+/**
+ * Presses Tab until the focus is on what is looked for, as somebody without a mouse does.
+ * @type {(page: Page, selector: string) => Promise<void>}
+ */
 async function tabTo(page, selector) {
   for (let presses = 0; presses < 200; presses += 1) {
     if (await page.evaluate(`document.activeElement?.matches(${JSON.stringify(selector)})`)) return
@@ -43,19 +53,23 @@ async function tabTo(page, selector) {
   throw new Error(`Tab never reaches ${selector}`)
 }
 
+/** @param {Page} page */
 async function ready(page) {
   await page.waitForSelector('main table tbody tr, main .facts > *, main .empty, main .way, .sign-in form')
 }
 
-/** What a button puts on the clipboard. */
+/**
+ * What a button puts on the clipboard.
+ * @type {(page: Page, label: string) => Promise<string>}
+ */
 async function copied(page, label) {
   await page.evaluate("navigator.clipboard.writeText('')")
   await page.getByRole('button', { name: label }).click()
   const held = await page.waitForFunction('navigator.clipboard.readText()')
-  return held.jsonValue()
+  return String(await held.jsonValue())
 }
 
-const handles = (text) => [...new Set(text.match(/sig_[\w-]{22}(?![\w.-])/g))]
+const handles = (/** @type {string} */ text) => [...new Set(text.match(/sig_[\w-]{22}(?![\w.-])/g))]
 
 /** What reaches beyond the window though nothing around it scrolls: it is cut off, or makes the page wider. */
 const TOO_WIDE = `[...document.querySelectorAll('body *')]
@@ -141,6 +155,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
         const { stdout } = await run('sh', ['-c', await copied(page, 'Copy as curl')], {
           env: { ...process.env, TRIBUTARY_KEY: BUYER },
         })
+        /** @type {(where: string, body: string, headers?: Record<string, string>) => Promise<string>} */
         const post = async (where, body, headers) => {
           const authorization = `Bearer ${BUYER}`
           const answer = await fetch(`${url}/${where}`, {
@@ -209,7 +224,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
       }
       t.equal(await page.evaluate(OFF_LINE), 0, `${path}: the bar begins where the content does`)
       await page.setViewportSize({ width: 390, height: 900 })
-      for (const colorScheme of ['light', 'dark']) {
+      for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
         await page.emulateMedia({ colorScheme })
         t.same(await violations(page), [], `${path} in the ${colorScheme}`)
       }
@@ -246,7 +261,10 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await signIn(page, url, OPERATOR)
     await page.goto(`${url}/?page=upstreams&id=${NORTHWIND}`)
     await page.waitForSelector('.plot canvas')
-    /** How many pixels have the colour of a line, which neither axes nor grid have. */
+    /**
+     * How many pixels have the colour of a line, which neither axes nor grid have.
+     * @type {(title: string, name: string) => string}
+     */
     const drawn = (title, name) => `(() => {
       const plot = [...document.querySelectorAll('.plot')].find((one) => one.textContent.startsWith('${title}'))
       const canvas = plot.querySelector('canvas')
@@ -260,10 +278,10 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
         if (data[at + 3] > 60 && [0, 1, 2].every((part) => Math.abs(data[at + part] - wanted[part]) < 16)) found += 1
       return found
     })()`
-    for (const [title, name] of [
+    for (const [title, name] of /** @type {const} */ ([
       ['Rows', '--good'], // drawn over the rows that were read, which may be as many
       ['Slowest answer', '--accent'],
-    ]) {
+    ])) {
       let line = 0 // the first point comes when something was read
       for (const end = Date.now() + 60_000; line <= 3 && Date.now() < end; await page.waitForTimeout(50)) {
         line = await page.evaluate(drawn(title, name))
@@ -276,12 +294,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
 
   await t.test('what happened to a signal is listed and drawn', async (t) => {
     const { page, faults } = await openPage(browser, url)
-    const act = (action, subject) =>
-      read(url, 'actions', OPERATOR, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ action, subject }),
-      })
+    const act = actingOn(url)
     await signIn(page, url, OPERATOR)
     await page.goto(`${url}/?upstream=${NORTHWIND}&sort=sellers`)
     const link = String(await page.locator('td.signal a').last().getAttribute('href'))

@@ -2,9 +2,9 @@
  * Makes the pictures of docs/console.md from the demo world: `npm run pictures`. An agent is left out for a moment, and
  * another stops, so that there is something to be seen over time.
  */
+
 import { fileURLToPath } from 'node:url'
-import { KEYS, OPERATOR, read } from '../dist/test/console/support/console-world.js'
-import { startWorld } from '../dist/test/support/federation.js'
+import { actingOn, KEYS, OPERATOR, read, startWorld } from './built.js'
 import { openBrowser, openPage } from './chromium.js'
 
 const FOLDER = fileURLToPath(new URL('../docs/', import.meta.url))
@@ -19,12 +19,7 @@ const world = await startWorld({
   }),
 })
 const { url } = world.federation
-const act = (action, subject) =>
-  read(url, 'actions', OPERATOR, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ action, subject }),
-  })
+const act = actingOn(url)
 
 const browser = await openBrowser()
 const { page } = await openPage(browser, url, { viewport: SIZE })
@@ -33,6 +28,7 @@ await page.fill('#key', OPERATOR)
 await page.keyboard.press('Enter')
 await page.waitForSelector('td.signal a')
 
+/** @type {(name: string, path: string, ready: string, colorScheme: 'light' | 'dark') => Promise<void>} */
 async function picture(name, path, ready, colorScheme) {
   await page.emulateMedia({ colorScheme })
   await page.goto(`${url}${path}`)
@@ -42,7 +38,7 @@ async function picture(name, path, ready, colorScheme) {
 
 await picture('feed', '/?q=buyers&country=DE', 'td.signal a', 'light')
 const { body } = await read(url, `signals?upstream=${NORTHWIND}`, OPERATOR)
-const rows = body.signals
+const rows = /** @type {import('../test/support/federation.js').Signal[]} */ (body.signals)
 const shared = rows.find(({ ext }) => ext.tributary.offers.length > 1) ?? rows[0]
 await act('exclude-upstream', NORTHWIND)
 await page.goto(`${url}/?upstream=${NORTHWIND}`)

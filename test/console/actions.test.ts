@@ -3,7 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { test } from 'tap'
 import { MAIN } from '../support/program.js'
-import { BUYER, OPERATOR, OTHER, read, startConsoleWorld } from './support/console-world.js'
+import { actingOn, BUYER, OPERATOR, OTHER, read, startConsoleWorld } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
 
@@ -12,12 +12,7 @@ test('what operators do takes effect at once, and is written down', async (t) =>
   t.teardown(() => world.close())
   const { federation } = world
   const { url } = federation
-  const act = (action: string, subject: string, key = OPERATOR) =>
-    read(url, 'actions', key, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ action, subject }),
-    })
+  const act = actingOn(url)
   const entries = async () => (await read(url, 'audit', OPERATOR)).body.entries as Record<string, string>[]
   const sellers = async () => {
     const { body } = await read(url, 'facets', OPERATOR)

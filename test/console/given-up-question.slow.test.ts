@@ -4,6 +4,7 @@ import { openStore } from '../../src/store/store.js'
 import { callTool } from '../support/call-tool.js'
 import { runCommand } from '../support/command.js'
 import {
+  actingOn,
   BUYER,
   digest,
   type Json,
@@ -26,12 +27,7 @@ test('of the questions of two callers one is given up, and the audit says by who
   const { url } = world.federation
   const jobs = async () => (await read(url, 'jobs', OPERATOR)).body.jobs as Job[]
   const audit = async () => (await read(url, 'audit', OPERATOR)).body.entries as Json[]
-  const act = (action: string, subject: string, key = OPERATOR) =>
-    read(url, 'actions', key, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ action, subject }),
-    })
+  const act = actingOn(url)
   const store = await openStore({
     ...{ url: `file:${world.folder}`, now: Date.now, whileInUse: true },
     onProblem: (problem) => t.fail(problem),

@@ -6,7 +6,7 @@ import { test } from 'tap'
 import { callTool } from '../support/call-tool.js'
 import { runCommand } from '../support/command.js'
 import { startWorld } from '../support/federation.js'
-import { BUYER, digest, type Json, OPERATOR, read } from './support/console-world.js'
+import { actingOn, BUYER, digest, type Json, OPERATOR, read } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
 const AGENT = `https://${NORTHWIND}/mcp`
@@ -33,12 +33,7 @@ test('an operator has open jobs tried again, or gives them up', async (t) => {
   const hook = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook?token=of-the-buyer`
 
   const jobs = async () => (await read(url, 'jobs', OPERATOR)).body.jobs as Job[]
-  const act = (action: string, subject: string, key = OPERATOR) =>
-    read(url, 'actions', key, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ action, subject }),
-    })
+  const act = actingOn(url)
   const audit = async () => (await read(url, 'audit', OPERATOR)).body.entries as Json[]
   async function until<T>(what: string, find: () => Promise<T | undefined>): Promise<T> {
     for (const end = Date.now() + 60_000; Date.now() < end; await wait(20)) {

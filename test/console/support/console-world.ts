@@ -39,3 +39,13 @@ export async function read(base: string, path: string, key?: string, init: Reque
     body: (text === '' ? undefined : JSON.parse(text)) as Json,
   }
 }
+
+/** What does an operator's actions on a server. */
+export const actingOn =
+  (base: string) =>
+  (action: string, subject: string, key = OPERATOR) =>
+    read(base, 'actions', key, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ action, subject }),
+    })
