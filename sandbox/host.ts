@@ -14,10 +14,10 @@ export type Host = {
   origin: string
   /** Requests since the start. */
   requests(): number
-  /** Refuses connections from now on; open ones are cut. */
-  stop(): Promise<void>
-  /** Listens again, on the port it had. */
-  restart(): Promise<void>
+  /** Cuts every connection from now on, open ones too. */
+  stop(): void
+  /** Answers again. */
+  restart(): void
   /** Waits so long before it handles a request, ms; 0 ends it. */
   delay(ms: number): void
   close(): Promise<void>
@@ -74,36 +74,42 @@ export async function openHost(handle: Handler): Promise<Host> {
     timers.add(timer)
   })
 
-  const listen = (port: number) =>
-    new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, '127.0.0.1', () => {
-        server.off('error', reject)
-        resolve()
-      })
-    })
+  // A stopped host keeps its port, which the system would give to whoever asks next.
+  let isStopped = false
+  server.on('connection', (socket) => {
+    if (isStopped) socket.resetAndDestroy()
+  })
 
-  await listen(0)
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      server.off('error', reject)
+      resolve()
+    })
+  })
   const { port } = server.address() as AddressInfo
 
-  function stop(): Promise<void> {
+  function stop(): void {
+    isStopped = true
     for (const timer of timers) clearTimeout(timer)
     timers.clear()
-    if (!server.listening) return Promise.resolve()
-    return new Promise((resolve) => {
-      server.close(() => resolve())
-      server.closeAllConnections()
-    })
+    server.closeAllConnections()
   }
 
   return {
     origin: `http://127.0.0.1:${port}`,
     requests: () => count,
     stop,
-    restart: () => (server.listening ? Promise.resolve() : listen(port)),
+    restart() {
+      isStopped = false
+    },
     delay(ms) {
       waits = ms
     },
-    close: stop,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve())
+        stop()
+      }),
   }
 }

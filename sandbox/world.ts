@@ -34,9 +34,9 @@ export type Sandbox = {
   setProvider(domain: string, file: Published): void
   /** Requests that a domain has answered. */
   requests(domain: string): number
-  /** Refuses connections to a domain, whatever it is, until `restart`. */
-  stop(domain: string): Promise<void>
-  restart(domain: string): Promise<void>
+  /** Cuts every connection to a domain, whatever it is, until `restart`. */
+  stop(domain: string): void
+  restart(domain: string): void
   /** Every request to a domain waits so long, ms; 0 ends it. */
   delay(domain: string, ms: number): void
   close(): Promise<void>

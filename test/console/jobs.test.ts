@@ -80,7 +80,7 @@ test('an operator has open jobs tried again, or gives them up', async (t) => {
   })
 
   await t.test('a report that an upstream does not take is tried again, and given up', async (t) => {
-    await world.sandbox.stop(NORTHWIND)
+    world.sandbox.stop(NORTHWIND)
     const key = `key-${randomUUID()}`
     t.match(await reported(key), { errors: [{ code: 'SERVICE_UNAVAILABLE' }] })
     const [open] = await jobs()

@@ -50,7 +50,7 @@ test('a provider that does not answer takes its own signals out, until it answer
   )
   t.ok(Math.max(...reasons) > 0, 'and the reason is named')
 
-  await world.sandbox.restart('motorledger.example')
+  world.sandbox.restart('motorledger.example')
   const deadline = Date.now() + 60_000
   let back = await of('motorledger.example')
   while (!back && Date.now() < deadline) back = await of('motorledger.example')

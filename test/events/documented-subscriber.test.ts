@@ -2,24 +2,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'tap'
 import { startOver } from '../support/federation-over.js'
+import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row } from '../support/upstream-world.js'
 
 const jwk = { ...generateKeyPairSync('ed25519').privateKey.export({ format: 'jwk' }), kid: 'events-key' }
-
-async function freePort(): Promise<number> {
-  const probe = createServer()
-  await new Promise<void>((resolve) => probe.listen(0, '127.0.0.1', resolve))
-  const { port } = probe.address() as { port: number }
-  await new Promise((resolve) => probe.close(resolve))
-  return port
-}
 
 test('the subscriber of the page about events holds the feed', async (t) => {
   const feed = wholesaleAgent([row(1), row(2)], 'v1')
@@ -43,7 +35,7 @@ test('the subscriber of the page about events holds the feed', async (t) => {
   t.teardown(() => child?.kill())
   /** Again at another port when somebody else took the free one first. */
   async function startChild(): Promise<void> {
-    const port = await freePort()
+    const port = await reservedPort()
     errors = ''
     child = spawn(process.execPath, [
       ...[file, over.federation.url, 'a-buyer-key'],

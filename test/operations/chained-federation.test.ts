@@ -2,6 +2,7 @@ import { test } from 'tap'
 import { startSandbox } from '../../sandbox/world.js'
 import type { Federation } from '../../src/composition/federation.js'
 import { agent, startRegistry, startTributary } from '../support/listing-registry.js'
+import { reservedPort } from '../support/reserved-port.js'
 import { until as untilAnswer } from '../support/until.js'
 import { until } from '../support/upstream-world.js'
 
@@ -39,12 +40,12 @@ test('a second Tributary with the first as its registry federates the same upstr
 
 test('two Tributaries that list each other do not ask in a circle', async (t) => {
   const shop = await startRegistry(t, [agent('sales', 'shop')])
-  const first = await startTributary(t, { egress: LOOPBACK, registries: [{ url: shop.url }] })
-  const port = Number(new URL(first.url).port)
+  const listen = { port: await reservedPort() }
+  const first = await startTributary(t, { egress: LOOPBACK, listen, registries: [{ url: shop.url }] })
   const second = await startTributary(t, { egress: LOOPBACK, registries: [{ url: first.url }] })
   await first.close()
   const again = await startTributary(t, {
-    ...{ egress: LOOPBACK, listen: { port } },
+    ...{ egress: LOOPBACK, listen },
     registries: [{ url: second.url }, { url: shop.url }],
   })
   const shops = async ({ url }: Federation) => {

@@ -5,8 +5,9 @@ import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { type Test, test } from 'tap'
 import { parse } from 'yaml'
+import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { comesAlive, editedExample, freePort, printedBlocks, shell } from './support/printed.js'
+import { comesAlive, editedExample, printedBlocks, shell } from './support/printed.js'
 
 const blockOf = async (begin: string) =>
   (await printedBlocks()).find(({ text }) => text.startsWith(begin))?.text ?? ''
@@ -23,7 +24,7 @@ async function copied(name: string, into: string): Promise<void> {
 
 /** Starts it with the production example, edited, and looks at the page and at what draws it. */
 async function serves(t: Test, [program = '', ...args]: readonly string[], config: string): Promise<number> {
-  const port = await freePort()
+  const port = await reservedPort()
   const edited = editedExample(await readFile(config, 'utf8'), port, join(dirname(config), 'data'))
   await writeFile(config, edited.config)
   const command = program.endsWith('node') ? process.execPath : program
@@ -132,5 +133,5 @@ test('the image is built from what is there, and holds what its command needs', 
   const [, flag = '', script = ''] = JSON.parse(healthy) as string[]
   const probe = (code: string) => once(spawn(process.execPath, [flag, code]), 'exit').then(([code]) => code)
   t.equal(await probe(script.replace('8080', String(port))), 0, 'it is told alive')
-  t.equal(await probe(script.replace('8080', String(await freePort()))), 1, 'and dead')
+  t.equal(await probe(script.replace('8080', String(await reservedPort()))), 1, 'and dead')
 })

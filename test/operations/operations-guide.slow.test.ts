@@ -2,8 +2,9 @@ import { spawn } from 'node:child_process'
 import { copyFile, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { type Test, test } from 'tap'
+import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import { curlFinds, freePort } from './support/printed.js'
+import { curlFinds } from './support/printed.js'
 
 const GUIDE = 'docs/operations.md'
 /** What a clean checkout starts with has happened when this test runs. */
@@ -65,7 +66,7 @@ async function follow(
 }
 
 test('the operations guide works as it is written', { timeout: 300_000 }, async (t) => {
-  const port = await freePort()
+  const port = await reservedPort()
   const folder = await checkout(t, port)
   const guide = await readFile(GUIDE, 'utf8')
   const commands = commandsOf(guide)

@@ -8,16 +8,9 @@ import { startCommand } from '../support/command.js'
 import { demoConfig } from '../support/demo-config.js'
 import type { Answer } from '../support/federation.js'
 import { MAIN } from '../support/program.js'
+import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
-import {
-  type Block,
-  comesAlive,
-  curlFinds,
-  editedExample,
-  freePort,
-  printedBlocks,
-  shell,
-} from './support/printed.js'
+import { type Block, comesAlive, curlFinds, editedExample, printedBlocks, shell } from './support/printed.js'
 
 const NORTHWIND = 'https://signals.northwind.example/mcp'
 
@@ -65,7 +58,7 @@ test('each is run by a test, or says why not', async (t) => {
 })
 
 test('what asks a server is answered by the demo', async (t) => {
-  const port = await freePort()
+  const port = await reservedPort()
   const named = (text: string) =>
     text.replace('id: demo-buyer', 'id: acme-buyer').replace(
       'role: buyer',
@@ -145,7 +138,7 @@ test('the production example starts, once edited', async (t) => {
   await cp('config', join(folder, 'config'), { recursive: true })
   t.equal((await shell(copy, folder, {})).code, 0, copy)
 
-  const port = await freePort()
+  const port = await reservedPort()
   const file = join(folder, 'tributary.yaml')
   const { config, environment } = editedExample(await readFile(file, 'utf8'), port, `${folder}/data`)
   await writeFile(file, config)

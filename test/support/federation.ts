@@ -118,7 +118,7 @@ async function complete({ url, statuses, contributions }: Federation, down: bool
 
 export async function startWorld(options: WorldOptions = {}): Promise<World> {
   const sandbox = await startSandbox({ signals: options.signals ?? 240 })
-  for (const domain of options.stopped ?? []) await sandbox.stop(domain)
+  for (const domain of options.stopped ?? []) sandbox.stop(domain)
   const folder = await mkdtemp(join(tmpdir(), 'tributary-e2e-'))
   const config = configFor(sandbox, folder, options.config?.(sandbox.hosts, folder) ?? {})
   const start = async () => {

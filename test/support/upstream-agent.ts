@@ -60,12 +60,12 @@ function mcpServer(handler: TaskHandler, tools: ToolList): Server {
   return server
 }
 
-export type McpFlavour = { sessions: boolean; json: boolean }
+export type McpFlavour = { sessions: boolean; json: boolean; port: number }
 
 /** An agent on the official SDK's server. `forget` loses every session, as an idle timeout would. */
 export async function startMcpAgent(
   handler: TaskHandler,
-  { sessions, json }: McpFlavour = { sessions: false, json: true },
+  { sessions = false, json = true, port = 0 }: Partial<McpFlavour> = {},
   tools: ToolList = PLAIN,
 ): Promise<RunningAgent & { server: HttpServer; forget(): void; sessionsOpened(): number }> {
   const open = new Map<string, StreamableHTTPServerTransport>()
@@ -88,19 +88,23 @@ export async function startMcpAgent(
     return transport
   }
 
-  const running = await startHttp(async (request, response) => {
-    if (request.method !== 'POST') {
-      response.writeHead(405).end()
-      return
-    }
-    const body = await readJson(request)
-    const transport = await transportFor(request)
-    if (!transport) {
-      response.writeHead(404, { 'content-type': 'application/json' })
-      response.end('{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}')
-      return
-    }
-    await transport.handleRequest(request, response, body)
-  })
+  const running = await startHttp(
+    async (request, response) => {
+      if (request.method !== 'POST') {
+        response.writeHead(405).end()
+        return
+      }
+      const body = await readJson(request)
+      const transport = await transportFor(request)
+      if (!transport) {
+        response.writeHead(404, { 'content-type': 'application/json' })
+        response.end('{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}')
+        return
+      }
+      await transport.handleRequest(request, response, body)
+    },
+    '/mcp',
+    port,
+  )
   return { ...running, forget: () => open.clear(), sessionsOpened: () => opened }
 }

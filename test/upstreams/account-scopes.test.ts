@@ -4,6 +4,7 @@ import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
 import type { Scope } from '../../src/upstreams/mirror/scope-setting.js'
 import type { Transition } from '../../src/upstreams/mirror/scope-status.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
+import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent, type TaskHandler } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
@@ -74,7 +75,7 @@ async function opened(
   more: Partial<Parameters<typeof openUpstreams>[2]> & { auth?: { type: 'bearer'; token: string } } = {},
 ) {
   const logic = accountAgent()
-  const agent = await startMcpAgent(logic.handle)
+  const agent = await startMcpAgent(logic.handle, { port: await reservedPort() })
   t.teardown(agent.close)
   const { auth, ...options } = more
   const config = (wanted: readonly Scope[], pace = {}) => ({

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { test } from 'tap'
+import { reservedPort } from '../support/reserved-port.js'
 import { configOf, openUpstreams, until } from '../support/upstream-world.js'
 
 const SCRIPT = fileURLToPath(new URL('../support/upstream-chaos.js', import.meta.url))
@@ -32,7 +33,9 @@ test('upstreams that misbehave in every known way never move the feed, lose a ro
   t.comment(`seed ${SEED}`)
   const misdeeds: Record<string, number> = {}
   const children = await Promise.all(
-    Array.from({ length: UPSTREAMS }, (_, at) => start(0, SEED + at, misdeeds)),
+    Array.from({ length: UPSTREAMS }, (_, at) =>
+      reservedPort().then((port) => start(port, SEED + at, misdeeds)),
+    ),
   )
   t.teardown(() => children.forEach(({ process: child }) => void child.kill('SIGKILL')))
   const statics = children.map(({ port }, at) => ({ id: `chaos-${at}`, url: `http://127.0.0.1:${port}/mcp` }))

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { test } from 'tap'
 import { openBlobFiles } from '../../src/store/blobs/blob-files.js'
 import { sliceListing } from '../../src/upstreams/rows/slice.js'
+import { reservedPort } from '../support/reserved-port.js'
 import { temporaryFolder } from '../support/temporary-folder.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
 import { createManualClock } from '../support/upstream-clock.js'
@@ -14,7 +15,7 @@ type Test = { teardown(task: () => unknown): void }
 /** A folder that holds one upstream's slice, its agent, and a way to open it again. */
 async function mirrored(t: Test) {
   const feed = wholesaleAgent(rows(250), 'v1')
-  const agent = await startMcpAgent(feed.handle)
+  const agent = await startMcpAgent(feed.handle, { port: await reservedPort() })
   t.teardown(agent.close)
   const folder = await temporaryFolder(t)
   const reopen = (auth?: { type: 'bearer'; token: string }) =>

@@ -1,7 +1,6 @@
 /** What the README and the pages print for a shell, and a shell to run it in, whose demo server listens on another port. */
 import { spawn } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 
@@ -20,14 +19,6 @@ export async function printedBlocks(): Promise<Block[]> {
     }),
   )
   return found.flat()
-}
-
-export async function freePort(): Promise<number> {
-  const probe = createServer().listen(0, '127.0.0.1')
-  await new Promise((listening) => probe.once('listening', listening))
-  const { port } = probe.address() as AddressInfo
-  await new Promise((closed) => probe.close(closed))
-  return port
 }
 
 /**

@@ -1,12 +1,12 @@
-/** A throwaway PostgreSQL: a cluster of its own in a temporary folder, on a free loopback port; and its databases. */
+/** A throwaway PostgreSQL: a cluster of its own in a temporary folder, on a loopback port of its own; and its databases. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
+import { reservedPort } from '../../support/reserved-port.js'
 
 export type Postgres = {
   port: number
@@ -44,33 +44,6 @@ export function restoreDump(binaries: string, from: string, to: string, file: st
   const noBlobs = '--exclude-table-data=(blob*|manifests|pieces)'
   run('pg_dump', '--format=custom', noBlobs, `--file=${file}`, from)
   run('pg_restore', `--dbname=${to}`, file)
-}
-
-/**
- * Ports that the system gives to nobody on its own, so that a server finds its port again when it was stopped; other
- * ones in every process.
- */
-const FIRST_PORT = 20_000
-const PORTS = 12_000
-let nextPort = FIRST_PORT + (process.pid % PORTS)
-
-async function isFree(port: number): Promise<boolean> {
-  const server = createServer().listen(port, '127.0.0.1')
-  try {
-    await once(server, 'listening')
-  } catch {
-    return false
-  }
-  server.close()
-  await once(server, 'close')
-  return true
-}
-
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = nextPort++
-    if (await isFree(port)) return port
-  }
 }
 
 const urlOf = (port: number, database: string) => `postgres://tributary@127.0.0.1:${port}/${database}`
@@ -139,7 +112,7 @@ export async function startPostgres(binaries: string): Promise<Postgres> {
     ['-D', data, '-U', 'tributary', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'],
     { ...user, cwd: folder, stdio: 'pipe' },
   )
-  const port = await freePort()
+  const port = await reservedPort()
   let server: ChildProcess | undefined
 
   async function start(): Promise<void> {
