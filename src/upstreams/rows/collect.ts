@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createDigestSet, digestNumbers } from './digest.js'
-import { listingBytes, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
+import { listingAt, MAX_REFUSED, type ReadRows, readRows, refusedRow } from './read-rows.js'
 import { createSlabWriter, type Slab, slabRow } from './slab.js'
 import type { RefusedRow } from './slice.js'
 
@@ -42,7 +42,7 @@ type CollectorOptions = {
 export function createCollector({ overlapping = false }: CollectorOptions = {}) {
   const writer = createSlabWriter()
   const seen = createDigestSet()
-  const kept = overlapping ? createDigestSet() : undefined // whole rows
+  const whole = overlapping ? createDigestSet() : undefined // of whole rows
   const dropped = new Map<string, number>()
   const refused: RefusedRow[] = []
   const domains = new Set<string>()
@@ -55,33 +55,40 @@ export function createCollector({ overlapping = false }: CollectorOptions = {}) 
     refused.push(...named.slice(0, MAX_REFUSED - refused.length))
   }
 
-  function keep(row: Uint8Array, digest: bigint): void {
-    if (count === digests.length) digests = grownDigests(digests, count * 2)
-    digests[count] = digest
-    writer.append(row)
-    bytes += row.byteLength
-    count += 1
+  /** Keeps the rows `first` to `last` (excluded) of an answer. */
+  function keep({ bytes: from, ends, digests: given }: ReadRows, first: number, last: number): void {
+    const rows = last - first
+    if (count + rows > digests.length) digests = grownDigests(digests, (count + rows) * 2)
+    digests.set(given.subarray(first, last), count)
+    writer.appendRun(from, ends, first, last)
+    bytes += (ends[last - 1] as number) - (ends[first - 1] ?? 0)
+    count += rows
   }
 
   async function take(rows: ReadRows): Promise<Taken> {
     const segments = digestNumbers(rows.segments)
     const words = digestNumbers(rows.digests)
+    const rowsGiven = rows.ends.length
     let repeated = 0
-    let at = 0
-    for (const row of listingBytes(rows)) {
-      if (at > 0 && at % PORTION === 0) await nextTurn()
-      const isNew = seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number)
-      const isAlike = kept ? !kept.add(words[at * 2] as number, words[at * 2 + 1] as number) : false
-      if (isNew) keep(row, rows.digests[at] as bigint)
-      else if (isAlike) repeated += 1
-      else {
-        // One handle, one signal: activation could not tell two rows apart.
-        const isNamed = refused.length < MAX_REFUSED
-        drop('repeated', 1, isNamed ? [refusedRow('repeated', JSON.parse(Buffer.from(row).toString()))] : [])
-        repeated += 1
+    let kept = 0 // rows before this one are kept, or left out
+    for (let at = 0; at < rowsGiven; at += 1) {
+      if (at > 0 && at % PORTION === 0) {
+        if (at > kept) keep(rows, kept, at)
+        kept = at
+        await nextTurn()
       }
-      at += 1
+      const isNew = seen.add(segments[at * 2] as number, segments[at * 2 + 1] as number)
+      const isAlike = whole ? !whole.add(words[at * 2] as number, words[at * 2 + 1] as number) : false
+      if (isNew) continue
+      if (at > kept) keep(rows, kept, at)
+      kept = at + 1
+      repeated += 1
+      if (isAlike) continue
+      // One handle, one signal: activation could not tell two rows apart.
+      const isNamed = refused.length < MAX_REFUSED
+      drop('repeated', 1, isNamed ? [refusedRow('repeated', listingAt(rows, at))] : [])
     }
+    if (rowsGiven > kept) keep(rows, kept, rowsGiven)
     for (const [reason, times] of Object.entries(rows.dropped)) drop(reason, times, [])
     refused.push(...rows.refused.slice(0, MAX_REFUSED - refused.length))
     for (const domain of rows.domains) if (domains.size < MAX_DOMAINS) domains.add(domain)

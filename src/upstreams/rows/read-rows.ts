@@ -62,10 +62,15 @@ export function* listingBytes({ bytes, ends }: ReadRows): Generator<Uint8Array> 
   }
 }
 
+/** One listing. */
+export function listingAt({ bytes, ends }: ReadRows, at: number): Listing {
+  const row = bytes.subarray(ends[at - 1] ?? 0, ends[at])
+  return JSON.parse(bufferOf(row).toString()) as Listing
+}
+
 /** The listings themselves. */
 export function listingsOf(rows: ReadRows): Listing[] {
-  const decoder = new TextDecoder()
-  return [...listingBytes(rows)].map((bytes) => JSON.parse(decoder.decode(bytes)) as Listing)
+  return Array.from(rows.ends, (_, at) => listingAt(rows, at))
 }
 
 /** One row: as it came where that can be, else by the rules for whole rows. */

@@ -87,19 +87,35 @@ export function createSlabWriter() {
     return next
   }
 
-  function append(row: Uint8Array): void {
-    if (count === start.length) {
-      chunkOf = grown(chunkOf, count * 2, u16)
-      start = grown(start, count * 2, u32)
-      length = grown(length, count * 2, u32)
-    }
-    room(row.byteLength).set(row, used)
-    chunkOf[count] = chunks.length - 1
-    start[count] = used
-    length[count] = row.byteLength
-    used += row.byteLength
-    count += 1
+  function makeRoom(rows: number): void {
+    if (rows <= start.length) return
+    const most = Math.max(rows, start.length * 2)
+    chunkOf = grown(chunkOf, most, u16)
+    start = grown(start, most, u32)
+    length = grown(length, most, u32)
   }
+
+  /** The rows `first` to `last` (excluded) of those that stand one after another in `bytes`, each up to one of `ends`. */
+  function appendRun(bytes: Uint8Array, ends: ArrayLike<number>, first: number, last: number): void {
+    makeRoom(count + last - first)
+    for (let row = first; row < last; ) {
+      const from = row === 0 ? 0 : (ends[row - 1] as number)
+      const chunk = room((ends[row] as number) - from)
+      const most = from + chunk.byteLength - used
+      const shift = used - from
+      for (; row < last && (ends[row] as number) <= most; row += 1) {
+        const end = (ends[row] as number) + shift
+        chunkOf[count] = chunks.length - 1
+        start[count] = used
+        length[count] = end - used
+        used = end
+        count += 1
+      }
+      chunk.set(bytes.subarray(from, used - shift), from + shift)
+    }
+  }
+
+  const append = (row: Uint8Array): void => appendRun(row, [row.byteLength], 0, 1)
 
   function finish(): Slab {
     const last = chunks.at(-1)
@@ -117,7 +133,7 @@ export function createSlabWriter() {
     }
   }
 
-  return { append, finish }
+  return { append, appendRun, finish }
 }
 
 /** A few rows as a slab of exactly their size. */

@@ -1,0 +1,97 @@
+/** Rows of many answers become one slab, copied in runs: what is in it is what a row-by-row collection would give. */
+import fc from 'fast-check'
+import { test } from 'tap'
+import { createCollector } from '../../src/upstreams/rows/collect.js'
+import { digestOf } from '../../src/upstreams/rows/digest.js'
+import { NO_ROWS, type ReadRows } from '../../src/upstreams/rows/read-rows.js'
+import { slabRow } from '../../src/upstreams/rows/slab.js'
+import { proven } from '../support/proven.js'
+
+type Row = { segment: number; text: string }
+
+const FIRST_CHUNK = 256 * 1024
+
+const row = fc.record({
+  segment: fc.nat(40),
+  // Some fill a chunk of memory, and some more than one.
+  text: fc.oneof(
+    { weight: 6, arbitrary: fc.nat(5).map((length) => 'x'.repeat(length)) },
+    { weight: 2, arbitrary: fc.nat(2).map((part) => 'y'.repeat((FIRST_CHUNK * part) / 2)) },
+    { weight: 1, arbitrary: fc.nat(9).map((more) => 'z'.repeat(FIRST_CHUNK * 3 - more)) },
+  ),
+})
+
+const written = ({ segment, text }: Row) => Buffer.from(JSON.stringify({ segment, text }))
+
+function answerOf(rows: readonly Row[]): ReadRows {
+  const texts = rows.map(written)
+  let end = 0
+  return {
+    ...NO_ROWS,
+    elements: rows.length,
+    bytes: Buffer.concat(texts),
+    ends: Uint32Array.from(texts, ({ byteLength }) => (end += byteLength)),
+    digests: BigUint64Array.from(texts, digestOf),
+    segments: BigUint64Array.from(rows, ({ segment }) => digestOf(`segment ${segment}`)),
+  }
+}
+
+for (const overlapping of [false, true]) {
+  test(`each segment once, in the order of the answers${overlapping ? ', which may overlap' : ''}`, async (t) => {
+    await proven(
+      t,
+      60,
+      fc.asyncProperty(fc.array(fc.array(row, { maxLength: 30 }), { maxLength: 4 }), async (answers) => {
+        const collector = createCollector({ overlapping })
+        const kept: Buffer[] = []
+        const segments = new Set<number>()
+        const whole = new Set<string>()
+        let refused = 0
+        for (const rows of answers) {
+          let repeated = 0
+          for (const one of rows) {
+            const bytes = written(one)
+            const isAlike = whole.has(String(bytes))
+            whole.add(String(bytes))
+            if (!segments.has(one.segment)) kept.push(bytes)
+            else {
+              repeated += 1
+              if (!overlapping || !isAlike) refused += 1
+            }
+            segments.add(one.segment)
+          }
+          const taken = await collector.take(answerOf(rows))
+          if (taken.repeated !== repeated || taken.fresh !== rows.length - repeated) return false
+        }
+        const bytes = kept.reduce((sum, { byteLength }) => sum + byteLength, 0)
+        if (collector.rows() !== kept.length || collector.bytes() !== bytes) return false
+        const { rows, digests, dropped, refused: named } = collector.finish()
+        return (
+          rows.count === kept.length &&
+          digests.length === kept.length &&
+          kept.every((one, at) => one.equals(slabRow(rows, at)) && digests[at] === digestOf(one)) &&
+          (dropped.repeated ?? 0) === refused &&
+          named.length === refused
+        )
+      }),
+    )
+    t.end()
+  })
+}
+
+test('a long answer lets others have their turn, also where all its rows are refused', async (t) => {
+  const rows = Array.from({ length: 5_000 }, (_, at) => ({ segment: at < 2_500 ? at : 0, text: '' }))
+  const collector = createCollector()
+  let isDone = false
+  const taking = collector.take(answerOf(rows)).finally(() => {
+    isDone = true
+  })
+  let others = 0
+  while (!isDone) {
+    await new Promise((resolve) => setImmediate(resolve))
+    others += 1
+  }
+  t.same(await taking, { fresh: 2_500, repeated: 2_500 })
+  t.ok(others >= 4, `${others} turns in between`)
+  t.equal(collector.rows(), 2_500)
+})
