@@ -3,10 +3,7 @@
  * them.
  */
 
-import { stringify } from 'yaml'
 import { parseDuration } from '../adcp/duration.js'
-import { isRecord } from '../adcp/json.js'
-import { redacted, shownUrl } from '../adcp/redaction.js'
 import { canonicalUrl } from '../adcp/url.js'
 import type { Preview } from '../adcp/version.js'
 import type { PolicySettings } from '../authz/rules/verdict.js'
@@ -16,36 +13,11 @@ import type { Auth } from '../upstreams/agent/agent.js'
 import type { RosterPolicy } from '../upstreams/roster/roster.js'
 import { type CallerSettings, toAuth, toCallers } from './callers.js'
 import { type Limits, toLimits } from './limits.js'
+import { toRetention } from './retention.js'
 import type { ConfigFile } from './schema.js'
 import { readSigningKey, type SigningKeySetting } from './signing-key.js'
-import { DEFAULT_TIMES, defaultDrain, toRetention } from './times.js'
-
-const MARK = '[secret]'
-
-/** Members whose value is a secret, or proves one, wherever they stand. */
-const SECRETS = new Set(['token', 'token_sha256', 'value', 'private_key', 'signing_key', 'jwks'])
-/** Members whose own members all may be secrets: headers, whose names people need not keep to. */
-const HOLDERS = new Set(['headers'])
-
-function isSecret(name: string, parent: string): boolean {
-  return SECRETS.has(name) || HOLDERS.has(parent) || (parent === 'storage' && name === 'key')
-}
-
-function shown(value: unknown, name: string, parent: string): unknown {
-  if (isSecret(name, parent)) return MARK
-  if (typeof value === 'string') return URL.canParse(value) ? shownUrl(value) : redacted(value)
-  if (Array.isArray(value)) return value.map((each) => shown(each, '', name))
-  if (!isRecord(value)) return value
-  return Object.fromEntries(Object.entries(value).map(([key, held]) => [key, shown(held, key, name)]))
-}
-
-/**
- * The configuration as its file says it, as YAML, for operators to look at: without anything that opens something. Variables of
- * the environment are filled in, as the server uses them; urls are without user, password and the credentials in their query.
- */
-function writtenConfig(file: ConfigFile): string {
-  return stringify(shown(file, '', ''), { lineWidth: 0 })
-}
+import { DEFAULT_TIMES, defaultDrain } from './times.js'
+import { writtenConfig } from './written-config.js'
 
 export type Config = {
   file: string
@@ -57,9 +29,9 @@ export type Config = {
     host: string
     port: number
     publicUrl: string | undefined
-    /** How long the server goes on answering, told to stop, after it has said that it is not ready. */
+    /** How long the server still answers after it was told to stop and says that it is not ready. */
     drainMs: number
-    /** Networks whose word about where a request came from is taken (X-Forwarded-For). */
+    /** Networks of proxies whose X-Forwarded-For is believed. */
     trustedProxies: readonly string[]
   }
   registries: { url: string; refreshMs: number; headers: Record<string, string> }[]
@@ -69,7 +41,7 @@ export type Config = {
     protocol: 'mcp' | 'a2a' | undefined
     auth: Auth | undefined
     seeds: readonly string[]
-    /** What becomes of prices that it tells for accounts only. */
+    /** What becomes of prices that it gives for accounts only. */
     accountPrices: 'withheld' | 'public'
     exclude: boolean
   }[]
@@ -82,7 +54,7 @@ export type Config = {
     dropAfterMs: number
     concurrency: number
     pageSize: number
-    /** What buyers ask an agent without a feed is asked again. */
+    /** Whether an agent without a feed is also read by what buyers ask it. */
     seedsFromBriefs: boolean
   }
   authorization: PolicySettings & {
@@ -97,10 +69,10 @@ export type Config = {
     webhookNetworks: readonly string[]
     hosts: Readonly<Record<string, string>>
   }
-  /** What strangers may cost. */
+  /** What upstreams, registries, providers and callers may cost. */
   limits: Limits
   callers: CallerSettings
-  /** What events are sent and received with. What is absent is not declared to anybody. */
+  /** Settings of events sent and received. What is absent is not declared in our capabilities. */
   events: {
     /** Where receivers find our keys: the `identity.brand_json_url` of our capabilities. */
     brandJsonUrl: string | undefined
@@ -113,12 +85,12 @@ export type Config = {
   logLevel: 'debug' | 'info' | 'warn' | 'error' | undefined
   /** `keys` encrypt kept secrets: the first writes, all of them read. */
   storage: { url: string; keys: readonly string[]; retention: Retention }
-  /** By which prices in different currencies are compared; without it they are not. */
+  /** Exchange rates, to compare prices in different currencies; without them, such prices are not compared. */
   rates: Rates | undefined
   sandbox: boolean
   /** Releases of the protocol that are not final and are served all the same. */
   previewReleases: readonly Preview[]
-  /** Whether tests may force what they have to see (comply_test_controller). */
+  /** Whether comply_test_controller is served, with which tests force states. */
   testController: boolean
 }
 

@@ -9,10 +9,11 @@ import { createEgress } from '../net/egress.js'
 import { createFeedAsker } from './asker.js'
 import { catchUp } from './catching-up.js'
 import type { Copy, CopyState } from './copy.js'
+import { createInbox } from './inbox.js'
 import { openJsonLines } from './json-lines.js'
 import { type Listening, type ListenOptions, startListening } from './listening.js'
 import { type FeedReading, readFeed } from './reading.js'
-import { createInbox, stepOf } from './steps.js'
+import { stepOf } from './steps.js'
 import { openPostgresCopy, openSqliteCopy } from './table.js'
 
 const EVERY_MS = 60_000

@@ -27,16 +27,11 @@ import { createDoor, type Door } from './door/door.js'
 import { createAddressOf } from './door/origin.js'
 import { createOverload, dropSilentConnections } from './door/overload.js'
 import { addExplain, type ExplainOptions } from './explain.js'
+import { addIdentity } from './identity.js'
 import { addRegistryListing, type ListingRouteOptions } from './listing/registry-listing.js'
 import { addMcp } from './mcp/mcp.js'
 import { addOperations, createServingMetrics, type RunningConfiguration } from './operations.js'
-import {
-  addFeedEvents,
-  addIdentity,
-  addRefresh,
-  type FeedEventsOptions,
-  type RefreshOptions,
-} from './routes.js'
+import { addFeedEvents, addRefresh, type FeedEventsOptions, type RefreshOptions } from './reading-routes.js'
 
 const BODY_BYTES = 1024 * 1024 // the largest legal request, 500 references, takes a tenth of it
 const REQUEST_MS = 30_000 // for headers and body together: slower clients are cut off
