@@ -59,12 +59,12 @@ function logged(log: Logger): OnTransition {
     if ('registry' in transition) {
       const { registry, to, message } = transition
       if (to === 'answers') log.info({ registry }, `registry answers again: ${message}`)
-      else log.warn({ registry, reason: to, remedy: FAILURES[to] }, `registry: ${message}`)
+      else log.warn({ registry, reason: to, remedy: FAILURES[to][1] }, `registry: ${message}`)
       return
     }
     const { from, to, reason } = transition
     const level = to === 'fresh' ? 'info' : 'warn'
-    const remedy = reason && FAILURES[reason]
+    const remedy = reason && FAILURES[reason][1]
     log[level](
       { ...transition, ...(remedy && { remedy }) },
       `upstream: ${from === 'starting' ? to : `${from}, now ${to}`}`,

@@ -145,7 +145,7 @@ export const SCHEMAS = {
     means: { type: 'object', additionalProperties: text },
     states: record({ absent: number, stale: number, starting: number, fresh: number }),
     upstreams: list(ref('Upstream')),
-    excluded: list(record({ url: text, reason: text })),
+    excluded: list(record({ url: text, reason: text, means: text })),
     excluded_total: number,
     registries: list(
       record(

@@ -7,32 +7,66 @@ import type { UpstreamFailure } from '../upstreams/agent/status.js'
 
 const ITS_OPERATOR = 'whoever runs it'
 
-/** What can be done about a failure of an upstream, or of a registry. */
-export const FAILURES: Readonly<Record<UpstreamFailure, string>> = {
-  refused: 'egress.allow_networks, egress.hosts, or https at a public address',
-  unresolvable: `its DNS, or the url where it is listed`,
-  unreachable: `${ITS_OPERATOR}; for a private certificate authority NODE_EXTRA_CA_CERTS`,
-  timeout: `defaults.timeout, limits.walk_time for a whole feed, or ${ITS_OPERATOR}`,
-  too_large: `limits.page_bytes, defaults.page_size, or ${ITS_OPERATOR}`,
-  unauthorized: 'auth of its entry under upstreams, or headers under registries; an account under callers',
-  rate_limited: `${ITS_OPERATOR}; it is asked again when it says`,
-  server_error: ITS_OPERATOR,
-  not_an_agent: 'its url: an entry under upstreams with the right one stands above a registry',
-  protocol_error: ITS_OPERATOR,
-  agent_error: ITS_OPERATOR,
-  account_needed: `callers.keys[].accounts, with an account that it knows; a public listen.public_url, by which it may know this agent; or ${ITS_OPERATOR}`,
-  not_signals: `exclude: true on its entry under upstreams, if it sells something else; or ${ITS_OPERATOR} or lists it`,
-  incomplete_feed: ITS_OPERATOR,
-  cursor_loop: ITS_OPERATOR,
-  endless_feed: `limits.rows_per_upstream, or ${ITS_OPERATOR}`,
-  over_memory: 'limits.memory',
-  unstable_feed: ITS_OPERATOR,
-  shrunken_feed: 'nobody has to: a second answer that says the same is believed',
-  not_enumerable: `${ITS_OPERATOR}, by a wholesale feed; seeds of its entry under upstreams; or providers that authorize it`,
-  backing_off: 'time: its next probe is due soon',
-  unrepeatable: `${ITS_OPERATOR}: idempotency keys`,
-  aborted: 'nobody: who asked gave up',
-  unknown_upstream: 'an entry under upstreams',
+/** Of a failure of an upstream, or of a registry: what it means, and what or who can change it. */
+export const FAILURES: Readonly<Record<UpstreamFailure, readonly [means: string, who: string]>> = {
+  refused: [
+    'it is at an address that may not be called',
+    'egress.allow_networks, egress.hosts, or https at a public address',
+  ],
+  unresolvable: ['its name has no address', 'its DNS, or the url where it is listed'],
+  unreachable: [
+    'no connection can be made to it',
+    `${ITS_OPERATOR}; for a private certificate authority NODE_EXTRA_CA_CERTS`,
+  ],
+  timeout: [
+    'it does not answer in time',
+    `defaults.timeout, limits.walk_time for a whole feed, or ${ITS_OPERATOR}`,
+  ],
+  too_large: ['its answer is too large', `limits.page_bytes, defaults.page_size, or ${ITS_OPERATOR}`],
+  unauthorized: [
+    'it does not take our credential, or asks for one',
+    'auth of its entry under upstreams, or headers under registries; an account under callers',
+  ],
+  rate_limited: ['it is asked too often', `${ITS_OPERATOR}; it is asked again when it says`],
+  server_error: ['it answers that it has failed', ITS_OPERATOR],
+  not_an_agent: [
+    'no agent answers at its url',
+    'its url: an entry under upstreams with the right one stands above a registry',
+  ],
+  protocol_error: ['its answer has a form that cannot be read', ITS_OPERATOR],
+  agent_error: ['it refuses to tell its feed', ITS_OPERATOR],
+  account_needed: [
+    'it answers accounts that it knows, and nobody else',
+    `callers.keys[].accounts, with an account that it knows; a public listen.public_url, by which it may know this agent; or ${ITS_OPERATOR}`,
+  ],
+  not_signals: [
+    'it says itself that it offers no signals',
+    `exclude: true on its entry under upstreams, if it sells something else; or ${ITS_OPERATOR} or lists it`,
+  ],
+  incomplete_feed: ['it says itself that its feed is not complete', ITS_OPERATOR],
+  cursor_loop: ['its pages lead in a circle', ITS_OPERATOR],
+  endless_feed: ['its feed has more rows than may be read', `limits.rows_per_upstream, or ${ITS_OPERATOR}`],
+  over_memory: ['there is no memory left for its rows', 'limits.memory'],
+  unstable_feed: ['its feed kept changing while it was read', ITS_OPERATOR],
+  shrunken_feed: [
+    'most of what it listed is gone',
+    'nobody has to: a second answer that says the same is believed',
+  ],
+  not_enumerable: [
+    'it has no feed to read, only answers to questions',
+    `${ITS_OPERATOR}, by a wholesale feed; seeds of its entry under upstreams; or providers that authorize it`,
+  ],
+  backing_off: ['it failed moments ago', 'time: its next probe is due soon'],
+  unrepeatable: ['it may have had the call, and would not know it again', `${ITS_OPERATOR}: idempotency keys`],
+  aborted: ['who asked gave up', 'nobody'],
+  unknown_upstream: ['there is no such upstream', 'an entry under upstreams'],
+}
+
+/** Why an agent that is listed is not in the roster. */
+const LEFT_OUT: Readonly<Record<string, string>> = {
+  excluded: 'the configuration or an operator leaves it out',
+  not_included: 'discovery.include names others only',
+  not_verified: 'it has no verification badge, and discovery.verified_only asks for one',
 }
 
 const PROVIDER = 'the provider'
@@ -77,9 +111,26 @@ export function problemText({
   readonly reason: string
   readonly message: string
 }): string {
-  const remedy = Object.hasOwn(FAILURES, reason) ? ` [${FAILURES[reason as UpstreamFailure]}]` : ''
+  const remedy = Object.hasOwn(FAILURES, reason) ? ` [${FAILURES[reason as UpstreamFailure][1]}]` : ''
   return `${reason}: ${message}${remedy}`
 }
+
+/** The same for a page: `means` is the word in words, `message` what came back, `remedy` what or who can change it. */
+export type ToldProblem = { reason: string; means: string; message: string; remedy: string }
+
+export function toldProblem({
+  reason,
+  message,
+}: {
+  readonly reason: UpstreamFailure
+  readonly message: string
+}): ToldProblem {
+  const [means, remedy] = FAILURES[reason]
+  return { reason, means, message, remedy }
+}
+
+/** Why an agent is left out, in words. */
+export const leftOutText = (reason: string): string => LEFT_OUT[reason] ?? reason
 
 /** What a reason of a provider's file, or of a withheld offer, means, and who can change it. */
 export function verdictWords(reason: string): readonly [means: string, who: string] | undefined {

@@ -1,12 +1,13 @@
 /** Upstreams for the person who asks why signals are not there: who they are, how they are doing, what they give. */
 
+import { shownUrl } from '../adcp/redaction.js'
 import { accountNamed } from '../config/callers.js'
 import { notesOf, rowsRead, type UpstreamStatus } from '../upstreams/agent/status.js'
 import type { ScopeStatus } from '../upstreams/mirror/scope-status.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
 import type { Part, RefusedRow, Slice } from '../upstreams/rows/slice.js'
 import type { Contribution } from './contributions.js'
-import { FAILURES } from './remedies.js'
+import { type ToldProblem, toldProblem } from './remedies.js'
 
 const MAX_REFUSED = 20
 
@@ -21,8 +22,7 @@ export type UpstreamExplanation = {
   protocol?: string
   mode?: string
   state: UpstreamStatus['state']
-  /** `remedy`: the setting or the person that can change it. */
-  problem?: { reason: string; message: string; remedy?: string }
+  problem?: ToldProblem
   walked_at?: string
   confirmed_at?: string
   next_attempt_at?: string
@@ -55,7 +55,7 @@ export type AccountExplanation = {
   /** It is priced as everybody is, and has no rows of its own. */
   rate_card: boolean
   rows: number
-  problem?: { reason: string; message: string; remedy?: string }
+  problem?: ToldProblem
   confirmed_at?: string
   next_attempt_at?: string
 }
@@ -77,7 +77,7 @@ function describeAccount(status: ScopeStatus): AccountExplanation {
   const [caller, account] = accountNamed(scope)
   return {
     ...{ caller, account, state, rate_card: rateCard, rows: listings },
-    ...(problem && { problem: { ...problem, remedy: FAILURES[problem.reason] } }),
+    ...(problem && { problem: toldProblem(problem) }),
     ...(confirmedAt && { confirmed_at: iso(confirmedAt) }),
     ...(nextAttemptAt && { next_attempt_at: iso(nextAttemptAt) }),
   }
@@ -107,12 +107,12 @@ function describe(entry: RosterEntry, { status, slice, given, accounts }: Known)
     id,
     agent_url: agentUrl,
     name,
-    source,
+    source: shownUrl(source),
     has_credential: auth.type !== 'none',
     ...(protocol && { protocol }),
     ...(mode && { mode }),
     state: status?.state ?? 'starting',
-    ...(problem && { problem: { ...problem, remedy: FAILURES[problem.reason] } }),
+    ...(problem && { problem: toldProblem(problem) }),
     ...(walkedAt && { walked_at: iso(walkedAt) }),
     ...(confirmedAt && { confirmed_at: iso(confirmedAt) }),
     ...(nextAttemptAt && { next_attempt_at: iso(nextAttemptAt) }),

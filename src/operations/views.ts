@@ -2,11 +2,12 @@
  * What an operator looks at, as plain data: the parts of the product as they are now, without secrets. Each view is one
  * path of the console's JSON (docs/console.md).
  */
+import { shownUrl } from '../adcp/redaction.js'
 import { nameAt, nameCount } from '../authz/rules/name-table.js'
 import type { HeldDocument, ProviderState } from '../authz/rules/state.js'
 import { accountNamed } from '../config/callers.js'
 import type { Config } from '../config/values.js'
-import { problemText, verdictWords } from '../explain/remedies.js'
+import { leftOutText, toldProblem, verdictWords } from '../explain/remedies.js'
 import { iso, type UpstreamExplanation } from '../explain/upstream.js'
 import type { Egress } from '../net/egress.js'
 import type { Revisions, RunningConfiguration } from '../server/operations.js'
@@ -59,8 +60,8 @@ function registryView({
   leaveAt,
 }: RegistryStatus) {
   return {
-    ...{ url, agents, read_at: at(fetchedAt), diagnostics, unvouched, leave_at: at(leaveAt) },
-    ...(problem && { problem: { ...problem, remedy: problemText(problem) } }),
+    ...{ url: shownUrl(url), agents, read_at: at(fetchedAt), diagnostics, unvouched, leave_at: at(leaveAt) },
+    ...(problem && { problem: toldProblem(problem) }),
   }
 }
 
@@ -200,7 +201,9 @@ export function createViews(sources: ViewSources) {
         return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
       }),
       means: meansOf(told),
-      excluded: excluded.slice(0, MOST_SHOWN),
+      excluded: excluded.slice(0, MOST_SHOWN).map(({ url, reason }) => {
+        return { url: shownUrl(url), reason, means: leftOutText(reason) }
+      }),
       excluded_total: excluded.length,
       registries: sources.registries().map(registryView),
     }
@@ -239,7 +242,7 @@ export function createViews(sources: ViewSources) {
             rows: listings,
             confirmed_at: at(confirmedAt),
           },
-          ...(problem && { problem }),
+          ...(problem && { problem: toldProblem(problem) }),
         }
       }),
     }

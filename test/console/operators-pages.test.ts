@@ -4,6 +4,7 @@ import { type Signal, startWorld } from '../support/federation.js'
 import { BUYER, digest, OPERATOR, read } from './support/console-world.js'
 
 const NORTHWIND = 'signals.northwind.example'
+const LEFT_OUT = 'https://left-out.example/mcp?api_key=a-planted-key-0001'
 
 test('operators are shown upstreams, activity and the server, and nobody else is', async (t) => {
   const world = await startWorld({
@@ -11,6 +12,7 @@ test('operators are shown upstreams, activity and the server, and nobody else is
     config: () => ({
       upstreams: [
         { id: 'gone', url: 'http://127.0.0.1:9/mcp', auth: { type: 'bearer', token: 'a-planted-token' } },
+        { url: LEFT_OUT, exclude: true },
       ],
       callers: {
         keys: [
@@ -48,6 +50,32 @@ test('operators are shown upstreams, activity and the server, and nobody else is
       t.match(await asked('upstreams?id=gon'), { total: 0, upstreams: [] })
     },
   )
+
+  await t.test('upstreams: trouble and what is left out in words, without credentials in urls', async (t) => {
+    const { upstreams, excluded } = await asked('upstreams')
+    const gone = (upstreams as { id: string }[]).find(({ id }) => id === 'gone')
+    t.match(gone, {
+      problem: { reason: 'refused', means: 'it is at an address that may not be called', remedy: /egress/ },
+    })
+    t.match(excluded, [
+      {
+        url: 'https://left-out.example/mcp',
+        reason: 'excluded',
+        means: 'the configuration or an operator leaves it out',
+      },
+    ])
+    const act = (action: string, subject: string) =>
+      read(url, 'actions', OPERATOR, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ action, subject }),
+      })
+    t.equal((await act('admit-upstream', 'https://left-out.example/mcp')).status, 200, 'by what is shown')
+    t.equal((await act('exclude-upstream', LEFT_OUT)).status, 200)
+    for (const path of ['upstreams', 'audit', 'overview']) {
+      t.notMatch(JSON.stringify(await asked(path)), 'planted', path)
+    }
+  })
 
   await t.test('providers: what a file lists, and for which agents', async (t) => {
     type Provider = { domain: string; file?: { signals: number; agents: number; agent_urls: string[] } }

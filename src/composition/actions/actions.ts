@@ -1,5 +1,6 @@
 /** What an operator can do to a running server. Each attempt is written down with who, when and what came of it. */
 import type { Logger } from 'pino'
+import { shownUrl } from '../../adcp/redaction.js'
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Providers } from '../../authz/provider/providers.js'
 import type { Config } from '../../config/values.js'
@@ -133,7 +134,7 @@ export function createActions(options: ActionsOptions) {
       const action = ACTIONS.find((one) => one === named)
       if (!action) return UNKNOWN
       const acted = await act(action, given, who)
-      const subject = given.slice(0, MOST_SUBJECT)
+      const subject = shownUrl(given.slice(0, MOST_SUBJECT))
       const outcome = acted.kind === 'refused' ? acted.reason : acted.kind
       auditLog.info({ who, action, subject, outcome }, 'an operator acted')
       await audit.note({ who, action, subject, outcome })
