@@ -153,7 +153,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
           ? [asked.get('signal')]
           : handles(await (await page.request.get(`${url}/console/api/signals?${asked}&sort=name`)).text())
         const { stdout } = await run('sh', ['-c', await copied(page, 'Copy as curl')], {
-          env: { ...process.env, TRIBUTARY_KEY: BUYER },
+          env: { ...process.env, TRIBUTARY_TOKEN: BUYER },
         })
         /** @type {(where: string, body: string, headers?: Record<string, string>) => Promise<string>} */
         const post = async (where, body, headers) => {
@@ -249,7 +249,7 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await page.evaluate('window.mark = 1')
     await world.sandbox.stop(NORTHWIND)
     await row.locator('.state', { hasText: 'stale' }).waitFor()
-    await row.getByText('unreachable').first().waitFor()
+    await row.getByText('no connection can be made to it').waitFor()
     await world.sandbox.restart(NORTHWIND)
     await row.locator('.state', { hasText: 'fresh' }).waitFor()
     t.equal(await page.evaluate('window.mark'), 1)

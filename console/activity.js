@@ -1,9 +1,9 @@
 // What callers did, and what is still under way.
 import { href } from './address.js'
 import { get } from './api.js'
-import { ago, count, moment, words } from './format.js'
+import { count, destination, moment, words } from './format.js'
 import { html } from './h.js'
-import { Act, right, State, Table, Trouble, useAnswer, useTick } from './parts.js'
+import { Act, right, State, Table, Trouble, useAnswer, useTick, When } from './parts.js'
 
 const AGAIN_MS = 5_000
 
@@ -21,16 +21,30 @@ const CALLS = { answered: 'good', open: 'wait', superseded: 'off' }
 
 const signalOf = (handle) => handle.split('.')[0]
 
+/** An account as a caller names it: by its id, or by its brand. */
+const accountOf = ({ account_id: id, brand }) => id ?? brand?.domain ?? '–'
+
+/** What an operator can do about an outcome that nobody wants. */
+function Failure({ of: { outcome, problem } }) {
+  if (outcome === 'unknown')
+    return html`<span class="under">The upstream did not say what came of it: ask whoever runs it, or look whether the signal is live there.</span>`
+  if (!problem) return null
+  const { code, message, upstream_code: upstream } = problem
+  return html`<span class="under" title=${code}>${message}${upstream && ` It said ${upstream}.`}</span>`
+}
+
 function Activations({ activations }) {
   if (activations.length === 0) return html`<p class="empty">Nobody has activated anything yet.</p>`
-  return html`<${Table} label="Activations" head=${['Asked', 'Caller', 'Did', 'Signal', 'Upstream', 'Seen there as', 'Outcome', 'Since']}>
+  return html`<${Table} label="Activations" head=${['Signal', 'Did', 'For', 'To', 'At', 'Outcome', 'Asked']}>
     ${activations.map(
       (one) => html`<tr>
-      <td class="tight">${moment(one.asked_at)}</td><td>${one.caller}</td><td>${one.action}</td>
-      <td class="mono"><a href=${href({ signal: signalOf(one.handle) })}>${one.handle}</a></td>
-      <td>${one.upstream}</td><td>${one.seen_as === 'own' ? 'the caller' : 'this agent'}</td>
-      <td><${State} kind=${OUTCOMES[one.outcome]}>${one.outcome}<//></td>
-      <td class="tight" title=${moment(one.updated_at)}>${ago(one.updated_at)}</td>
+      <td class="signal"><a href=${href({ signal: signalOf(one.handle) })}>${one.name ?? one.handle}</a>${one.name && html`<span class="under mono">${one.handle}</span>`}</td>
+      <td>${one.action}</td>
+      <td class="names">${one.caller}${one.account && html`<span class="under">account ${accountOf(one.account)}</span>`}</td>
+      <td class="names">${one.destinations.map(destination).join(', ') || '–'}</td>
+      <td class="names"><a href=${href({ page: 'upstreams', id: one.upstream })}>${one.upstream}</a><span class="under">seen there as ${one.seen_as === 'own' ? 'the caller' : 'this agent'}</span></td>
+      <td class="names" title=${moment(one.updated_at)}><${State} kind=${OUTCOMES[one.outcome]}>${one.outcome}<//><${Failure} of=${one} /></td>
+      <td class="tight"><${When} at=${one.asked_at} /></td>
     </tr>`,
     )}
   <//>`
@@ -46,9 +60,9 @@ function Jobs({ tick }) {
     ${value.jobs.map(
       (one) => html`<tr key=${one.id}>
       <td>${words(one.kind)}</td><td class="words">${one.lane || '–'}</td><td>${one.caller || '–'}</td>
-      <td class="tight" title=${moment(one.created_at)}>${ago(one.created_at)}</td>
+      <td class="tight"><${When} at=${one.created_at} /></td>
       <td class="right">${count(one.attempts)}</td>
-      <td class="tight" title=${moment(one.next_attempt_at)}>${one.is_held ? html`<${State} kind="wait">at work<//>` : ago(one.next_attempt_at)}</td>
+      <td class="tight">${one.is_held ? html`<${State} kind="wait">at work<//>` : html`<${When} at=${one.next_attempt_at} isDue />`}</td>
       <td><${Act} action="retry-job" subject=${one.id} label="Try now" done="Tried again" />
       <${Act} action="give-up-job" subject=${one.id} label="Give up" done="Given up" warning="It is not tried again, and whoever waits for it is told that it failed. Give it up?" /></td>
     </tr>`,
@@ -58,25 +72,21 @@ function Jobs({ tick }) {
 
 function Tasks({ tasks }) {
   if (tasks.length === 0) return html`<p class="empty">No task is open, and none has ended lately.</p>`
-  return html`<${Table} label="Tasks" head=${['Begun', 'Caller', 'Task', 'Upstream', 'State', 'Since', 'Id']}>
+  return html`<${Table} label="Tasks" head=${['Task', 'Caller', 'Upstream', 'State', 'Begun', 'Since', 'Id']}>
     ${tasks.map(
-      (
-        one,
-      ) => html`<tr><td class="tight">${moment(one.created_at)}</td><td>${one.caller}</td><td>${words(one.type)}</td>
+      (one) => html`<tr><td>${words(one.type)}</td><td>${one.caller}</td>
       <td>${one.upstream ?? 'all'}</td><td><${State} kind=${TASKS[one.status] ?? 'wait'}>${words(one.status)}<//></td>
-      <td class="tight" title=${moment(one.updated_at)}>${ago(one.updated_at)}</td><td class="mono">${one.id}</td></tr>`,
+      <td class="tight"><${When} at=${one.created_at} /></td><td class="tight"><${When} at=${one.updated_at} /></td><td class="mono">${one.id}</td></tr>`,
     )}
   <//>`
 }
 
 function Usage({ usage }) {
   if (usage.length === 0) return html`<p class="empty">Nobody has reported usage lately.</p>`
-  return html`<${Table} label="Usage" head=${['Reported', 'Caller', 'Told to', right('Rows'), 'State']}>
+  return html`<${Table} label="Usage" head=${['Told to', 'Caller', right('Rows'), 'State', 'Reported']}>
     ${usage.map(
-      (
-        one,
-      ) => html`<tr><td class="tight">${moment(one.reported_at)}</td><td>${one.caller}</td><td class="words">${one.agent_url}</td>
-      <td class="right">${count(one.rows)}</td><td><${State} kind=${CALLS[one.state] ?? 'bad'}>${one.state}<//></td></tr>`,
+      (one) => html`<tr><td class="words">${one.agent_url}</td><td>${one.caller}</td>
+      <td class="right">${count(one.rows)}</td><td><${State} kind=${CALLS[one.state] ?? 'bad'}>${one.state}<//></td><td class="tight"><${When} at=${one.reported_at} /></td></tr>`,
     )}
   <//>`
 }
@@ -93,7 +103,7 @@ function deliveryState({
   if (pending === 0) return html`<${State} kind="good">told everything<//>`
   const waiting = `${count(pending)} ${pending === 1 ? 'event waits' : 'events wait'}`
   if (failures === 0) return html`<${State} kind="wait">${waiting}<//>`
-  return html`<${State} kind="bad">${waiting}<//><span class="under">${count(failures)} attempts failed since ${moment(since)}, the next ${ago(next)}</span>`
+  return html`<${State} kind="bad">${waiting}<//><span class="under">${count(failures)} ${failures === 1 ? 'attempt' : 'attempts'} failed, the first <${When} at=${since} />; the next <${When} at=${next} isDue /></span>`
 }
 
 function Subscriptions({ subscriptions }) {

@@ -6,7 +6,7 @@ import { Audit, Callers } from './callers.js'
 import { Feed } from './feed.js'
 import { moment } from './format.js'
 import { html } from './h.js'
-import { useEffect, useRef, useState } from './lib/hooks.js'
+import { useEffect, useErrorBoundary, useRef, useState } from './lib/hooks.js'
 import { render } from './lib/preact.js'
 import { useLive } from './live.js'
 import { Trouble } from './parts.js'
@@ -73,6 +73,13 @@ function Bar({ who, page, onOut }) {
   </header>`
 }
 
+/** What cannot be drawn leaves the bar and the other pages as they are. */
+function Drawn({ children }) {
+  const [error] = useErrorBoundary()
+  if (!error) return children
+  return html`<p class="trouble" role="alert">This page cannot be drawn (${error.message}). The other pages can; its data is at <code>/console/api</code>.</p>`
+}
+
 function Shell({ who, onOut }) {
   const params = useAddress()
   const { pulse, lostAt } = useLive()
@@ -91,7 +98,7 @@ function Shell({ who, onOut }) {
   return html`<div onClick=${follow}>
     <${Bar} who=${who} page=${page} onOut=${onOut} />
     ${lostAt && html`<p class="lost" role="alert">The server has not been heard since ${moment(lostAt)}. What is shown may be old; the page tries again by itself.</p>`}
-    <main id="content" tabindex="-1">${shown}</main>
+    <main id="content" tabindex="-1"><${Drawn} key=${params.toString()}>${shown}<//></main>
   </div>`
 }
 

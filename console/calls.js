@@ -2,7 +2,7 @@
 import { html } from './h.js'
 import { Copy } from './parts.js'
 
-const KEY = '$TRIBUTARY_KEY'
+const KEY = '$TRIBUTARY_TOKEN'
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`
 
 function curl(url, body, headers = []) {
@@ -42,7 +42,7 @@ const asA2a = (task, args) => ({
 const asCurl = (task, args) =>
   curl(`${location.origin}/mcp`, asMcp(task, args), ['accept: application/json, text/event-stream'])
 
-/** Buttons that copy the question of the page; the shell reads the key from $TRIBUTARY_KEY. */
+/** Buttons that copy the question of the page; the shell reads the key from $TRIBUTARY_TOKEN, as the commands do. */
 export function Calls({ task, args }) {
   return html`<span class="copies" role="group" aria-label="Copy this question">
     <${Copy} label="Copy as curl" text=${() => asCurl(task, args)} />

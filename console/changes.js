@@ -1,7 +1,7 @@
 // What happened to one signal: when it came, left, moved, and how its price and coverage went.
-import { amount, count, moment, percent, words } from './format.js'
+import { amount, count, percent, words } from './format.js'
 import { html } from './h.js'
-import { right, Table } from './parts.js'
+import { right, Table, When } from './parts.js'
 import { Plot } from './plot.js'
 
 const KINDS = {
@@ -59,11 +59,11 @@ export function Changes({ changes }) {
       changes.length === 0
         ? html`<p class="hint">Nothing about it has changed since changes are kept.</p>`
         : html`<${Plots} changes=${changes} />
-      <${Table} label="Changes" head=${['When', 'It', 'What', right('Lowest CPM'), right('Coverage'), right('Sellers')]}>
+      <${Table} label="Changes" head=${['It', 'When', 'What', right('Lowest CPM'), right('Coverage'), right('Sellers')]}>
         ${[...changes].reverse().map(
           (change) => html`<tr>
-          <td class="tight">${moment(change.at)}</td>
           <td class="tight">${KINDS[change.kind]}</td>
+          <td><${When} at=${change.at} isExact /></td>
           <td class="words">${change.kind === 'many' ? `one of ${count(change.count)} signals that changed at once, or not` : change.fields?.map(words).join(', ') || '–'}</td>
           <td class="right">${moved(cpm, change)}</td>
           <td class="right">${moved(coverage, change)}</td>

@@ -119,10 +119,10 @@ function Row({ signal, account }) {
   const { data_provider_domain: domain, signal_source_url: source } = signal.signal_ref
   return html`<tr>
     <td class="signal"><a href=${link}>${signal.name}</a><span class="under">${domain ?? host(source)} · ${words(signal.signal_type)}</span></td>
-    <td class="right" data-label="Coverage">${percent(signal.coverage_percentage)}</td>
-    <td class="right price" data-label="Price from">${fromPrice(signal.pricing_options)}</td>
-    <td data-label="Sellers" title=${sellers.join('\n')}>${sellers.length === 1 ? sellers[0] : `${sellers.length} sellers`}</td>
-    <td class="right" data-label="Live on">${live} / ${signal.deployments.length}</td>
+    <td class="right">${percent(signal.coverage_percentage)}</td>
+    <td class="right price">${fromPrice(signal.pricing_options)}</td>
+    <td title=${sellers.join('\n')}>${sellers.length === 1 ? sellers[0] : `${sellers.length} sellers`}</td>
+    <td class="right">${signal.deployments.length === 0 ? 'not listed' : `${live} / ${signal.deployments.length}`}</td>
   </tr>`
 }
 
@@ -250,6 +250,6 @@ export function Feed({ params, who, pulse }) {
     <div class="search-line"><${Search} params=${params} /><${Account} params=${params} who=${who} /></div>
     <div class="feed">
       <${Facets} params=${params} query=${query} pulse=${pulse} />
-      <div class="results cards"><${Rows} params=${params} query=${query} pulse=${pulse} who=${who} /></div>
+      <div class="results"><${Rows} params=${params} query=${query} pulse=${pulse} who=${who} /></div>
     </div>`
 }

@@ -7,8 +7,11 @@ const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 const countryNames = new Intl.DisplayNames(undefined, { type: 'region' })
 
 export const count = (value) => (value === undefined || value === null ? '–' : counts.format(value))
-export const percent = (value) =>
-  value === undefined || value === null ? '–' : `${percents.format(value)} %`
+const LEAST = 0.1 // percent; what is less is not nothing
+export function percent(value) {
+  if (value === undefined || value === null) return '–'
+  return value > 0 && value < LEAST / 2 ? `< ${percents.format(LEAST)} %` : `${percents.format(value)} %`
+}
 
 export function bytes(value) {
   if (value === undefined) return '–'
@@ -39,8 +42,7 @@ const STEPS = [
 ]
 
 /** "3 minutes ago", "in 20 seconds". */
-export function ago(value, now = Date.now()) {
-  if (!value) return '–'
+export function ago(value, now) {
   const seconds = (new Date(value).getTime() - now) / 1_000
   const [unit, size] = STEPS.find(([, size]) => Math.abs(seconds) >= size) ?? ['second', 1]
   return relative.format(Math.round(seconds / size), unit)
@@ -87,5 +89,9 @@ export function host(url) {
     return url
   }
 }
+
+/** Where a signal goes or is used, as callers name it. */
+export const destination = ({ platform, agent_url: url, account }) =>
+  `${platform ?? url}${account ? ` (${account})` : ''}`
 
 export const words = (name) => String(name).replaceAll('_', ' ')

@@ -1,8 +1,9 @@
 // Small parts that several pages are made of.
 import { go } from './address.js'
 import { send } from './api.js'
+import { ago, moment, words } from './format.js'
 import { html } from './h.js'
-import { useEffect, useState } from './lib/hooks.js'
+import { useEffect, useLayoutEffect, useRef, useState } from './lib/hooks.js'
 
 const AGAIN_MS = 1_000 // a server that is still starting
 const SIGNS = { good: '●', wait: '◐', bad: '▲', off: '○' }
@@ -74,6 +75,27 @@ export function useTick(ms) {
   return tick
 }
 
+const clocks = new Set()
+setInterval(() => {
+  if (!document.hidden) for (const set of clocks) set(Date.now())
+}, 1_000)
+
+/**
+ * When something was or will be, in words that stay true while the page stands. The exact time is its title, or beside it:
+ * `isExact`. `isDue`: something that is about to happen, also when its time has come.
+ */
+export function When({ at, isExact, isDue }) {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    clocks.add(setNow)
+    return () => clocks.delete(setNow)
+  }, [])
+  if (!at) return '–'
+  const time = new Date(at)
+  const relative = ago(isDue ? Math.max(time.getTime(), now) : at, now)
+  return html`<time datetime=${time.toISOString()} title=${moment(at)}>${isExact ? html`${moment(at)} <span class="hint">${relative}</span>` : relative}</time>`
+}
+
 /** A field that looks for something while it is typed; what is looked for is part of the address. */
 export function Search({ label, params, name = 'q', hint }) {
   const typed = (event) => {
@@ -90,19 +112,42 @@ export function Search({ label, params, name = 'q', hint }) {
 
 const ARROWS = { none: '', ascending: ' ↑', descending: ' ↓' }
 
-/** A table that scrolls sideways in itself and can be reached by keyboard. */
+/**
+ * Tells each cell its column, for phones, where a row is a card without heads, and whether it says nothing. Rows and cells
+ * say what they are, as a browser takes a table that is drawn as cards for no table.
+ */
+function toldColumns(table, texts) {
+  for (const row of table.tBodies[0].rows) {
+    row.setAttribute('role', 'row')
+    ;[...row.cells].forEach((cell, at) => {
+      cell.setAttribute('role', cell.tagName === 'TH' ? 'rowheader' : 'cell')
+      cell.dataset.label = texts[at] ?? ''
+      cell.toggleAttribute('data-none', ['', '–'].includes(cell.textContent.trim()))
+    })
+  }
+}
+
+/** A table that scrolls sideways in itself and can be reached by keyboard; on a phone each row is a card. */
 export function Table({ label, head, children }) {
+  const table = useRef()
+  const heads = head.map((one) => (typeof one === 'string' ? { text: one } : one))
+  useLayoutEffect(() =>
+    toldColumns(
+      table.current,
+      heads.map(({ text }) => text),
+    ),
+  )
   return html`<div class="scroll" role="region" aria-label=${label} tabindex="0">
-    <table>
-      <thead><tr>${head.map((one) => {
-        const { text, right, sorted, onSort } = typeof one === 'string' ? { text: one } : one
-        return html`<th scope="col" class=${right ? 'right' : ''} aria-sort=${sorted}>${
-          onSort
-            ? html`<button type="button" class="head" onClick=${onSort}>${text}<span class="arrow" aria-hidden="true">${ARROWS[sorted]}</span></button>`
-            : text
-        }</th>`
-      })}</tr></thead>
-      <tbody>${children}</tbody>
+    <table role="table" ref=${table}>
+      <thead role="rowgroup"><tr role="row">${heads.map(
+        ({ text, right, sorted, onSort }) =>
+          html`<th scope="col" role="columnheader" class=${right ? 'right' : ''} aria-sort=${sorted}>${
+            onSort
+              ? html`<button type="button" class="head" onClick=${onSort}>${text}<span class="arrow" aria-hidden="true">${ARROWS[sorted]}</span></button>`
+              : text
+          }</th>`,
+      )}</tr></thead>
+      <tbody role="rowgroup">${children}</tbody>
     </table>
   </div>`
 }
@@ -114,6 +159,11 @@ export function Facts({ of }) {
   return html`<dl class="facts">${of
     .filter(([, value]) => value !== undefined && value !== null && value !== '')
     .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+}
+
+/** What it means, what came back, and what or who can change it. `problem.reason` is the word of logs and metrics. */
+export function Problem({ problem: { reason, means, message, remedy } }) {
+  return html`<div title=${reason}>${means ?? words(reason)}<span class="under">${message}</span>${remedy && html`<span class="under">To be changed by: ${remedy}</span>`}</div>`
 }
 
 /** Something an operator does, and what came of it. `warning`: asked before, where it takes something from somebody. */

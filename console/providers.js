@@ -1,8 +1,8 @@
 // Providers: whose word is held, how old it is, and what is wrong with it.
 import { get } from './api.js'
-import { ago, bytes, count, moment, words } from './format.js'
+import { bytes, count } from './format.js'
 import { html } from './h.js'
-import { Act, right, Search, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, Problem, right, Search, State, Table, Trouble, useAnswer, When } from './parts.js'
 
 function stateOf({ file, problem }) {
   if (!problem)
@@ -19,11 +19,6 @@ function Agents({ file }) {
   return html`<details><summary>${count(file.agents)}</summary>${file.agent_urls.map((url) => html`<div>${url}</div>`)}${more > 0 && html`<div class="under">and ${count(more)} more</div>`}</details>`
 }
 
-/** What it means, then what came back. */
-function Problem({ problem: { reason, means, message, remedy } }) {
-  return html`<span title=${reason}>${means ?? words(reason)}</span><span class="under">${message}${remedy && `; what helps: ${remedy}`}</span>`
-}
-
 export function Providers({ params, pulse }) {
   const q = params.get('q') ?? ''
   const { value, error } = useAnswer(
@@ -36,20 +31,20 @@ export function Providers({ params, pulse }) {
     ${
       value &&
       html`<p class="total"><strong>${count(value.total)}</strong> ${value.total === 1 ? 'provider' : 'providers'}</p>
-      <div class="cards"><${Table} label="Providers" head=${['Domain', 'State', right('Size'), right('Signals'), 'Agents', 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
+      <${Table} label="Providers" head=${['Domain', 'State', right('Size'), right('Signals'), 'Agents', 'Confirmed', 'Proves until', 'Trouble', 'Action']}>
         ${value.providers.map(
           (one) => html`<tr>
           <td class="signal"><a href=${`/?provider=${encodeURIComponent(one.domain)}`}>${one.domain}</a>${one.file && html`<span class="under">${one.file.url}</span>`}</td>
           <td>${stateOf(one)}</td>
-          <td class="right" data-label="Size">${bytes(one.file?.bytes)}</td>
-          <td class="right" data-label="Signals">${one.file ? count(one.file.signals) : '–'}</td>
-          <td class="names" data-label="Agents"><${Agents} file=${one.file} /></td>
-          <td class="tight" data-label="Confirmed" title=${moment(one.confirmed_at)}>${ago(one.confirmed_at)}</td>
-          <td class="tight" data-label="Proves until" title=${moment(one.proves_until)}>${ago(one.proves_until)}</td>
-          <td class="words" data-label="Trouble">${one.problem ? html`<${Problem} problem=${one.problem} />` : '–'}${one.held_pointer && html`<div>its new pointer is held until ${moment(one.held_pointer.adopt_at)}</div>`}</td>
+          <td class="right">${bytes(one.file?.bytes)}</td>
+          <td class="right">${one.file ? count(one.file.signals) : '–'}</td>
+          <td class="names"><${Agents} file=${one.file} /></td>
+          <td class="tight"><${When} at=${one.confirmed_at} /></td>
+          <td class="tight"><${When} at=${one.proves_until} /></td>
+          <td class="words">${one.problem ? html`<${Problem} problem=${one.problem} />` : '–'}${one.held_pointer && html`<div>its new pointer is held: it counts <${When} at=${one.held_pointer.adopt_at} /></div>`}</td>
           <td><${Act} action="refresh-provider" subject=${one.domain} label="Fetch now" done="Asked" /></td>
         </tr>`,
         )}
-      <//></div>`
+      <//>`
     }`
 }

@@ -1,8 +1,8 @@
 // The server itself: what it publishes, from which configuration, and which limits are near.
 import { get } from './api.js'
-import { ago, bytes, count, moment, percent, words } from './format.js'
+import { bytes, count, percent, words } from './format.js'
 import { html } from './h.js'
-import { Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Facts, right, State, Table, Trouble, useAnswer, When } from './parts.js'
 
 const LIMITS = {
   memory: ['Rows of upstreams', 'times rows gave way'],
@@ -15,7 +15,7 @@ function Feed({ feed }) {
   return html`<section class="sheet"><h2>Feed</h2><${Facts} of=${[
     ['Signals', count(feed.signals)],
     ['Snapshot', html`<span class="mono">${feed.snapshot ?? 'none yet'}</span>`],
-    ['Published', feed.published_at && `${moment(feed.published_at)} (${ago(feed.published_at)})`],
+    ['Published', feed.published_at && html`<${When} at=${feed.published_at} isExact />`],
     [
       'Revision',
       built === wanted

@@ -6,7 +6,8 @@ import { Changes } from './changes.js'
 import { count, country, host, moment, percent, price, target, words } from './format.js'
 import { html } from './h.js'
 import { useEffect } from './lib/hooks.js'
-import { Facts, right, State, Table, Trouble, useAnswer } from './parts.js'
+import { Facts, Problem, right, State, Table, Trouble, useAnswer, When } from './parts.js'
+import { STATES } from './upstreams.js'
 
 const VERDICTS = {
   authorized: 'good',
@@ -29,6 +30,8 @@ const ELSEWHERE = new Set([
   'coverage_forecast',
 ])
 
+const INSTANT = /^\d{4}-\d\d-\d\dT[\d:.]{8,}(?:Z|[+-]\d\d:\d\d)$/
+
 /** What is made of parts, part by part. */
 function Tree({ of }) {
   return html`<ul class="tree">${Object.entries(of).map(
@@ -39,6 +42,8 @@ function Tree({ of }) {
 
 const told = (value) => {
   if (value === undefined) return ''
+  if (typeof value === 'string' && INSTANT.test(value) && !Number.isNaN(Date.parse(value)))
+    return moment(value)
   if (Array.isArray(value) && value.every((one) => typeof one !== 'object'))
     return value.map(words).join(', ')
   if (typeof value === 'object') return html`<${Tree} of=${value} />`
@@ -113,7 +118,7 @@ function Deployments({ signal }) {
           (one) => html`<tr>
           <td title=${one.agent_url}>${target(one)}</td>
           <td>${one.type}</td>
-          <td>${one.account ?? '–'}</td>
+          <td class="names">${one.account ?? '–'}</td>
           <td>${one.is_live ? html`<${State} kind="good">live<//>` : html`<${State} kind="off">on request<//>`}</td>
           <td class="right">${one.estimated_activation_duration_minutes === undefined ? '–' : `${one.estimated_activation_duration_minutes} min`}</td>
           <td class="mono">${one.activation_key ? (one.activation_key.segment_id ?? `${one.activation_key.key}=${one.activation_key.value}`) : '–'}</td>
@@ -137,7 +142,7 @@ function Definition({ answer }) {
   const same = (one, other) => JSON.stringify(one) === JSON.stringify(other)
   const cell = (value, published) => {
     if (value === undefined) return html`<td class="words hint">–</td>`
-    return html`<td class="words">${same(value, published) ? told(value) : html`<mark>${told(value)}</mark><span class="hidden"> (differs)</span>`}</td>`
+    return html`<td class="words">${same(value, published) ? told(value) : html`<div class="differs">${told(value)}</div><span class="hidden"> (differs)</span>`}</td>`
   }
   if (sources.length === 0) {
     const own = fields.filter((name) => !['name', 'description'].includes(name))
@@ -180,6 +185,14 @@ function Way({ reason }) {
   return html`<ol class="way">${STEPS.map((step, at) => html`<li class=${kindOf(at)}><${State} kind=${kindOf(at)}>${step}<//></li>`)}</ol>`
 }
 
+/** An upstream that may offer it, and gives nothing or old rows. */
+function InTrouble({ upstream: { id, state, problem, next_attempt_at: next } }) {
+  return html`<div class="in-trouble"><a href=${href({ page: 'upstreams', id })}>${id}</a> <${State} kind=${STATES[state]}>${state}<//>
+    ${next && html`<span class="hint">asked again <${When} at=${next} isDue /></span>`}
+    ${problem && html`<${Problem} problem=${problem} />`}
+  </div>`
+}
+
 function Evidence({ answer }) {
   const { explanation, evidence = [] } = answer
   if (!explanation) return null
@@ -189,10 +202,10 @@ function Evidence({ answer }) {
   const facts = [
     ['Policy', explanation.signal?.policy],
     ['File', document?.url],
-    ['Last confirmed', document && moment(document.confirmedAt)],
-    ['Proves until', document && moment(document.expiresAt)],
+    ['Last confirmed', document && html`<${When} at=${document.confirmedAt} isExact />`],
+    ['Proves until', document && html`<${When} at=${document.expiresAt} isExact />`],
     ['SHA-256', document && html`<span class="mono">${document.sha256}</span>`],
-    ['Left the feed', explanation.left_at && moment(explanation.left_at)],
+    ['Left the feed', explanation.left_at && html`<${When} at=${explanation.left_at} isExact />`],
   ]
   const isThere = explanation.reason === 'present'
   return html`<${Sheet} title="Why it is there, or not" wide>
@@ -200,6 +213,7 @@ function Evidence({ answer }) {
     <${Way} reason=${explanation.reason} />
     ${explanation.hint && html`<p class="notice">${explanation.hint}</p>`}
     <${Facts} of=${facts} />
+    ${(explanation.upstreams ?? []).filter(({ problem, state }) => problem || state !== 'fresh').map((one) => html`<${InTrouble} upstream=${one} />`)}
     ${
       offers.length > 0 &&
       html`<${Table} label="Offers and their verdicts" head=${['Upstream', 'Its own id', 'Fate', 'Verdict', 'Rests on', 'In words']}>
@@ -225,8 +239,10 @@ function SeenBy({ views = [] }) {
   return html`<${Sheet} title="Who sees it">
     <${Table} label="Who sees it" head=${['Caller', 'Sees', 'Prices', 'Activation keys']}>
       ${views.map(
-        (view) => html`<tr><td>${view.caller}</td><td>${ACCESS[view.access]}</td><td>${view.prices}</td>
-        <td>${
+        (
+          view,
+        ) => html`<tr><td class="names">${view.caller}</td><td>${ACCESS[view.access]}</td><td>${view.prices}</td>
+        <td class="names">${
           view.activation_keys
             .filter(({ shown }) => shown)
             .map(({ destination }) => destination)

@@ -1,10 +1,10 @@
 // Upstreams: how each is doing, what it gives, and how that went over time.
 import { href } from './address.js'
 import { get } from './api.js'
-import { ago, count, moment, words } from './format.js'
+import { count, moment, words } from './format.js'
 import { html } from './h.js'
 import { useState } from './lib/hooks.js'
-import { Act, Facts, right, Search, State, Table, Trouble, useAnswer } from './parts.js'
+import { Act, Facts, Problem, right, Search, State, Table, Trouble, useAnswer, When } from './parts.js'
 import { Plot } from './plot.js'
 
 export const STATES = { fresh: 'good', starting: 'wait', stale: 'wait', absent: 'bad', excluded: 'off' }
@@ -37,9 +37,7 @@ function Reasons({ upstream, means }) {
     )
   const lines = [
     ...carried.map(carriedText),
-    ...(problem
-      ? [`${words(problem.reason)}: ${problem.message}`, problem.remedy && `what helps: ${problem.remedy}`]
-      : []),
+    problem && html`<${Problem} problem=${problem} />`,
     ...counted(reasons, 'withheld'),
     ...counted(dropped, 'not kept'),
     hint,
@@ -61,12 +59,12 @@ function Row({ upstream, means }) {
   return html`<tr>
     <td class="signal"><a href=${href({ page: 'upstreams', id })}>${id}</a><span class="under">${upstream.name}</span></td>
     <td><${State} kind=${STATES[state]}>${state}<//></td>
-    <td class="right" data-label="Read">${inDigits(read)}</td>
-    <td class="right" data-label="Published">${count(published)}</td>
-    <td class="right" data-label="Last answer">${milliseconds(last?.ms)}</td>
-    <td class="tight" data-label="Confirmed" title=${moment(confirmed)}>${ago(confirmed)}</td>
-    <td class="tight" data-label="Next" title=${moment(next)}>${ago(next)}</td>
-    <td class="words" data-label="Why not more"><${Reasons} upstream=${upstream} means=${means} /></td>
+    <td class="right">${inDigits(read)}</td>
+    <td class="right">${count(published)}</td>
+    <td class="right">${milliseconds(last?.ms)}</td>
+    <td class="tight"><${When} at=${confirmed} /></td>
+    <td class="tight"><${When} at=${next} isDue /></td>
+    <td class="words"><${Reasons} upstream=${upstream} means=${means} /></td>
   </tr>`
 }
 
@@ -81,27 +79,35 @@ const HEAD = [
   'Why not more',
 ]
 
+/** What is wrong with a registry, with records of its listing, and what becomes of its agents. */
+function RegistryTrouble({ of: { problem, diagnostics, unvouched, agents, leave_at: leave } }) {
+  if (!problem && !unvouched && diagnostics.length === 0) return '–'
+  return html`${problem && html`<${Problem} problem=${problem} />`}
+    ${unvouched && agents > 0 && html`<div>It no longer vouches for its agents: they stay as they were last listed${leave && html`, and leave <${When} at=${leave} isDue />`}.</div>`}
+    ${diagnostics.map((line) => html`<div>${line}</div>`)}`
+}
+
 function Registries({ registries }) {
   if (registries.length === 0) return null
   return html`<h2 class="section">Registries</h2>
-  <div class="cards"><${Table} label="Registries" head=${['Registry', 'State', right('Agents'), 'Read', 'Trouble']}>
+  <${Table} label="Registries" head=${['Registry', 'State', right('Agents'), 'Read', 'Trouble']}>
     ${registries.map(
       (one) => html`<tr>
       <td class="signal">${one.url}</td>
-      <td>${one.problem ? html`<${State} kind="bad">${words(one.problem.reason)}<//>` : html`<${State} kind="good">answers<//>`}</td>
-      <td class="right" data-label="Agents">${count(one.agents)}</td>
-      <td class="tight" data-label="Read" title=${moment(one.read_at)}>${ago(one.read_at)}</td>
-      <td class="words" data-label="Trouble">${[one.problem?.remedy, ...one.diagnostics].filter((line) => line).join('; ') || '–'}</td>
+      <td>${one.problem ? html`<${State} kind="bad">in trouble<//>` : html`<${State} kind="good">answers<//>`}</td>
+      <td class="right">${count(one.agents)}</td>
+      <td class="tight"><${When} at=${one.read_at} /></td>
+      <td class="words"><${RegistryTrouble} of=${one} /></td>
     </tr>`,
     )}
-  <//></div>`
+  <//>`
 }
 
 function Excluded({ excluded }) {
   if (excluded.length === 0) return null
   return html`<h2 class="section">Left out</h2>
   <${Table} label="Left out" head=${['Agent', 'State', 'Why', 'Action']}>
-    ${excluded.map(({ url, reason }) => html`<tr><td>${url}</td><td><${State} kind="off">excluded<//></td><td>${words(reason)}</td><td><${Act} action="admit-upstream" subject=${url} label="Let in" done="Let in" /></td></tr>`)}
+    ${excluded.map(({ url, reason, means }) => html`<tr><td class="signal">${url}</td><td><${State} kind="off">excluded<//></td><td class="words" title=${reason}>${means}</td><td><${Act} action="admit-upstream" subject=${url} label="Let in" done="Let in" /></td></tr>`)}
   <//>`
 }
 
@@ -117,8 +123,8 @@ function Plots({ id, pulse }) {
     ${
       value &&
       html`<div class="plots">
-      <${Plot} title="Rows" at=${value.at} format=${count} lines=${[['read', value.rows, '--accent'], ['published', value.published, '--good']]} />
-      <${Plot} title="Slowest answer, ms" at=${value.at} format=${(ms) => count(Math.round(ms))} lines=${[['ms', value.ms, '--accent']]} />
+      <${Plot} title="Rows" isCounted at=${value.at} format=${count} lines=${[['read', value.rows, '--accent'], ['published', value.published, '--good']]} />
+      <${Plot} title="Slowest answer, ms" isCounted at=${value.at} format=${(ms) => count(Math.round(ms))} lines=${[['ms', value.ms, '--accent']]} />
       <${Plot} title="Failing" at=${value.at} format=${(one) => (one > 0.5 ? 'yes' : one === 0 ? 'no' : '')} lines=${[['failing', value.failing, '--bad']]} />
     </div>`
     }
@@ -146,11 +152,12 @@ function One({ upstream, means, pulse }) {
       ['Withheld', count(upstream.withheld)],
       [
         'Last answer',
-        upstream.last_answer && `${milliseconds(upstream.last_answer.ms)}, ${ago(upstream.last_answer.at)}`,
+        upstream.last_answer &&
+          html`${milliseconds(upstream.last_answer.ms)}, <${When} at=${upstream.last_answer.at} />`,
       ],
-      ['Whole walk', moment(upstream.walked_at)],
-      ['Confirmed', moment(upstream.confirmed_at)],
-      ['Next attempt', moment(upstream.next_attempt_at)],
+      ['Whole walk', html`<${When} at=${upstream.walked_at} isExact />`],
+      ['Confirmed', html`<${When} at=${upstream.confirmed_at} isExact />`],
+      ['Next attempt', html`<${When} at=${upstream.next_attempt_at} isExact isDue />`],
       ['Carried', carried.map(carriedText).join('; ')],
       ['Why not more', html`<${Reasons} upstream=${upstream} means=${means} />`],
     ]} /></section>
@@ -159,7 +166,7 @@ function One({ upstream, means, pulse }) {
       accounts.length > 0 &&
       html`<section class="sheet wide"><h2>Accounts</h2>
       <${Table} label="Accounts" head=${['Caller', 'Account', 'State', 'Prices', right('Rows'), 'Trouble']}>
-        ${accounts.map((one) => html`<tr><td>${one.caller}</td><td>${one.account}</td><td><${State} kind=${STATES[one.state]}>${one.state}<//></td><td>${one.rate_card ? 'the rate card' : 'its own'}</td><td class="right">${count(one.rows)}</td><td class="words">${one.problem?.message ?? '–'}</td></tr>`)}
+        ${accounts.map((one) => html`<tr><td>${one.caller}</td><td>${one.account}</td><td><${State} kind=${STATES[one.state]}>${one.state}<//></td><td>${one.rate_card ? 'the rate card' : 'its own'}</td><td class="right">${count(one.rows)}</td><td class="words">${one.problem ? html`<${Problem} problem=${one.problem} />` : '–'}</td></tr>`)}
       <//></section>`
     }
     ${
@@ -199,7 +206,7 @@ export function Upstreams({ params, pulse }) {
       value &&
       !id &&
       html`<${States} states=${value.states} />
-      <div class="cards"><${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} means=${value.means} />`)}<//></div>
+      <${Table} label="Upstreams" head=${HEAD}>${value.upstreams.map((one) => html`<${Row} key=${one.id} upstream=${one} means=${value.means} />`)}<//>
       ${value.total > value.upstreams.length && html`<p class="hint">The first ${count(value.upstreams.length)} of ${count(value.total)}: search for others.</p>`}
       <${Excluded} excluded=${value.excluded} />
       <${Registries} registries=${value.registries} />`

@@ -10,8 +10,7 @@ import { createRowPieces } from '../briefs/ranking/page.js'
 import type { Feed } from '../feed/feed.js'
 import { handleKey, signalPart } from '../merge/identity.js'
 import type { Judge } from '../merge/judge.js'
-import { findKey, putKey, WORDS } from '../snapshot/keys.js'
-import { type Snapshot, standingListings } from '../snapshot/snapshot.js'
+import { entryOf, type Snapshot, standingListings } from '../snapshot/snapshot.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Entrance } from './entrance.js'
@@ -72,15 +71,6 @@ export type SignalRouteOptions = {
   providerState(domain: string): ProviderState | undefined
   /** Ids of the callers of the configuration. */
   callerIds(): readonly string[]
-}
-
-/** The entry of a handle, an offer's handle included; -1 when the feed does not have it. */
-function entryOf(snapshot: Snapshot, handle: string): number {
-  const bytes = handleKey(signalPart(handle))
-  if (!bytes) return -1
-  const key = new Uint32Array(WORDS)
-  putKey(key, 0, bytes)
-  return findKey(snapshot.keys, snapshot.count, key)
 }
 
 function wordsOf(listing: object): object {

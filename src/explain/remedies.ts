@@ -57,7 +57,10 @@ export const FAILURES: Readonly<Record<UpstreamFailure, readonly [means: string,
     `${ITS_OPERATOR}, by a wholesale feed; seeds of its entry under upstreams; or providers that authorize it`,
   ],
   backing_off: ['it failed moments ago', 'time: its next probe is due soon'],
-  unrepeatable: ['it may have had the call, and would not know it again', `${ITS_OPERATOR}: idempotency keys`],
+  unrepeatable: [
+    'it may have had the call, and would not know it again',
+    `${ITS_OPERATOR}: idempotency keys`,
+  ],
   aborted: ['who asked gave up', 'nobody'],
   unknown_upstream: ['there is no such upstream', 'an entry under upstreams'],
 }

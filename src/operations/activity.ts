@@ -3,6 +3,7 @@
  * texts of callers.
  */
 
+import { isRecord } from '../adcp/json.js'
 import { shownUrl } from '../adcp/redaction.js'
 import { deliveryOf } from '../events/announcer.js'
 import type { OpenJobs } from '../store/jobs/open-jobs.js'
@@ -13,12 +14,25 @@ const MOST_JOBS = 200
 
 export type ActivitySources = Pick<Repositories, 'ledger' | 'jobs' | 'work'>
 
+type ActivityOptions = ActivitySources & {
+  /** What a signal that is in the feed now is called, by its handle or an offer's. */
+  nameOf(handle: string): string | undefined
+}
+
 export type JobsSources = { openJobs: Pick<OpenJobs, 'list'>; now(): number }
 
 const iso = (ms: number) => new Date(ms).toISOString()
 
+/** Why an activation failed, as the caller was told: the words are ours, the upstream's code is a word of its own. */
+function failureOf(error: unknown) {
+  if (!isRecord(error) || typeof error.code !== 'string') return undefined
+  const { code, message, details } = error
+  const upstreamCode = isRecord(details) ? details.upstream_code : undefined
+  return { code, message, ...(upstreamCode !== undefined && { upstream_code: upstreamCode }) }
+}
+
 /** The console's view of activations, tasks, usage reports, jobs and subscriptions. Rejects with `StorageUnavailable`. */
-export function createActivity({ ledger, jobs, work }: ActivitySources) {
+export function createActivity({ ledger, jobs, work, nameOf }: ActivityOptions) {
   async function subscriptions() {
     const found = await work.deliveries(MOST_SHOWN)
     return found.map(({ caller, account, subscriber, host, suspended, stream, nextAttemptAt }) => {
@@ -42,13 +56,18 @@ export function createActivity({ ledger, jobs, work }: ActivitySources) {
       subscriptions(),
     ])
     return {
-      activations: entries.map(
-        ({ caller, action, handle, upstream, outcome, seenAs, taskId, createdAt, updatedAt }) => ({
-          ...{ caller, action, handle, upstream, outcome, seen_as: seenAs },
+      activations: entries.map(({ handle, taskId, error, createdAt, updatedAt, ...entry }) => {
+        const { caller, account, action, upstream, destinations, outcome, seenAs } = entry
+        const [name, problem] = [nameOf(handle), failureOf(error)]
+        return {
+          ...{ caller, action, handle, upstream, destinations, outcome, seen_as: seenAs },
+          ...(account !== undefined && { account: JSON.parse(account) as unknown }),
+          ...(name !== undefined && { name }),
+          ...(problem && { problem }),
           ...(taskId !== undefined && { task_id: taskId }),
           ...{ asked_at: iso(createdAt), updated_at: iso(updatedAt) },
-        }),
-      ),
+        }
+      }),
       tasks: tasks.map(({ createdAt, updatedAt, ...task }) => ({
         ...{ ...task, created_at: iso(createdAt), updated_at: iso(updatedAt) },
       })),

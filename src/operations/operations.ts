@@ -19,7 +19,7 @@ import { createRegistryListing } from '../server/listing/registry-listing.js'
 import { createRegistrySource } from '../server/listing/registry-listing-source.js'
 import type { Revisions, RunningConfiguration } from '../server/operations.js'
 import { digestText } from '../snapshot/keys.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
+import { entryOf, type Snapshot, signalNameAt } from '../snapshot/snapshot.js'
 import type { Repositories } from '../store/repositories.js'
 import { inTurns } from '../threads/portions.js'
 import type { Blobs } from '../upstreams/rows/blobs.js'
@@ -208,7 +208,14 @@ export function createOperations(options: OperationsOptions): Operations {
     records: options.store.signalChanges,
     onTrouble: options.onTrouble,
   })
-  const activity = createActivity(options.store)
+  /** Of the public feed: an account's own signals stay without a name. */
+  function nameOf(handle: string): string | undefined {
+    const snapshot = parts().feed.current()
+    const entry = snapshot ? entryOf(snapshot, handle) : -1
+    return snapshot && entry >= 0 ? signalNameAt(snapshot, entry) : undefined
+  }
+
+  const activity = createActivity({ ...options.store, nameOf })
   const jobs = createJobsView({ openJobs: options.store.openJobs, now })
 
   function pulse(): string {

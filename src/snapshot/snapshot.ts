@@ -4,11 +4,12 @@
  * and post it. Entry `i` of every column describes the same signal; entries are in key order. A withheld signal is an
  * entry without a row: its offers are known, but the feed does not show it.
  */
-import { HANDLE_LENGTH } from '../merge/identity.js'
+import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
 import type { Piece } from '../merge/row-writer.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sliceListing } from '../upstreams/rows/slice.js'
+import { findKey, putKey, WORDS } from './keys.js'
 import { columnsOf, type Filled, TABLE } from './table.js'
 
 export type IndexedSlice = {
@@ -62,6 +63,35 @@ export function headBytes(snapshot: Snapshot, entry: number): Uint8Array {
 /** `signal_agent_segment_id`, the first member of every row. */
 export function handleAt(snapshot: Snapshot, entry: number): string {
   return decoder.decode(piece(snapshot, entry, HANDLE_AT, HANDLE_AT + HANDLE_LENGTH))
+}
+
+function isEscaped(text: Buffer, at: number): boolean {
+  let slashes = 0
+  while (text[at - 1 - slashes] === BACKSLASH) slashes += 1
+  return slashes % 2 === 1
+}
+
+/** The entry of a signal's handle, or of an offer's; -1 when the snapshot does not have it. */
+export function entryOf(snapshot: Snapshot, handle: string): number {
+  const bytes = handleKey(signalPart(handle))
+  if (!bytes) return -1
+  const key = new Uint32Array(WORDS)
+  putKey(key, 0, bytes)
+  return findKey(snapshot.keys, snapshot.count, key)
+}
+
+const BACKSLASH = 0x5c
+const NAME = Buffer.from('"name":"') // the first member of that name is the signal's: what stands before it has none
+
+/** The name of a signal, without reading the rest of its row, which may be long; undefined when it is withheld. */
+export function signalNameAt(snapshot: Snapshot, entry: number): string | undefined {
+  if (snapshot.rows.length[entry] === 0) return undefined
+  const { buffer, byteOffset, byteLength } = headBytes(snapshot, entry)
+  const head = Buffer.from(buffer, byteOffset, byteLength)
+  const from = head.indexOf(NAME) + NAME.length - 1
+  let end = head.indexOf('"', from + 1)
+  while (isEscaped(head, end)) end = head.indexOf('"', end + 1)
+  return JSON.parse(head.toString('utf8', from, end + 1)) as string
 }
 
 /** The row as an object. */

@@ -122,7 +122,13 @@ test('operators are shown upstreams, activity and the server, and nobody else is
       BUYER,
     )
     const told = await asked('activity')
-    t.match(told.activations, [{ caller: 'buyer', action: 'activate', upstream: NORTHWIND }])
+    t.match(told.activations, [
+      {
+        ...{ caller: 'buyer', action: 'activate', upstream: NORTHWIND, name: row?.name },
+        destinations: [{ type: 'platform', platform: 'the-trade-desk' }],
+        account: { account_id: 'acc' },
+      },
+    ])
     t.match(told.usage, [{ caller: 'buyer', agent_url: `https://${NORTHWIND}/mcp`, rows: 1 }])
     t.same(told.subscriptions, [])
   })
