@@ -20,11 +20,15 @@ export type Audit = {
 }
 
 export function createAudit(db: Db, now: () => number): Audit {
+  let noted = 0
+  /** In the order of their entries, which may be of one millisecond. */
+  const nextId = () => `${String(++noted).padStart(15, '0')}-${randomUUID()}`
+
   return {
     async note(entry) {
       await db
         .insertInto('audit')
-        .values({ id: randomUUID(), at: now(), ...entry })
+        .values({ id: nextId(), at: now(), ...entry })
         .execute()
       const excess = db.selectFrom('audit').select('at').orderBy('at', 'desc').limit(1).offset(MOST_ROWS)
       await db.deleteFrom('audit').where('at', '<=', excess).execute()
@@ -34,7 +38,7 @@ export function createAudit(db: Db, now: () => number): Audit {
         .selectFrom('audit')
         .selectAll()
         .orderBy('at', 'desc')
-        .orderBy('id')
+        .orderBy('id', 'desc')
         .limit(limit)
         .execute()
       return rows.map(({ id: _, at, ...entry }) => ({ ...entry, at: Number(at) }))
