@@ -49,7 +49,7 @@ async function target(t: Test) {
         'content-length': body.byteLength,
         authorization: `Bearer ${BUYER_TOKEN}`,
       }
-      const sent = request(url + path, { method: 'POST', agent, headers, timeout: 5_000 }, (response) => {
+      const sent = request(url + path, { method: 'POST', agent, headers, timeout: 60_000 }, (response) => {
         let text = ''
         response.setEncoding('utf8')
         response.on('data', (chunk) => {
@@ -57,7 +57,7 @@ async function target(t: Test) {
         })
         response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
       })
-      sent.on('timeout', () => sent.destroy(new Error('no answer in 5 s')))
+      sent.on('timeout', () => sent.destroy(new Error('no answer in a minute')))
       sent.on('error', reject)
       sent.end(body)
     })

@@ -38,8 +38,12 @@ test('keys take turns: who sends many delays another by one', async (t) => {
 })
 
 test('a job that throws, hangs or fills its memory ends alone', async (t) => {
-  const pool = await sleepers(t, { jobMs: 2_000 }) // which a thread needs to start on a busy machine
-  for (const job of ['die', 'hang', 'fill']) {
+  for (const [job, jobMs] of [
+    ['die', 60_000],
+    ['fill', 60_000],
+    ['hang', 4_000], // which a thread needs to start on a busy machine
+  ] as const) {
+    const pool = await sleepers(t, { jobMs })
     const [bad, good] = await Promise.allSettled([pool.run('a', job, [], 1), pool.run('b', 5, [], 1)])
     t.equal(bad.status, 'rejected', job)
     t.match(good, { status: 'fulfilled', value: 5 })
