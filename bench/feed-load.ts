@@ -1,4 +1,4 @@
-/** Run as a child process: asks a url at a steady rate for some seconds and reports latencies in ms. */
+/** Run as a child process: asks a url at a steady rate for some seconds, or until a message comes, and reports latencies in ms. */
 import { Agent, get } from 'node:http'
 
 const [port, seconds] = process.argv.slice(2)
@@ -18,7 +18,10 @@ function ask(): void {
   })
 }
 
-const ending = performance.now() + Number(seconds) * 1_000
+let ending = performance.now() + Number(seconds) * 1_000
+process.on('message', () => {
+  ending = 0
+})
 const timer = setInterval(() => {
   if (performance.now() < ending) return ask()
   if (waiting > 0) return

@@ -10,6 +10,7 @@ import { createTurn } from '../store/jobs/turn.js'
 import { createWorker, type Worker } from '../store/jobs/worker.js'
 import type { StoredSubscription } from '../store/records/subscriptions.js'
 import type { Store } from '../store/store.js'
+import { createSpareTime, type SpareTime, type ThreadTime } from '../threads/spare-time.js'
 import { BULK_EVENT, type FeedEvent, type Told, told } from './feed-event.js'
 import type { PushConfig } from './push-config.js'
 import { type Eyes, eyesName, type Standings, sameVersions, type ToldVersions } from './standings.js'
@@ -62,6 +63,8 @@ type AnnouncerOptions = {
   isOpen(caller: string, account: string): Promise<boolean>
   /** Told of what an operator should know. */
   onProblem(problem: string): void
+  /** Default: that of the thread which tells. */
+  threadTime?: ThreadTime
   /** Told of each delivery: `delivered`, `failed`, `refused` or `suspended`. */
   onOutcome?(outcome: 'delivered' | 'failed' | 'refused' | 'suspended'): void
 }
@@ -114,9 +117,10 @@ type Idle = Pick<StoredSubscription, 'caller' | 'accountId'> & { versions: ToldV
 
 export function createAnnouncer(options: AnnouncerOptions) {
   const { store, standings, webhook, clock, random, newId, eyesOf, isOpen, onProblem } = options
-  const { onOutcome = () => {} } = options
+  const { threadTime, onOutcome = () => {} } = options
   const idle = new Map<string, Idle>()
   let worker: Worker | undefined
+  let spareTime: SpareTime | undefined
   let checking: Promise<void> | undefined
   let again = false
   let isLoaded = false
@@ -202,6 +206,7 @@ export function createAnnouncer(options: AnnouncerOptions) {
     const config = subscription.config as unknown as PushConfig
     for (const [index, { type, body, sealed }] of stream.pending.entries()) {
       const left = () => (index === 0 ? stream : taken(stream, index))
+      if (index > 0) await spareTime?.next()
       if (isOver(stream)) return { stream: left(), isCut: true }
       const delivery = await webhook(config, body ?? sealed ?? '', { 'x-adcp-notification-type': type })
       if (delivery.kind === 'delivered') {
@@ -318,17 +323,20 @@ export function createAnnouncer(options: AnnouncerOptions) {
   const turn = createTurn({
     ...{ name: 'feed-events', jobs: store.jobs, clock, owner: newId(), onProblem },
     take() {
+      const pace = createSpareTime(threadTime)
       const mine = createWorker({
-        ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES },
+        ...{ jobs: store.jobs, clock, owner: newId(), places: PLACES, next: pace.next },
         kinds: { [KIND]: { run, longestPauseMs: LONGEST_PAUSE_MS } },
         onProblem: (problem) => onProblem(`events: ${problem}`),
       })
       worker = mine
+      spareTime = pace
       isLoaded = false
       mine.start()
       published()
       return async () => {
         if (worker === mine) worker = undefined
+        pace.close()
         await mine.close()
         await checking
         idle.clear()

@@ -11,6 +11,7 @@ import type { Send } from '../../src/net/send.js'
 import { WEBHOOKS } from '../../src/signing/profile.js'
 import { createSigner } from '../../src/signing/sign.js'
 import type { Store } from '../../src/store/store.js'
+import type { ThreadTime } from '../../src/threads/spare-time.js'
 import { emptyFeed, publish } from '../feed/feed-of.js'
 import { listing, sliceOf } from '../feed/world.js'
 import { embedded, NO_POSTGRES, type Storage, shared } from '../store/support/storages.js'
@@ -28,8 +29,16 @@ function onEmbeddedStorage(rule: string, prove: (t: Test, storage: Storage) => P
 }
 
 /** A feed that a test publishes, processes that tell it, and time that the test moves. */
-async function stage(t: Test, storage: Storage, real?: Clock) {
+async function stage(t: Test, storage: Storage, real?: Clock, isBusy = false) {
   const manual = createManualClock(storage.clock.now)
+  let active = 0
+  const busy: ThreadTime = {
+    spent() {
+      active += 1_000
+      return { idle: 0, active }
+    },
+    after: manual.clock.after,
+  }
   const clock = real ?? manual.clock
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   t.teardown(() => egress.close())
@@ -49,8 +58,10 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
 
   /** Time is the test's: a machine that is busy for ten seconds must not look like a receiver that hangs. */
   const patience = new Set<number>()
+  const sentAt: number[] = []
   const send: Send = (request) => {
     patience.add(request.timeoutMs)
+    sentAt.push(clock.now())
     return egress.send({ ...request, timeoutMs: 120_000 })
   }
 
@@ -64,6 +75,7 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
       isOpen: async () => world.isOpen,
       onProblem: (problem) => t.comment(problem),
       onOutcome: (outcome) => outcomes.push(outcome),
+      ...(isBusy && { threadTime: busy }),
     })
     t.teardown(() => announcer.close())
     announcer.start()
@@ -105,7 +117,7 @@ async function stage(t: Test, storage: Storage, real?: Clock) {
     }
   }
 
-  return { publishNext, process, subscribe, receiver, pass, outcomes, feed, world, manual, patience }
+  return { publishNext, process, subscribe, receiver, pass, outcomes, feed, world, manual, patience, sentAt }
 }
 
 const versionOf = (feed: Feed) => feed.see({}, eyes.open, { mode: 'wholesale' })?.versions.feedVersion
@@ -149,6 +161,28 @@ onEmbeddedStorage(
     t.equal(last.at(-1)?.previous_wholesale_feed_version, last[0]?.wholesale_feed_version, 'in order')
   },
 )
+
+onEmbeddedStorage('many are told one after the other while the thread has much to do', async (t, storage) => {
+  const { publishNext, process, subscribe, receiver, sentAt, manual } = await stage(
+    t,
+    storage,
+    undefined,
+    true,
+  )
+  const one = await process()
+  const all = await receiver()
+  for (let at = 0; at < 12; at += 1) await subscribe(one.store, `s${at}`, `${all.url}${at}`)
+  const passing = setInterval(() => manual.advance(1), 1)
+  t.teardown(() => clearInterval(passing))
+  one.announcer.wake()
+  await until('all are known', () => one.announcer.waiting() === 12)
+  const startedAt = manual.clock.now()
+  publishNext()
+  one.announcer.published()
+  await until('all are told', () => all.events.length === 12)
+  const early = sentAt.filter((at, before) => at - startedAt < before * 6)
+  t.same(early, [], 'one in 6 ms of its time')
+})
 
 onEmbeddedStorage('one that hangs keeps nobody else waiting', async (t, storage) => {
   const { publishNext, process, subscribe, receiver, pass, patience } = await stage(t, storage)

@@ -29,6 +29,8 @@ type WorkerOptions = {
   kinds: Readonly<Record<string, JobKind>>
   /** Jobs worked on at once, in all and per lane. */
   places?: { inAll: number; aLane: number }
+  /** Resolves when the next job may begin. Default: at once. */
+  next?(): Promise<void>
   /** Receives what an operator should know. */
   onProblem: (problem: string) => void
 }
@@ -41,7 +43,7 @@ export function pauseAfter(attempts: number, longestMs = 60_000): number {
 const PLACES = { inAll: 64, aLane: 8 }
 
 export function createWorker(options: WorkerOptions) {
-  const { jobs, clock, owner, kinds, places: limits = PLACES, onProblem } = options
+  const { jobs, clock, owner, kinds, places: limits = PLACES, next, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
   const inHand = new Map<string, { held: Held; done: Promise<void> }>()
   const claimed = new Set<string>() // claimed, or about to be, and not yet worked on
@@ -169,6 +171,8 @@ export function createWorker(options: WorkerOptions) {
     for (const { id, lane } of due) {
       const there = taken.get(lane) ?? 0
       if (there >= limits.aLane || lanes.size >= limits.inAll || lanes.has(id) || inHand.has(id)) continue
+      if (next) await next()
+      if (closed) return false
       taken.set(lane, there + 1)
       started.push(begin(id, lane))
     }
