@@ -9,14 +9,18 @@ import { canonicalUrl } from '../adcp/url.js'
 import { FEED_EVENTS } from '../events/feed-event.js'
 import { createReceiver, type EventsPlace, keptSubscription, type ReceiverReply } from '../events/receiver.js'
 import { createSenderKeys } from '../events/sender-keys.js'
+import { jittered } from '../net/backoff.js'
 import { type Clock, pause } from '../net/clock.js'
 import type { Send } from '../net/send.js'
 import { createReplayGuard } from '../signing/replay.js'
 import { readFeedEvents } from '../upstreams/agent/dialect/dialect.js'
 import type { FeedAsker } from './asker.js'
 
-const RENEW_MS = 10 * 60_000
-const [FIRST_RETRY_MS, LONGEST_RETRY_MS] = [5_000, 5 * 60_000]
+/**
+ * An account's set is replaced whole and carries no version, so whoever read it at the same time may write it without us
+ * (docs/protocol.md#feed-webhooks): after each write, and after a failure, it is looked at soon, and then ever more seldom.
+ */
+const [FIRST_LOOK_MS, LAST_LOOK_MS, LAST_RETRY_MS] = [5_000, 10 * 60_000, 5 * 60_000]
 const MOST_BYTES = 1_000_000
 const MESSAGE_MS = 30_000
 
@@ -142,31 +146,33 @@ export async function startListening(options: ListeningOptions) {
     return typeof error?.message === 'string' ? error.message : 'it did not accept the subscription'
   }
 
-  /** Undefined when the subscription is active; else why it is not. */
-  async function subscribe(): Promise<string | undefined> {
+  /** `stands`: it was active before; `written`: it is now; else why it is not. */
+  async function subscribe(): Promise<'stands' | 'written' | { problem: string }> {
     const capabilities = await asker.ask('get_adcp_capabilities', {})
-    if (capabilities.kind !== 'answer') return capabilities.message
+    if (capabilities.kind !== 'answer') return { problem: capabilities.message }
     const told = readFeedEvents(capabilities.answer)
     const types = FEED_EVENTS.filter((type) => told?.types.includes(type))
-    if (!told || types.length === 0) return 'it declares no feed webhooks that could be verified'
+    if (!told || types.length === 0) {
+      return { problem: 'it declares no feed webhooks that could be verified' }
+    }
     place.sender = { ...place.sender, brandJsonUrl: told.brandJsonUrl }
     place.types = types
     const before = await sync()
-    if (typeof before === 'string') return before
+    if (typeof before === 'string') return { problem: before }
     const { own, others, accountId } = before
     place.accountId = accountId
-    if (before.isActive && own?.url === place.url && sameSet(types, own?.event_types)) return undefined
+    if (before.isActive && own?.url === place.url && sameSet(types, own?.event_types)) return 'stands'
     if (others.some(({ authentication }) => authentication !== undefined)) {
-      return 'the account has another subscription, whose secret would have to be sent again'
+      return { problem: 'the account has another subscription, whose secret would have to be sent again' }
     }
     const wanted = { subscriber_id: place.subscriberId, url: place.url, event_types: types, active: true }
     place.isAsking = true
     const after = await sync([...others.map(repeated), wanted]).finally(() => {
       place.isAsking = false
     })
-    if (typeof after === 'string') return after
+    if (typeof after === 'string') return { problem: after }
     onSubscribed()
-    return after.isActive ? undefined : 'it keeps the subscription as paused'
+    return after.isActive ? 'written' : { problem: 'it keeps the subscription as paused' }
   }
 
   return {
@@ -175,15 +181,17 @@ export async function startListening(options: ListeningOptions) {
     /** Subscribes, and checks from time to time that the subscription is still active. */
     async follow(): Promise<void> {
       let said: string | undefined
-      for (let failures = 0; !signal.aborted; ) {
-        const problem = await subscribe()
+      for (let looks = 0; !signal.aborted; looks += 1) {
+        const state = await subscribe()
+        const problem = typeof state === 'object' ? state.problem : undefined
         if (problem !== undefined && problem !== said && !signal.aborted) {
           onProblem(`${url} does not tell what changes, it is asked on schedule: ${problem}`)
         }
+        if (state === 'written' || (problem === undefined) !== (said === undefined)) looks = 0
         said = problem
-        failures = problem === undefined ? 0 : failures + 1
-        const retryMs = Math.min(LONGEST_RETRY_MS, FIRST_RETRY_MS * 2 ** Math.min(failures - 1, 10))
-        await pause(clock, failures > 0 ? retryMs : RENEW_MS, signal)
+        const last = problem === undefined ? LAST_LOOK_MS : LAST_RETRY_MS
+        const ms = Math.min(last, FIRST_LOOK_MS * 2 ** Math.min(looks, 10))
+        await pause(clock, jittered(ms, Math.random), signal)
       }
     },
     async close(): Promise<void> {

@@ -7,6 +7,7 @@ import { createSigner } from '../../src/signing/sign.js'
 import { HMAC, startSubscriber } from '../events/support/subscriber.js'
 import { startCommand } from '../support/command.js'
 import { BUYER_TOKEN } from '../support/server-fixture.js'
+import { createManualClock } from '../support/upstream-clock.js'
 import { row, until } from '../support/upstream-world.js'
 import { linesPlace } from './support/copies.js'
 import { startFeed } from './support/feed.js'
@@ -112,6 +113,26 @@ test("others' subscriptions stay; where one has a secret the set is left alone, 
   await until('it is told', () => problems.length === 1)
   t.match(problems[0], /does not tell what changes, it is asked on schedule: .* secret/)
   t.same(await names(), ['theirs'])
+})
+
+test('who is dropped by another that wrote the same set meanwhile is back within seconds', async (t) => {
+  const { telling, follow, sync } = await start(t)
+  const { clock, advance, next } = createManualClock(Date.now())
+  await follow({ clock })
+  /** Time passes up to the next thing that is due within a minute: nobody waits for ten. */
+  async function untilTrue(what: string, isTrue: () => Promise<boolean>, passes: boolean): Promise<void> {
+    for (const end = Date.now() + 60_000; !(await isTrue()); ) {
+      if (Date.now() > end) throw new Error(`never: ${what}`)
+      const ms = next() ?? Number.POSITIVE_INFINITY
+      if (passes && ms <= 60_000) advance(ms)
+    }
+  }
+  await untilTrue('it is subscribed', async () => (await telling.subscribed()) === 1, false)
+  const other = await startSubscriber()
+  t.teardown(() => other.close())
+  await sync([{ subscriber_id: 'theirs', url: other.url, event_types: ['signal.priced'] }])
+  t.equal(await telling.subscribed(), 1, 'a set is replaced whole')
+  await untilTrue('both stand', async () => (await telling.subscribed()) === 2, true)
 })
 
 test('an agent that does not tell is read on schedule, and the command says so', async (t) => {
