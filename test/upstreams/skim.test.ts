@@ -52,6 +52,19 @@ test('the rows of a page are cut out as they were written', async (t) => {
   t.ok(isCut((value as { result: { signals: unknown } }).result.signals))
 })
 
+test('a string of any length ends where it ends, with escapes in the message or without', async (t) => {
+  for (const more of ['', '\n']) {
+    for (let length = 0; length < 80; length += 1) {
+      const signals = [{ a: `${'x'.repeat(length)}]},{` }, more, { b: ['}'.repeat(length)] }]
+      const json = JSON.stringify({ signals, behind: 'y'.repeat(length) })
+      const rows = skim(Buffer.from(json)).rows.map((row) => JSON.parse(Buffer.from(row).toString()))
+      t.same(rows, signals, `${length} characters`)
+      const open = json.slice(0, json.indexOf(']},{'))
+      t.throws(() => skim(Buffer.from(open)), SyntaxError, 'one that never closes is no JSON')
+    }
+  }
+})
+
 test('JSON quoted in a text is not mistaken for rows', async (t) => {
   const message = {
     content: [{ text: JSON.stringify({ signals: [{ a: 1 }] }) }],

@@ -10,6 +10,7 @@ import { bufferOf, endOfString, parseJson, skipSpace, tryParseJson } from '../..
 const PAGE_ROWS = 100_000
 
 const QUOTE = 0x22
+const BACKSLASH = 0x5c
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
@@ -48,9 +49,19 @@ function findArray(bytes: Buffer, from: number): number {
   return -1
 }
 
+const NEAR = 32 // a string that ends within so many bytes is found sooner by looking at them than by asking for its end
+
+/** Index after the string that opens at `at`, or -1 when it never closes; no escapes stand in the bytes. */
+function endOfPlainString(bytes: Buffer, at: number): number {
+  const near = Math.min(at + NEAR, bytes.length)
+  for (let next = at + 1; next < near; next += 1) if (bytes[next] === QUOTE) return next + 1
+  return bytes.indexOf(QUOTE, near) + 1 || -1
+}
+
 /** Splits the array that opens at `bracket`; undefined when it never closes. Throws a RangeError beyond `maxRows`. */
 function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | undefined {
   const rows: Uint8Array[] = []
+  const endOf = bytes.indexOf(BACKSLASH, bracket) === -1 ? endOfPlainString : endOfString
   let depth = 0
   let start = -1
   let end = -1 // after the row's closing bracket: white space behind it is not the row's
@@ -58,7 +69,7 @@ function splitArray(bytes: Buffer, bracket: number, maxRows: number): Cut | unde
     const byte = bytes[at] as number
     if (byte === QUOTE) {
       if (start === -1) start = at
-      at = endOfString(bytes, at) - 1
+      at = endOf(bytes, at) - 1
       if (at < 0) return undefined
       if (depth === 0 && end > start) end = at + 1
     } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
