@@ -1,9 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import { BUYER, KEYS, OPERATOR, read } from '../dist/test/console/support/console-world.js'
-import { callTool } from '../dist/test/support/call-tool.js'
-import { startWorld } from '../dist/test/support/federation.js'
-import { startHttp, startMcpAgent } from '../dist/test/support/upstream-agent.js'
+import { BUYER, callTool, KEYS, OPERATOR, read, startHttp, startMcpAgent, startWorld } from './built.js'
 import { NO_BROWSER, openBrowser, openPage } from './chromium.js'
 
 const STRANGE = 'strange.example'
@@ -43,6 +40,7 @@ const ROWS = NAMES.map((name, at) => ({
 /** One that is refused, and listed as such. */
 const REFUSED = { ...ROWS[0], signal_agent_segment_id: `r${MARKUP}`, pricing_options: [{ model: MARKUP }] }
 
+/** @type {import('../test/support/upstream-agent.js').TaskHandler} */
 function answer(task) {
   if (task === 'get_signals') {
     const versions = { wholesale_feed_version: 'v', pricing_version: 'p' }
@@ -53,7 +51,9 @@ function answer(task) {
   return { status: 'failed', adcp_error: error, errors: [error] }
 }
 
+/** @type {{ type: 'object' }} */
 const object = { type: 'object' }
+/** @type {import('../test/support/upstream-agent.js').ToolList} */
 const TOOLS = [
   {
     name: 'get_signals',
@@ -73,6 +73,10 @@ const EMPTY = `(() => {
   const narrow = [...sheets.querySelectorAll(':scope > .sheet:not(.wide)')]
   return Math.round(sheets.getBoundingClientRect().right - narrow.at(-1).getBoundingClientRect().right)
 })()`
+
+/** @typedef {import('../test/support/federation.js').Signal} Signal */
+/** @type {(body: Record<string, unknown>) => Signal[]} */
+const signalsIn = ({ signals }) => /** @type {Signal[]} */ (signals)
 
 test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, async (t) => {
   const agent = await startMcpAgent(answer, undefined, TOOLS)
@@ -103,14 +107,15 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
   await page.waitForSelector('td.signal a')
 
   const { body } = await read(url, 'signals?upstream=strange&sort=name', BUYER)
-  const rows = body.signals
+  const rows = signalsIn(body)
   const [row] = rows.filter(({ name }) => name === SCRIPT)
+  /** @type {import('../test/support/federation.js').Answer} */
   const activated = await callTool(
     url,
     'activate_signal',
     {
       ...{ idempotency_key: randomUUID(), signal_agent_segment_id: row?.signal_agent_segment_id },
-      pricing_option_id: row?.pricing_options[0].pricing_option_id,
+      pricing_option_id: row?.pricing_options?.[0]?.pricing_option_id,
       destinations: [{ type: 'platform', platform: MARKUP, account: 'x'.repeat(60) }],
     },
     BUYER,
@@ -121,7 +126,7 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
     'signals?provider=motorledger.example&sort=sellers&limit=1',
     OPERATOR,
   )
-  const known = `/?signal=${shared.signals[0].signal_agent_segment_id}`
+  const known = `/?signal=${signalsIn(shared)[0]?.signal_agent_segment_id}`
   const pages = [
     ...[
       '/?upstream=strange',
@@ -142,7 +147,9 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
       await page.goto(`${url}${path}`)
       await ready()
       t.equal(await page.evaluate('window.planted'), undefined, path)
-      const links = await page.locator('a').evaluateAll((all) => all.map((one) => one.protocol))
+      const links = await page
+        .locator('a')
+        .evaluateAll((all) => all.map((one) => /** @type {HTMLAnchorElement} */ (one).protocol))
       t.same(
         links.filter((one) => !one.startsWith('http')),
         [],
@@ -194,7 +201,7 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
       'signals?provider=motorledger.example&value_type=numeric',
       OPERATOR,
     )
-    for (const { signal_agent_segment_id: handle } of numeric.signals) {
+    for (const { signal_agent_segment_id: handle } of signalsIn(numeric)) {
       await page.goto(`${url}/?signal=${handle}`)
       await page.waitForSelector('[aria-label="Definition"] tbody tr')
       const marked = page.locator('.differs:has(.tree)')
