@@ -20,7 +20,7 @@ test('a handle that only a question found leads where it led after the state mov
   const { signals } = readAnswer(
     await before.ask({
       signal_spec: 'electric vehicle intenders',
-      time_budget: { interval: 5, unit: 'seconds' },
+      time_budget: { interval: 60, unit: 'seconds' },
     }),
   )
   const handle = signals.find(
