@@ -39,7 +39,7 @@ export type BriefsOptions = {
   judge: BriefOptions['judge']
   access?: BriefOptions['access']
   synonyms: SynonymFile
-  store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared' | 'shelf'>
+  store: Pick<Store, 'tasks' | 'jobs' | 'accounts' | 'write' | 'found' | 'shared' | 'handover'>
   /** The destinations whose activation keys a caller may see now. */
   grantsOf(caller: string): readonly Destination[]
   /** How webhooks are sent, and the current policy for them. */
@@ -75,16 +75,16 @@ export function createBriefs(options: BriefsOptions) {
   })
   const fanout = createFanout({ call, clock })
   const soon = (work: Promise<void>) => within(work, { timeoutMs: TOLD_WITHIN_MS, clock }, () => {})
-  const { shelf } = store
+  const { handover } = store
   const late = () => {
     throw new StorageUnavailable('the storage takes longer than an answer may wait')
   }
   const kept = createKept({
     ...{ clock, secret: options.secret, onTrouble },
-    ...(shelf && {
+    ...(handover && {
       shared: {
-        keep: (items) => within(shelf.keep(items), { timeoutMs: TOLD_WITHIN_MS, clock }, late),
-        find: shelf.find,
+        keep: (items) => within(handover.keep(items), { timeoutMs: TOLD_WITHIN_MS, clock }, late),
+        find: handover.find,
       },
     }),
   })

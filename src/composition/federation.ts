@@ -307,8 +307,9 @@ async function composed(given: FederationOptions, stack: Stack): Promise<Federat
     ...{ actions: ACTIONS, audit: store.audit },
     act: actions.run,
   })
-  const { shelf } = store
-  const sharedTasks = shelf && stack.add(createSharedTasks({ shelf, clock, onTrouble: warning(log, 'a2a') }))
+  const { handover } = store
+  const sharedTasks =
+    handover && stack.add(createSharedTasks({ handover, clock, onTrouble: warning(log, 'a2a') }))
   const draining = createDraining(clock, current.listen.drainMs)
   const { app, url } = await listening(current.listen, (publicUrl) => {
     agentUrl = `${publicUrl}/mcp`

@@ -36,10 +36,10 @@ import { createSignalChanges } from './records/signal-changes.js'
 import { createSubscriptionRecords } from './records/subscriptions.js'
 import { createTasks } from './records/tasks.js'
 import { createWork } from './records/work.js'
+import { createHandover, type Handover } from './replicas/handover.js'
 import { createLeases } from './replicas/leases.js'
 import { CHANNEL, createNotes } from './replicas/notes.js'
 import type { Replicas } from './replicas/replica.js'
-import { createShelf, type Shelf } from './replicas/shelf.js'
 import type { Repositories } from './repositories.js'
 import { createSteps, type Steps } from './steps.js'
 
@@ -71,7 +71,7 @@ export type Store = Repositories &
     /** Used nonces of signatures; only when the state is shared. */
     nonces?: Nonces
     /** What is kept for callers for some minutes; only when the state is shared. */
-    shelf?: Shelf
+    handover?: Handover
     /** How processes on one state divide their work; absent when this one is alone. */
     replicas?: Replicas
     blobs: AddedBlobs
@@ -213,7 +213,7 @@ async function openShared(options: StoreOptions): Promise<Store> {
   return {
     ...store,
     nonces: storageMethods(createNonces(db, now)),
-    shelf: storageMethods(createShelf(db, seal, now)),
+    handover: storageMethods(createHandover(db, seal, now)),
     replicas: {
       now: () => storageWork(() => databaseNow(db)),
       leases: storageMethods(createLeases(db, POSTGRES)),

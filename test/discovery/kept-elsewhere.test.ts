@@ -4,7 +4,7 @@ import { createLearned } from '../../src/briefs/learned.js'
 import { createKept } from '../../src/briefs/ranking/kept.js'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import type { FoundRow } from '../../src/store/records/found.js'
-import type { Shelf } from '../../src/store/replicas/shelf.js'
+import type { Handover } from '../../src/store/replicas/handover.js'
 import { createManualClock } from '../support/upstream-clock.js'
 
 const KEEP_MS = 15 * 60_000
@@ -14,7 +14,7 @@ test('its cursors say that it may come, and it comes when the storage is back', 
   const time = createManualClock()
   const kept = new Map<string, Uint8Array>()
   let isAway = true
-  const shared: Pick<Shelf, 'keep' | 'find'> = {
+  const shared: Pick<Handover, 'keep' | 'find'> = {
     async keep(items) {
       if (isAway) throw new StorageUnavailable('down')
       for (const { name, bytes } of items) kept.set(name, bytes as Uint8Array)

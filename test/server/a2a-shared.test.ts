@@ -11,7 +11,7 @@ test('while the storage is away a process knows its own tasks, and answers for t
   }
   const troubles: string[] = []
   const sharedTasks = createSharedTasks({
-    shelf: { keep: away, find: away, newest: away },
+    handover: { keep: away, find: away, newest: away },
     clock: systemClock,
     onTrouble: (message) => void troubles.push(message),
   })

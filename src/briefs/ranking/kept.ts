@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createSignedCursors } from '../../feed/cursor.js'
 import type { Clock } from '../../net/clock.js'
-import type { Shelf } from '../../store/replicas/shelf.js'
+import type { Handover } from '../../store/replicas/handover.js'
 import { type KeptAnswer, orderFrom, orderOf } from './order.js'
 
 const KEEP_MS = 15 * 60_000
@@ -23,7 +23,7 @@ type KeptOptions = {
   /** What cursors are signed with: the same for all processes that share answers. */
   secret: string | Uint8Array
   /** Where other processes find answers; absent when there are no other processes. */
-  shared?: Pick<Shelf, 'keep' | 'find'>
+  shared?: Pick<Handover, 'keep' | 'find'>
   /** Called when an answer could not be written for other processes. */
   onTrouble(message: string): void
 }

@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Clock, pause } from '../../net/clock.js'
 import { StorageUnavailable } from '../../store/database/unavailable.js'
-import type { FoundItem, Shelf, ShelfItem } from '../../store/replicas/shelf.js'
+import type { FoundItem, Handover, HandoverItem } from '../../store/replicas/handover.js'
 import { type AnsweredTask, contentBytes, contentFrom, contentOf, type TaskContent } from './a2a-content.js'
 
 const BATCH = 64
@@ -21,12 +21,12 @@ export type FoundTask = { id: string; content: TaskContent; at: number }
 export type SharedTasks = ReturnType<typeof createSharedTasks>
 
 type SharedTasksOptions = {
-  shelf: Shelf
+  handover: Handover
   clock: Clock
   onTrouble(message: string): void
 }
 
-type Waiting = { items: readonly ShelfItem[]; bytes: number }
+type Waiting = { items: readonly HandoverItem[]; bytes: number }
 
 function foundTask({ name, about, bytes }: FoundItem): FoundTask {
   return { id: name, content: contentFrom(bytes), at: Number(about) }
@@ -40,7 +40,7 @@ function unlessAway<T>(found: Promise<T>, otherwise: T): Promise<T> {
   })
 }
 
-export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOptions) {
+export function createSharedTasks({ handover, clock, onTrouble }: SharedTasksOptions) {
   /** Answers that are given again are written once for all tasks of their owner. */
   const bodies = new WeakMap<AnsweredTask, { name: string; bytes: Uint8Array }>()
   const waiting: Waiting[] = []
@@ -55,7 +55,7 @@ export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOption
     return body
   }
 
-  function taken(): ShelfItem[] {
+  function taken(): HandoverItem[] {
     const batch = waiting.splice(0, BATCH)
     bytes -= batch.reduce((sum, one) => sum + one.bytes, 0)
     return [...new Map(batch.flatMap(({ items }) => items).map((item) => [item.name, item])).values()]
@@ -64,7 +64,7 @@ export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOption
   async function write(): Promise<void> {
     while (waiting.length > 0) {
       const items = taken()
-      await shelf.keep(items).catch((error: Error) => {
+      await handover.keep(items).catch((error: Error) => {
         onTrouble(`A2A tasks are not known to other processes: ${error.message}`)
       })
     }
@@ -74,7 +74,7 @@ export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOption
   /** `answered`: the same object where an answer is given again. Returns at once. */
   function add(owner: string, id: string, answered: AnsweredTask, at: number): void {
     const { name: body, bytes: content } = bodyOf(answered)
-    const items: ShelfItem[] = [
+    const items: HandoverItem[] = [
       { name: body, kind: 'body', owner, bytes: content },
       { name: id, kind: 'task', owner, about: String(at), body },
     ]
@@ -90,13 +90,13 @@ export function createSharedTasks({ shelf, clock, onTrouble }: SharedTasksOption
     async find(owner: string, id: string): Promise<FoundTask | undefined> {
       for (const ms of LOOKS_MS) {
         if (ms > 0) await pause(clock, ms)
-        const found = await unlessAway(shelf.find('task', owner, id), undefined)
+        const found = await unlessAway(handover.find('task', owner, id), undefined)
         if (found) return foundTask(found)
       }
       return undefined
     },
     newest: async (owner: string, most: number): Promise<FoundTask[]> =>
-      (await unlessAway(shelf.newest('task', owner, most), [])).map(foundTask),
+      (await unlessAway(handover.newest('task', owner, most), [])).map(foundTask),
     /** Resolves when everything is written, or could not be. */
     close: async (): Promise<void> => void (await writing),
   }

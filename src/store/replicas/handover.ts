@@ -1,8 +1,8 @@
 /**
  * What processes on one storage keep for callers for some minutes, so that any of them can continue what another began:
  * the order of an answer for its further pages, and the tasks of A2A. Encrypted, because answers hold activation keys:
- * without `storage.key` nothing is kept. Bounded for each owner and in all. PostgreSQL only; a process that is alone
- * keeps the same in memory.
+ * without `storage.key` nothing is kept. Bounded for each owner and in all. PostgreSQL only: a process that is alone keeps
+ * the same in its memory. The table is called `shelf`.
  */
 import { sql } from 'kysely'
 import { POSTGRES } from '../database/dialect.js'
@@ -24,12 +24,12 @@ const BOUNDS = {
 /** Of all owners together, for each kind. */
 const IN_ALL = { rows: 20_000, bytes: 256 * MEBIBYTE }
 
-type ShelfKind = keyof typeof BOUNDS
+type HandoverKind = keyof typeof BOUNDS
 
-export type ShelfItem = {
+export type HandoverItem = {
   /** Unguessable, and of this item alone. */
   name: string
-  kind: ShelfKind
+  kind: HandoverKind
   owner: string
   /** Words that are no secret. */
   about?: string
@@ -40,22 +40,22 @@ export type ShelfItem = {
 
 export type FoundItem = { name: string; about: string; bytes: Uint8Array }
 
-export type Shelf = {
+export type Handover = {
   /** Bytes of bodies are written only where they are not there yet. */
-  keep(items: readonly ShelfItem[]): Promise<void>
+  keep(items: readonly HandoverItem[]): Promise<void>
   /** The item of that owner, with its bytes; undefined when there is none any more. */
-  find(kind: ShelfKind, owner: string, name: string): Promise<FoundItem | undefined>
+  find(kind: HandoverKind, owner: string, name: string): Promise<FoundItem | undefined>
   /** The newest of an owner, newest first. */
-  newest(kind: ShelfKind, owner: string, most: number): Promise<FoundItem[]>
+  newest(kind: HandoverKind, owner: string, most: number): Promise<FoundItem[]>
 }
 
-/** `now` in ms: how often it is made shorter. Ages are by the database's clock. */
-export function createShelf(db: Db, seal: Seal, now: () => number): Shelf {
+/** `now`, ms, decides only how often what is too old is deleted; ages are by the database's clock. */
+export function createHandover(db: Db, seal: Seal, now: () => number): Handover {
   const owners = new Set<string>()
   let trimmedAt = 0
 
   /** The newest stay, as many and as large as the bounds allow; others may be doing the same. */
-  async function trimTo(kind: ShelfKind, { rows, bytes }: Omit<Bounds, 'ms'>, of?: readonly string[]) {
+  async function trimTo(kind: HandoverKind, { rows, bytes }: Omit<Bounds, 'ms'>, of?: readonly string[]) {
     const part = of ? sql`partition by owner` : sql``
     const some = of ? sql`and owner = any(${of}::text[])` : sql``
     await sql`delete from shelf where name in (select name from shelf where name in (
@@ -71,7 +71,7 @@ export function createShelf(db: Db, seal: Seal, now: () => number): Shelf {
     trimmedAt = now()
     const written = [...owners]
     owners.clear()
-    for (const [kind, bounds] of Object.entries(BOUNDS) as [ShelfKind, Bounds][]) {
+    for (const [kind, bounds] of Object.entries(BOUNDS) as [HandoverKind, Bounds][]) {
       await sql`delete from shelf where name in (select name from shelf
         where kind = ${kind} and kept_at < ${POSTGRES.now()} - ${bounds.ms} for update skip locked)`.execute(
         db,
@@ -90,7 +90,7 @@ export function createShelf(db: Db, seal: Seal, now: () => number): Shelf {
     return new Set(rows.map(({ name }) => name))
   }
 
-  async function keep(items: readonly ShelfItem[]): Promise<void> {
+  async function keep(items: readonly HandoverItem[]): Promise<void> {
     const there = await renewed(items.flatMap(({ kind, name }) => (kind === 'body' ? [name] : [])))
     const values = items.flatMap(({ name, kind, owner, about = '', body = null, bytes }) => {
       if (there.has(name)) return []
@@ -118,7 +118,7 @@ export function createShelf(db: Db, seal: Seal, now: () => number): Shelf {
     await trim()
   }
 
-  const rowsOf = (kind: ShelfKind, owner: string) =>
+  const rowsOf = (kind: HandoverKind, owner: string) =>
     db
       .selectFrom('shelf as item')
       .leftJoin('shelf as whole', (join) =>
