@@ -43,13 +43,26 @@ test('an account sees its own prices, and only where they differ from the rate c
   t.teardown(() => world.close())
   const as = (account_id: string, input: object = {}, token?: string) =>
     world.wholesale({ account: { account_id }, ...input }, token)
-  const deadline = Date.now() + 60_000
-  let [open, gold] = [await world.wholesale(), await as('gold')]
+  /** What several readers see, asked one after the other; and the rate card once more. */
+  async function read() {
+    const [open, gold, plain] = [await world.wholesale(), await as('gold'), await as('plain')]
+    const tokens = {
+      if_wholesale_feed_version: gold.wholesale_feed_version,
+      if_pricing_version: gold.pricing_version,
+    }
+    const [known, asked] = [await as('gold', tokens), await world.wholesale(tokens)]
+    return { open, gold, plain, known, asked, after: await world.wholesale() }
+  }
+  type Seen = Awaited<ReturnType<typeof read>>
   // Of one generation: rows that wait for a provider's file may come in between.
-  const isSettled = () =>
-    gold.cache_scope === 'account' && gold.pagination?.total_count === open.pagination?.total_count
-  while (!isSettled() && Date.now() < deadline) [open, gold] = [await world.wholesale(), await as('gold')]
-
+  const isSettled = ({ open, gold, after }: Seen) =>
+    gold.cache_scope === 'account' &&
+    gold.pagination?.total_count === open.pagination?.total_count &&
+    after.wholesale_feed_version === open.wholesale_feed_version
+  const deadline = Date.now() + 60_000
+  let seen = await read()
+  while (!isSettled(seen) && Date.now() < deadline) seen = await read()
+  const { open, gold, plain, known, asked } = seen
   t.equal(gold.cache_scope, 'account')
   t.not(gold.pricing_version, open.pricing_version)
   const [openPrices, goldPrices] = [pricesAt(NORTHWIND, open), pricesAt(NORTHWIND, gold)]
@@ -58,21 +71,13 @@ test('an account sees its own prices, and only where they differ from the rate c
   const other = 'signals.meridian.example'
   t.same([...pricesAt(other, gold)], [...pricesAt(other, open)], "other upstreams' prices are the rate card")
 
-  const plain = await as('plain')
   t.match(plain, {
     cache_scope: 'public',
     wholesale_feed_version: open.wholesale_feed_version,
     pricing_version: open.pricing_version,
   })
-  const tokens = {
-    if_wholesale_feed_version: gold.wholesale_feed_version,
-    if_pricing_version: gold.pricing_version,
-  }
-  t.equal((await as('gold', tokens)).unchanged, true)
-  t.notOk(
-    'unchanged' in (await world.wholesale(tokens)),
-    "an account's token says nothing about the public feed",
-  )
+  t.equal(known.unchanged, true)
+  t.notOk('unchanged' in asked, "an account's token says nothing about the public feed")
   const cursor = gold.pagination?.cursor
   t.match(await world.wholesale({ pagination: { cursor } }), {
     status: 'failed',
