@@ -230,6 +230,15 @@ test('what strangers write and what fails, on the page', { skip: NO_BROWSER }, a
     await failed.getByText(MARKUP, { exact: false }).waitFor()
   })
 
+  await t.test('a page that is answered by a proxy for a while hears the server again', async () => {
+    const path = '**/console/api/live'
+    await page.route(path, (route) => route.fulfill({ status: 503, body: 'starting' }))
+    await page.goto(`${url}/?page=server`)
+    await page.waitForSelector('.lost')
+    await page.unroute(path)
+    await page.locator('.lost').waitFor({ state: 'detached' })
+  })
+
   await t.test('how long ago something was stays true while the page stands', async (t) => {
     await page.clock.install()
     await page.goto(`${url}/?page=providers`)

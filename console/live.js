@@ -2,30 +2,41 @@
 import { useEffect, useState } from './lib/hooks.js'
 
 const SILENT_MS = 25_000 // the server says something every ten seconds
+const AGAIN_MS = 3_000
 
 /** `pulse` changes when something that the page shows has; `lostAt`: since when the server is not heard. */
 export function useLive() {
   const [live, setLive] = useState({ pulse: {}, lostAt: undefined })
   useEffect(() => {
-    const source = new EventSource('/console/api/live')
+    let source
     let silence
+    let again
     const lost = () => setLive((before) => ({ ...before, lostAt: before.lostAt ?? Date.now() }))
     const heard = () => {
       clearTimeout(silence)
       silence = setTimeout(lost, SILENT_MS)
     }
-    source.addEventListener('changed', (event) => {
-      heard()
-      setLive({ pulse: JSON.parse(event.data), lostAt: undefined })
-    })
-    source.addEventListener('beat', () => {
-      heard()
-      setLive((before) => (before.lostAt ? { ...before, lostAt: undefined } : before))
-    })
-    source.addEventListener('error', lost)
+    /** A browser gives up for good where an answer is none of events, as a proxy gives while the server starts. */
+    function listen() {
+      source = new EventSource('/console/api/live')
+      source.addEventListener('changed', (event) => {
+        heard()
+        setLive({ pulse: JSON.parse(event.data), lostAt: undefined })
+      })
+      source.addEventListener('beat', () => {
+        heard()
+        setLive((before) => (before.lostAt ? { ...before, lostAt: undefined } : before))
+      })
+      source.addEventListener('error', () => {
+        lost()
+        if (source.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN_MS)
+      })
+    }
+    listen()
     heard()
     return () => {
       clearTimeout(silence)
+      clearTimeout(again)
       source.close()
     }
   }, [])
