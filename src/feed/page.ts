@@ -1,14 +1,14 @@
 /**
- * A page made of bytes. A row that is shown unchanged is not even looked at, and consecutive rows are sent as one piece. A
- * row is put together anew only when this reader's answer differs from the shared bytes: destinations left out, fields
- * not asked for, offers that cannot serve the countries, keys that the reader may see.
+ * A page made of bytes. A row that is shown unchanged is not even looked at, and consecutive rows are sent as one piece. Rows
+ * are written anew, into one piece, only where this reader's answer differs from the shared bytes: destinations left out,
+ * fields not asked for, offers that cannot serve the countries, keys that the reader may see, prices that it may not.
  */
 import { howMany } from '../adcp/answer.js'
 import type { AdcpWarning } from '../adcp/error.js'
 import { destinationMatcher } from '../merge/deployments.js'
-import type { Row } from '../merge/row.js'
-import { createRowWriter, type RowWriter, unasked } from '../merge/row-writer.js'
-import { handleAt, headBytes, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
+import { placesIn, type Row } from '../merge/row.js'
+import { createRowWriter, type RowBytes, type RowWriter, unasked } from '../merge/row-writer.js'
+import { handleAt, rowMembers, type Snapshot } from '../snapshot/snapshot.js'
 import type { Criteria } from './canonical.js'
 import type { Grants } from './grants.js'
 import { createNarrowing } from './narrowing.js'
@@ -22,11 +22,10 @@ type Shape = {
 }
 
 const encoder = new TextEncoder()
-const END_OF_HEAD = encoder.encode('}')
-const END_OF_HEAD_AND_NEXT = encoder.encode('},')
 /** Bytes of rows on one page: a single row may be as large as an upstream is allowed to send. */
 export const PAGE_BYTES = 2 * 1024 * 1024
 const TAKEN_APART = 8 // the cost of a byte in a row that is put together (looked at, merged, copied), compared with an unchanged one
+const KEY_BYTES = 128 // what a row grows by that shows a key, about
 
 /** Whether rows are so small that they fit one page in any case. */
 export function isSmallPage({ rows: { length } }: Snapshot, entries: Uint32Array): boolean {
@@ -44,26 +43,29 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   const { at, destination } = snapshot.deployments
   const { chunkOf, start, length } = snapshot.rows
 
-  function deploysElsewhere(entry: number): boolean {
+  /** Whether a signal has a deployment that was asked for, or one that was not. */
+  function deploys(entry: number, asAsked: boolean): boolean {
     if (!isWanted) return false
     for (let one = at[entry] as number; one < (at[entry + 1] as number); one += 1) {
-      if (!isWanted(destination[one] as number)) return true
+      if (isWanted(destination[one] as number) === asAsked) return true
     }
     return false
   }
 
   const isAsItStands = (entry: number) =>
-    !fields && !grants.holds(entry) && !narrowing.narrows(entry) && !deploysElsewhere(entry)
+    !fields && !grants.holds(entry) && !narrowing.narrows(entry) && !deploys(entry, false)
 
-  /** The row's members: without the closing brace, and without prices for a reader who sees none. */
-  function membersOf(entry: number, narrowed: Row | undefined): Uint8Array {
-    if (narrowed) return encoder.encode(seesPrices ? `${narrowed.head}${narrowed.tail}` : narrowed.head)
-    return seesPrices ? rowMembers(snapshot, entry) : headBytes(snapshot, entry)
+  function membersOf(entry: number, narrowed: Row | undefined): RowBytes {
+    if (!narrowed) return rowMembers(snapshot, entry, seesPrices)
+    const head = encoder.encode(narrowed.head)
+    const from = seesPrices ? Buffer.concat([head, encoder.encode(narrowed.tail)]) : head
+    return { from, start: 0, end: from.byteLength, places: placesIn(narrowed, head.byteLength) }
   }
 
   function put(writer: RowWriter, entry: number): void {
     const narrowed = narrowing.rowOf(entry)
     const first = at[entry] as number
+    const count = narrowed ? narrowed.deployments.length : (at[entry + 1] as number) - first
     const shows = (order: number) =>
       narrowed
         ? isNamed(narrowed.deployments[order]?.key ?? '')
@@ -71,7 +73,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     writer.add(membersOf(entry, narrowed), {
       without,
       keyOf: grants.keysOf(entry, narrowed),
-      destinations: criteria.destinations && { shows, names: isNamed },
+      destinations: criteria.destinations && { count, shows, names: isNamed },
     })
   }
 
@@ -89,49 +91,35 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     chunkOf[entry] === chunkOf[next] &&
     (start[entry] as number) + (length[entry] as number) + 1 === start[next]
 
-  /** The end of the run of rows from `start` on that are not shown as they stand. */
-  function ownRun(entries: Uint32Array, start: number): number {
-    let end = start + 1
-    while (end < entries.length && !isAsItStands(entries[end] as number)) end += 1
-    return end
-  }
-
-  /** A run of rows, put together one after the other, with a comma after the last unless it ends the page. */
-  function together(entries: Uint32Array, start: number, end: number): Uint8Array {
-    let bytes = 0
-    for (let order = start; order < end; order += 1) bytes += (length[entries[order] as number] as number) + 1
+  /** The rows in one piece. */
+  function together(entries: Uint32Array): Uint8Array {
+    let bytes = grants.name === '' ? 0 : KEY_BYTES * entries.length
+    for (const entry of entries) bytes += (length[entry] as number) + 1
     const writer = createRowWriter(bytes)
-    for (let order = start; order < end; order += 1) {
-      put(writer, entries[order] as number)
-      if (order < entries.length - 1) writer.comma()
+    for (let order = 0; order < entries.length; order += 1) {
+      const entry = entries[order] as number
+      if (order > 0) writer.comma()
+      if (seesPrices && isAsItStands(entry)) {
+        const from = start[entry] as number
+        const chunk = snapshot.rows.chunks[chunkOf[entry] as number] as Uint8Array
+        writer.copy(chunk, from, from + (length[entry] as number))
+      } else put(writer, entry)
     }
     return writer.written()
   }
 
   function rows(entries: Uint32Array): Uint8Array[] {
+    if (entries.length === 0) return []
+    if (!seesPrices || !entries.every(isAsItStands)) return [together(entries)]
     const pieces: Uint8Array[] = []
     for (let order = 0; order < entries.length; order += 1) {
       const entry = entries[order] as number
-      if (!isAsItStands(entry)) {
-        const end = ownRun(entries, order)
-        pieces.push(together(entries, order, end))
-        order = end - 1
-        continue
-      }
-      const isLast = order === entries.length - 1
-      if (!seesPrices) {
-        pieces.push(headBytes(snapshot, entry), isLast ? END_OF_HEAD : END_OF_HEAD_AND_NEXT)
-        continue
-      }
       let last = order
-      for (let next = order + 1; next < entries.length; next += 1) {
-        const one = entries[next] as number
-        if (!follows(entries[last] as number, one) || !isAsItStands(one)) break
-        last = next
-      }
-      const chunk = snapshot.rows.chunks[chunkOf[entry] as number] as Uint8Array
+      while (last + 1 < entries.length && follows(entries[last] as number, entries[last + 1] as number))
+        last += 1
       const end = entries[last] as number
       const comma = last === entries.length - 1 ? 0 : 1
+      const chunk = snapshot.rows.chunks[chunkOf[entry] as number] as Uint8Array
       pieces.push(chunk.subarray(start[entry], (start[end] as number) + (length[end] as number) + comma))
       order = last
     }
@@ -145,6 +133,12 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
     return [...destination.subarray(at[entry], at[entry + 1])].map((id) => names[id] as string)
   }
 
+  /** Whether a signal can be had on each of the destinations. */
+  function servesAll(entry: number, asked: readonly string[]): boolean {
+    if (asked.length > 1 || narrowing.narrows(entry)) return asked.every(destinationMatcher(targetsOf(entry))) // it is symmetric
+    return deploys(entry, true)
+  }
+
   /**
    * PARTIAL_COVERAGE when a signal of the page lacks a requested destination, or does not list it (specification, Rules
    * for destinations 2).
@@ -152,9 +146,7 @@ export function createPages(snapshot: Snapshot, shape: Shape) {
   function partialCoverage(entries: Uint32Array): AdcpWarning[] {
     const asked = criteria.destinations
     if (!asked) return []
-    const lacking = [...entries].filter(
-      (entry) => !asked.every(destinationMatcher(targetsOf(entry))), // matching is symmetric
-    )
+    const lacking = [...entries].filter((entry) => !servesAll(entry, asked))
     const untold = lacking.filter(
       (entry) => narrowing.factsOf(entry)?.anywhere ?? facts.anywhere[entry] === 1,
     )

@@ -1,18 +1,25 @@
 /**
  * Rows as one reader gets them, made of pieces of published rows. A published row is our own JSON with a known order of
- * members (merge/row.ts), so what is left out or added is found by one pass over its bytes; the rest is copied. Parsing a
- * row and writing it again would cost ten times as much (docs/performance.md).
+ * members, and it is known where the members begin that may be left out (merge/row.ts): only those bytes are looked at, and
+ * the rest is copied. Parsing a row and writing it again would cost ten times as much (docs/performance.md).
  */
 import { bufferOf, endOfString, endOfValue } from '../adcp/json.js'
 import { nameHash, step } from '../upstreams/rows/written.js'
 import { published } from './published.js'
+import type { RowPlaces } from './row.js'
+
+/** The bytes of a row without its closing brace, with its prices or without them, somewhere in memory. */
+export type RowBytes = Piece & { readonly places: RowPlaces }
 
 /** What a reader gets of a row. Deployments are named by their place in the row. */
 type RowChoice = {
   /** The optional fields that are left out (`unasked`). */
   without: ReadonlySet<number>
-  /** Whether a deployment is shown, and whether an offer names this destination; undefined: all are. */
-  destinations?: { shows(order: number): boolean; names(key: string): boolean } | undefined
+  /**
+   * Whether a deployment is shown, of so many, and whether an offer names this destination; undefined: all are. What the
+   * offers name are deployments of the row, in its order.
+   */
+  destinations?: { count: number; shows(order: number): boolean; names(key: string): boolean } | undefined
   /** The activation key of a deployment, as JSON; undefined where there is none to show. */
   keyOf?: ((order: number) => Piece | undefined) | undefined
 }
@@ -22,13 +29,13 @@ export type Piece = { readonly from: Uint8Array; readonly start: number; readonl
 
 const [QUOTE, COMMA, CLOSE_BRACE, CLOSE_BRACKET] = [0x22, 0x2c, 0x7d, 0x5d]
 const KEY = Buffer.from(',"activation_key":')
-const BEFORE_OFFERS = '{"tributary":{"offers":['.length
-const SHORT = 24 // up to this many bytes, a loop is faster than a copy through a view
+const BEFORE_DEPLOYMENTS = ',"deployments":'.length
+const BEFORE_OFFERS = ',"ext":{"tributary":{"offers":['.length
+const SHORT = 16 // up to this many bytes, a loop is as fast as a copy through a view, which leaves garbage
 const FULL = 0.75 // a buffer of which this part is used is kept as it is
 
 const PROJECTED = Object.keys(published).map((name) => [name, nameHash(name)] as const)
 const DEPLOYMENTS = nameHash('deployments')
-const EXT = nameHash('ext')
 
 const NOTHING: ReadonlySet<number> = new Set()
 
@@ -36,6 +43,14 @@ const NOTHING: ReadonlySet<number> = new Set()
 export function unasked(fields: readonly string[] | undefined): ReadonlySet<number> {
   if (!fields) return NOTHING
   return new Set(PROJECTED.flatMap(([name, hash]) => (fields.includes(name) ? [] : [hash])))
+}
+
+type Chosen = NonNullable<RowChoice['destinations']>
+
+/** The string between the quotes at `start` and before `end`. */
+function stringIn(from: Uint8Array, start: number, end: number): string {
+  const json = bufferOf(from).toString('utf8', start, end)
+  return json.includes('\\') ? (JSON.parse(json) as string) : json.slice(1, -1)
 }
 
 /** `bytes`: a guess of the size of all rows. */
@@ -63,98 +78,105 @@ export function createRowWriter(bytes: number) {
   }
 
   /** The deployments of the list that opens at `open`; gives the index of its closing bracket. */
-  function deployments(members: Uint8Array, open: number, { destinations, keyOf }: RowChoice): number {
+  function deployments(from: Uint8Array, open: number, { destinations, keyOf }: RowChoice): number {
     let count = 0
     let at = open + 1
-    for (let order = 0; members[at] !== CLOSE_BRACKET; order += 1) {
-      const end = endOfValue(members, at)
+    for (let order = 0; from[at] !== CLOSE_BRACKET; order += 1) {
+      const end = endOfValue(from, at)
       if (!destinations || destinations.shows(order)) {
         if (count++ > 0) byte(COMMA)
         const key = keyOf?.(order)
-        copy(members, at, key === undefined ? end : end - 1)
+        copy(from, at, key === undefined ? end : end - 1)
         if (key !== undefined) {
           copy(KEY, 0, KEY.byteLength)
           copy(key.from, key.start, key.end)
           byte(CLOSE_BRACE)
         }
       }
-      at = members[end] === COMMA ? end + 1 : end
+      at = from[end] === COMMA ? end + 1 : end
     }
     return at
   }
 
   /** The destinations that an offer names in the list that opens at `open`; gives the index of its closing bracket. */
-  function named(members: Uint8Array, open: number, isShown: (key: string) => boolean): number {
-    let count = 0
-    let at = open + 1
-    while (members[at] !== CLOSE_BRACKET) {
-      const end = endOfString(members, at)
-      const json = bufferOf(members).toString('utf8', at, end)
-      const key = json.includes('\\') ? (JSON.parse(json) as string) : json.slice(1, -1)
-      if (isShown(key)) {
-        if (count++ > 0) byte(COMMA)
-        copy(members, at, end)
-      }
-      at = members[end] === COMMA ? end + 1 : end
+  function named(from: Uint8Array, open: number, { count, shows, names }: Chosen): number {
+    const ends: number[] = []
+    for (let at = open + 1; from[at] !== CLOSE_BRACKET; ) {
+      const end = endOfString(from, at)
+      ends.push(end)
+      at = from[end] === COMMA ? end + 1 : end
     }
-    return at
+    const isWhole = ends.length === count // most offers are the only one of their signal
+    let shown = 0
+    let at = open + 1
+    for (const [order, end] of ends.entries()) {
+      if (isWhole ? shows(order) : names(stringIn(from, at, end))) {
+        if (shown++ > 0) byte(COMMA)
+        copy(from, at, end)
+      }
+      at = end + 1
+    }
+    return ends.at(-1) ?? open + 1
   }
 
-  /**
-   * Writes the offers of the list that opens at `open`, without the destinations that are not shown. Everything before
-   * `from` is written already; gives the index up to which everything is written afterwards.
-   */
-  function offers(
-    members: Uint8Array,
-    open: number,
-    from: number,
-    isShown: (key: string) => boolean,
-  ): number {
-    let done = from
-    for (let at = open; members[at] !== CLOSE_BRACKET; ) {
-      for (at += 1; members[at - 1] !== CLOSE_BRACE; at += 1) {
+  /** The offers from `open` on. What is before `done` is written; gives what is written afterwards. */
+  function offers(from: Uint8Array, open: number, done: number, chosen: Chosen): number {
+    let written = done
+    for (let at = open; from[at] !== CLOSE_BRACKET; ) {
+      for (at += 1; from[at - 1] !== CLOSE_BRACE; at += 1) {
         let hash = 0
-        for (at += 1; members[at] !== QUOTE; at += 1) hash = step(hash, members[at] as number)
+        for (at += 1; from[at] !== QUOTE; at += 1) hash = step(hash, from[at] as number)
         const value = at + 2
         if (hash === DEPLOYMENTS) {
-          copy(members, done, value + 1)
-          done = named(members, value, isShown)
-          at = done + 1
-        } else at = endOfValue(members, value)
+          copy(from, written, value + 1)
+          written = named(from, value, chosen)
+          at = written + 1
+        } else at = endOfValue(from, value)
       }
-      if (members[at] === COMMA) at += 1
+      if (from[at] === COMMA) at += 1
     }
-    return done
+    return written
+  }
+
+  /** The members between the commas `first` and `last`, but for those left out. What is before `done` is written. */
+  function fields(
+    from: Uint8Array,
+    first: number,
+    last: number,
+    done: number,
+    without: RowChoice['without'],
+  ): number {
+    let written = done
+    for (let at = first; at < last; ) {
+      const comma = at
+      let hash = 0
+      for (at += 2; from[at] !== QUOTE; at += 1) hash = step(hash, from[at] as number)
+      at = endOfValue(from, at + 2)
+      if (!without.has(hash)) continue
+      copy(from, written, comma)
+      written = at
+    }
+    return written
   }
 
   return {
-    /** Adds one row and closes it. `members`: a row without its closing brace, with its prices or without them. */
-    add(members: Uint8Array, choice: RowChoice): void {
+    /** Adds one row and closes it. */
+    add({ from, start, end, places }: RowBytes, choice: RowChoice): void {
       const { without, destinations, keyOf } = choice
-      let from = 0 // what is before it is written or left out
-      for (let at = 1; at < members.byteLength; at += 1) {
-        const start = at
-        let hash = 0
-        for (at += 1; members[at] !== QUOTE; at += 1) hash = step(hash, members[at] as number)
-        const value = at + 2
-        if (hash === EXT) {
-          if (destinations) from = offers(members, value + BEFORE_OFFERS, from, destinations.names)
-          break // after it there are only prices
-        }
-        if (hash !== DEPLOYMENTS) {
-          at = endOfValue(members, value)
-          if (!without.has(hash)) continue
-          copy(members, from, start - 1) // the comma before it goes with it: the first member is always shown
-          from = at
-        } else if (destinations || keyOf) {
-          copy(members, from, value + 1)
-          from = deployments(members, value, choice)
-          at = from + 1
-        } else break // what follows is shown as it is
+      const list = start + places.deployments
+      let done = start // what is before it is written or left out
+      if (without.size > 0)
+        done = fields(from, start + places.fields, list - BEFORE_DEPLOYMENTS, done, without)
+      if (destinations || keyOf) {
+        copy(from, done, list + 1)
+        done = deployments(from, list, choice)
+        if (destinations) done = offers(from, done + 1 + BEFORE_OFFERS, done, destinations)
       }
-      copy(members, from, members.byteLength)
+      copy(from, done, end)
       byte(CLOSE_BRACE)
     },
+    /** Adds bytes that are shown as they are. */
+    copy,
     comma: () => byte(COMMA),
     /** The rows so far, in memory of about their size. */
     written(): Uint8Array {

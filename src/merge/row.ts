@@ -33,6 +33,8 @@ export type Standing = { seller: Seller; listing: Listing; countries: readonly s
 export type Row = {
   /** The row's JSON up to its prices, without the closing brace. */
   readonly head: string
+  /** How much of the head is before its deployments, in characters. */
+  readonly opening: number
   /** `,"pricing_options":[...]`, or empty. */
   readonly tail: string
   /** What the tail says beyond the head: of an only offer, the same for all that are sold at its prices. */
@@ -53,6 +55,21 @@ export type Row = {
   readonly lowestPercent: number
   /** The currency of the CPM prices (merge/pricing.ts). */
   readonly cpmCurrency: number
+}
+
+/** Where in the bytes of a row the members begin that a reader may not have asked for, and where the list of deployments. */
+export type RowPlaces = { readonly fields: number; readonly deployments: number }
+
+const DEPLOYMENTS = ',"deployments":'
+const LAST_REQUIRED = ',"signal_type":' // and the data provider; quotes in texts before it are escaped
+
+/** `headBytes`: of the row's head. */
+export function placesIn({ head, opening }: Pick<Row, 'head' | 'opening'>, headBytes: number): RowPlaces {
+  const bytesTo = (end: number) => (headBytes === head.length ? end : Buffer.byteLength(head.slice(0, end)))
+  return {
+    fields: bytesTo(Math.max(0, head.indexOf(LAST_REQUIRED))),
+    deployments: bytesTo(opening) + DEPLOYMENTS.length,
+  }
 }
 
 /** The countries of a signal are the union of its offers' countries. */
@@ -126,7 +143,8 @@ export function writeRow(description: Description, standing: readonly Standing[]
   const placed = sellers.map((seller, at) => `${seller},"deployments":${JSON.stringify(keysOf[at])}`)
   const targets = deployments.map(({ deployment }) => JSON.stringify(deployment))
   return {
-    head: `${opening},"deployments":[${targets.join()}]${endOf(placed, description)}`,
+    head: `${opening}${DEPLOYMENTS}[${targets.join()}]${endOf(placed, description)}`,
+    opening: opening.length,
     tail: tailOf(options),
     prices: pricesOf(options, standing.length),
     core: `${opening}${endOf(sellers, description)}`,

@@ -174,6 +174,7 @@ export function spliceSignal(
     kind: 'signal',
     handle,
     head: `${opening},"deployments":${shown}${endOf([`${seller},"deployments":${keys}`], notes)}`,
+    opening: opening.length,
     tail: sale.pieces.join(offer),
     prices: sale.prices,
     core: `${opening}${endOf([seller], notes)}`,

@@ -2,7 +2,7 @@
 import { SIGNAL_TYPES, VALUE_TYPES } from '../adcp/signal.js'
 import { type KeySpan, keySpans } from '../merge/key-spans.js'
 import { NO_CURRENCY } from '../merge/pricing.js'
-import type { Row } from '../merge/row.js'
+import { placesIn, type Row, type RowPlaces } from '../merge/row.js'
 import type { MergedSignal } from '../merge/signal.js'
 import { type Column, createColumn, createWords, type Maker } from './columns.js'
 import { createChunks } from './row-chunks.js'
@@ -35,18 +35,21 @@ const BRACE = 0x7d
 const COMMA = 0x2c
 
 /** The new rows of a snapshot, written one after the other into shared memory. */
-function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
+function createRowDraft({ chunkOf, start, head, length, fields, deployments }: Writers['rows']) {
   const chunks = createChunks()
 
-  function push(chunk: number, from: number, headBytes: number, bytes: number): void {
+  function push(chunk: number, from: number, headBytes: number, bytes: number, places: RowPlaces): void {
     chunkOf.push(chunk)
     start.push(from)
     head.push(headBytes)
     length.push(bytes)
+    fields.push(places.fields)
+    deployments.push(places.deployments)
   }
 
   /** A new row, written directly to its final place. */
-  function add({ head: headText, tail }: Row): void {
+  function add(row: Row): void {
+    const { head: headText, tail } = row
     const most = (headText.length + tail.length) * 3 + 2 // UTF-8 takes at most three bytes a code unit
     const { buffer, start: from } = chunks.room(most)
     const headEnd = from + buffer.write(headText, from)
@@ -54,12 +57,12 @@ function createRowDraft({ chunkOf, start, head, length }: Writers['rows']) {
     buffer[tailEnd] = BRACE
     buffer[tailEnd + 1] = COMMA
     const { chunk } = chunks.take(tailEnd + 2 - from)
-    push(chunk, from, headEnd - from, tailEnd + 1 - from)
+    push(chunk, from, headEnd - from, tailEnd + 1 - from, placesIn(row, headEnd - from))
   }
 
   /** An entry without a row. */
   function none(): void {
-    push(0, 0, 0, 0)
+    push(0, 0, 0, 0, { fields: 0, deployments: 0 })
   }
 
   return { add, none, chunks: chunks.finish }

@@ -6,7 +6,7 @@
  */
 import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
-import type { Piece } from '../merge/row-writer.js'
+import type { Piece, RowBytes } from '../merge/row-writer.js'
 import { slabRow } from '../upstreams/rows/slab.js'
 import { type Listing, type Slice, sliceListing } from '../upstreams/rows/slice.js'
 import { findKey, putKey, WORDS } from './keys.js'
@@ -50,9 +50,16 @@ export function rowBytes(snapshot: Snapshot, entry: number): Uint8Array {
   return piece(snapshot, entry, 0, snapshot.rows.length[entry] as number)
 }
 
-/** The same without the closing brace. */
-export function rowMembers(snapshot: Snapshot, entry: number): Uint8Array {
-  return piece(snapshot, entry, 0, (snapshot.rows.length[entry] as number) - 1)
+/** Where the row's members stand, up to its prices for a reader who sees none. */
+export function rowMembers({ rows }: Snapshot, entry: number, seesPrices: boolean): RowBytes {
+  const { chunks, chunkOf, start, length, head, fields, deployments } = rows
+  const at = start[entry] as number
+  return {
+    from: chunks[chunkOf[entry] as number] as Uint8Array,
+    start: at,
+    end: at + (seesPrices ? (length[entry] as number) - 1 : (head[entry] as number)),
+    places: { fields: fields[entry] as number, deployments: deployments[entry] as number },
+  }
 }
 
 /** A row's bytes up to its prices, without the closing brace. */

@@ -58,6 +58,9 @@ export const WRITTEN = {
     head: entry(u32),
     /** All bytes; 0 when the signal is withheld. */
     length: entry(u32),
+    /** Where readers' choices begin (merge/row.ts, RowPlaces). */
+    fields: entry(u32),
+    deployments: entry(u32),
   },
   /** The values that filters read, one number per signal. */
   facts: {

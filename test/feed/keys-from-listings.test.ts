@@ -146,7 +146,7 @@ test('keys from where they stand are what parsed listings give, after every chan
       return true
     },
   )
-  proven(t, 200, property)
+  proven(t, 80, property)
   t.ok(seen > 0, `${seen} keys shown`)
   t.ok(copied > 0 && parsed > 0, `${copied} keys were copied, listings of ${parsed} parsed`)
   t.end()
@@ -167,7 +167,7 @@ test('who has no grant gets no byte of a key, and who has one gets only the keys
     )
     return !JSON.stringify(others).includes(SECRET)
   })
-  proven(t, 100, property)
+  proven(t, 40, property)
   t.end()
 })
 

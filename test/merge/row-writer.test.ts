@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { test } from 'tap'
 import { published } from '../../src/merge/published.js'
+import { placesIn } from '../../src/merge/row.js'
 import { createRowWriter, unasked } from '../../src/merge/row-writer.js'
 import { hostileText } from '../support/hostile-text.js'
 import { proven } from '../support/proven.js'
@@ -18,8 +19,16 @@ type Row = Record<string, unknown> & {
 type Choice = { fields: string[] | undefined; shown: string[] | undefined; keyed: string[]; prices: boolean }
 
 const OPTIONAL = Object.keys(published)
+/** Text that looks like the row's own members. */
+const LIKE_PIECES = ['","signal_type":"', '","deployments":[]', ',"signal_type']
 const PLATFORMS = ['dv360', 'the-trade-desk', 'a "quoted" \\ name', 'ünïcode ☃']
-const text = fc.oneof(hostileText, fc.constant(''), fc.string(), fc.string({ unit: 'binary' }))
+const text = fc.oneof(
+  fc.constantFrom(...LIKE_PIECES),
+  hostileText,
+  fc.constant(''),
+  fc.string(),
+  fc.string({ unit: 'binary' }),
+)
 const anything = fc.oneof(
   text,
   fc.jsonValue({ maxDepth: 3 }),
@@ -34,6 +43,8 @@ const anything = fc.oneof(
 const anyRow: fc.Arbitrary<Row> = fc
   .record({
     texts: fc.record({ name: text, description: text }),
+    type: fc.option(fc.constantFrom('owned', 'custom'), { nil: undefined }),
+    provider: fc.option(text, { nil: undefined }),
     fields: fc.dictionary(fc.constantFrom(...OPTIONAL), anything),
     platforms: fc.subarray(PLATFORMS),
     forecast: anything,
@@ -41,18 +52,24 @@ const anyRow: fc.Arbitrary<Row> = fc
     prices: fc.option(fc.array(anything), { nil: undefined }),
     notes: fc.option(anything, { nil: undefined }),
   })
-  .map(({ texts, fields, platforms, forecast, offers, prices, notes }) => {
+  .map(({ texts, type, provider, fields, platforms, forecast, offers, prices, notes }) => {
     const row = {
       signal_agent_segment_id: 'tributary:signal',
       signal_ref: { scope: 'data_provider', signal_id: texts.name },
       ...texts,
+      ...(type !== undefined && { signal_type: type }),
+      ...(provider !== undefined && { data_provider: provider }),
       ...fields,
       coverage_forecast: forecast,
       countries: ['DE'],
       deployments: platforms.map((platform) => ({ type: 'platform', platform, is_live: true })),
       ext: {
         tributary: {
-          offers: offers.map(({ names, ...offer }) => ({ ...offer, deployments: names })),
+          // An offer deploys on some of its signal's destinations, in the same order.
+          offers: offers.map(({ names, ...offer }) => ({
+            ...offer,
+            deployments: platforms.filter((one) => names.includes(one)),
+          })),
           ...(notes !== undefined && { conflicts: notes }),
         },
       },
@@ -88,24 +105,33 @@ function fromPieces(row: Row, { fields, shown, keyed, prices }: Choice): string 
   const { pricing_options, ...head } = row
   const platforms = row.deployments.map(({ platform }) => platform)
   const json = JSON.stringify(prices && pricing_options ? { ...head, pricing_options } : head)
+  const { deployments: _, ext: __, ...opened } = head
+  const written = { head: JSON.stringify(head).slice(0, -1), opening: JSON.stringify(opened).length - 1 }
+  const before = 'what is before it in memory'
+  const from = Buffer.from(`${before}${json}`)
+  const places = placesIn(written, Buffer.byteLength(written.head))
   const writer = createRowWriter(0)
-  writer.add(Buffer.from(json).subarray(0, -1), {
-    without: unasked(fields),
-    ...(shown && {
-      destinations: {
-        shows: (order: number) => shown.includes(platforms[order] as string),
-        names: (key: string) => shown.includes(key),
-      },
-    }),
-    ...(keyed.length > 0 && {
-      keyOf: (order: number) => {
-        const platform = platforms[order] as string
-        if (!keyed.includes(platform)) return undefined
-        const from = Buffer.from(`${platform}${JSON.stringify(keyOf(platform))}`)
-        return { from, start: Buffer.byteLength(platform), end: from.byteLength }
-      },
-    }),
-  })
+  writer.add(
+    { from, start: before.length, end: from.byteLength - 1, places },
+    {
+      without: unasked(fields),
+      ...(shown && {
+        destinations: {
+          count: platforms.length,
+          shows: (order: number) => shown.includes(platforms[order] as string),
+          names: (key: string) => shown.includes(key),
+        },
+      }),
+      ...(keyed.length > 0 && {
+        keyOf: (order: number) => {
+          const platform = platforms[order] as string
+          if (!keyed.includes(platform)) return undefined
+          const from = Buffer.from(`${platform}${JSON.stringify(keyOf(platform))}`)
+          return { from, start: Buffer.byteLength(platform), end: from.byteLength }
+        },
+      }),
+    },
+  )
   return Buffer.from(writer.written()).toString()
 }
 
