@@ -5,7 +5,8 @@
  */
 
 import type { Answered } from '../../adcp/answer.js'
-import { bufferOf, isRecord } from '../../adcp/json.js'
+import { isRecord } from '../../adcp/json.js'
+import { firstRows } from './first-rows.js'
 
 const ROWS = 10
 const WHOLESALE_ROWS = 5 // a client that walks the feed reads the data; its text must not cost the parsing of a page
@@ -13,9 +14,6 @@ const MOST_KNOWN = 2_000 // texts of pages that stand in one chunk of a snapshot
 const FEW = 3 // prices and destinations of one row
 const NAME = 80
 const FIELDS = 2_000
-
-const [QUOTE, BACKSLASH] = [0x22, 0x5c]
-const [OPEN, CLOSE, OPEN_LIST, CLOSE_LIST] = [0x7b, 0x7d, 0x5b, 0x5d]
 
 const NEXT_STEP =
   'To buy one: activate_signal with its signal_agent_segment_id, a pricing_option_id, destinations and a new idempotency_key.'
@@ -59,44 +57,9 @@ function rowText(row: Record<string, unknown>, at: number): string {
   ].join('; ')
 }
 
-/** A character may stand in two parts. */
-const textOf = (parts: readonly Uint8Array[]) => Buffer.concat(parts).toString()
-
-/** The first rows of a page's bytes, which we wrote and are objects with commas between them, and whether there are more. */
-function firstRows(parts: readonly Uint8Array[], most: number): { rows: unknown[]; more: boolean } {
-  const rows: unknown[] = []
-  let [depth, inText, escaped, pending] = [0, false, false, [] as Uint8Array[]]
-  for (const part of parts) {
-    let from = 0
-    for (let at = 0; at < part.length; at += 1) {
-      const byte = part[at] as number
-      if (inText) {
-        if (escaped) escaped = false
-        else if (byte === BACKSLASH) escaped = true
-        else if (byte === QUOTE) inText = false
-      } else if (byte === QUOTE) inText = true
-      else if (byte === OPEN || byte === OPEN_LIST) {
-        if (depth === 0) {
-          if (rows.length === most) return { rows, more: true }
-          from = at
-        }
-        depth += 1
-      } else if (byte === CLOSE || byte === CLOSE_LIST) {
-        depth -= 1
-        if (depth > 0) continue
-        const text = bufferOf(part).toString('utf8', from, at + 1)
-        rows.push(JSON.parse(pending.length === 0 ? text : textOf([...pending, part.subarray(0, at + 1)])))
-        pending = []
-      }
-    }
-    if (depth > 0) pending.push(part.subarray(from))
-  }
-  return { rows, more: false }
-}
-
 function rowsText(parts: readonly Uint8Array[], most: number): string {
   const { rows, more } = firstRows(parts, most)
-  const lines = rows.flatMap((row, at) => (isRecord(row) ? [rowText(row, at)] : []))
+  const lines = rows.map(rowText)
   if (more) lines.push('More signals of this page stand in structuredContent.signals.')
   if (lines.length > 0) lines.push(NEXT_STEP)
   return lines.join('\n')
