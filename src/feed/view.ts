@@ -34,6 +34,8 @@ type Test = (entry: number) => boolean
 /** A condition on who sells the signal: tested on the columns, or on the row that countries have narrowed. */
 type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
+/** Entries that one test looks at before the next one does: few enough that slow tests stop in time. */
+const BATCH = 256
 const DEPLOYMENTS_A_UNIT = 8 // this many deployments take as long as one signal
 
 /** Whether a destination of the snapshot was asked for. */
@@ -137,6 +139,15 @@ function offerTests(snapshot: Snapshot, criteria: Criteria, seesPrices: boolean,
   return found
 }
 
+/** Copies a value of a column. Unrolled, because all that a view costs beyond its tests goes through here. */
+function copyWords(from: ArrayLike<number>, at: number, to: Uint32Array, place: number): void {
+  const first = at * WORDS
+  to[place] = from[first] as number
+  to[place + 1] = from[first + 1] as number
+  to[place + 2] = from[first + 2] as number
+  to[place + 3] = from[first + 3] as number
+}
+
 /** Hashes of values from columns, concatenated; `signals` is a guess of how many there are. */
 function createWordDigest(signals: number) {
   const gathered = new Uint32Array(Math.min(signals, PORTION) * WORDS)
@@ -148,8 +159,7 @@ function createWordDigest(signals: number) {
   }
   return {
     push(column: ArrayLike<number>, at = 0): void {
-      for (let word = 0; word < WORDS; word += 1)
-        gathered[length + word] = column[at * WORDS + word] as number
+      copyWords(column, at, gathered, length)
       length += WORDS
       if (length === gathered.length) hashGathered()
     },
@@ -162,9 +172,10 @@ function createWordDigest(signals: number) {
 
 function* digestOf(column: Uint32Array, entries: Uint32Array, meter: Meter): InPortions<string> {
   const digest = createWordDigest(entries.length)
-  for (const entry of entries) {
-    digest.push(column, entry)
-    meter.did(1)
+  for (let from = 0; from < entries.length; from += BATCH) {
+    const until = Math.min(from + BATCH, entries.length)
+    for (let at = from; at < until; at += 1) digest.push(column, entries[at])
+    meter.did(until - from)
     if (meter.isDue()) yield
   }
   return digest.text()
@@ -224,6 +235,23 @@ function hasProvider({ facts }: Snapshot): Test {
   return (entry) => facts.providers[facts.provider[entry] as number] !== ''
 }
 
+/** Moves those of the first `count` entries that pass to the front, in their order; returns how many. */
+function kept(entries: Uint32Array, count: number, passes: Test): number {
+  let length = 0
+  for (let at = 0; at < count; at += 1) {
+    const entry = entries[at] as number
+    if (passes(entry)) entries[length++] = entry
+  }
+  return length
+}
+
+function passesOffers(entry: number, narrowing: Narrowing, offered: readonly OfferTest[]): boolean {
+  const narrowed = narrowing.factsOf(entry)
+  return narrowed
+    ? offered.every(({ ofNarrowed }) => ofNarrowed(narrowed))
+    : offered.every(({ ofEntry }) => ofEntry(entry))
+}
+
 /** The signals that pass every criterion. Without criteria it is the snapshot's own column, at no cost. */
 export function* viewOf(
   snapshot: Snapshot,
@@ -240,16 +268,21 @@ export function* viewOf(
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
   const narrowing = createNarrowing(snapshot, criteria.countries, meter)
+  if (!criteria.countries) all.push(...offered.map(({ ofEntry }) => ofEntry))
   const found = createColumn(u32, 0)
-  for (const entry of shown) {
-    meter.did(1)
+  const batch = new Uint32Array(BATCH)
+  for (let from = 0; from < shown.length; from += BATCH) {
+    const looked = shown.subarray(from, from + BATCH)
+    batch.set(looked)
+    let count = looked.length
+    for (const passes of all) count = kept(batch, count, passes)
+    meter.did(looked.length)
+    for (let at = 0; at < count; at += 1) {
+      const entry = batch[at] as number
+      if (!criteria.countries || passesOffers(entry, narrowing, offered)) found.push(entry)
+      if (meter.isDue()) yield
+    }
     if (meter.isDue()) yield
-    if (!all.every((passes) => passes(entry))) continue
-    const narrowed = offered.length > 0 ? narrowing.factsOf(entry) : undefined
-    const passes = narrowed
-      ? offered.every(({ ofNarrowed }) => ofNarrowed(narrowed))
-      : offered.every(({ ofEntry }) => ofEntry(entry))
-    if (passes) found.push(entry)
   }
   const entries = found.finish()
   if (criteria.countries || criteria.destinations) {
