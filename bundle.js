@@ -18,6 +18,7 @@ const ENTRIES = [
   'authz/provider/inspect-worker',
   'search/search-worker',
   'snapshot/build-worker',
+  'store/blobs/checksum-worker',
   'store/database/sqlite-thread',
   'upstreams/agent/reading-worker',
 ]

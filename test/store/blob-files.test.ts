@@ -35,6 +35,28 @@ test('a damaged file is ignored and named, wherever the damage is', async (t) =>
   t.same(texts(await blobs.read('roster')), ['x'.repeat(500)])
 })
 
+test('a large part in shared memory is summed up elsewhere and refused all the same when a byte differs', async (t) => {
+  const { folder, damage, open } = await fresh(t)
+  const blobs = await open()
+  const large = new Uint8Array(new SharedArrayBuffer(5 * 1024 * 1024)).map((_, at) => at % 251)
+  const inShared = new Uint8Array(new SharedArrayBuffer(large.byteLength))
+  inShared.set(large)
+  await blobs.write('rows', [bytes('small'), inShared, large])
+  const [small, ...others] = (await blobs.read('rows')) ?? []
+  t.same(texts(small && [small]), ['small'])
+  t.ok(others.length === 2 && others.every((part) => Buffer.compare(part, large) === 0))
+  const [file] = await readdir(folder)
+  const path = join(folder, file as string)
+  const good = await readFile(path)
+  for (const at of [1_000_000, 6_000_000, good.byteLength - 1]) {
+    const bad = Buffer.from(good)
+    bad[at] = (bad[at] as number) ^ 1
+    await writeFile(path, bad)
+    t.ok((await blobs.read('rows')) === undefined, `byte ${at} flipped`)
+  }
+  t.same(damage, Array(3).fill('rows: a checksum does not match'))
+})
+
 test('parts of every size come back whole, in shared memory of their own', async (t) => {
   const { damage, open } = await fresh(t)
   const blobs = await open()

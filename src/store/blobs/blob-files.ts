@@ -5,10 +5,10 @@
 import { hash } from 'node:crypto'
 import { link, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import type { AddedBlobs } from '../../upstreams/rows/blobs.js'
 import { makeFolder, syncFolder } from '../database/folder.js'
+import { checksumOf } from './checksum.js'
 
 const MAGIC = Buffer.from('TRBLOB1\n')
 const SUFFIX = '.blob'
@@ -53,12 +53,10 @@ function fileName(name: string): string {
     : `${escaped}${SUFFIX}`
 }
 
-/** Checks one part at a time: checksums of a large blob must not block the event loop. */
 async function encodeHeader(parts: readonly Uint8Array[], name: string): Promise<Buffer> {
   const header: Header = { parts: [], ...(isLong(name) && { name }) }
   for (const part of parts) {
-    header.parts.push({ length: part.byteLength, crc32: crc32(part) })
-    await nextTurn()
+    header.parts.push({ length: part.byteLength, crc32: await checksumOf(part) })
   }
   const json = Buffer.from(JSON.stringify(header))
   const size = Buffer.alloc(8)
@@ -85,8 +83,8 @@ async function readOpening(file: File): Promise<Opening | undefined> {
 }
 
 /**
- * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. The next part
- * is read while one is being checked.
+ * The parts, in shared memory so that a worker reads them without a copy; or what is wrong with the file. Parts are
+ * checked while others are read.
  */
 async function readParts(file: File): Promise<Uint8Array[] | string> {
   const opening = await readOpening(file)
@@ -110,7 +108,7 @@ async function readParts(file: File): Promise<Uint8Array[] | string> {
   const parts = await Promise.all(
     places.map(async ({ length, position, crc32: expected }) => {
       const part = await contentOf(position, length)
-      return part && crc32(part) === expected ? part : undefined
+      return part && (await checksumOf(part)) === expected ? part : undefined
     }),
   )
   const whole = parts.filter((part) => part !== undefined)

@@ -1,0 +1,30 @@
+/**
+ * Checksums of the parts of blobs (CRC-32, as in gzip). A process with a million signals has gigabytes to check at its start,
+ * and tens of megabytes to sum up after a change: two threads do that, and the thread that serves only waits for them.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
+import { createPool } from '../../threads/pool.js'
+
+const HERE_BYTES = 2 * 1024 * 1024 // half a millisecond: asking a thread would take as long
+
+const threads = createPool<Uint8Array, number>({
+  code: new URL('./checksum-worker.js', import.meta.url),
+  ...{ size: 2, heapMb: 32, jobMs: 60_000, waitingBytes: Number.POSITIVE_INFINITY },
+})
+
+/** In portions, between which others are served. */
+async function sumHere(part: Uint8Array): Promise<number> {
+  let sum = 0
+  for (let at = 0; at < part.byteLength; at += HERE_BYTES) {
+    if (at > 0) await nextTurn()
+    sum = crc32(part.subarray(at, at + HERE_BYTES), sum)
+  }
+  return sum
+}
+
+/** Of shared memory in a thread, and where there is none to be had, or the part is small, on this one. */
+export function checksumOf(part: Uint8Array): Promise<number> {
+  const isForThreads = part.byteLength > HERE_BYTES && part.buffer instanceof SharedArrayBuffer
+  return isForThreads ? threads.run('', part, [], part.byteLength).catch(() => sumHere(part)) : sumHere(part)
+}
