@@ -13,6 +13,7 @@ const SMALL: Readonly<Record<string, string>> = {
   'operations/log.ts': 'the one place that says what no line of the log shows',
   'server/answer/ids.ts': 'names that a stranger must not guess',
   'store/repositories.ts': 'what one transaction holds, for all who write in it',
+  'store/blobs/checksum-worker.ts': 'what a thread runs',
   'upstreams/agent/reading-worker.ts': 'what a thread runs',
 }
 
