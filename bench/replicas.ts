@@ -15,16 +15,16 @@ import { openStore } from '../src/store/store.js'
 import { postgresBinaries, startPostgres } from '../test/store/support/postgres.js'
 import { type Running, startCommand } from '../test/support/command.js'
 import { startAgents } from './agents.js'
-import { report } from './report.js'
+import { type Limit, report } from './report.js'
 
 const SIZES = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [100_000]
 const AGENTS = 20
 const SERVED = 20_000 // signals, while requests are counted
-const REQUESTS = 30_000
-const WARM_UP = 10_000 // by each: code that is run often becomes faster
+const REQUESTS = 15_000
+const WARM_UP = 5_000 // by each: code that is run often becomes faster
 const CONNECTIONS = 8
 const IDLE_MS = 5_000
-const READS_MS = 20_000 // of polling every agent every second
+const READS_MS = 10_000 // of polling every agent every second
 /** Nothing has changed for so long: it is all there. */
 const STILL_MS = 3_000
 const LONGEST_MS = 900_000
@@ -181,6 +181,17 @@ async function changes(binaries: string, signals: number): Promise<void> {
       )
       return { pieces: Number(rows[0]?.pieces) / MB, log: Number(rows[0]?.log) / MB }
     }
+    const names = async () =>
+      (await database.query<{ name: string }>('select name from pieces')).rows.map(({ name }) => name)
+    /** Seconds that reading the pieces which came since takes, with nothing but the database's client. */
+    const readingSince = async (before: readonly string[]): Promise<Limit> => {
+      const known = new Set(before)
+      const added = (await names()).filter((name) => !known.has(name))
+      const startedAt = performance.now()
+      for (const name of added) await database.query('select bytes from pieces where name = $1', [name])
+      const is = (performance.now() - startedAt) / 1_000
+      return { is, of: 'reading the same pieces from PostgreSQL, one after the other, and nothing else' }
+    }
     const grown = async (before: Awaited<ReturnType<typeof taken>>) => {
       const now = await taken()
       return `${(now.pieces - before.pieces).toFixed(1)} MB of pieces, ${(now.log - before.log).toFixed(1)} MB in PostgreSQL's log`
@@ -202,7 +213,7 @@ async function changes(binaries: string, signals: number): Promise<void> {
 
     /** At `count` agents, every so-manieth row. */
     async function change(what: string, count: number, every: number): Promise<void> {
-      const before = await taken()
+      const [before, held] = [await taken(), await names()]
       const old = (await see(first)).version
       const changed = urls.slice(0, count)
       const since = Date.now()
@@ -225,6 +236,7 @@ async function changes(binaries: string, signals: number): Promise<void> {
         what: `${signals} signals, ${what} of the prices changed: on the other process after its builder has it`,
         ...{ measured: (read - built) / 1_000, unit: 's' },
         bar: { atMost: Number((1 + changedMB / 100).toFixed(2)) }, // a second, and one for each 100 MB
+        limit: await readingSince(held),
       })
     }
 

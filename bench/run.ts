@@ -10,33 +10,36 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { lineOf, type Row } from './report.js'
 
-/** In the order of their length, the short ones first: what each measures, and the minutes it is given. */
-const BENCHES: Record<string, { of: string; minutes: number }> = {
+/**
+ * What each measures, the minutes that it is given at most, and the arguments that it is run with. The short ones come first; the tests
+ * and activations, which take both cores for minutes, last.
+ */
+const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly number[] }> = {
   authz: { of: 'verdicts a second, the heaviest adagents.json', minutes: 1 },
   search: { of: 'search, a question among 100,000 signals', minutes: 1 },
   hostile: { of: 'longest stop over hostile answers', minutes: 1 },
-  events: { of: 'feed events to 1,000 subscribers', minutes: 1 },
   'events-chain': { of: 'events through two Tributaries', minutes: 1 },
   'forged-events': { of: 'floods of forged and replayed events', minutes: 1 },
+  events: { of: 'feed events to 1,000 subscribers', minutes: 2 },
   discovery: { of: 'brief fan-out to 50 upstreams, 5 hung', minutes: 2 },
   change: { of: 'one price changed, in one process', minutes: 2 },
-  feed: { of: 'merge, filter, memory, accounts, generations', minutes: 5 },
   'while-merging': { of: 'pages served while 300,000 listings are merged', minutes: 2 },
-  console: { of: 'console over a million signals', minutes: 3 },
-  serving: { of: 'pages and unchanged against a bare route, MCP and A2A', minutes: 8 },
   direct: { of: 'direct calls to 20 agents', minutes: 2 },
-  upstreams: { of: 'cold mirror, unchanged polls', minutes: 4 },
-  'change-served': { of: 'one price changed, over HTTP', minutes: 4 },
+  upstreams: { of: 'cold mirror, unchanged polls', minutes: 3 },
   restart: { of: 'restart to serve', minutes: 4 },
-  activation: { of: 'activations a second', minutes: 5 },
-  replicas: { of: 'replicas: reads of upstreams, generations', minutes: 6 },
-  tests: { of: 'npm test', minutes: 6 },
+  feed: { of: 'merge, filter, memory, accounts, generations', minutes: 4 },
+  'change-served': { of: 'one price changed, over HTTP', minutes: 3, sizes: [1_000_000] },
+  replicas: { of: 'replicas: reads of upstreams, generations', minutes: 4 },
+  console: { of: 'console over a million signals', minutes: 3 },
+  serving: { of: 'pages and unchanged against a bare route, MCP and A2A', minutes: 6, sizes: [1_500, 5] },
+  tests: { of: 'npm test', minutes: 4 },
+  activation: { of: 'activations a second', minutes: 4, sizes: [20, 200_000] },
 }
 const MINUTE = 60_000
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 type Said = { row?: Row }
-type Result = { name: string; rows: Row[]; trouble?: string }
+type Result = { name: string; rows: Row[]; seconds: number; trouble?: string }
 
 const { values: given, positionals: asked } = parseArgs({
   allowPositionals: true,
@@ -64,9 +67,10 @@ function stop({ pid }: ChildProcess): void {
   if (pid !== undefined) process.kill(-pid, 'SIGKILL')
 }
 
-async function run(name: string, ms: number): Promise<Result> {
+async function run(name: string, ms: number, sizes: readonly number[]): Promise<Result> {
   const rows: Row[] = []
-  const bench = fork(fileURLToPath(new URL(`${name}.js`, import.meta.url)), {
+  const begunAt = Date.now()
+  const bench = fork(fileURLToPath(new URL(`${name}.js`, import.meta.url)), sizes.map(String), {
     detached: true, // a group of its own
     stdio: ['ignore', given.json ? 2 : 1, 2, 'ipc'],
   })
@@ -85,20 +89,26 @@ async function run(name: string, ms: number): Promise<Result> {
   clearTimeout(timer)
   for (const signal of SIGNALS) process.off(signal, interrupted)
   const trouble = isLate ? `was ended after ${Math.round(ms / 1_000)} s` : 'did not run to its end'
-  return { name, rows, ...(ended !== 0 && { trouble }) }
+  const seconds = Math.round((Date.now() - begunAt) / 1_000)
+  return { name, rows, seconds, ...(ended !== 0 && { trouble }) }
 }
 
 const results: Result[] = []
-for (const [at, [name, { of, minutes }]] of chosen.entries()) {
+for (const [at, [name, { of, minutes, sizes = [] }]] of chosen.entries()) {
   const passed = Math.round((Date.now() - startedAt) / 1_000)
   say(`\n== ${name} (${at + 1} of ${chosen.length}, after ${passed} s): ${of}`)
   const ms = Math.min(MINUTE * minutes, endsAt - Date.now())
-  results.push(ms > 0 ? await run(name, ms) : { name, rows: [], trouble: 'was not run: the time is over' })
+  results.push(
+    ms > 0
+      ? await run(name, ms, sizes)
+      : { name, rows: [], seconds: 0, trouble: 'was not run: the time is over' },
+  )
 }
 
 say(`\n== all rows, Node ${process.version}`)
-for (const { name, rows, trouble } of results) {
+for (const { name, rows, seconds, trouble } of results) {
   for (const row of rows) say(lineOf(row))
+  say(`(${name} took ${seconds} s)`)
   if (trouble) say(`${name} ${trouble}`)
 }
 if (given.json) console.log(JSON.stringify(results, null, 2))

@@ -280,7 +280,8 @@ for (const [what, than, url, load] of A2A_LOADS) {
   const result = await compare(url, load)
   const base = ratios.get(than.replace('MCP', what.endsWith('limits') ? 'MCP, metrics and limits' : 'MCP'))
   if (base === undefined) continue
-  report({ what: `${what}, against ${than}`, measured: result.ratio / base, bar: atLeast(0.9) })
+  const limit = { is: result.limit / base, of: LEAST }
+  report({ what: `${what}, against ${than}`, measured: result.ratio / base, bar: atLeast(0.9), limit })
   console.log(`    ${rounded(result.ratio)} of the bare route, which is ${rounded(base)} of it over MCP`)
 }
 

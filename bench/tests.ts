@@ -1,4 +1,4 @@
-/** How long `npm test` takes, its build included. It is the last row of the bench, because it takes both cores. */
+/** How long `npm test` takes, its build included. It takes both cores, so little comes after it. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { report } from './report.js'
