@@ -1,13 +1,15 @@
 /**
  * From an upstream's new answer to the new page: one price changes among a thousand, a hundred thousand, a million signals
  * of twenty upstreams. Timed from the last row of the upstream's walk: sharing its rows, merging in the worker, publishing,
- * the page. Then what a retained generation costs, and an account with one price in a hundred of its own.
+ * the page. Then what a retained generation costs, and an account with one price in a hundred of its own,
+ * and a hundred of them.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { createFeed } from '../src/feed/feed.js'
 import type { Reader } from '../src/feed/query.js'
 import { buildSnapshot } from '../src/snapshot/builder.js'
 import { createBuilderHost } from '../src/snapshot/builder-host.js'
+import type { Snapshot } from '../src/snapshot/snapshot.js'
 import { slabBuffers } from '../src/upstreams/rows/slab.js'
 import type { Slice } from '../src/upstreams/rows/slice.js'
 import { shareRows } from '../src/upstreams/walk/share.js'
@@ -17,6 +19,7 @@ import { report } from './report.js'
 const SIZES = process.env.SIGNALS ? [Number(process.env.SIGNALS)] : [1_000, 100_000, 1_000_000]
 const UPSTREAMS = 20
 const RETAINED = 100_000
+const [ACCOUNTS, OF_ACCOUNTS] = [100, 20_000]
 const RUNS = 5
 const reader: Reader = { caller: 'bench', visibility: 'full', grants: [] }
 const policy = { policy: 'lenient' as const, providers: {} }
@@ -77,9 +80,9 @@ function walkedAgain(
   price: (n: number) => number,
   scope = 'public',
 ): Promise<Slice[]> {
-  const each = RETAINED / UPSTREAMS
   return Promise.all(
     slices.map(async (before, at) => {
+      const each = before.rows.count
       const walked = benchSlice(at, range(each * at, each * (at + 1)), price)
       const { rows } = await shareRows({ ...walked, refused: [], domains: [] }, before)
       return { ...walked, scope, rows }
@@ -121,5 +124,25 @@ async function memory(): Promise<void> {
   })
 }
 
+/** As `memory` of one account, of a hundred that are held at the same time, each with other prices. */
+async function accounts(): Promise<void> {
+  const each = OF_ACCOUNTS / UPSTREAMS
+  const slices = Array.from({ length: UPSTREAMS }, (_, at) =>
+    benchSlice(at, range(each * at, each * (at + 1))),
+  )
+  const everybody = buildSnapshot({ slices, judge: everyoneMay })
+  const held: Snapshot[] = []
+  for (let account = 0; account < ACCOUNTS; account += 1) {
+    const theirs = await walkedAgain(slices, (n) => (n % 100 === account ? 99 : n % 40), `account-${account}`)
+    held.push(buildSnapshot({ previous: everybody, slices: theirs, judge: everyoneMay }))
+  }
+  const added = held.reduce((sum, snapshot) => sum + snapshot.memory.added, 0)
+  report({
+    what: `${ACCOUNTS} accounts with 1 % own prices, each against the memory of ${OF_ACCOUNTS} public signals`,
+    ...{ measured: (100 * added) / ACCOUNTS / everybody.memory.added, unit: '%', bar: { atMost: 5 } },
+  })
+}
+
 for (const signals of SIZES) await changes(signals)
 await memory()
+await accounts()

@@ -22,7 +22,7 @@ const BENCHES: Record<string, { of: string; minutes: number; sizes?: readonly nu
   'forged-events': { of: 'floods of forged and replayed events', minutes: 1 },
   events: { of: 'feed events to 1,000 subscribers', minutes: 2 },
   discovery: { of: 'brief fan-out to 50 upstreams, 5 hung', minutes: 2 },
-  change: { of: 'one price changed, in one process', minutes: 2 },
+  change: { of: 'one price changed, in one process, accounts', minutes: 3 },
   'while-merging': { of: 'pages served while 300,000 listings are merged', minutes: 2 },
   direct: { of: 'direct calls to 20 agents', minutes: 2 },
   upstreams: { of: 'cold mirror, unchanged polls', minutes: 3 },
