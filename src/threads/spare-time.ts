@@ -3,6 +3,7 @@
  * idle for six sevenths of its time, so that whoever else is served meets one piece of such work and not all of it. Other
  * threads, and other processes on the same cores, rest as well. A thread that is busy anyway begins few pieces, but some.
  */
+import { performance } from 'node:perf_hooks'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /** Idle time for each active one. */
