@@ -4,7 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { REPLAY_TTL_MS } from './records/idempotency.js'
-import type { LedgerPosition } from './records/ledger.js'
+import type { ForgetPosition } from './records/ledger.js'
 import type { Store } from './store.js'
 
 const A_STEP = 200
@@ -34,7 +34,7 @@ type Forgetful = Pick<Store, 'idempotency' | 'jobs' | 'tasks' | 'ledger'>
 
 /** Each call is one round: it resolves when nothing expired is left, or the round has done its number of steps. */
 export function createForgetting(store: Forgetful, { callsMs, tasksMs, ledgerMs }: Retention) {
-  let lookedAt: LedgerPosition | undefined // entries that must be kept are passed, so that no round looks at them again
+  let lookedAt: ForgetPosition | undefined // entries that must be kept are passed, so that no round looks at them again
 
   async function ofLedger(before: number): Promise<number> {
     lookedAt = await store.ledger.forget(before, A_STEP, lookedAt)

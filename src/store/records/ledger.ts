@@ -73,8 +73,11 @@ export type LedgerFilter = {
   until?: number
 }
 
-/** Where a page of the ledger ended: the next page starts after it. */
-export type LedgerPosition = Pick<Entry, 'createdAt' | 'id'>
+/** Where a page of the ledger ended: the next page starts after it. Entries of the first release have no number (0), but an id. */
+type LedgerPosition = Pick<Entry, 'createdAt' | 'seq' | 'id'>
+
+/** Up to where old entries were looked at. */
+export type ForgetPosition = Pick<Entry, 'createdAt' | 'id'>
 
 export type Ledger = {
   record(entry: NewEntry): Promise<void>
@@ -83,7 +86,7 @@ export type Ledger = {
   settle(id: string, settlement: Settlement): Promise<void>
   settleAll(settlements: ReadonlyMap<string, Settlement>): Promise<void>
   get(id: string): Promise<Entry | undefined>
-  /** Newest first; at most `limit`, itself at most 1,000. */
+  /** Newest first, also within one millisecond; at most `limit`, itself at most 1,000. */
   query(filter: LedgerFilter, limit: number, after?: LedgerPosition): Promise<Entry[]>
   /** The caller's entries for a signal's or an offer's handle, the latest request first. */
   history(caller: string, handle: string, limit: number): Promise<Entry[]>
@@ -95,7 +98,7 @@ export type Ledger = {
    * Looks at so many entries made before a time, oldest first and from `after` on, and deletes those that have not
    * changed since and can never change again. Returns the position where it ended; undefined when none is left.
    */
-  forget(before: number, limit: number, after?: LedgerPosition): Promise<LedgerPosition | undefined>
+  forget(before: number, limit: number, after?: ForgetPosition): Promise<ForgetPosition | undefined>
 }
 
 const LEDGER_PAGE = 1_000
@@ -168,6 +171,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       .selectFrom('activations')
       .selectAll()
       .orderBy('created_at', 'desc')
+      .orderBy('seq', 'desc') // ids are random: of two entries of one millisecond they say nothing
       .orderBy('id', 'desc')
       .limit(Math.min(limit, LEDGER_PAGE))
     const { caller, upstream, handle, action, outcome, since, until } = filter
@@ -183,11 +187,8 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
       if (handle !== signal) select = select.where('offer_handle', '=', handle)
     }
     if (after) {
-      select = select.where((eb) =>
-        eb.or([
-          eb('created_at', '<', after.createdAt),
-          eb.and([eb('created_at', '=', after.createdAt), eb('id', '<', after.id)]),
-        ]),
+      select = select.where(
+        sql<boolean>`(created_at, seq, id) < (${after.createdAt}, ${after.seq}, ${after.id})`,
       )
     }
     return (await select.execute()).map(fromRow)
@@ -222,7 +223,7 @@ export function createLedger(db: Db, now: () => number, dialect: SqlDialect): Le
     return found !== undefined
   }
 
-  async function forget(before: number, limit: number, after?: LedgerPosition) {
+  async function forget(before: number, limit: number, after?: ForgetPosition) {
     let oldest = db.selectFrom('activations').select(['id', 'created_at']).where('created_at', '<=', before)
     if (after) oldest = oldest.where(sql<boolean>`(created_at, id) > (${after.createdAt}, ${after.id})`)
     const page = await oldest.orderBy('created_at').orderBy('id').limit(limit).execute()
