@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { EventEmitter, once } from 'node:events'
 import { type Test, test } from 'tap'
 import { type Answer, BUYER, startWorld, type World } from '../support/federation.js'
 import { startMcpAgent } from '../support/upstream-agent.js'
@@ -30,13 +31,21 @@ const many = (count: number, more: Row = {}) => Array.from({ length: count }, (_
 
 /** An agent that says what the test wants, in pages of which some are empty, and a server that federates it alone. */
 async function scripted(t: Test, initial: readonly Row[]) {
-  const state = { rows: initial, incomplete: undefined as object[] | undefined, emptyPages: 0, reads: 0 }
-  const agent = await startMcpAgent((task, args) => {
+  const state = {
+    rows: initial,
+    incomplete: undefined as object[] | undefined,
+    emptyPages: 0,
+    reads: 0,
+    /** Readings after so many wait. */
+    held: undefined as { after: number; until: Promise<unknown> } | undefined,
+  }
+  const agent = await startMcpAgent(async (task, args) => {
     if (task === 'get_adcp_capabilities') return CAPABILITIES
     if (task !== 'get_signals') return undefined
     const { cursor = '0' } = args.pagination as { cursor?: string }
     const page = Number(cursor)
     if (page === 0) state.reads += 1
+    if (state.held && state.reads > state.held.after) await state.held.until
     const last = page === state.emptyPages
     return {
       status: 'completed',
@@ -99,15 +108,14 @@ test("an upstream's pricing outage takes no price away, moves no version, and is
 test('an upstream that answers nothing, or little, loses its rows when it says so twice', async (t) => {
   const { state, world } = await scripted(t, many(40))
   const before = await eventually(world, ({ incomplete }) => incomplete === undefined)
-  const readsBefore = state.reads
+  const seen = new EventEmitter()
+  state.held = { after: state.reads + 1, until: once(seen, 'first') } // what it says once stays until it was looked at
   state.rows = []
-  const first = await eventually(
-    world,
-    ({ incomplete }) => incomplete !== undefined || state.reads > readsBefore + 1,
-  )
+  const first = await eventually(world, ({ incomplete }) => incomplete !== undefined)
   t.match(first.incomplete, [{ description: /scripted is stale: most of its signals are gone/ }])
   t.equal(first.pagination?.total_count, 40)
   t.equal(first.wholesale_feed_version, before.wholesale_feed_version)
+  seen.emit('first')
   const after = await eventually(world, ({ pagination }) => pagination?.total_count === 0)
   t.equal(after.incomplete, undefined)
 })

@@ -9,6 +9,11 @@ import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprot
 
 export type TaskHandler = (task: string, args: Record<string, unknown>) => Record<string, unknown> | undefined
 
+/** The same, of an agent that may keep its caller waiting. */
+type PatientHandler = (
+  ...asked: Parameters<TaskHandler>
+) => ReturnType<TaskHandler> | Promise<ReturnType<TaskHandler>>
+
 export type RunningAgent = { url: string; origin: string; close(): Promise<void> }
 
 export async function readJson(request: IncomingMessage): Promise<unknown> {
@@ -45,11 +50,11 @@ export type ToolList = { name: string; inputSchema: { type: 'object'; [word: str
 
 const PLAIN: ToolList = [{ name: 'get_signals', inputSchema: { type: 'object' } }]
 
-function mcpServer(handler: TaskHandler, tools: ToolList): Server {
+function mcpServer(handler: PatientHandler, tools: ToolList): Server {
   const server = new Server({ name: 'test-agent', version: '1' }, { capabilities: { tools: {} } })
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools }))
-  server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
-    const payload = handler(params.name, params.arguments ?? {})
+  server.setRequestHandler(CallToolRequestSchema, async ({ params }) => {
+    const payload = await handler(params.name, params.arguments ?? {})
     if (!payload) return { isError: true, content: [{ type: 'text', text: `Unknown tool: ${params.name}` }] }
     return {
       ...(payload.adcp_error ? { isError: true } : {}),
@@ -64,7 +69,7 @@ export type McpFlavour = { sessions: boolean; json: boolean; port: number }
 
 /** An agent on the official SDK's server. `forget` loses every session, as an idle timeout would. */
 export async function startMcpAgent(
-  handler: TaskHandler,
+  handler: PatientHandler,
   { sessions = false, json = true, port = 0 }: Partial<McpFlavour> = {},
   tools: ToolList = PLAIN,
 ): Promise<RunningAgent & { server: HttpServer; forget(): void; sessionsOpened(): number }> {
