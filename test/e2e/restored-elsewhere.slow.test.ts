@@ -90,7 +90,7 @@ async function restores(t: Test, from: Storage, to: Storage, copy: () => void): 
       await taskOf(submitted.task_id)
       return (await store.jobs.backlog()).length === 0
     },
-    30_000,
+    120_000,
   )
   t.match(await taskOf(submitted.task_id), {
     status: 'completed',
