@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events'
 import { test } from 'tap'
 import { createA2aAgent } from '../../src/upstreams/agent/transport/a2a.js'
 import { createMcpAgent } from '../../src/upstreams/agent/transport/mcp.js'
@@ -16,14 +17,16 @@ async function timed<T>(task: () => Promise<T>): Promise<{ outcome: T; ms: numbe
   return { outcome: await task(), ms: Date.now() - start }
 }
 
-/** An MCP agent whose first handshakes hang, and whose others do not. */
-async function hangingAtFirst(t: Test, hanging: number) {
+/** An MCP agent whose handshakes hang until it is told to go on. */
+async function hangingAtFirst(t: Test) {
+  const told = new EventEmitter()
+  const goesOn = once(told, 'go on')
   let handshakes = 0
   const server = await startHttp(async (request, response) => {
     const { id, method } = (await readJson(request)) as { id?: number; method: string }
     if (method === 'initialize') {
       handshakes += 1
-      if (handshakes <= hanging) return
+      await goesOn
     }
     const result =
       method === 'initialize'
@@ -37,6 +40,7 @@ async function hangingAtFirst(t: Test, hanging: number) {
   return {
     url: server.url,
     handshakes: () => handshakes,
+    goOn: () => void told.emit('go on'),
     call: (timeoutMs: number, signal?: AbortSignal) =>
       agent.call('get_signals', {}, { timeoutMs, ...(signal && { signal }) }),
   }
@@ -66,7 +70,7 @@ test('all steps of opening an agent share one budget', async (t) => {
 })
 
 test('who joins a handshake waits no longer than its own budget', async (t) => {
-  const { call, handshakes } = await hangingAtFirst(t, 1_000)
+  const { call, handshakes } = await hangingAtFirst(t)
   const hangUp = new AbortController()
   const first = call(LONG, hangUp.signal)
   await until('the handshake', () => handshakes() === 1)
@@ -80,16 +84,17 @@ test('who joins a handshake waits no longer than its own budget', async (t) => {
 })
 
 test("another's short budget does not end the handshake of those who have time", async (t) => {
-  const { call, handshakes } = await hangingAtFirst(t, 1)
+  const { call, handshakes, goOn } = await hangingAtFirst(t)
   const hasty = call(100)
   const patient = call(LONG)
   t.match(await hasty, { kind: 'failed', reason: 'timeout' })
+  goOn()
   t.match(await patient, { kind: 'answer' })
   t.ok(handshakes() <= 2, 'at most one more')
 })
 
 test('closing does not wait for a handshake that hangs', async (t) => {
-  const { url, handshakes } = await hangingAtFirst(t, 1_000)
+  const { url, handshakes } = await hangingAtFirst(t)
   const { upstreams, close } = await openUpstreams(t, configOf([{ id: 'a', url }], { timeoutMs: LONG }))
   await upstreams.start()
   await until('the handshake', () => handshakes() > 0)

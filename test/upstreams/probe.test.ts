@@ -131,7 +131,8 @@ test('a refused credential, a server in trouble or silence is no verdict, for ei
       const { url, asked } = await serving(t, () => answer, path)
       const timeoutMs = answer === silence ? 1_000 : undefined
       t.match(await ask(t, url, timeoutMs), { kind: 'failed', reason }, `${reason} at ${path}`)
-      t.equal(new Set(asked.map(({ method }) => method)).size, 1, 'the other transport is not tried')
+      const methods = new Set(asked.map(({ method }) => method)) // none where a busy machine took the time
+      t.ok(methods.size <= 1, 'the other transport is not tried')
     }
   }
 })
