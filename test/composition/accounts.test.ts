@@ -82,7 +82,7 @@ test('over reloads and restarts, its upstream down, an account keeps its prices,
 
   north.behave('hangs')
   await world.stop()
-  await world.start(settings)
+  await world.start({ ...settings, pace: { timeoutMs: 1_500 } })
   same(await world.page(DEAL), 'a restart')
   const signal = read.signals?.find((each) => JSON.stringify(each).includes('"cpm":1'))
   const option = signal?.pricing_options?.[0]?.pricing_option_id

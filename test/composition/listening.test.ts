@@ -5,6 +5,7 @@ import { listening } from '../../src/composition/opening.js'
 
 test('a free port that another process takes first is given up for the next one', async (t) => {
   const thief = createServer()
+  thief.on('error', () => {}) // somebody else took the port even before
   t.teardown(() => thief.close())
   const asked: string[] = []
   const { app, url } = await listening({ host: '127.0.0.1', port: 0, publicUrl: undefined }, (publicUrl) => {
@@ -13,8 +14,8 @@ test('a free port that another process takes first is given up for the next one'
     return Fastify()
   })
   t.teardown(() => app.close())
-  t.equal(asked.length, 2)
-  t.equal(url, asked[1], 'it listens where its card says')
+  t.ok(asked.length > 1)
+  t.equal(url, asked.at(-1), 'it listens where its card says')
 })
 
 test('a port that was configured and is taken is an error', async (t) => {
