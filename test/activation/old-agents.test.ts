@@ -18,15 +18,15 @@ const request = (more: object = {}) =>
     ...more,
   }) as never
 
-/** The activation room before one old agent over HTTP. */
-async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'url'>) {
+/** The activation room before one old agent over HTTP, which may take as long as a busy machine does. */
+async function rig(t: Parameters<typeof openLive>[0], storage: Pick<Storage, 'url'>, timeoutMs = 60_000) {
   const agent = await startOldAgent()
   t.teardown(() => agent.close())
   const store = await openLive(t, storage.url)
   const egress = createEgress({ policy: { allowHttp: false, allowNetworks: ['127.0.0.0/8'], hosts: {} } })
   const roster = rosterOf([{ id: 'old', url: agent.url, protocol: 'mcp' }])
   const upstreams = createUpstreams({
-    config: { ...roster, defaults: { ...roster.defaults, timeoutMs: 3_000 } },
+    config: { ...roster, defaults: { ...roster.defaults, timeoutMs } },
     ...{ send: egress.send, blobs: store.blobs, clock: systemClock, random: Math.random },
     ...{ referencesFor: () => [], onTrouble: () => {} },
   } as never)
@@ -80,7 +80,7 @@ onEveryStorage(
 )
 
 test('an agent slower than its timeout is asked once, however often its caller asks', async (t) => {
-  const { agent, store, activation } = await rig(t, await embedded(t))
+  const { agent, store, activation } = await rig(t, await embedded(t), 3_000)
   agent.behave({ answers: 'late', acts: false })
   const wish = request()
   const unknown = { error: { code: 'SERVICE_UNAVAILABLE', message: /would take a repetition for a second/ } }

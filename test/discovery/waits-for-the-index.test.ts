@@ -29,7 +29,7 @@ test('a question waits for the index of the feed within its time, else says that
   t.match(early.incomplete?.[0], { scope: 'signals', description: /cannot be searched yet/ })
   t.match(early.message, /not searched yet/)
 
-  const waiting = ask({ signal_spec: 'student loans', time_budget: seconds(20) })
+  const waiting = ask({ signal_spec: 'student loans', time_budget: seconds(60) })
   await discovery.publish(snapshot)
   const answer = readAnswer(await waiting)
   t.match(answer.signals[0]?.name, /Student Loan/)
@@ -39,7 +39,7 @@ test('a question waits for the index of the feed within its time, else says that
   const newer = buildSnapshot({ slices: upstreams.slices().slice(0, 1), judge: judge() })
   feed.publish(newer, Date.now())
   const indexing = discovery.publish(newer)
-  const next = readAnswer(await ask({ signal_spec: 'gym members', time_budget: seconds(20) }))
+  const next = readAnswer(await ask({ signal_spec: 'gym members', time_budget: seconds(60) }))
   t.notMatch(
     next.incomplete ?? [],
     [{ description: /cannot be searched yet/ }],

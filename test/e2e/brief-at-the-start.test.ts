@@ -11,7 +11,7 @@ test('a brief question right after the start finds what the feed holds', async (
     const answer = await world.call('get_signals', {
       adcp_version: '3.1',
       signal_spec: held?.name,
-      time_budget: { interval: 20, unit: 'seconds' },
+      time_budget: { interval: 60, unit: 'seconds' },
     })
     t.equal(answer.signals?.[0]?.name, held?.name, start)
     t.notMatch(answer.incomplete ?? [], [{ description: /cannot be searched yet/ }])

@@ -67,7 +67,7 @@ test('planted secrets are in no answer, page, metric or log line', async (t) => 
       { url: `${good.url}?api_key=${IN_URL}` },
       { id: 'echoing', url: echoing.url, auth: { type: 'bearer', token: IN_AUTH } },
     ],
-    defaults: { timeout: '5s' },
+    defaults: { timeout: '60s' },
     egress: { allow_networks: ['127.0.0.0/8'] },
     callers: {
       anonymous: 'metadata',
