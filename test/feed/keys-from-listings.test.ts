@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import { test } from 'tap'
 import type { Feed } from '../../src/feed/feed.js'
 import type { Reader } from '../../src/feed/query.js'
+import { keySpans } from '../../src/merge/key-spans.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import type { Snapshot } from '../../src/snapshot/snapshot.js'
 import type { Listing } from '../../src/upstreams/rows/slice.js'
@@ -180,5 +181,17 @@ test('a snapshot holds no byte of a key', (t) => {
   const snapshot = buildSnapshot({ slices, judge: judgeThat() })
   t.ok((snapshot.deployments.keyBytes[0] as number) > 0)
   for (const chunk of snapshot.rows.chunks) t.notOk(Buffer.from(chunk).includes(SECRET))
+  t.end()
+})
+
+test('a key has no place in a listing whose number the snapshot cannot hold', (t) => {
+  const activationKey = { type: 'segment_id', segment_id: SECRET } as const
+  const key = Buffer.from(`{"activation_key":${JSON.stringify(activationKey)}}`)
+  const other = Buffer.from('{}')
+  const most = new Uint16Array([-1])[0] as number // the largest number in `deployments.keyOffer`
+  const spanAt = (listing: number) =>
+    keySpans([{ activationKey }], () => [...Array.from({ length: listing }, () => other), key])[0]
+  t.equal(spanAt(most)?.listing, most)
+  t.equal(spanAt(most + 1), undefined, 'another listing would be taken for it')
   t.end()
 })
