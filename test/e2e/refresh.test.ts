@@ -8,7 +8,7 @@ import { startMcpAgent } from '../support/upstream-agent.js'
 import { wholesaleAgent } from '../support/upstream-feed.js'
 import { row, rows, until } from '../support/upstream-world.js'
 
-const PATIENCE_MS = 30_000
+const PATIENCE_MS = 60_000
 
 /** A feed of five pages whose token never moves; `asked` holds the arguments of the questions for its rows. */
 async function startFivePages(t: Test) {

@@ -65,6 +65,7 @@ async function post(url: string, token: string, body: object): Promise<Said> {
 async function brief({ federation }: Running, { cursor, token = TOKENS.buyer, spec }: Asked): Promise<Said> {
   const args = {
     ...{ adcp_version: '3.1', discovery_mode: 'brief', signal_spec: spec ?? 'people who drink coffee' },
+    time_budget: { interval: 60, unit: 'seconds' }, // however busy the machine
     pagination: { max_results: 20, ...(cursor && { cursor }) },
   }
   const params = { name: 'get_signals', arguments: args }
