@@ -43,14 +43,15 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
   let running = 0
   let waitingNow = 0
 
-  /** A thread that ends while it is idle gets no more jobs. */
-  function started(): Worker {
+  /** Throws when the system has no thread left. A thread that ends while it is idle gets no more jobs. */
+  function start(): void {
     const worker = startThread(code, { resourceLimits: { maxOldGenerationSizeMb: heapMb } })
     const forget = () => {
       const at = idle.indexOf(worker)
       if (at >= 0) idle.splice(at, 1)
     }
-    return worker.on('error', forget).on('exit', forget)
+    worker.on('error', forget).on('exit', forget).unref()
+    idle.push(worker)
   }
 
   /** The next job of the key whose last turn is longest ago. */
@@ -65,7 +66,13 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
     return waiting
   }
 
-  function work(worker: Worker, { job, transfer, resolve, reject }: Waiting<Job, Reply>): void {
+  /** Gives the job to a thread. Throws when none can be started, or the job cannot be sent; threads stay as they were. */
+  function work({ job, transfer, resolve, reject }: Waiting<Job, Reply>): void {
+    if (idle.length === 0) start()
+    const worker = idle.at(-1) as Worker
+    worker.postMessage(job, transfer)
+    idle.pop()
+    running += 1
     const late = setTimeout(() => void worker.terminate(), jobMs)
     const settle = (act: () => void) => {
       clearTimeout(late)
@@ -83,15 +90,17 @@ export function createPool<Job, Reply>({ code, size, heapMb, jobMs, waitingBytes
     const onExit = () => settle(() => reject(new Error(`a job took more than ${jobMs} ms`)))
     worker.on('message', onMessage).on('error', onError).on('exit', onExit)
     worker.ref() // keeps the process alive until the job is done
-    worker.postMessage(job, transfer)
   }
 
   function serve(): void {
     while (running < size && queues.size > 0) {
       const waiting = next()
       if (!waiting) return
-      running += 1
-      work(idle.pop() ?? started(), waiting)
+      try {
+        work(waiting)
+      } catch (error) {
+        waiting.reject(error as Error)
+      }
     }
   }
 

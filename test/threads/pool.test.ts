@@ -50,6 +50,26 @@ test('a job that throws, hangs or fills its memory ends alone', async (t) => {
   }
 })
 
+test('where no thread can be started each job fails, and none waits for ever', async (t) => {
+  const pool = createPool<number, number>({
+    code: new URL('http://127.0.0.1/no-thread-starts-from-here.js'),
+    ...{ size: 1, heapMb: 32, jobMs: 60_000, waitingBytes: 1_000 },
+  })
+  const settled = await Promise.allSettled([1, 2, 3].map((job) => pool.run('a', job, [], 1)))
+  t.same(
+    settled.map(({ status }) => status),
+    ['rejected', 'rejected', 'rejected'],
+  )
+})
+
+test('a job that cannot be sent to its thread fails alone', async (t) => {
+  const pool = await sleepers(t)
+  const bad = pool.run('a', Symbol('not to be cloned') as unknown as string, [], 1)
+  const good = pool.run('b', 5, [], 1)
+  await t.rejects(bad, /could not be cloned/)
+  t.equal(await good, 5)
+})
+
 test('a thread that died while it had nothing to do is given no job', async (t) => {
   const pool = await sleepers(t)
   const started = once(process, 'worker')
