@@ -34,7 +34,7 @@ type Test = (entry: number) => boolean
 /** A condition on who sells the signal: tested on the columns, or on the row that countries have narrowed. */
 type OfferTest = { ofEntry: Test; ofNarrowed(facts: NarrowedFacts): boolean }
 
-/** Entries that one test looks at before the next one does: few enough that slow tests stop in time. */
+/** Entries that one test looks at before the next one does. */
 const BATCH = 256
 const DEPLOYMENTS_A_UNIT = 8 // this many deployments take as long as one signal
 
@@ -236,15 +236,17 @@ function hasProvider({ facts }: Snapshot): Test {
 }
 
 /** Moves those of the first `count` entries that pass to the front, in their order; returns how many. */
-function kept(entries: Uint32Array, count: number, passes: Test): number {
+function* kept(entries: Uint32Array, count: number, passes: Test, meter: Meter): InPortions<number> {
   let length = 0
   for (let at = 0; at < count; at += 1) {
     const entry = entries[at] as number
     if (passes(entry)) entries[length++] = entry
+    if (meter.isDue()) yield // a single row may name a thousand destinations
   }
   return length
 }
 
+/** Whether the row that the named countries leave, if it is another, has an offer that passes. */
 function passesOffers(entry: number, narrowing: Narrowing, offered: readonly OfferTest[]): boolean {
   const narrowed = narrowing.factsOf(entry)
   return narrowed
@@ -268,21 +270,17 @@ export function* viewOf(
   const { shown, structure, pricing, digests } = snapshot
   if (all.length + offered.length === 0) return { entries: shown, structure, pricing }
   const narrowing = createNarrowing(snapshot, criteria.countries, meter)
-  if (!criteria.countries) all.push(...offered.map(({ ofEntry }) => ofEntry))
+  if (criteria.countries && offered.length > 0) all.push((entry) => passesOffers(entry, narrowing, offered))
+  else all.push(...offered.map(({ ofEntry }) => ofEntry))
   const found = createColumn(u32, 0)
   const batch = new Uint32Array(BATCH)
   for (let from = 0; from < shown.length; from += BATCH) {
     const looked = shown.subarray(from, from + BATCH)
     batch.set(looked)
     let count = looked.length
-    for (const passes of all) count = kept(batch, count, passes)
     meter.did(looked.length)
-    for (let at = 0; at < count; at += 1) {
-      const entry = batch[at] as number
-      if (!criteria.countries || passesOffers(entry, narrowing, offered)) found.push(entry)
-      if (meter.isDue()) yield
-    }
-    if (meter.isDue()) yield
+    for (const passes of all) count = yield* kept(batch, count, passes, meter)
+    for (let at = 0; at < count; at += 1) found.push(batch[at] as number)
   }
   const entries = found.finish()
   if (criteria.countries || criteria.destinations) {

@@ -40,6 +40,31 @@ test('words that upstreams invent are looked at in portions', (t) => {
   t.end()
 })
 
+test('others are answered between any two rows that name much', (t) => {
+  const [rows, platforms] = [40, 300]
+  const naming = (at: number) =>
+    listing(`s${at}`, {
+      deployments: Array.from({ length: platforms }, (_, one) => ({
+        ...{ type: 'platform' as const, platform: `${'x'.repeat(150)}-${at}-${one}`, is_live: false },
+      })),
+    })
+  const feed = emptyFeed()
+  publish(
+    feed,
+    [
+      sliceOf(
+        'north',
+        Array.from({ length: rows }, (_, at) => naming(at)),
+      ),
+    ],
+    { judge: judgeThat() },
+  )
+  const due = feed.preparing({ destinations: [{ type: 'platform', platform: 'dsp' }] }, buyer, 0)
+  const portions = due ? [...due.work].length : 0
+  t.ok(portions >= rows, `${portions} times while ${rows} rows are looked at`)
+  t.end()
+})
+
 test('what nobody has is answered with what is near, whatever was invented', (t) => {
   const feed = emptyFeed()
   publish(feed, [inventing], { judge: judgeThat() })
