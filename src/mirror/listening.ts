@@ -18,7 +18,8 @@ import type { FeedAsker } from './asker.js'
 
 /**
  * An account's set is replaced whole and carries no version, so whoever read it at the same time may write it without us
- * (docs/protocol.md#feed-webhooks): after each write, and after a failure, it is looked at soon, and then ever more seldom.
+ * (docs/protocol.md#feed-webhooks): after a write, and after a failure, it is looked at soon, and then ever more seldom. So it
+ * is where each look finds it gone: who removes it does so again, and each write is a reading of the feed.
  */
 const [FIRST_LOOK_MS, LAST_LOOK_MS, LAST_RETRY_MS] = [5_000, 10 * 60_000, 5 * 60_000]
 const MOST_BYTES = 1_000_000
@@ -181,13 +182,16 @@ export async function startListening(options: ListeningOptions) {
     /** Subscribes, and checks from time to time that the subscription is still active. */
     async follow(): Promise<void> {
       let said: string | undefined
+      let before = 'stands'
       for (let looks = 0; !signal.aborted; looks += 1) {
         const state = await subscribe()
         const problem = typeof state === 'object' ? state.problem : undefined
         if (problem !== undefined && problem !== said && !signal.aborted) {
           onProblem(`${url} does not tell what changes, it is asked on schedule: ${problem}`)
         }
-        if (state === 'written' || (problem === undefined) !== (said === undefined)) looks = 0
+        const now = typeof state === 'object' ? 'failed' : state
+        if (now !== before && !(before === 'written' && now === 'stands')) looks = 0
+        before = now
         said = problem
         const last = problem === undefined ? LAST_LOOK_MS : LAST_RETRY_MS
         const ms = Math.min(last, FIRST_LOOK_MS * 2 ** Math.min(looks, 10))

@@ -2,6 +2,7 @@
 import { generateKeyPairSync, randomBytes, randomUUID } from 'node:crypto'
 import { createServer } from 'node:net'
 import { type Test, test } from 'tap'
+import type { Clock } from '../../src/net/clock.js'
 import { WEBHOOKS } from '../../src/signing/profile.js'
 import { createSigner } from '../../src/signing/sign.js'
 import { HMAC, startSubscriber } from '../events/support/subscriber.js'
@@ -133,6 +134,27 @@ test('who is dropped by another that wrote the same set meanwhile is back within
   await sync([{ subscriber_id: 'theirs', url: other.url, event_types: ['signal.priced'] }])
   t.equal(await telling.subscribed(), 1, 'a set is replaced whole')
   await untilTrue('both stand', async () => (await telling.subscribed()) === 2, true)
+})
+
+test('who is dropped again each time that it is back looks ever more seldom', async (t) => {
+  const { follow, sync } = await start(t)
+  const looks: { ms: number; run: () => void }[] = []
+  const clock: Clock = {
+    now: Date.now,
+    after(ms, run) {
+      if (ms < 4_000) setImmediate(run)
+      else if (ms < 900_000) looks.push({ ms, run })
+      return () => {}
+    },
+  }
+  await follow({ clock })
+  for (let round = 0; round < 5; round += 1) {
+    await until('it is subscribed', () => looks.length === round + 1)
+    await sync([])
+    looks[round]?.run()
+  }
+  for (const [round, { ms }] of looks.entries())
+    t.ok(round === 0 || ms > 1.5 * (looks[round - 1]?.ms ?? ms), `${Math.round(ms)} ms`)
 })
 
 test('an agent that does not tell is read on schedule, and the command says so', async (t) => {
