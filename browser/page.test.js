@@ -132,6 +132,16 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
     await page.keyboard.press('Space')
     await page.waitForSelector('button.clear')
     t.match(page.url(), /provider=/)
+    await page.waitForSelector('.facet input:focus:checked')
+    await page.goto(`${url}/?page=upstreams`)
+    await page.waitForSelector('td.signal')
+    await page.focus('#search-q')
+    await page.keyboard.type('meri', { delay: 30 })
+    t.equal(
+      await page.inputValue('#search-q'),
+      'meri',
+      'the field keeps the focus while it changes the address',
+    )
     t.same(faults, [])
   })
 

@@ -73,9 +73,15 @@ function Bar({ who, page, onOut }) {
   </header>`
 }
 
-/** What cannot be drawn leaves the bar and the other pages as they are. */
-function Drawn({ children }) {
-  const [error] = useErrorBoundary()
+/**
+ * What cannot be drawn leaves the bar and the other pages as they are; another address is tried again. No key of the
+ * address does that: it would make each field anew, without its focus, when what is typed there changes the address.
+ */
+function Drawn({ params, children }) {
+  const [error, again] = useErrorBoundary()
+  useEffect(() => {
+    if (error) again()
+  }, [params])
   if (!error) return children
   return html`<p class="trouble" role="alert">This page cannot be drawn (${error.message}). The other pages can; its data is at <code>/console/api</code>.</p>`
 }
@@ -98,7 +104,7 @@ function Shell({ who, onOut }) {
   return html`<div onClick=${follow}>
     <${Bar} who=${who} page=${page} onOut=${onOut} />
     ${lostAt && html`<p class="lost" role="alert">The server has not been heard since ${moment(lostAt)}. What is shown may be old; the page tries again by itself.</p>`}
-    <main id="content" tabindex="-1"><${Drawn} key=${params.toString()}>${shown}<//></main>
+    <main id="content" tabindex="-1"><${Drawn} params=${params}>${shown}<//></main>
   </div>`
 }
 

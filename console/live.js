@@ -2,7 +2,7 @@
 import { useEffect, useState } from './lib/hooks.js'
 
 const SILENT_MS = 25_000 // the server says something every ten seconds
-const AGAIN_MS = 3_000
+const AGAIN_MS = { first: 3_000, last: 48_000 } // each pause is twice the one before
 
 /** `pulse` changes when something that the page shows has; `lostAt`: since when the server is not heard. */
 export function useLive() {
@@ -11,14 +11,22 @@ export function useLive() {
     let source
     let silence
     let again
+    let pause = AGAIN_MS.first
     const lost = () => setLive((before) => ({ ...before, lostAt: before.lostAt ?? Date.now() }))
     const heard = () => {
       clearTimeout(silence)
       silence = setTimeout(lost, SILENT_MS)
     }
+    const listenLater = () => {
+      again = setTimeout(listen, pause)
+      pause = Math.min(2 * pause, AGAIN_MS.last)
+    }
     /** A browser gives up for good where an answer is none of events, as a proxy gives while the server starts. */
     function listen() {
       source = new EventSource('/console/api/live')
+      source.addEventListener('open', () => {
+        pause = AGAIN_MS.first
+      })
       source.addEventListener('changed', (event) => {
         heard()
         setLive({ pulse: JSON.parse(event.data), lostAt: undefined })
@@ -29,7 +37,7 @@ export function useLive() {
       })
       source.addEventListener('error', () => {
         lost()
-        if (source.readyState === EventSource.CLOSED) again = setTimeout(listen, AGAIN_MS)
+        if (source.readyState === EventSource.CLOSED) listenLater()
       })
     }
     listen()

@@ -77,23 +77,30 @@ export function useTick(ms) {
 
 const clocks = new Set()
 setInterval(() => {
-  if (!document.hidden) for (const set of clocks) set(Date.now())
+  if (!document.hidden) for (const look of clocks) look()
 }, 1_000)
+
+/** How long ago `at` was, or in what time it will be. What is due and has not happened yet is due now. */
+function fromNow(at, isDue) {
+  const now = Date.now()
+  return ago(isDue ? Math.max(new Date(at).getTime(), now) : at, now)
+}
 
 /**
  * When something was or will be, in words that stay true while the page stands. The exact time is its title, or beside it:
  * `isExact`. `isDue`: something that is about to happen, also when its time has come.
  */
 export function When({ at, isExact, isDue }) {
-  const [now, setNow] = useState(Date.now)
+  const [, setShown] = useState() // equal words draw nothing again, of a thousand rows either
   useEffect(() => {
-    clocks.add(setNow)
-    return () => clocks.delete(setNow)
-  }, [])
+    if (!at) return undefined
+    const look = () => setShown(fromNow(at, isDue))
+    clocks.add(look)
+    return () => clocks.delete(look)
+  }, [at, isDue])
   if (!at) return '–'
-  const time = new Date(at)
-  const relative = ago(isDue ? Math.max(time.getTime(), now) : at, now)
-  return html`<time datetime=${time.toISOString()} title=${moment(at)}>${isExact ? html`${moment(at)} <span class="hint">${relative}</span>` : relative}</time>`
+  const relative = fromNow(at, isDue)
+  return html`<time datetime=${new Date(at).toISOString()} title=${moment(at)}>${isExact ? html`${moment(at)} <span class="hint">${relative}</span>` : relative}</time>`
 }
 
 /** A field that looks for something while it is typed; what is looked for is part of the address. */
