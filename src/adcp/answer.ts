@@ -32,6 +32,7 @@ export function howMany(count: number, noun: string): string {
   return `${count} ${count === 1 ? noun : `${noun.replace(/([^aeiou])y$/, '$1ie')}s`}`
 }
 
+/** The refusal of a request, with an error of the protocol (adcp/error.ts). */
 export function refuse<C extends ErrorCode>(code: C, message: string, parts: ErrorParts<C>): Refused {
   return { kind: 'refused', error: adcpError(code, message, parts) }
 }

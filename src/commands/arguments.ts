@@ -2,6 +2,7 @@
 import { InvalidArgumentError } from 'commander'
 import { parseDuration } from '../adcp/duration.js'
 
+/** Reads whole numbers from `minimum` to `maximum`, both included. Throws `InvalidArgumentError` for any other text. */
 export function wholeNumber(minimum: number, maximum: number) {
   return (text: string): number => {
     const number = Number(text)
@@ -10,6 +11,7 @@ export function wholeNumber(minimum: number, maximum: number) {
   }
 }
 
+/** The object that a JSON text is. Throws `InvalidArgumentError` for any other text. */
 export function jsonObject(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(text)
@@ -30,6 +32,7 @@ export function names(text: string): string[] {
   throw new InvalidArgumentError('expected names with commas between them')
 }
 
+/** Reads one of the words. Throws `InvalidArgumentError` for any other text. */
 export function oneOf<W extends string>(words: readonly W[]) {
   return (text: string): W => {
     const word = words.find((each) => each === text)

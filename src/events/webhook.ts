@@ -87,6 +87,10 @@ function retryAfter(value: string | undefined): number | undefined {
   return value !== undefined && /^\d{1,5}$/.test(value) ? Number(value) * 1_000 : undefined
 }
 
+/**
+ * Sends in the way that the receiver asked for: with its own `authentication`, otherwise signed by `signer` (RFC 9421). Rejects
+ * when there is neither.
+ */
 export function createWebhook({ send, now, signer }: WebhookOptions) {
   function headersFor({ url, authentication }: PushConfig, body: string): Record<string, string> {
     if (authentication) return legacyHeaders(authentication, body, now())

@@ -45,6 +45,7 @@ function goneSlices(before: Snapshot, after: Snapshot): ReadonlySet<number> {
 
 const any = () => true
 
+/** Knows nothing before its first `note`. */
 export function createDepartures() {
   const bounds = { maxSize: MAX_DEPARTED, sizeCalculation: () => 1 } // counted by size: `max` would take the memory of all at once
   const departed = new LRUCache<string, Departure>(bounds)
@@ -94,10 +95,6 @@ export function createDepartures() {
 
 export type Departures = ReturnType<typeof createDepartures>
 
-/**
- * Remembers upstreams that left the roster since this process started: a person who asks about one by its id or url
- * learns that it was there, until when, and who listed it.
- */
 const MAX_FORMER = 10_000
 
 export type FormerUpstream = Pick<RosterEntry, 'id' | 'agentUrl' | 'name' | 'source'> & {
@@ -105,6 +102,10 @@ export type FormerUpstream = Pick<RosterEntry, 'id' | 'agentUrl' | 'name' | 'sou
   leftAt: number
 }
 
+/**
+ * Remembers upstreams that left the roster since this process started: a person who asks about one by its id or url
+ * learns that it was there, until when, and who listed it.
+ */
 export function createFormerUpstreams() {
   // counted by size: `max` would take the memory of all at once
   const former = new LRUCache<string, FormerUpstream>({ maxSize: MAX_FORMER, sizeCalculation: () => 1 }) // by canonical url

@@ -121,6 +121,7 @@ export function problemText({
 /** The same for a page: `means` is the word in words, `message` what came back, `remedy` what or who can change it. */
 export type ToldProblem = { reason: string; means: string; message: string; remedy: string }
 
+/** A failure of an upstream, of an account there or of a registry, in words for a page. */
 export function toldProblem({
   reason,
   message,

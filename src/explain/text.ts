@@ -94,6 +94,7 @@ function viewLines({ view }: Explanation): string[] {
   ]
 }
 
+/** Blocks of lines with an empty line between them. `width`: columns of the terminal, for the tables. */
 export function explanationText(explained: Explanation, width: number): string {
   const told = forTerminal(explained)
   const { ref, reason, detail, explanation, hint, signal, upstreams, snapshot, left_at } = told

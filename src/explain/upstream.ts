@@ -70,6 +70,7 @@ export type UpstreamSources = {
   contributions(): Promise<readonly Contribution[]>
 }
 
+/** A moment, ms since the epoch, in ISO 8601. */
 export const iso = (ms: number) => new Date(ms).toISOString()
 
 function describeAccount(status: ScopeStatus): AccountExplanation {

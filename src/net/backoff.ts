@@ -23,6 +23,7 @@ export function jittered(ms: number, random: () => number): number {
   return ms * (1 - JITTER + 2 * JITTER * random())
 }
 
+/** The wait before the next attempt, ms; a minute at most. */
 export function backoffMs({ failures, refreshMs, random, retryAfterMs = 0 }: BackoffOptions): number {
   const first = Math.min(FIRST_MS, refreshMs)
   const cap = Math.min(LONGEST_MS, Math.max(SHORTEST_CAP_MS, CAP_PER_REFRESH * refreshMs))

@@ -64,8 +64,10 @@ const CONNECT_TIMEOUT_MS = 10_000 // a host that does not answer a SYN this long
 
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
 
+/** The policy does not permit an address; the message names the setting that would. */
 export class EgressRefused extends Error {}
 
+/** All addresses of a host name, as the system resolves it. Rejects when it cannot. */
 export const systemResolve: Resolve = (hostname) => dns.lookup(hostname, { all: true })
 
 function literal(hostname: string): string | undefined {

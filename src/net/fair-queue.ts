@@ -23,6 +23,7 @@ type Owner = { underWay: number; groups: Map<string, Group> }
 
 const NOBODY: readonly string[] = [''] // work without an owner shares one turn
 
+/** `total`, `perOwner`, `perGroup`: how many tasks run at once, at most. */
 export function createFairQueue({ total, perOwner, perGroup }: FairQueueOptions) {
   /** The owners in the order of their turns. */
   const owners = new Map<string, Owner>()

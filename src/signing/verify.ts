@@ -135,6 +135,7 @@ function digestHolds({ headers, body }: SignedMessage): boolean {
   return known.length > 0 && known.every(Boolean)
 }
 
+/** A verifier for one profile; a message that is rejected is so with the code that the profile has for the fault. */
 export function createVerifier(options: VerifierOptions) {
   const { profile, keyOf, replay, now, revocation } = options
   const policy: DigestPolicy = profile.errors === 'webhook' ? 'required' : (options.digest ?? 'either')

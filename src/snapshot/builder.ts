@@ -238,4 +238,5 @@ export function* buildingSnapshot({ previous, slices: given, judge }: BuildInput
   return { ...made, memory: memoryOf(made, previous) }
 }
 
+/** Builds it at once, for threads that serve nobody. */
 export const buildSnapshot = (input: BuildInput): Snapshot => drained(buildingSnapshot(input))

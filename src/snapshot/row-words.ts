@@ -36,6 +36,7 @@ export type RowWords = {
   pricing: Words
 }
 
+/** The hashes of one row as it is written. */
 export function rowWords(row: Row): RowWords {
   const core = digestWords(row.core)
   const deployments = row.states.map(stateWords)

@@ -28,6 +28,7 @@ const LISTS = listsOf(TABLE)
 const sharedPart = (part: Uint8Array) =>
   part.buffer instanceof SharedArrayBuffer ? part : new Uint8Array(sharedBytes(part))
 
+/** The parts of the columns and of the shown rows, without the rows of the slices; `snapshotFrom` reads them. */
 export function snapshotParts(snapshot: Snapshot): Uint8Array[] {
   const { id, count, structure, pricing, rows, slices, stamps } = snapshot
   const header: Header = {

@@ -16,6 +16,7 @@ export type Meter = {
   isDue(): boolean
 }
 
+/** A meter before its first portion. */
 export function createMeter(): Meter {
   let done = 0
   return {

@@ -2,6 +2,7 @@
 
 type Shared<T> = { result: Promise<T>; askers: number; stop: AbortController }
 
+/** Gives the function through which all ask; work is the same when its key is. */
 export function createShared<K, T>() {
   const underWay = new Map<K, Shared<T>>()
 

@@ -26,6 +26,7 @@ const THIS_THREAD: ThreadTime = {
   after: (ms, task) => setTimeout(task, ms),
 }
 
+/** The spare time of the thread that calls it, unless another is given. */
 export function createSpareTime({ spent, after }: ThreadTime = THIS_THREAD) {
   const waiting: (() => void)[] = []
   let last = spent()

@@ -62,6 +62,7 @@ export function nameAt({ bytes, starts }: NameTable, number: number): string {
   return decoder.decode(bytes.subarray(starts[number], starts[number + 1]))
 }
 
+/** How many names the table has; their numbers begin at 0. */
 export function nameCount({ starts }: NameTable): number {
   return starts.length - 1
 }

@@ -21,6 +21,7 @@ type TurnOptions = {
   onProblem(problem: string): void
 }
 
+/** Looks for the turn from `start` on, and calls `take` each time that this process gets it. */
 export function createTurn({ name, jobs, clock, owner, take, onProblem }: TurnOptions) {
   const hold = { owner, ms: LEASE_MS }
   let held: Held | undefined

@@ -42,6 +42,7 @@ export function pauseAfter(attempts: number, longestMs = 60_000): number {
 
 const PLACES = { inAll: 64, aLane: 8 }
 
+/** The worker of one process. It takes up due jobs from `start` on; `round` does so once. */
 export function createWorker(options: WorkerOptions) {
   const { jobs, clock, owner, kinds, places: limits = PLACES, next, onProblem } = options
   const hold: Hold = { owner, ms: LEASE_MS }
