@@ -16,8 +16,6 @@ export type MirrorCommand = Pick<
   stderr: NodeJS.WriteStream
 }
 
-const KEEP_ALIVE_MS = 2 ** 30
-
 function lineOf(reading: Exclude<FeedReading, { kind: 'failed' }>): string {
   const { rows, version, incomplete } = reading.state
   const gaps = incomplete.length > 0 ? `, ${incomplete.length} parts missing or old` : ''
@@ -35,7 +33,6 @@ export async function mirrorFeed({ once, stdout, stderr, ...options }: MirrorCom
   }
   const onProblem = (problem: string) => print(stderr, `tributary: ${problem}`)
   const mirror = await openFeedMirror({ ...options, onReading, onProblem }).catch(fail)
-  const alive = setInterval(() => {}, KEEP_ALIVE_MS) // a wait for the next reading is no reason to end
   const end = () => void mirror.close().catch(() => {}) // told below, where it is closed again
   process.once('SIGINT', end).once('SIGTERM', end)
   try {
@@ -44,7 +41,6 @@ export async function mirrorFeed({ once, stdout, stderr, ...options }: MirrorCom
     if (reading.kind === 'failed') throw failure(`${options.url}: ${reading.message}`)
     onReading(reading)
   } finally {
-    clearInterval(alive)
     await mirror.close()
   }
 }

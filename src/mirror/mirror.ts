@@ -17,6 +17,7 @@ import { stepOf } from './steps.js'
 import { openPostgresCopy, openSqliteCopy } from './table.js'
 
 const EVERY_MS = 60_000
+const ALIVE_MS = 2 ** 30
 const WHOLE_MS = 24 * 3_600_000 // a token may be wrong, so once a day the rows themselves are read
 
 export type FeedMirrorOptions = {
@@ -60,6 +61,12 @@ function endpointOf(url: string): string {
 function openCopy({ out, format = 'ndjson', onProblem = () => {} }: FeedMirrorOptions): Promise<Copy> {
   if (/^postgres(ql)?:/.test(out)) return openPostgresCopy(out, onProblem)
   return format === 'sqlite' ? openSqliteCopy(out, onProblem) : openJsonLines(out)
+}
+
+/** A wait for the next reading, or after a failure, is no reason for the process to end: somebody waits for this. */
+async function keptAlive<T>(work: Promise<T>): Promise<T> {
+  const alive = setInterval(() => {}, ALIVE_MS)
+  return await work.finally(() => clearInterval(alive))
 }
 
 /**
@@ -141,7 +148,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
   }
 
   /** Reads once: when it resolves, the copy is current or unchanged. Rejects when it cannot be written. */
-  const read = () => inTurn(readNow)
+  const read = () => keptAlive(inTurn(readNow))
 
   const canApply = (held: CopyState) => filters === undefined && isRecent(held)
   const catchUpNow = () => catchUp({ asker, question, copy, inbox, clock, signal, read: readNow, canApply })
@@ -168,7 +175,7 @@ export async function openFeedMirror(options: FeedMirrorOptions) {
 
   return {
     read,
-    follow,
+    follow: () => keptAlive(follow()),
     /** The port that is listened on. */
     port: listening?.port,
     close,

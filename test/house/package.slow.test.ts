@@ -91,6 +91,14 @@ test('the published package serves a production configuration and holds no demo 
   const version = await run(process.execPath, [main, '--version'])
   t.equal(version.stdout.trim(), manifest.version)
 
+  const embedding = `import { openFeedMirror } from '${manifest.name}/mirror'
+    const mirror = await openFeedMirror({ url: 'http://127.0.0.1:9/mcp', out: './copy.db', format: 'sqlite' })
+    console.log((await mirror.read()).kind)
+    await mirror.close()`
+  await writeFile(join(folder, 'embedding.mjs'), embedding)
+  const embedded = await run(process.execPath, ['embedding.mjs'], { cwd: folder })
+  t.equal(embedded.stdout, 'failed\n', 'a mirror runs in a program of others, and says when nobody answers')
+
   await t.rejects(
     run(process.execPath, [main, 'serve'], { cwd: folder }),
     /holds no demo world/,

@@ -1,7 +1,9 @@
 /** A mirror over HTTP against a running server: what it holds is what a walk gives, whatever happens on the way. */
+import { execFile } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { promisify } from 'node:util'
 import { test } from 'tap'
 import { overlayName } from '../../src/config/callers.js'
 import { openFeedMirror } from '../../src/mirror/mirror.js'
@@ -11,6 +13,8 @@ import { startCommand } from '../support/command.js'
 import { BUYER_TOKEN } from '../support/server-fixture.js'
 import { linesPlace, onEveryCopy } from './support/copies.js'
 import { content, startFeed } from './support/feed.js'
+
+const run = promisify(execFile)
 
 const LONG_AGO = 0 // what was replaced then is kept for no walk
 
@@ -162,6 +166,20 @@ test('the command follows the feed until it is told to end', async (t) => {
   t.same(await place.rows(), await feedNow())
   command.process.kill('SIGTERM')
   t.match(await command.finished, { code: 0, err: '' })
+})
+
+test('a program that does nothing else goes on for as long as it follows', async (t) => {
+  const { gate } = await startFeed(t)
+  const { out } = await linesPlace(t)
+  const program = `
+    import { openFeedMirror } from '${new URL('../../src/mirror/mirror.js', import.meta.url).href}'
+    const said = []
+    const onReading = ({ kind }) => void (said.push(kind) < 3 || mirror.close())
+    const mirror = await openFeedMirror({ url: '${gate.url}', out: ${JSON.stringify(out)}, everyMs: 1_000, onReading })
+    await mirror.follow()
+    console.log(said.join())`
+  const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', program])
+  t.equal(stdout, 'replaced,unchanged,unchanged\n')
 })
 
 test('the package gives it as an entry point', async (t) => {
