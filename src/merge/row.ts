@@ -61,13 +61,14 @@ export type Row = {
 export type RowPlaces = { readonly fields: number; readonly deployments: number }
 
 const DEPLOYMENTS = ',"deployments":'
-const LAST_REQUIRED = ',"signal_type":' // and the data provider; quotes in texts before it are escaped
+// Before it stands only what every reader gets. Texts there cannot hold it, because their quotes are escaped.
+const SIGNAL_TYPE = ',"signal_type":'
 
 /** `headBytes`: of the row's head. */
 export function placesIn({ head, opening }: Pick<Row, 'head' | 'opening'>, headBytes: number): RowPlaces {
   const bytesTo = (end: number) => (headBytes === head.length ? end : Buffer.byteLength(head.slice(0, end)))
   return {
-    fields: bytesTo(Math.max(0, head.indexOf(LAST_REQUIRED))),
+    fields: bytesTo(Math.max(0, head.indexOf(SIGNAL_TYPE))),
     deployments: bytesTo(opening) + DEPLOYMENTS.length,
   }
 }
