@@ -13,12 +13,19 @@ const threads = createPool<Uint8Array, number>({
   ...{ size: 2, heapMb: 32, jobMs: 60_000, waitingBytes: Number.POSITIVE_INFINITY },
 })
 
+let summed = 0 // bytes since others were served: of many small parts as of one that is large
+
 /** In portions, between which others are served. */
 async function sumHere(part: Uint8Array): Promise<number> {
   let sum = 0
   for (let at = 0; at < part.byteLength; at += HERE_BYTES) {
-    if (at > 0) await nextTurn()
-    sum = crc32(part.subarray(at, at + HERE_BYTES), sum)
+    const portion = part.subarray(at, at + HERE_BYTES)
+    if (summed + portion.byteLength > HERE_BYTES) {
+      await nextTurn()
+      summed = 0
+    }
+    sum = crc32(portion, sum)
+    summed += portion.byteLength
   }
   return sum
 }
