@@ -142,6 +142,13 @@ test('the page in a browser', { skip: NO_BROWSER }, async (t) => {
       'meri',
       'the field keeps the focus while it changes the address',
     )
+    await page.fill('#search-q', '')
+    await page.locator('td.signal a', { hasText: 'oldmill' }).waitFor()
+    await page.route('**/console/api/upstreams?id=*', () => {}) // never answered
+    await page.locator('td.signal a', { hasText: 'oldmill' }).click()
+    await page.waitForURL(/id=/)
+    // The answer about all upstreams is not shown as that about one.
+    await page.locator('main', { hasText: 'Loading' }).waitFor()
     t.same(faults, [])
   })
 

@@ -74,8 +74,8 @@ function Bar({ who, page, onOut }) {
 }
 
 /**
- * What cannot be drawn leaves the bar and the other pages as they are; another address is tried again. No key of the
- * address does that: it would make each field anew, without its focus, when what is typed there changes the address.
+ * What cannot be drawn leaves the bar and the other pages as they are; another address is tried again. The address is no key
+ * here: each field would be made anew, without its focus, when what is typed there changes it.
  */
 function Drawn({ params, children }) {
   const [error, again] = useErrorBoundary()
@@ -96,10 +96,11 @@ function Shell({ who, onOut }) {
     if (title) document.title = `${title} · Tributary`
   }, [title])
   const isOpen = Page && (!role || role === who.caller.role)
+  // What the page is about is its key: it never shows the answer about another.
   const shown = signal
-    ? html`<${Signal} id=${signal} account=${params.get('account')} who=${who} pulse=${pulse} />`
+    ? html`<${Signal} key=${signal} id=${signal} account=${params.get('account')} who=${who} pulse=${pulse} />`
     : isOpen
-      ? html`<${Page} params=${params} who=${who} pulse=${pulse} />`
+      ? html`<${Page} key=${params.get('id')} params=${params} who=${who} pulse=${pulse} />`
       : html`<p class="trouble">There is no such page for this key.</p>`
   return html`<div onClick=${follow}>
     <${Bar} who=${who} page=${page} onOut=${onOut} />

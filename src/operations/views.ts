@@ -185,7 +185,10 @@ export function createViews(sources: ViewSources) {
   /** `id`: that one alone; `q`: those with these letters in their id, name or url. */
   const upstreams: View = async (params) => {
     const [id, part] = [params.get('id'), (params.get('q') ?? '').toLowerCase()]
-    const excluded = sources.roster().excluded.filter(({ url }) => url.toLowerCase().includes(part))
+    const excluded = sources
+      .roster()
+      .excluded.map(({ url, reason }) => ({ url: shownUrl(url), reason, means: leftOutText(reason) }))
+      .filter(({ url }) => url.toLowerCase().includes(part))
     const isAsked = (one: UpstreamStatus) =>
       id === null
         ? [one.id, one.name, one.agentUrl].some((text) => text.toLowerCase().includes(part))
@@ -201,9 +204,7 @@ export function createViews(sources: ViewSources) {
         return { ...upstream, ...(last && { last_answer: { at: iso(last.at), ms: last.ms } }) }
       }),
       means: meansOf(told),
-      excluded: excluded.slice(0, MOST_SHOWN).map(({ url, reason }) => {
-        return { url: shownUrl(url), reason, means: leftOutText(reason) }
-      }),
+      excluded: excluded.slice(0, MOST_SHOWN),
       excluded_total: excluded.length,
       registries: sources.registries().map(registryView),
     }

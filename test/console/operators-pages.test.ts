@@ -64,6 +64,8 @@ test('operators are shown upstreams, activity and the server, and nobody else is
         means: 'the configuration or an operator leaves it out',
       },
     ])
+    t.match(await asked('upstreams?q=left-out.ex'), { excluded_total: 1 })
+    t.match(await asked('upstreams?q=a-planted-key'), { excluded_total: 0 }, 'a search finds no credential')
     const act = (action: string, subject: string) =>
       read(url, 'actions', OPERATOR, {
         method: 'POST',
