@@ -70,6 +70,7 @@ const LEFT_OUT: Readonly<Record<string, string>> = {
   excluded: 'the configuration or an operator leaves it out',
   not_included: 'discovery.include names others only',
   not_verified: 'it has no verification badge, and discovery.verified_only asks for one',
+  too_many: 'registries list more agents than are read; an entry under upstreams lets it in',
 }
 
 const PROVIDER = 'the provider'

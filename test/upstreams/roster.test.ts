@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { makeRoster, type RosterPolicy } from '../../src/upstreams/roster/roster.js'
+import { MOST_LISTED, makeRoster, type RosterPolicy } from '../../src/upstreams/roster/roster.js'
 import type { RegistryRecord } from '../../src/upstreams/rows/registry-listing.js'
 
 const record = (url: string, more: Partial<RegistryRecord> = {}): RegistryRecord => ({
@@ -45,6 +45,22 @@ test('policy includes and excludes by url, member and verification', async (t) =
   t.match(roster(records, { verifiedOnly: true }).excluded, [
     { reason: 'not_verified' },
     { reason: 'not_verified' },
+  ])
+})
+
+test('agents beyond what a snapshot can number are left out, unless the configuration names them', async (t) => {
+  const records = Array.from({ length: MOST_LISTED + 2 }, (_, at) => record(`https://a${at}.example/mcp`))
+  const [first, beyond] = records.slice(-2) as [RegistryRecord, RegistryRecord]
+  const made = roster(records, { exclude: { urls: ['https://a0.example/mcp'] } }, [{ url: beyond.url }])
+  t.equal(made.entries.length, MOST_LISTED + 1)
+  t.ok(
+    made.entries.some(({ url }) => url === first.url),
+    'who is excluded takes no place',
+  )
+  t.same(made.excluded, [{ url: 'https://a0.example/mcp', reason: 'excluded' }])
+  t.match(roster(records).excluded, [
+    { url: first.url, reason: 'too_many' },
+    { url: beyond.url, reason: 'too_many' },
   ])
 })
 

@@ -55,7 +55,10 @@ export type RosterEntry = {
   verified: boolean
 }
 
-type Excluded = { url: string; reason: 'excluded' | 'not_included' | 'not_verified' }
+/** Agents that registries may bring in. Snapshots number their slices with 16 bits, and each agent is one to poll. */
+export const MOST_LISTED = 10_000
+
+type Excluded = { url: string; reason: 'excluded' | 'not_included' | 'not_verified' | 'too_many' }
 
 export type Roster = { entries: readonly RosterEntry[]; excluded: readonly Excluded[] }
 
@@ -140,7 +143,10 @@ function withIds(candidates: readonly Candidate[]): RosterEntry[] {
   })
 }
 
-/** What the registries list: the first of them describes an agent, and any of them can show that it is excluded. */
+/**
+ * What the registries list: the first of them describes an agent, and any of them can show that it is excluded. In their order, up
+ * to `MOST_LISTED` that nothing excludes.
+ */
 function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'policy'>) {
   const candidates = new Map<string, Candidate>()
   const excluded = new Map<string, Excluded>()
@@ -149,7 +155,8 @@ function listedBy({ registries, policy }: Pick<RosterSources, 'registries' | 'po
       const { agentUrl, url } = record
       if (!isItsPlace(url, agentUrl)) continue // kept by an earlier release, which was less strict
       const isKnown = candidates.has(agentUrl) || excluded.has(agentUrl)
-      const reason = isKnown && !matches(policy.exclude, record) ? undefined : objection(record, policy)
+      const against = isKnown && !matches(policy.exclude, record) ? undefined : objection(record, policy)
+      const reason = against ?? (!isKnown && candidates.size >= MOST_LISTED ? 'too_many' : undefined)
       if (reason) {
         candidates.delete(agentUrl)
         excluded.set(agentUrl, { url, reason })
