@@ -69,6 +69,12 @@ test('the first rows of a page are read from its bytes, however these are divide
   t.end()
 })
 
+test('of bytes that end within a row, the rows before it are told', (t) => {
+  const parts = ['{"name":"a"},{"na', 'me":"b'].map((part) => Buffer.from(part))
+  t.same(firstRows(parts, 3), { rows: [{ name: 'a' }], more: true })
+  t.end()
+})
+
 test('the end of a string is found behind any number of backslashes, near and far', (t) => {
   const property = fc.property(text, text, fc.boolean(), (value, after, isShared) => {
     const json = JSON.stringify(value)

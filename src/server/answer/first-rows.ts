@@ -38,7 +38,8 @@ function rowAt(bytes: Buffer, open: number): { row: Record<string, unknown>; end
 
 /**
  * Of a page's bytes, which we wrote and are objects with commas between them: the first rows, and whether there are more.
- * A row may be divided among parts, which are joined then.
+ * A row may be divided among parts, which are joined then; one that
+ * nowhere ends is not read.
  */
 export function firstRows(parts: readonly Uint8Array[], most: number): FirstRows {
   const rows: FirstRows['rows'] = []
@@ -52,7 +53,7 @@ export function firstRows(parts: readonly Uint8Array[], most: number): FirstRows
       }
       if (rows.length === most) return { rows, more: true }
       const found = bytes[at] === OPEN ? rowAt(bytes, at) : undefined
-      if (!found) return firstRows([Buffer.concat(parts)], most)
+      if (!found) return parts.length > 1 ? firstRows([Buffer.concat(parts)], most) : { rows, more: true }
       rows.push(found.row)
       at = found.end
     }
