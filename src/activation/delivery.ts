@@ -3,9 +3,10 @@
  * crash, a broken connection, an upstream that was down) is repeated under the same derived key when the upstream
  * recognises repetitions. When it does not, the call is never sent again, and the upstream's state is read instead.
  */
-import { LRUCache } from 'lru-cache'
+
 import pLimit, { type LimitFunction } from 'p-limit'
 import { adcpError } from '../adcp/error.js'
+import { createRecent } from '../memory/recent.js'
 import type { Clock } from '../net/clock.js'
 import { type Call, callJob, callTarget, readCall } from '../store/jobs/calls.js'
 import type { Held, JobEnd } from '../store/jobs/jobs.js'
@@ -113,8 +114,7 @@ const unsentOf = ({ held }: Working) => (held.data as { unsent?: number }).unsen
 
 export function createDelivery(options: DeliveryOptions) {
   const { store, clock, upstreamAt, kinds, onChanged, reached } = options
-  // counted by size: `max` would take the memory of all at once
-  const places = new LRUCache<string, LimitFunction>({ maxSize: MAX_UPSTREAMS, sizeCalculation: () => 1 }) // by upstream
+  const places = createRecent<LimitFunction>(MAX_UPSTREAMS) // by upstream
 
   async function end(call: Working, state: Exclude<Call['state'], 'open'>, answer?: unknown): Promise<Call> {
     const ended: Call = { ...call, state, ...(answer !== undefined && { answer }) }

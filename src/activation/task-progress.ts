@@ -2,8 +2,9 @@
  * Follows the task of an upstream that answered `submitted`: when its caller polls, and now and then in the background,
  * so that the ledger stays correct (specification, "get_task_status").
  */
-import { LRUCache } from 'lru-cache'
+
 import type { Destination } from '../adcp/signal.js'
+import { createRecent } from '../memory/recent.js'
 import type { Clock } from '../net/clock.js'
 import { type Call, readCall } from '../store/jobs/calls.js'
 import type { Held, NewJob } from '../store/jobs/jobs.js'
@@ -136,8 +137,7 @@ function settlement({ status, result, error }: TaskProgress, call: Call | undefi
 }
 
 export function createTaskProgress({ store, clock, call, upstreamAt, onChanged }: TaskProgressOptions) {
-  // counted by size: `max` would take the memory of all at once
-  const asked = new LRUCache<string, number>({ maxSize: MOST_ASKED, sizeCalculation: () => 1 }) // when, by task
+  const asked = createRecent<number>(MOST_ASKED) // when, by task
 
   /** Stores the state of the task; ends the job if the task has ended. */
   async function record(held: Held, task: StoredTask, progress: TaskProgress): Promise<void> {

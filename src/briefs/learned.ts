@@ -3,8 +3,9 @@
  * (docs/decisions.md#handles). They are in memory at once and in the storage soon after. They are merged and authorized
  * anew at each use, so they show nothing that the feed would withhold now.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { Reader } from '../feed/query.js'
+import { createRecent } from '../memory/recent.js'
 import { handleKey } from '../merge/identity.js'
 import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
@@ -45,11 +46,7 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
 
 /** Such rows, of this process and of others on its storage. */
 export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: LearnedOptions) {
-  // counted by size: `max` would take the memory of all at once
-  const recent = new LRUCache<string, Map<string, FoundRow>>({
-    maxSize: MOST_SIGNALS,
-    sizeCalculation: () => 1,
-  }) // by handle, then by name
+  const recent = createRecent<Map<string, FoundRow>>(MOST_SIGNALS) // by handle, then by name
   const unwritten = new Map<string, FoundRow>()
   let writing: Promise<void> | undefined
   let isTold = false // a failure that lasts is told once

@@ -2,9 +2,10 @@
  * Receives an agent's reports of changes of its feed: verifies the signature, answers a proof of control while one is expected,
  * and recognises repeated events and events for another receiver (docs/protocol.md#feed-webhooks).
  */
-import { LRUCache } from 'lru-cache'
+
 import { isRecord } from '../adcp/json.js'
 import { canonicalUrl } from '../adcp/url.js'
+import { createRecent } from '../memory/recent.js'
 import { createBuckets } from '../net/buckets.js'
 import type { SignedMessage } from '../signing/base.js'
 import type { KeyAnswer } from '../signing/key.js'
@@ -25,8 +26,7 @@ const MOST_SENDERS = 10_000
 function createRefusedSenders(now: () => number) {
   const one = createBuckets(MOST_SENDERS)
   const strangers = createBuckets(MOST_SENDERS)
-  // counted by size: `max` would take the memory of all at once
-  const seen = new LRUCache<string, true>({ maxSize: MOST_SENDERS, sizeCalculation: () => 1 })
+  const seen = createRecent<true>(MOST_SENDERS)
 
   return {
     /**
@@ -120,8 +120,7 @@ function isExpected(place: EventsPlace, body: Readonly<Record<string, unknown>>)
 
 /** Receives for all urls of one process. Nothing of a message is read before its signature is verified. */
 export function createReceiver({ placeOf, keyOf, replay, now }: ReceiverOptions) {
-  // counted by size: `max` would take the memory of all at once
-  const taken = new LRUCache<string, true>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 })
+  const taken = createRecent<true>(MOST_REMEMBERED)
   const refused = createRefusedSenders(now)
   const verify = createVerifier({
     ...{ profile: WEBHOOKS, replay, now },

@@ -4,8 +4,8 @@
  * between other work.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { LRUCache } from 'lru-cache'
 import { agentUrlOf } from '../adcp/url.js'
+import { createRecent } from '../memory/recent.js'
 import { compareKeys } from '../snapshot/keys.js'
 import { handleAt, type Snapshot } from '../snapshot/snapshot.js'
 import type { Roster, RosterEntry } from '../upstreams/roster/roster.js'
@@ -47,9 +47,8 @@ const any = () => true
 
 /** Knows nothing before its first `note`. */
 export function createDepartures() {
-  const bounds = { maxSize: MAX_DEPARTED, sizeCalculation: () => 1 } // counted by size: `max` would take the memory of all at once
-  const departed = new LRUCache<string, Departure>(bounds)
-  const handles = new LRUCache<string, string>(bounds) // by the upstream's segment id, of offers that left
+  const departed = createRecent<Departure>(MAX_DEPARTED)
+  const handles = createRecent<string>(MAX_DEPARTED) // by the upstream's segment id, of offers that left
   let comparing = Promise.resolve()
 
   /** One walk in key order over both: shown before, and not shown now or offered by somebody who left. */
@@ -107,8 +106,7 @@ export type FormerUpstream = Pick<RosterEntry, 'id' | 'agentUrl' | 'name' | 'sou
  * learns that it was there, until when, and who listed it.
  */
 export function createFormerUpstreams() {
-  // counted by size: `max` would take the memory of all at once
-  const former = new LRUCache<string, FormerUpstream>({ maxSize: MAX_FORMER, sizeCalculation: () => 1 }) // by canonical url
+  const former = createRecent<FormerUpstream>(MAX_FORMER) // by canonical url
   let present: readonly RosterEntry[] = []
 
   return {

@@ -4,7 +4,7 @@
  */
 
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../memory/recent.js'
 import { KEY_BYTES } from '../merge/identity.js'
 
 /**
@@ -65,8 +65,7 @@ const REMEMBERED = 2_000
  */
 export function createCursors(secret: string | Uint8Array) {
   const signed = createSignedCursors(secret)
-  // counted by size: `max` would take the memory of all at once
-  const known = new LRUCache<string, Place>({ maxSize: REMEMBERED, sizeCalculation: () => 1 })
+  const known = createRecent<Place>(REMEMBERED)
   // The length keeps apart what a caller sends and what it is bound to.
   const nameOf = (cursor: string, binding: string) => `${cursor.length} ${cursor} ${binding}`
 

@@ -4,9 +4,9 @@
  * conditional-fetch rules). Reads are synchronous: a snapshot is replaced between two of them, never during one.
  */
 
-import { LRUCache } from 'lru-cache'
 import { type AdcpWarning, adcpError, type Refused } from '../adcp/error.js'
 import { BAD_CURSOR } from '../adcp/requests/get-signals.js'
+import { createRecent } from '../memory/recent.js'
 import { digestText, keyAt } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { type InPortions, inTurns } from '../threads/portions.js'
@@ -137,8 +137,7 @@ export function createFeed({ cursorSecret, retain, rates = () => undefined }: Fe
     filterWarnings(query, criteria, reader, rates())
   const cursors = createCursors(cursorSecret)
   const walkListeners: ((snapshot: string) => void)[] = []
-  // counted by size: `max` would take the memory of all at once
-  const written = new LRUCache<string, string>({ maxSize: REMEMBERED_CURSORS, sizeCalculation: () => 1 })
+  const written = createRecent<string>(REMEMBERED_CURSORS)
   const answers = createKeptAnswers()
   const pageBodies = createKeptPages()
   const replaced = createReplaced<Layer>(retain)

@@ -3,11 +3,11 @@
  * prices were compared.
  */
 
-import { LRUCache } from 'lru-cache'
 import type { AdcpWarning } from '../adcp/error.js'
 import { didYouMean } from '../adcp/issue-words.js'
 import { countriesMeant, isCountry, nearest } from '../adcp/nearest.js'
 import type { Destination } from '../adcp/signal.js'
+import { createRecent, type Recent } from '../memory/recent.js'
 import { destinationKey, matchesDestination } from '../merge/deployments.js'
 import { digestText } from '../snapshot/keys.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
@@ -115,13 +115,13 @@ function missesOf(
  * Requests repeat, and a search for similar names takes milliseconds. The keys are digests, because a request may have
  * a megabyte.
  */
-const known = new WeakMap<Snapshot, LRUCache<string, readonly AdcpWarning[]>>()
+const known = new WeakMap<Snapshot, Recent<readonly AdcpWarning[]>>()
 
 /** For any answer to a selection. Without providers, platforms and countries in it nothing is searched. */
 export function nearMisses(snapshot: Snapshot, selection: Selection): readonly AdcpWarning[] {
   const { filters, destinations, countries } = selection
   if (!filters?.data_providers && !destinations && !countries) return NONE
-  const told = known.get(snapshot) ?? new LRUCache<string, readonly AdcpWarning[]>({ max: 1_000 })
+  const told = known.get(snapshot) ?? createRecent<readonly AdcpWarning[]>(1_000)
   known.set(snapshot, told)
   const looked = [providersAsked(filters).slice(0, MOST_ASKED), destinations?.slice(0, MOST_ASKED), countries]
   const key = digestText(JSON.stringify(looked))

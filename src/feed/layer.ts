@@ -2,7 +2,7 @@
  * The snapshots of one layer of the feed (the public one, or one account's overlay): the current one, and replaced ones
  * that page walks still use (docs/decisions.md#snapshots-and-versions).
  */
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../memory/recent.js'
 import type { Snapshot } from '../snapshot/snapshot.js'
 import { drained, type InPortions } from '../threads/portions.js'
 import { slabBuffers } from '../upstreams/rows/slab.js'
@@ -125,9 +125,8 @@ const MOST_VIEWS = 2_000
 
 /** Wraps a snapshot so that it can be viewed. */
 export function hold(snapshot: Snapshot, gaps: readonly Gap[], filtered: ViewCache): Layer {
-  // counted by size: `max` would take the memory of all at once
-  const whole = new LRUCache<string, View>({ maxSize: MOST_VIEWS, sizeCalculation: () => 1 }) // views of everything share the snapshot's own column
-  const secrets = new LRUCache<string, string>({ maxSize: MOST_VIEWS, sizeCalculation: () => 1 })
+  const whole = createRecent<View>(MOST_VIEWS) // views of everything share the snapshot's own column
+  const secrets = createRecent<string>(MOST_VIEWS)
 
   const viewKey = ({ tuple }: Criteria, { visibility, wholeOnly }: Reader) =>
     `${wholeOnly ? 'whole' : visibility} ${tuple}`

@@ -3,10 +3,11 @@
  * specification, "exact lookup"). The upstream behind a handle is read from the private slices: shared rows never hold
  * an upstream's segment and option ids.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { SignalRef } from '../adcp/reference.js'
 import type { PricingOption } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
+import { createRecent, type Recent } from '../memory/recent.js'
 import { destinationKey, mergeDeployments } from '../merge/deployments.js'
 import {
   HANDLE_LENGTH,
@@ -114,7 +115,7 @@ function resolved(snapshot: Snapshot, handle: string): Resolved | undefined {
 }
 
 const MOST_KEPT = 1_000 // per snapshot: popular signals are activated many times
-const kept = new WeakMap<Snapshot, LRUCache<string, Resolved>>()
+const kept = new WeakMap<Snapshot, Recent<Resolved>>()
 
 /**
  * What a handle of ours leads to: all offers of a signal, or the one offer that an offer handle or option id names.
@@ -122,7 +123,7 @@ const kept = new WeakMap<Snapshot, LRUCache<string, Resolved>>()
  * activation on our side.
  */
 export function resolveHandle(snapshot: Snapshot, handle: string): Resolved | undefined {
-  const handles = kept.get(snapshot) ?? new LRUCache<string, Resolved>({ max: MOST_KEPT })
+  const handles = kept.get(snapshot) ?? createRecent<Resolved>(MOST_KEPT)
   kept.set(snapshot, handles)
   const known = handles.get(handle)
   if (known) return known

@@ -2,9 +2,10 @@
  * Where a signal can be used: the union of its offers' deployments (docs/decisions.md#merging; specification,
  * "Deployment"). A live deployment wins over one that is not live, then the shortest estimate, then upstream order.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { ActivationKey, Deployment, Destination } from '../adcp/signal.js'
 import { canonicalUrl } from '../adcp/url.js'
+import { createRecent } from '../memory/recent.js'
 import type { Offer } from './offer.js'
 import { isMoment, isUri } from './published.js'
 
@@ -26,7 +27,7 @@ type Building = Omit<MergedDeployment, 'activationKey'> & {
 }
 
 /** Millions of deployments share few agents, so each url is canonicalised once. Empty: a url that must not be published. */
-const agents = new LRUCache<string, string>({ max: 10_000 })
+const agents = createRecent<string>(10_000)
 
 /** The canonical spelling of an agent url that a response may carry; undefined for any other. */
 function agentOf(url: string): string | undefined {

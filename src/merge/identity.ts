@@ -3,8 +3,8 @@
  * pure functions of the identity: the same on every replica and after every restart.
  */
 import { hash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
 import { refFromLegacy, type SignalRef } from '../adcp/reference.js'
+import { createRecent } from '../memory/recent.js'
 import type { Listing } from '../upstreams/rows/slice.js'
 
 /** `kind` names which rule of docs/decisions.md#identity gave the identity. */
@@ -24,7 +24,7 @@ function digest(text: string, characters: number): string {
 }
 
 /** Millions of signals share few option ids, so each is hashed once. */
-const tags = new LRUCache<string, string>({ max: 20_000 })
+const tags = createRecent<string>(20_000)
 
 function tag(text: string): string {
   const known = tags.get(text)

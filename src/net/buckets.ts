@@ -2,7 +2,7 @@
  * Token buckets by name, in a bounded cache: a name that is not in it has a full bucket, and one that is dropped from it
  * starts with a full one again. All times are ms.
  */
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../memory/recent.js'
 
 /** How fast a bucket fills, and how much it holds. */
 export type Rate = { perSecond: number; burst: number }
@@ -16,8 +16,7 @@ function secondsUntil({ tokens }: Bucket, { perSecond }: Rate): number {
 
 /** `most`: so many names. */
 export function createBuckets(most: number) {
-  // counted by size: `max` would take the memory of all at once, before anybody asks
-  const buckets = new LRUCache<string, Bucket>({ maxSize: most, sizeCalculation: () => 1 })
+  const buckets = createRecent<Bucket>(most)
 
   /** As it is now; a full one is not kept. */
   function filled(name: string, { perSecond, burst }: Rate, now: number): Bucket {

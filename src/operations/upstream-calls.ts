@@ -3,8 +3,9 @@
  * not deal with metrics. Gives the metrics `tributary_upstream_request*` (docs/metrics.md) and the measured part of
  * `health` in the registry listing.
  */
-import { LRUCache } from 'lru-cache'
+
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { createRecent } from '../memory/recent.js'
 import type { Send, SendOutcome } from '../net/send.js'
 import type { RosterEntry } from '../upstreams/roster/roster.js'
 
@@ -86,12 +87,8 @@ export function createUpstreamMeter({
     labelNames: ['upstream'],
     registers,
   })
-  // counted by size: `max` would take the memory of all at once
-  const answers = new LRUCache<string, Answered>({ maxSize: MAX_URLS, sizeCalculation: () => 1 })
-  const owners = new LRUCache<string, { entry: RosterEntry | undefined }>({
-    maxSize: MAX_URLS,
-    sizeCalculation: () => 1,
-  })
+  const answers = createRecent<Answered>(MAX_URLS)
+  const owners = createRecent<{ entry: RosterEntry | undefined }>(MAX_URLS)
   let known: readonly RosterEntry[] = []
 
   function ownerOf(text: string): RosterEntry | undefined {

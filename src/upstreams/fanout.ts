@@ -4,6 +4,7 @@
  * asked once; an answer that came late serves the next caller.
  */
 import { LRUCache } from 'lru-cache'
+import { createRecent } from '../memory/recent.js'
 import type { Clock } from '../net/clock.js'
 import type { Arguments, Auth } from './agent/agent.js'
 import { isCredentialError, isTransient } from './agent/dialect/dialect.js'
@@ -26,11 +27,7 @@ const HEDGE_FACTOR = 3
 const HEDGE_MIN_MS = 250
 
 function createLatencies(clock: Clock) {
-  // counted by size: `max` would take the memory of all at once
-  const seen = new LRUCache<string, { at: number; ms: number }[]>({
-    maxSize: MOST_UPSTREAMS,
-    sizeCalculation: () => 1,
-  })
+  const seen = createRecent<{ at: number; ms: number }[]>(MOST_UPSTREAMS)
 
   function note(id: string, ms: number): void {
     seen.set(id, [...(seen.get(id) ?? []).slice(1 - SAMPLES), { at: clock.now(), ms }])

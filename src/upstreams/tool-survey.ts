@@ -4,9 +4,9 @@
  * depends on it.
  */
 
-import { LRUCache } from 'lru-cache'
 import pLimit from 'p-limit'
 import { boundedText, isRecord } from '../adcp/json.js'
+import { createRecent } from '../memory/recent.js'
 import type { Send } from '../net/send.js'
 import type { Protocol } from './agent/status.js'
 import { createA2aAgent } from './agent/transport/a2a.js'
@@ -36,11 +36,7 @@ function readTools(list: unknown): Tool[] | undefined {
 }
 
 export function createToolSurvey({ send, now }: { send: Send; now(): number }) {
-  // counted by size: `max` would take the memory of all at once
-  const known = new LRUCache<string, { tools: readonly Tool[] | undefined; at: number }>({
-    maxSize: MAX_AGENTS,
-    sizeCalculation: () => 1,
-  })
+  const known = createRecent<{ tools: readonly Tool[] | undefined; at: number }>(MAX_AGENTS)
   const asking = new Map<string, Promise<void>>()
   const limit = pLimit(CONCURRENCY)
 

@@ -2,7 +2,7 @@
  * Bounds the memory of all documents together. It is shared fairly among the upstreams that name their providers, and
  * for each upstream among registrable domains. A document counts once, however many providers point to it.
  */
-import { createFairBudget } from '../../net/fair-budget.js'
+import { createFairBudget } from '../../memory/fair-budget.js'
 import type { HeldDocument, ProviderState } from '../rules/state.js'
 import { tableBytes } from '../rules/tables.js'
 import { registrableDomain } from './domain.js'

@@ -5,7 +5,7 @@
 
 import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 import { createSearcher, SAME_SUBJECT, type Searcher, type SearchHits } from '../../search/search.js'
 import type { Searchable } from '../../search/search-host.js'
 import { createSearchIndexBuilder, type SearchableRow, type SearchIndex } from '../../search/search-index.js'
@@ -69,7 +69,7 @@ function relabelled(labels: string[], own: readonly string[], bits: number): num
 /** Searches the feed and the findings of a question. */
 export function createLocal({ search, synonyms }: LocalOptions) {
   const translate = createTranslations()
-  const indexes = new LRUCache<string, Searcher>({ max: MOST_INDEXES })
+  const indexes = createRecent<Searcher>(MOST_INDEXES)
 
   async function inFeed(
     { text, countries, weigh }: Question,

@@ -6,6 +6,7 @@
  */
 import { constants, crc32, deflateRaw } from 'node:zlib'
 import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 import type { Chunk } from './chunks.js'
 
 const CACHE_BYTES = 64 * 1024 * 1024
@@ -49,8 +50,7 @@ export function createGzipPages() {
     maxSize: CACHE_BYTES,
     sizeCalculation: ({ byteLength }) => Math.max(byteLength, LEAST_BYTES),
   })
-  // counted by size: `max` would take the memory of all at once, before anybody asks
-  const seen = new LRUCache<string, true>({ maxSize: SEEN_PIECES, sizeCalculation: () => 1 })
+  const seen = createRecent<true>(SEEN_PIECES)
   const underWay = new Set<string>()
   // Rows are never rewritten in place, so their address identifies their content as long as the memory exists.
   const memories = new WeakMap<ArrayBufferLike, number>()

@@ -1,14 +1,13 @@
 /** The ids that this server creates: for conversations and for requests. */
 import { hash, randomBytes } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 
 const MAX_CONTEXTS = 10_000
 
 /** One conversation a caller, under a name that only this process can make: nothing is remembered under it. */
 export function createContextIds(): (bucket: string) => string {
   const secret = randomBytes(16).toString('base64url')
-  // counted by size: `max` would take the memory of all at once, before anybody asks
-  const known = new LRUCache<string, string>({ maxSize: MAX_CONTEXTS, sizeCalculation: () => 1 })
+  const known = createRecent<string>(MAX_CONTEXTS)
   return (bucket) => {
     const found = known.get(bucket)
     if (found !== undefined) return found

@@ -3,8 +3,8 @@
  * that was admitted continues as the caller that it was.
  */
 
-import { LRUCache } from 'lru-cache'
 import type { AdcpError } from '../../adcp/error.js'
+import { createRecent } from '../../memory/recent.js'
 import type { Send } from '../../net/send.js'
 import { createKeySets } from '../../signing/key.js'
 import { REQUESTS } from '../../signing/profile.js'
@@ -79,7 +79,7 @@ function made(options: AdmissionOptions, replay: ReplayGuard, guesses: Guesses) 
 export function createAdmission(options: AdmissionOptions): Admission {
   const { now = Date.now, sharedNonces: shared } = options
   const replay = createReplayGuard({ now, ...(shared && { shared }) }) // a used nonce stays used when the configuration changes
-  const limited = new LRUCache<string, number>({ max: MOST_COUNTED })
+  const limited = createRecent<number>(MOST_COUNTED)
   const guesses = createGuesses(now) // neither does who guesses begin anew
   let current = made(options, replay, guesses)
   return {

@@ -2,7 +2,7 @@
  * Wrong credentials, counted by the address that they come from. Whoever sends many is refused before its next one is
  * looked at; callers that were seen at that address before go on, for addresses are shared.
  */
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 import { createBuckets } from '../../net/buckets.js'
 
 const RATE = { perSecond: 1, burst: 20 } // more than a person or a misconfigured client needs, nothing for who guesses
@@ -23,8 +23,7 @@ export type Guesses = {
 
 export function createGuesses(now: () => number): Guesses {
   const buckets = createBuckets(MOST_ADDRESSES)
-  // counted by size: `max` would take the memory of all at once, before anybody guesses
-  const seen = new LRUCache<string, true>({ maxSize: MOST_SEEN, sizeCalculation: () => 1 })
+  const seen = createRecent<true>(MOST_SEEN)
   let spentUntil = 0
 
   return {

@@ -4,7 +4,7 @@
  * never be used as a shared secret.
  */
 import { hash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 import type { Send } from '../../net/send.js'
 
 const ALGORITHMS = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA']
@@ -55,11 +55,7 @@ function isUnavailable(error: unknown, { errors }: Jose): boolean {
 export function createJwtVerifier({ issuer, audience, jwksUrl, send, now }: JwtOptions): JwtVerifier {
   const url = new URL(jwksUrl)
   let loading: ReturnType<typeof load> | undefined
-  // counted by size: `max` would take the memory of all at once
-  const remembered = new LRUCache<string, { subject: string; until: number }>({
-    maxSize: REMEMBERED_TOKENS,
-    sizeCalculation: () => 1,
-  })
+  const remembered = createRecent<{ subject: string; until: number }>(REMEMBERED_TOKENS)
 
   async function load() {
     const jose = await import('jose')

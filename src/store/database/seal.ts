@@ -5,6 +5,7 @@
  */
 import { createCipheriv, createDecipheriv, hash, hkdfSync, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { createRecent, type Recent } from '../../memory/recent.js'
 
 /** A whole text that holds secrets. It may be long, and such a text can be asked for again when it is lost. */
 const TEXT = 'sealed'
@@ -76,11 +77,10 @@ function markOf(value: unknown): string | undefined {
 export function createSeal(keys: readonly string[]): Seal {
   const derivedKeys = keys.map(derived)
   const [first] = derivedKeys
-  // counted by size: `max` would take the memory of all at once
-  const remembered = new LRUCache<string, string>({ maxSize: MOST_REMEMBERED, sizeCalculation: () => 1 })
+  const remembered = createRecent<string>(MOST_REMEMBERED)
   const texts = new LRUCache<string, string>({ maxSize: MOST_TEXT, sizeCalculation: ({ length }) => length })
 
-  function hide(clear: string, among: LRUCache<string, string>): string {
+  function hide(clear: string, among: Recent<string>): string {
     if (first) return encrypted(first, clear)
     const name = randomBytes(NONCE_BYTES).toString('base64url') // random, because a hash would let somebody guess the secret
     among.set(name, clear)

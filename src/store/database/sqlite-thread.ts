@@ -7,7 +7,7 @@ import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
 import Database from 'libsql'
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 import { whatIsDamaged } from './sqlite-check.js'
 import { DamagedText, isQuery, prepareQuery, type SqliteRows } from './sqlite-rows.js'
 
@@ -79,7 +79,7 @@ function prepare(db: Database.Database, sql: string): Prepared {
 }
 
 function executor(db: Database.Database) {
-  const prepared = new LRUCache<string, Prepared>({ max: PREPARED })
+  const prepared = createRecent<Prepared>(PREPARED)
 
   return function execute({ begins, sql, parameters }: Statement): ThreadReply {
     // A failed commit (disk full) has rolled back already: a second rollback must not hide the first error.

@@ -3,7 +3,7 @@
  * (comply_test_controller reference). Only a sandbox offers it, and for sandbox accounts alone; the configuration
  * refuses it elsewhere.
  */
-import { LRUCache } from 'lru-cache'
+
 import type { Answer } from '../../adcp/answer.js'
 import type { Caller } from '../../adcp/caller.js'
 import { isRecord } from '../../adcp/json.js'
@@ -11,6 +11,7 @@ import { requestEnvelope } from '../../adcp/requests/envelope.js'
 import { type Static, Type } from '../../adcp/type.js'
 import type { Release } from '../../adcp/version.js'
 import type { HeldQuestions } from '../../briefs/held-questions.js'
+import { createRecent } from '../../memory/recent.js'
 import { isFinal } from '../../store/records/tasks.js'
 import type { Store } from '../../store/store.js'
 import type { SignalsDiscovery } from '../get-signals.js'
@@ -71,7 +72,7 @@ type TestControllerOptions = {
 export function createTestController({ store, questions }: TestControllerOptions) {
   const accounts = createTestAccounts({ store })
   /** What the next brief of a caller for an account is answered with. */
-  const armed = new LRUCache<string, Armed>({ max: MOST_ARMED })
+  const armed = createRecent<Armed>(MOST_ARMED)
   const armOf = (caller: string, account: string) => JSON.stringify([caller, account])
 
   async function arm({ id: caller }: Caller, account: string, params: Params): Promise<Answer> {

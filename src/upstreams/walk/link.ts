@@ -3,7 +3,7 @@
  * pointless for now (docs/decisions.md#deadlines).
  */
 import { hash } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { createRecent } from '../../memory/recent.js'
 import type { Send } from '../../net/send.js'
 import type { Agent, AgentOutcome, Arguments, Auth, Budget, CallFailure } from '../agent/agent.js'
 import { readToolInputs, type ToolInputs } from '../agent/dialect/signatures.js'
@@ -76,7 +76,7 @@ export function createLink(options: LinkOptions) {
     signal,
     onBroken,
   } = options
-  const agents = new LRUCache<string, Agent>({ max: MAX_AGENTS })
+  const agents = createRecent<Agent>(MAX_AGENTS)
   let troubles = 0
   let spoken: Protocol | undefined // by what an earlier process found
 

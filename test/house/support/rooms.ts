@@ -4,6 +4,7 @@ import { SOURCES } from './graph.js'
 
 const ORDER = [
   'adcp',
+  'memory',
   'threads',
   'net',
   'signing',

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { test } from 'tap'
-import { fairShares } from '../../src/net/fair-budget.js'
+import { fairShares } from '../../src/memory/fair-budget.js'
 import { proven } from '../support/proven.js'
 
 test('the short lists are whole, the long ones equally cut', async (t) => {
