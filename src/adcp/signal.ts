@@ -1,7 +1,7 @@
 /**
- * The shape of one signal row, as upstreams send it and as we publish it
- * (specification, "Signal", "Deployment", "PricingOption", "CoverageForecast").
- * Lengths and counts are ours: the specification sets none, and a row that exceeds them is not a signal.
+ * The shape of one signal row, as upstreams send it and as we publish it (specification, "Signal", "Deployment",
+ * "PricingOption", "CoverageForecast"). Lengths and counts are ours: the specification sets none, and a row that exceeds
+ * them is not a signal.
  */
 import { SignalId, SignalRef } from './reference.js'
 import { type Static, Type } from './type.js'

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import type { Handover, HandoverItem } from '../../src/store/replicas/handover.js'
-import { embedded, NO_POSTGRES, shared } from './support/storages.js'
+import { embedded, NO_POSTGRES, type Storage, shared } from './support/storages.js'
 
 const KEYS = ['a storage key of the tests, long enough']
 const item = (name: string, more: Partial<HandoverItem> = {}): HandoverItem => ({
@@ -15,13 +15,19 @@ const textOf = async (handover: Handover, name: string, owner = 'buyer') => {
   return found && Buffer.from(found.bytes).toString()
 }
 
+/** One process on the shared storage. */
+async function opened(storage: Storage) {
+  const { handover, db } = await storage.open({ keys: KEYS })
+  if (!handover) throw new Error('a shared storage keeps')
+  return { handover, db }
+}
+
 test('what one process keeps the other finds, for its owner, with the key, and for its time', {
   skip: NO_POSTGRES,
 }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const [one, other] = await Promise.all([storage.open({ keys: KEYS }), storage.open({ keys: KEYS })])
-  if (!one.handover || !other.handover) throw new Error('a shared storage keeps')
+  const [one, other] = await Promise.all([opened(storage), opened(storage)])
   await one.handover.keep([item('a')])
   t.equal(await textOf(other.handover, 'a'), 'of a')
   t.equal(await textOf(other.handover, 'a', 'another'), undefined)
@@ -49,8 +55,7 @@ test('an owner has so many, and so many bytes, of which the newest stay, and tak
 }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const { handover, db } = await storage.open({ keys: KEYS })
-  if (!handover) throw new Error('a shared storage keeps')
+  const { handover, db } = await opened(storage)
   const count = async (owner: string) =>
     Number(
       (
@@ -84,8 +89,7 @@ test('bytes that many tasks share are written once, and stay as long as the newe
 }, async (t) => {
   const storage = await shared(t)
   if (!storage) return
-  const { handover, db } = await storage.open({ keys: KEYS })
-  if (!handover) throw new Error('a shared storage keeps')
+  const { handover, db } = await opened(storage)
   const body = item('body', { kind: 'body' })
   const task = (name: string): HandoverItem => ({
     name,

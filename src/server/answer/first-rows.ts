@@ -38,8 +38,7 @@ function rowAt(bytes: Buffer, open: number): { row: Record<string, unknown>; end
 
 /**
  * Of a page's bytes, which we wrote and are objects with commas between them: the first rows, and whether there are more.
- * A row may be divided among parts, which are joined then; one that
- * nowhere ends is not read.
+ * Where a row is divided among parts, they are joined first. A row that ends in none of them is not read.
  */
 export function firstRows(parts: readonly Uint8Array[], most: number): FirstRows {
   const rows: FirstRows['rows'] = []
