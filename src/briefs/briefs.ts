@@ -180,5 +180,3 @@ export function createBriefs(options: BriefsOptions) {
     },
   }
 }
-
-export type Briefs = ReturnType<typeof createBriefs>

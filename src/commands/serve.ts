@@ -2,8 +2,8 @@
 
 import { readFile } from 'node:fs/promises'
 import { howMany } from '../adcp/answer.js'
+import { createReload } from '../composition/configuration/reload.js'
 import { type Federation, startFederation } from '../composition/federation.js'
-import { createReload } from '../composition/reload.js'
 import { loadConfig } from '../config/load.js'
 import type { Config } from '../config/values.js'
 import type { Contribution } from '../explain/contributions.js'

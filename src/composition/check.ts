@@ -19,9 +19,10 @@ import type { Roster } from '../upstreams/roster/roster.js'
 import { createPassingBlobs } from '../upstreams/rows/blobs.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
 import { type FirstLook, firstLooks } from './first-looks.js'
-import { createStack, isSettled, opening } from './opening.js'
-import { createSources } from './sources.js'
-import { openWayOut } from './way-out.js'
+import { createSources } from './sources/sources.js'
+import { isSettled, opening } from './start/opening.js'
+import { createStack } from './start/stack.js'
+import { openWayOut } from './start/way-out.js'
 
 const POLL_MS = 50
 

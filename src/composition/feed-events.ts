@@ -1,6 +1,5 @@
-/** Who is told of changes of the feed, and as which reader each of them sees it. */
+/** Changes of the feed, told and heard: to whom, as which reader each of them sees it, and from whom. */
 import { randomUUID } from 'node:crypto'
-import type { Logger } from 'pino'
 import { overlayName } from '../config/callers.js'
 import type { Config } from '../config/values.js'
 import { type Announcer, createAnnouncer } from '../events/announcer.js'
@@ -19,35 +18,26 @@ import { createWebhook, webhookPolicy } from '../events/webhook.js'
 import { inventoryOf } from '../explain/contributions.js'
 import type { Feed } from '../feed/feed.js'
 import type { Reader } from '../feed/query.js'
-import type { Clock } from '../net/clock.js'
-import type { Send } from '../net/send.js'
 import { WEBHOOKS } from '../signing/profile.js'
-import { createReplayGuard, type SharedNonces } from '../signing/replay.js'
+import { createReplayGuard } from '../signing/replay.js'
 import { createSigner } from '../signing/sign.js'
-import type { Store } from '../store/store.js'
 import type { DeclaredAccounts } from '../tasks/read-account.js'
 import type { Upstreams } from '../upstreams/upstreams.js'
-import { signingFacts, upstreamsSettings } from './settings.js'
+import { nonceCheck, signingFacts, upstreamsSettings } from './configuration/settings.js'
+import type { Foundation } from './start/foundation.js'
+import type { Stack } from './start/stack.js'
 
 type FeedEventsOptions = {
-  config(): Config
-  store: Store
+  foundation: Foundation
+  upstreams: Upstreams
   feed: Feed
   declaredAccounts: DeclaredAccounts
-  /** To places that callers name. */
-  send: Send
-  clock: Clock
-  random(): number
-  log: Logger
   /** The url of the agent that signs. */
   agentUrl(): string
-  onOutcome(outcome: string): void
-}
-
-export type FeedEvents = {
-  subscribing: Subscribing
-  /** Absent where receivers could not find the key that events are signed with. */
-  announcer?: Announcer
+  /** Told of each attempt to notify a subscriber. */
+  onSent(outcome: string): void
+  /** Told of each notification of an upstream, and of what the reading that followed gained. */
+  onHeard(outcome: HeardOutcome, reading?: HeardReading): void
 }
 
 function eyesOf({ callers }: Config, caller: string, account: string): Eyes | undefined {
@@ -64,8 +54,15 @@ function tellsFeedEvents(config: Config, events: Config['events']): boolean {
   return brandJsonUrl !== undefined && algorithm !== undefined
 }
 
-export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
-  const { config, store, feed, declaredAccounts, send, clock, random, log, agentUrl, onOutcome } = options
+type Telling = {
+  subscribing: Subscribing
+  /** Absent where receivers could not find the key that events are signed with. */
+  announcer?: Announcer
+}
+
+/** Telling subscribers. */
+function createTelling({ foundation, feed, declaredAccounts, agentUrl, onSent }: FeedEventsOptions): Telling {
+  const { config, store, sendToCallers: send, clock, random, warning } = foundation
   const { signingKey } = config().events
   const common = { store, newId: randomUUID, policy: () => webhookPolicy(config().egress) }
   if (!signingKey || !tellsFeedEvents(config(), config().events)) {
@@ -75,13 +72,13 @@ export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
   const standings = createStandings({ feed, clock })
   const eyes = (caller: string, account: string) => eyesOf(config(), caller, account)
   const announcer = createAnnouncer({
-    ...{ store, standings, clock, random, onOutcome },
+    ...{ store, standings, clock, random, onOutcome: onSent },
     webhook: createWebhook({ send, now: clock.now, signer }),
     newId: randomUUID,
     eyesOf: eyes,
     isOpen: async (caller, account) =>
       eyes(caller, account)?.own !== undefined || (await declaredAccounts(caller, account)),
-    onProblem: (problem) => log.warn({ problem }, 'events'),
+    onProblem: warning('events'),
   })
   const challenge = createChallenge({ send, signer, now: clock.now, agentUrl })
   const delivering = {
@@ -91,51 +88,59 @@ export function createFeedEvents(options: FeedEventsOptions): FeedEvents {
   return { subscribing: createSubscriptions({ ...common, delivering }), announcer }
 }
 
-/** Listening to upstreams that tell what changes, where the configuration names a place at which they reach us. */
-type FeedListenerOptions = {
-  config(): Config
-  upstreams: Upstreams
-  send: Send
-  clock: Clock
-  log: Logger
-  secret: Uint8Array
-  /** Absent: there is no other process. */
-  sharedNonces?: SharedNonces
-  onOutcome(outcome: HeardOutcome, reading?: HeardReading): void
+/** The upstreams that can tell us what changes, by canonical url; undefined: what one can do is not known yet. */
+function tellersAmong(upstreams: Upstreams): Map<string, Teller | undefined> {
+  const all = new Map<string, Teller | undefined>()
+  for (const { id, agentUrl } of upstreams.statuses()) {
+    const dialect = upstreams.dialectOf(id)
+    if (!dialect) all.set(agentUrl, undefined)
+    if (!dialect?.feedEvents) continue
+    const call = upstreams.callerOf(id)
+    const syncAccounts: Teller['syncAccounts'] = async (args, deadline) => {
+      const outcome = await call('sync_accounts', args as Record<string, unknown>, { deadline })
+      if (outcome.kind === 'answer') return outcome.payload
+      return outcome.kind === 'error' ? outcome.error.code : outcome.reason
+    }
+    all.set(agentUrl, { id, agentUrl, ...dialect.feedEvents, syncAccounts })
+  }
+  return all
 }
 
-/** Undefined where upstreams are not told how to reach us (`events.public_url`). */
-export function createFeedListener(options: FeedListenerOptions): Listener | undefined {
-  const { config, upstreams, send, clock, log, secret, sharedNonces, onOutcome } = options
+/** Hearing from upstreams; undefined where they are not told how to reach us (`events.public_url`). */
+function createHearing({ foundation, upstreams, onHeard }: FeedEventsOptions): Listener | undefined {
+  const { config, store, send, clock, secret, warning } = foundation
   const { publicUrl } = config().events
   if (publicUrl === undefined) return undefined
-  const keyOf = createSenderKeys({ send, now: clock.now })
-
-  function tellers(): Map<string, Teller | undefined> {
-    const all = new Map<string, Teller | undefined>()
-    for (const { id, agentUrl } of upstreams.statuses()) {
-      const dialect = upstreams.dialectOf(id)
-      if (!dialect) all.set(agentUrl, undefined)
-      if (!dialect?.feedEvents) continue
-      const call = upstreams.callerOf(id)
-      const syncAccounts: Teller['syncAccounts'] = async (args, deadline) => {
-        const outcome = await call('sync_accounts', args as Record<string, unknown>, { deadline })
-        if (outcome.kind === 'answer') return outcome.payload
-        return outcome.kind === 'error' ? outcome.error.code : outcome.reason
-      }
-      all.set(agentUrl, { id, agentUrl, ...dialect.feedEvents, syncAccounts })
-    }
-    return all
-  }
-
   return createListener({
-    ...{ tellers, keyOf, publicUrl, secret, clock, onOutcome, newId: randomUUID },
+    ...{ publicUrl, secret, clock, newId: randomUUID, onOutcome: onHeard },
+    tellers: () => tellersAmong(upstreams),
+    keyOf: createSenderKeys({ send, now: clock.now }),
     heard: upstreams.heard,
     account: () => upstreamsSettings(config()).account,
-    replay: createReplayGuard({ now: clock.now, ...(sharedNonces && { shared: sharedNonces }) }),
-    onProblem: (problem) => log.warn({ problem }, 'events'),
+    replay: createReplayGuard({
+      now: clock.now,
+      ...(store.nonces && { shared: nonceCheck(store.nonces) }),
+    }),
+    onProblem: warning('events'),
   })
 }
+
+/** Both ways; nothing is sent before `start`. */
+export function createFeedEvents(options: FeedEventsOptions, stack: Stack) {
+  const { subscribing, announcer } = createTelling(options)
+  const listener = createHearing(options)
+  if (announcer) stack.add(announcer)
+  if (listener) stack.add(listener)
+  return {
+    ...{ subscribing, announcer, listener },
+    start(): void {
+      announcer?.start()
+      listener?.start()
+    },
+  }
+}
+
+export type FeedEvents = ReturnType<typeof createFeedEvents>
 
 /** What get_adcp_capabilities says of this agent. `events`: as they were at the start, which is when they are taken up. */
 export function factsOf(config: Config, events: Config['events'], feed: Feed) {

@@ -35,7 +35,7 @@ import { createViews, type ViewSources, type Views } from './views.js'
 import { createWatchdog } from './watchdog.js'
 
 /** Parts that are made later than this one, and are read only at a scrape, a view or a question. */
-export type ObservedParts = {
+type ObservedParts = {
   upstreams: Upstreams
   providers: Providers
   /** What providers say now. */

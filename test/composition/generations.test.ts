@@ -1,9 +1,9 @@
 /** Generations that processes tell each other: what a walk finds at another process, and what stays in the storage. */
 import { pino } from 'pino'
 import { test } from 'tap'
-import { createGenerations } from '../../src/composition/generations.js'
-import { createPublisher } from '../../src/composition/publisher.js'
-import type { World, Worlds } from '../../src/composition/world.js'
+import { createGenerations } from '../../src/composition/publishing/generations.js'
+import { createPublisher } from '../../src/composition/publishing/publisher.js'
+import type { World, Worlds } from '../../src/composition/sources/world.js'
 import type { Gap } from '../../src/feed/query.js'
 import { buildSnapshot } from '../../src/snapshot/builder.js'
 import { createBuilderHost } from '../../src/snapshot/builder-host.js'

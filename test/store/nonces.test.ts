@@ -1,6 +1,6 @@
 /** A signature that reached one replica is used up at all of them. */
 import { test } from 'tap'
-import { nonceCheck } from '../../src/composition/settings.js'
+import { nonceCheck } from '../../src/composition/configuration/settings.js'
 import { createReplayGuard } from '../../src/signing/replay.js'
 import { StorageUnavailable } from '../../src/store/database/unavailable.js'
 import { embedded, NO_POSTGRES, shared } from './support/storages.js'

@@ -3,41 +3,10 @@ import type { Logger } from 'pino'
 import { shownUrl } from '../../adcp/redaction.js'
 import { agentUrlOf } from '../../adcp/url.js'
 import type { Providers } from '../../authz/provider/providers.js'
-import type { Config } from '../../config/values.js'
 import type { Audit } from '../../store/records/audit.js'
 import type { Upstreams } from '../../upstreams/upstreams.js'
+import type { InForce, Overrides } from '../configuration/in-force.js'
 import { createJobActions, type JobActionsOptions } from './job-actions.js'
-
-/**
- * What an operator changed in a running process besides the configuration: upstreams that are excluded or admitted,
- * callers that are suspended. It holds until the configuration is read again or the process ends.
- */
-export type Overrides = {
-  /** Canonical url -> whether it is left out. */
-  readonly excluded: ReadonlyMap<string, boolean>
-  /** Ids of callers. */
-  readonly suspended: ReadonlySet<string>
-}
-
-export const NO_OVERRIDES: Overrides = { excluded: new Map(), suspended: new Set() }
-
-/** The configuration as it is in force. */
-export function overridden(config: Config, { excluded, suspended }: Overrides): Config {
-  const written = new Set(config.upstreams.map(({ url }) => agentUrlOf(url)))
-  const listed = [...excluded].filter(([agentUrl]) => !written.has(agentUrl))
-  const upstreams = [
-    ...config.upstreams.map((entry) => ({
-      ...entry,
-      exclude: excluded.get(agentUrlOf(entry.url) ?? '') ?? entry.exclude,
-    })),
-    ...listed.map(([url, exclude]) => ({
-      ...{ url, exclude, id: undefined, protocol: undefined, auth: undefined, seeds: [] },
-      accountPrices: 'withheld' as const,
-    })),
-  ]
-  const keys = config.callers.keys.filter(({ id }) => !suspended.has(id))
-  return { ...config, upstreams, callers: { ...config.callers, keys } }
-}
 
 export const ACTIONS = [
   'refresh-upstream',
@@ -59,11 +28,9 @@ type Acted =
   | { kind: 'refused'; reason: string }
 
 type ActionsOptions = {
-  config(): Config
+  inForce: InForce
   upstreams: Pick<Upstreams, 'refreshWhole' | 'roster'>
   providers: Pick<Providers, 'refresh' | 'state'>
-  /** Puts other overrides in force, in one step. Throws when they cannot be; then nothing has changed. */
-  override(overrides: Overrides): void
   store: Omit<JobActionsOptions, 'givingUp'> & { audit: Audit }
   givingUp: JobActionsOptions['givingUp']
   log: Logger
@@ -75,16 +42,14 @@ const UNTIL_RELOAD: Acted = { kind: 'done', until: 'reload' }
 const UNKNOWN: Acted = { kind: 'unknown' }
 
 export function createActions(options: ActionsOptions) {
-  const { config, upstreams, providers, override, store, givingUp, log } = options
+  const { inForce, upstreams, providers, store, givingUp, log } = options
   const { jobs, openJobs, audit } = store
   // Whatever the level of other lines is; a log that is off stays off.
   const auditLog = log.child({ audit: true }, { level: log.isLevelEnabled('fatal') ? 'info' : 'silent' })
   const jobActions = createJobActions({ jobs, openJobs, givingUp })
-  let current = NO_OVERRIDES
 
-  function put(next: Overrides): Acted {
-    override(next)
-    current = next
+  function override(changed: Partial<Overrides>): Acted {
+    inForce.override({ ...inForce.overrides(), ...changed })
     return UNTIL_RELOAD
   }
 
@@ -103,15 +68,15 @@ export function createActions(options: ActionsOptions) {
   function leaveOut(name: string, isOut: boolean): Acted {
     const agentUrl = agentOf(name)
     if (agentUrl === undefined) return UNKNOWN
-    return put({ ...current, excluded: new Map([...current.excluded, [agentUrl, isOut]]) })
+    return override({ excluded: new Map([...inForce.overrides().excluded, [agentUrl, isOut]]) })
   }
 
   function suspend(id: string, who: string, isOut: boolean): Acted {
-    if (!config().callers.keys.some((key) => key.id === id)) return UNKNOWN
+    if (!inForce.file().callers.keys.some((key) => key.id === id)) return UNKNOWN
     if (id === who) return { kind: 'refused', reason: 'nobody suspends itself' }
-    const suspended = new Set([...current.suspended, id])
+    const suspended = new Set([...inForce.overrides().suspended, id])
     if (!isOut) suspended.delete(id)
-    return put({ ...current, suspended })
+    return override({ suspended })
   }
 
   function act(action: OperatorAction, subject: string, who: string): Acted | Promise<Acted> {
@@ -139,11 +104,6 @@ export function createActions(options: ActionsOptions) {
       auditLog.info({ who, action, subject, outcome }, 'an operator acted')
       await audit.note({ who, action, subject, outcome })
       return acted
-    },
-    current: () => current,
-    /** The configuration was read again. */
-    forget() {
-      current = NO_OVERRIDES
     },
   }
 }

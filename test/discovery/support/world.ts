@@ -6,7 +6,7 @@ import type { GetSignalsRequest } from '../../../src/adcp/requests/get-signals.j
 import { createProviders } from '../../../src/authz/provider/providers.js'
 import { type BriefsOptions, createBriefs } from '../../../src/briefs/briefs.js'
 import { readSynonyms } from '../../../src/briefs/ranking/local.js'
-import { createVerdicts } from '../../../src/composition/sources.js'
+import { createVerdicts } from '../../../src/composition/sources/sources.js'
 import { createFeed } from '../../../src/feed/feed.js'
 import type { Reader } from '../../../src/feed/query.js'
 import { systemClock } from '../../../src/net/clock.js'

@@ -1,12 +1,12 @@
 /** The accounts of callers in a configuration: where each differs from the public, and what is sent upstream in its name. */
-import type { AccountReference } from '../adcp/caller.js'
-import { type CallerKey, overlayName } from '../config/callers.js'
-import type { Config } from '../config/values.js'
-import type { Reader } from '../feed/query.js'
-import type { Store } from '../store/store.js'
-import type { DeclaredAccounts } from '../tasks/read-account.js'
-import type { Auth } from '../upstreams/agent/agent.js'
-import type { Scope } from '../upstreams/mirror/scope-setting.js'
+import type { AccountReference } from '../../adcp/caller.js'
+import { type CallerKey, overlayName } from '../../config/callers.js'
+import type { Config } from '../../config/values.js'
+import type { Reader } from '../../feed/query.js'
+import type { Store } from '../../store/store.js'
+import type { DeclaredAccounts } from '../../tasks/read-account.js'
+import type { Auth } from '../../upstreams/agent/agent.js'
+import type { Scope } from '../../upstreams/mirror/scope-setting.js'
 
 /** What is sent to one upstream in an account's name. */
 type Credential = { account?: AccountReference; auth?: Auth }

@@ -3,13 +3,13 @@
  * other's changes.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { SignalRef } from '../adcp/reference.js'
-import { providerDomain, registrableDomain } from '../authz/provider/domain.js'
-import type { ProviderListener, Providers } from '../authz/provider/providers.js'
-import { type Granted, lists, MOST_NAMES, MOST_REFERENCES } from '../authz/rules/references.js'
-import type { ProviderState } from '../authz/rules/state.js'
-import { fairShares } from '../memory/fair-budget.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
+import type { SignalRef } from '../../adcp/reference.js'
+import { providerDomain, registrableDomain } from '../../authz/provider/domain.js'
+import type { ProviderListener, Providers } from '../../authz/provider/providers.js'
+import { type Granted, lists, MOST_NAMES, MOST_REFERENCES } from '../../authz/rules/references.js'
+import type { ProviderState } from '../../authz/rules/state.js'
+import { fairShares } from '../../memory/fair-budget.js'
+import type { Upstreams } from '../../upstreams/upstreams.js'
 
 const GATHERED = 4 // collected as a multiple of what is asked for, until it is known how many belong to each provider
 

@@ -3,12 +3,12 @@
  * that stands on it. One goes when it has been in no generation for longer than anybody walks in it.
  */
 import pLimit from 'p-limit'
-import type { Gap } from '../feed/query.js'
-import type { Clock } from '../net/clock.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
-import { SNAPSHOT_FORM, wholeParts, wholeSnapshot } from '../snapshot/snapshot-parts.js'
-import type { Blobs } from '../upstreams/rows/blobs.js'
-import { type Sharing, type Turn, UNSAID } from '../upstreams/rows/sharing.js'
+import type { Gap } from '../../feed/query.js'
+import type { Clock } from '../../net/clock.js'
+import type { Snapshot } from '../../snapshot/snapshot.js'
+import { SNAPSHOT_FORM, wholeParts, wholeSnapshot } from '../../snapshot/snapshot-parts.js'
+import type { Blobs } from '../../upstreams/rows/blobs.js'
+import { type Sharing, type Turn, UNSAID } from '../../upstreams/rows/sharing.js'
 
 /** Snapshots of every form, each under its number; earlier releases put theirs where no number is. */
 const FORMS = 'form/'

@@ -4,15 +4,15 @@
  * change the world, too, when a grant's window opens or ends.
  */
 import type { Logger } from 'pino'
-import type { Feed } from '../feed/feed.js'
-import type { Publication } from '../feed/layers.js'
-import { backoffMs } from '../net/backoff.js'
-import type { Clock } from '../net/clock.js'
-import type { Revisions } from '../server/operations.js'
-import type { BuilderHost, Built } from '../snapshot/builder-host.js'
-import type { Snapshot } from '../snapshot/snapshot.js'
+import type { Feed } from '../../feed/feed.js'
+import type { Publication } from '../../feed/layers.js'
+import { backoffMs } from '../../net/backoff.js'
+import type { Clock } from '../../net/clock.js'
+import type { Revisions } from '../../server/operations.js'
+import type { BuilderHost, Built } from '../../snapshot/builder-host.js'
+import type { Snapshot } from '../../snapshot/snapshot.js'
+import type { World, Worlds } from '../sources/world.js'
 import type { Generations } from './generations.js'
-import type { World, Worlds } from './world.js'
 
 const RETRY_WITHIN_MS = 1_000 // a build that failed is tried again after so long at first, and within a minute always
 

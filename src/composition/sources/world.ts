@@ -4,17 +4,17 @@
  * world between two changes, never during one.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { Providers } from '../authz/provider/providers.js'
-import { type ProviderState, undecided } from '../authz/rules/state.js'
-import { type PolicySettings, policyFor, type Undecided } from '../authz/rules/verdict.js'
-import type { Gap } from '../feed/query.js'
-import type { Clock } from '../net/clock.js'
-import type { Holding } from '../upstreams/mirror/runner.js'
-import { PUBLIC } from '../upstreams/mirror/scope-setting.js'
-import type { RosterEntry } from '../upstreams/roster/roster.js'
-import { PARTS, type Slice } from '../upstreams/rows/slice.js'
-import type { Upstreams } from '../upstreams/upstreams.js'
-import type { Account, AccountMap } from './accounts.js'
+import type { Providers } from '../../authz/provider/providers.js'
+import { type ProviderState, undecided } from '../../authz/rules/state.js'
+import { type PolicySettings, policyFor, type Undecided } from '../../authz/rules/verdict.js'
+import type { Gap } from '../../feed/query.js'
+import type { Clock } from '../../net/clock.js'
+import type { Holding } from '../../upstreams/mirror/runner.js'
+import { PUBLIC } from '../../upstreams/mirror/scope-setting.js'
+import type { RosterEntry } from '../../upstreams/roster/roster.js'
+import { PARTS, type Slice } from '../../upstreams/rows/slice.js'
+import type { Upstreams } from '../../upstreams/upstreams.js'
+import type { Account, AccountMap } from '../configuration/accounts.js'
 
 /** What one snapshot is made of, and what it will lack. */
 type Layer = {

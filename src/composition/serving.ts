@@ -1,0 +1,134 @@
+/** The server over all other parts: who may come in, the tasks, the console, what operators can do. */
+import type { FastifyInstance } from 'fastify'
+import type { Activation } from '../activation/activation.js'
+import { readAssets } from '../console/assets.js'
+import { createConsole } from '../console/console.js'
+import type { Feed } from '../feed/feed.js'
+import type { Operations } from '../operations/operations.js'
+import { isTracing, traceRequests } from '../operations/tracing.js'
+import { createSharedTasks } from '../server/a2a/a2a-shared.js'
+import { createServer, type ServerOptions } from '../server/app.js'
+import type { Admission } from '../server/door/admission.js'
+import { activateSignal } from '../tasks/activate-signal.js'
+import { getTaskStatus } from '../tasks/get-task-status.js'
+import { listAccounts } from '../tasks/list-accounts.js'
+import { listTasks } from '../tasks/list-tasks.js'
+import type { DeclaredAccounts } from '../tasks/read-account.js'
+import { reportUsage } from '../tasks/report-usage.js'
+import { syncAccounts } from '../tasks/sync-accounts.js'
+import { createTestController, scenariosOf } from '../tasks/testing/test-controller.js'
+import { ACTIONS, createActions } from './actions/actions.js'
+import { type FeedEvents, factsOf } from './feed-events.js'
+import type { Publishing } from './publishing/publishing.js'
+import type { Sources } from './sources/sources.js'
+import type { Foundation } from './start/foundation.js'
+import { createDraining, listening } from './start/listening.js'
+import type { Stack } from './start/stack.js'
+
+const TASKS = [activateSignal, reportUsage, getTaskStatus, listTasks, listAccounts, syncAccounts]
+
+type ServingOptions = {
+  version: string
+  foundation: Foundation
+  admission: Admission
+  operations: Operations
+  sources: Sources
+  feed: Feed
+  publishing: Publishing
+  activation: Activation
+  feedEvents: FeedEvents
+  declaredAccounts: DeclaredAccounts
+  /** Told by which url callers know us, before the first of them comes. */
+  onPublicUrl(publicUrl: string): void
+}
+
+function createOperatorActions({ foundation, sources, activation, publishing, feedEvents }: ServingOptions) {
+  const { inForce, store, log } = foundation
+  const { upstreams, providers } = sources
+  const { givingUp } = publishing.briefs
+  return createActions({
+    ...{ inForce, upstreams, providers, log, store },
+    givingUp: { ...activation.givingUp, ...givingUp, ...feedEvents.announcer?.givingUp },
+  })
+}
+
+type Actions = ReturnType<typeof createOperatorActions>
+
+async function createConsoleOf(options: ServingOptions, actions: Actions) {
+  const { version, foundation, admission, operations, sources, feed, publishing, declaredAccounts } = options
+  const { config, store, clock, secret } = foundation
+  return createConsole({
+    ...{ version, secret, admission, feed, declaredAccounts, clock },
+    ...{ views: operations.views, pulse: operations.pulse, changesOf: operations.changesOf },
+    onAsked: operations.consoleAsked,
+    assets: await readAssets(),
+    current: () => feed.current(),
+    searchable: publishing.briefs.searchable,
+    rates: () => config().rates,
+    explain: operations.shown.explain,
+    judge: sources.verdicts.judge,
+    providerState: sources.providers.state,
+    callerIds: () => config().callers.keys.map(({ id }) => id),
+    ...{ actions: ACTIONS, audit: store.audit },
+    act: actions.run,
+  })
+}
+
+/** What the tasks do, and what a server says of them. */
+function tasksOf({ foundation, publishing, activation, feedEvents }: ServingOptions) {
+  const { first, store } = foundation
+  const { briefs } = publishing
+  const controller = first.testController
+    ? createTestController({ store, questions: briefs.questions })
+    : undefined
+  return {
+    discovery: controller?.forced(briefs) ?? briefs,
+    tasks: [
+      ...TASKS.map((task) => task({ ...activation, subscribing: feedEvents.subscribing })),
+      ...(controller ? [controller.task] : []),
+    ],
+    ...(controller && { testScenarios: scenariosOf }),
+    previews: first.previewReleases,
+    replayTtlSeconds: Math.floor(first.storage.retention.answersMs / 1_000),
+  } satisfies Partial<ServerOptions>
+}
+
+/** Listens. Throws when the address cannot be listened on. */
+export async function openServer(options: ServingOptions, stack: Stack) {
+  const { version, foundation, admission, operations, sources, feed, publishing, feedEvents } = options
+  const { config, first, store, clock, log, running, warning } = foundation
+  const { publisher, generations } = publishing
+  const actions = createOperatorActions(options)
+  const console = await createConsoleOf(options, actions)
+  const { handover } = store
+  const sharedTasks = handover && stack.add(createSharedTasks({ handover, clock, onTrouble: warning('a2a') }))
+  const draining = createDraining(clock, first.listen.drainMs)
+  const served = tasksOf(options)
+
+  function build(publicUrl: string): FastifyInstance {
+    options.onPublicUrl(publicUrl)
+    const server = createServer({
+      ...{ publicUrl, version, feed, upstreams: sources.upstreams, log, hooked: isTracing() },
+      now: clock.now,
+      ...served,
+      ...operations.shown,
+      ...(generations && { recall: generations.recall }),
+      ...(sharedTasks && { sharedTasks }),
+      facts: () => factsOf(config(), first.events, feed),
+      ...{ revisions: publisher.revisions, storageProblem: store.problem },
+      refresh: async (id, who) => (await actions.run('refresh-upstream', id, who)).kind === 'done',
+      ...(feedEvents.listener && { feedEvents: feedEvents.listener.receive }),
+      ...{ admission, trustedProxies: first.listen.trustedProxies, isStopping: draining.hasBegun },
+      ...(first.events.signingKey && { signingKey: first.events.signingKey }),
+      declaredAccounts: options.declaredAccounts,
+      routes: console.addTo,
+      configuration: running,
+    })
+    traceRequests(server)
+    return server
+  }
+
+  const { app, url } = await listening(first.listen, build)
+  stack.add(app)
+  return { app, url, drain: draining.drain }
+}
