@@ -1,11 +1,11 @@
 /**
  * Rows of earlier answers that no mirrored slice has, kept so that handles in those answers can be activated and looked up
- * (docs/decisions.md#handles). They are in memory at once and in the storage soon after. They are merged and authorized
- * anew at each use, so they show nothing that the feed would withhold now.
+ * (docs/decisions.md#handles). They are in memory at once and in the storage soon after; from both, rows that are used no more
+ * leave when there are too many. They are merged and authorized anew at each use, so they show nothing that the feed would
+ * withhold now.
  */
-
+import { LRUCache } from 'lru-cache'
 import type { Reader } from '../feed/query.js'
-import { createRecent } from '../memory/recent.js'
 import { handleKey } from '../merge/identity.js'
 import type { Clock } from '../net/clock.js'
 import { StorageUnavailable } from '../store/database/unavailable.js'
@@ -14,8 +14,9 @@ import { foundSlice } from '../upstreams/fanout.js'
 import { readRows } from '../upstreams/rows/read-rows.js'
 import type { Slice } from '../upstreams/rows/slice.js'
 
-const MOST_SIGNALS = 10_000 // in memory: recent rows, which also need not be stored again
-const MOST_UNWRITTEN = 10_000
+const RECENT_BYTES = 64 * 1024 ** 2 // in memory: recent rows, which also need not be stored again
+const BYTES_A_CHARACTER = 2
+const OWN_BYTES = 500 // of a row, besides its listing
 const WRITE_AGAIN_MS = 1_000
 
 type LearnedOptions = {
@@ -28,7 +29,8 @@ type LearnedOptions = {
   onTrouble(message: string): void
 }
 
-const nameOf = ({ upstream, scope, segment }: FoundRow) => JSON.stringify([upstream, scope, segment])
+const nameOf = ({ handle, upstream, scope, segment }: FoundRow) =>
+  JSON.stringify([handle, upstream, scope, segment])
 
 function slicesOf(rows: readonly FoundRow[]): Slice[] {
   const byUpstream = new Map<string, FoundRow[]>()
@@ -46,8 +48,19 @@ function slicesOf(rows: readonly FoundRow[]): Slice[] {
 
 /** Such rows, of this process and of others on its storage. */
 export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: LearnedOptions) {
-  const recent = createRecent<Map<string, FoundRow>>(MOST_SIGNALS) // by handle, then by name
-  const unwritten = new Map<string, FoundRow>()
+  const names = new Map<string, Set<string>>() // of recent rows, by the handle of their signal
+  const unwritten = new Set<string>() // names of recent rows
+  const recent = new LRUCache<string, FoundRow>({
+    maxSize: RECENT_BYTES,
+    sizeCalculation: ({ listing }) => OWN_BYTES + BYTES_A_CHARACTER * listing.length,
+    noDisposeOnSet: true,
+    dispose({ handle }, name) {
+      unwritten.delete(name)
+      const own = names.get(handle)
+      own?.delete(name)
+      if (own?.size === 0) names.delete(handle)
+    },
+  })
   let writing: Promise<void> | undefined
   let isTold = false // a failure that lasts is told once
   let closed = false
@@ -55,15 +68,15 @@ export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: L
 
   async function write(): Promise<void> {
     while (unwritten.size > 0) {
-      const rows = [...unwritten]
+      const rows = [...unwritten].flatMap((name) => recent.peek(name) ?? [])
       unwritten.clear()
       try {
-        await found.put(rows.map(([, row]) => row))
+        await found.put(rows)
         isTold = false
       } catch (error) {
         if (!isTold) onTrouble(`found signals are kept in memory only: ${(error as Error).message}`)
         isTold = true
-        for (const [name, row] of rows) if (!unwritten.has(name)) unwritten.set(name, row)
+        for (const name of rows.map(nameOf)) if (recent.has(name)) unwritten.add(name)
         cancelAgain()
         if (!closed) cancelAgain = clock.after(WRITE_AGAIN_MS, () => void writeOnce())
         return
@@ -84,11 +97,12 @@ export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: L
    */
   function learn(rows: readonly FoundRow[]): Promise<void> | undefined {
     for (const row of rows) {
-      const known = recent.get(row.handle) ?? new Map<string, FoundRow>()
-      recent.set(row.handle, known)
-      if (known.get(nameOf(row))?.listing === row.listing) continue
-      known.set(nameOf(row), row)
-      if (unwritten.size < MOST_UNWRITTEN) unwritten.set(row.handle + nameOf(row), row)
+      const name = nameOf(row)
+      if (recent.get(name)?.listing === row.listing) continue
+      const { handle } = row
+      names.set(handle, (names.get(handle) ?? new Set()).add(name))
+      unwritten.add(name)
+      recent.set(name, row)
     }
     if (unwritten.size === 0 && !writing) return undefined
     const written = writeOnce()
@@ -108,9 +122,10 @@ export function createLearned({ found, isShared, clock, scopesOf, onTrouble }: L
   async function rowsOf(handles: readonly string[], reader: Reader): Promise<Slice[]> {
     const ours = handles.filter((handle) => handleKey(handle) !== undefined)
     const rows = new Map<string, FoundRow>()
-    for (const row of await stored(ours)) rows.set(row.handle + nameOf(row), row)
-    for (const handle of ours) {
-      for (const row of recent.get(handle)?.values() ?? []) rows.set(handle + nameOf(row), row)
+    for (const row of await stored(ours)) rows.set(nameOf(row), row)
+    for (const name of ours.flatMap((handle) => [...(names.get(handle) ?? [])])) {
+      const row = recent.get(name)
+      if (row) rows.set(name, row)
     }
     if (rows.size === 0) return []
     const scopes = scopesOf(reader)

@@ -11,6 +11,7 @@ import { isCredentialError, isTransient } from './agent/dialect/dialect.js'
 import { DELIVER_TO } from './agent/dialect/signatures.js'
 import type { UpstreamFailure } from './agent/status.js'
 import { NO_ROWS, type ReadRows } from './rows/read-rows.js'
+import { slabBytes } from './rows/slab.js'
 import type { Slice } from './rows/slice.js'
 import type { CallOutcome, Upstreams } from './upstreams.js'
 import type { UpstreamCall } from './walk/contact.js'
@@ -56,6 +57,7 @@ const KEEP_MS = 60_000
 const RETRY_MS = 5_000 // a failed question is not asked again sooner
 const LATE_MS = 60_000 // how long a call may outlast its question: its answer serves the next one
 const MOST_QUESTIONS = 256
+const KEPT_BYTES = 64 * 1024 ** 2 // of the answers to questions that nobody waits for
 const AT_ONCE = 8 // questions under way at one upstream; the others wait for their turn while they have time
 const MOST_QUEUED = 1_000
 const MOST_ROWS = 100
@@ -109,7 +111,8 @@ type FanoutOptions = {
 type Part = { startedAt: number; deadline: number; answer: UpstreamAnswer; abort: AbortController }
 /** The questions under way at an upstream, and those that wait for a turn. */
 type Line = { active: number; queue: (() => void)[] }
-type Asking = { parts: Map<string, Part>; listeners: Set<() => void> }
+/** `bytes`: of its answers, as far as they count; `isKept`: whether the next one who asks the same finds it. */
+type Asking = { parts: Map<string, Part>; listeners: Set<() => void>; bytes: number; isKept: boolean }
 
 /**
  * Rows of one upstream as a slice; marked as enumerated, because an answer to a question need not hold all rows. `now`
@@ -156,15 +159,34 @@ export function answerSlice(asked: Asked, rows: ReadRows = NO_ROWS, now: number)
   return foundSlice(asked, firstRows(rows), now)
 }
 
+/** The memory of its rows. */
+const bytesOf = (answer: UpstreamAnswer) => (answer.kind === 'answered' ? slabBytes(answer.slice.rows) : 0)
+
+/** Asks questions and keeps their answers for a while. */
 export function createFanout({ call, clock }: FanoutOptions) {
+  let keptBytes = 0
   const askings = new LRUCache<string, Asking>({
     max: MOST_QUESTIONS,
-    dispose: ({ parts }) => {
-      for (const { abort } of parts.values()) abort.abort()
+    dispose: (asking) => {
+      asking.isKept = false
+      keptBytes -= asking.bytes
+      for (const { abort } of asking.parts.values()) abort.abort()
     },
   })
   const latencies = createLatencies(clock)
   const lines = new Map<string, Line>() // by upstream; a line is dropped when it is empty
+
+  /** The answers of a question take so much more memory. What was asked longest ago and nobody waits for makes room. */
+  function count(asking: Asking, bytes: number): void {
+    if (!asking.isKept) return
+    asking.bytes += bytes
+    keptBytes += bytes
+    if (keptBytes <= KEPT_BYTES) return
+    for (const key of [...askings.rkeys()]) {
+      if (askings.peek(key)?.listeners.size === 0) askings.delete(key)
+      if (keptBytes <= KEPT_BYTES) return
+    }
+  }
 
   function read(asked: Asked, { payload, rows }: Answered, tookMs: number): UpstreamAnswer {
     const { status, task_id: taskId } = payload
@@ -256,6 +278,8 @@ export function createFanout({ call, clock }: FanoutOptions) {
     const typicalMs = latencies.typical(id)
     const known = typicalMs === undefined ? {} : { typicalMs }
     const part: Part = { startedAt, deadline, abort, answer: { kind: 'pending', ...known } }
+    const last = asking.parts.get(id)
+    if (last) count(asking, -bytesOf(last.answer))
     asking.parts.set(id, part)
     if (typicalMs !== undefined && typicalMs > deadline - startedAt) {
       part.answer = { kind: 'not_asked', reason: 'no_time', typicalMs }
@@ -279,6 +303,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
       })
       .then((answer) => {
         part.answer = answer
+        count(asking, bytesOf(answer))
         for (const listener of asking.listeners) listener()
       })
   }
@@ -295,7 +320,7 @@ export function createFanout({ call, clock }: FanoutOptions) {
    * resolves when every upstream has answered or the time is over.
    */
   function ask({ key, asked, deadline }: Question, signal?: AbortSignal) {
-    const asking = askings.get(key) ?? { parts: new Map<string, Part>(), listeners: new Set<() => void>() }
+    const asking = askings.get(key) ?? { parts: new Map(), listeners: new Set(), bytes: 0, isKept: true }
     askings.set(key, asking)
     for (const one of asked) {
       const part = asking.parts.get(one.id)

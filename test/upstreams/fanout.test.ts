@@ -191,6 +191,35 @@ test('a question whose turn comes late is asked for the one that has the time', 
   t.end()
 })
 
+test('answers are kept for whoever asks the same, within 64 MiB, and without those that are waited for', async (t) => {
+  const { fanout, calls, clock } = stage()
+  const deadline = clock.now() + 60_000
+  const platforms = Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(180, 'p'))
+  const deployments = platforms.map((platform) => ({ type: 'platform', platform, is_live: true }))
+  const large = found(...Array.from({ length: 80 }, (_, n) => row(n, { deployments })))
+  const ask = (key: string, ...ids: string[]) => fanout.ask({ key, asked: ids.map(asked), deadline })
+  const answer = async (key: string) => {
+    const { answers } = ask(key, 'a')
+    calls.at(-1)?.answer(large)
+    await until('it answered', () => answers().get('a')?.kind === 'answered')
+  }
+
+  const waited = ask('waited for', 'a', 'slow')
+  const over = waited.settled()
+  calls[0]?.answer(large)
+  for (const key of ['q0', 'q1', 'q2', 'q3']) await answer(key)
+  t.notOk(calls[1]?.aborted(), 'somebody waits for it')
+  t.match(waited.answers().get('a'), { kind: 'answered' })
+  const before = calls.length
+  ask('waited for', 'a', 'slow')
+  ask('q3', 'a')
+  t.equal(calls.length, before, 'what was asked last is kept')
+  ask('q0', 'a')
+  t.equal(calls.length, before + 1, 'what was asked first is not')
+  calls[1]?.answer(found(row(1)))
+  t.ok(await isDone(over))
+})
+
 test('closing gives up what is under way', async (t) => {
   const { fanout, calls, clock } = stage()
   fanout.ask({ key: 'q', asked: [asked('a')], deadline: clock.now() + 1_000 })

@@ -1,14 +1,17 @@
 /**
  * Answers that are kept for their further pages. An answer keeps the order of its signals, not their content: a page
- * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. Answers are also written
- * to the storage, where other processes find them. While that fails, cursors say so, and the answer is written once the
- * storage can be reached again.
+ * shows each signal as the feed has it then. Bounded in number, per caller and in all, and in time. What upstreams found
+ * for an answer is bounded in bytes: without it, those signals are found by their handles. Answers are also written to the
+ * storage, where other processes find them. While that fails, cursors say so, and the answer is written once the storage
+ * can be reached again.
  */
 import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createSignedCursors } from '../../feed/cursor.js'
 import type { Clock } from '../../net/clock.js'
+import { memoryOf, type Snapshot } from '../../snapshot/snapshot.js'
 import type { Handover } from '../../store/replicas/handover.js'
+import { slabBytes } from '../../upstreams/rows/slab.js'
 import { type KeptAnswer, orderFrom, orderOf } from './order.js'
 
 const KEEP_MS = 15 * 60_000
@@ -17,6 +20,7 @@ const MOST_A_CALLER = 50
 const ID_BYTES = 12
 const NUMBER_BYTES = 4
 const TELL_AGAIN_MS = 1_000
+const FINDINGS_BYTES = 64 * 1024 ** 2
 
 type KeptOptions = {
   clock: Clock
@@ -36,6 +40,13 @@ type Name = { id: string; untoldUntil?: number }
 
 type Found = Name & { kind: 'found'; answer: KeptAnswer; from: number }
 
+/** Its columns, its rows, and the rows that upstreams gave. */
+function bytesOf(extra: Snapshot): number {
+  return (
+    memoryOf(extra, undefined).added + extra.slices.reduce((sum, { slice }) => sum + slabBytes(slice.rows), 0)
+  )
+}
+
 /** Cursors are bound to a text (the caller and its question). */
 export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   const { now } = clock
@@ -43,12 +54,14 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   const untold = new Set<string>()
   let cancelTelling: (() => void) | undefined
   const callers = new Map<string, Set<string>>()
-  const answers = new LRUCache<string, KeptAnswer & { caller: string }>({
+  const findings = new LRUCache<string, Snapshot>({ maxSize: FINDINGS_BYTES, sizeCalculation: bytesOf })
+  const answers = new LRUCache<string, Omit<KeptAnswer, 'extra'> & { caller: string }>({
     max: MOST,
     ttl: KEEP_MS,
     perf: { now },
     ttlResolution: 0,
     dispose({ caller }, id) {
+      findings.delete(id)
       untold.delete(id)
       const own = callers.get(caller)
       own?.delete(id)
@@ -82,12 +95,13 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
   }
 
   /** Keeps an answer and gives its name, once it is written for other processes or that has failed. */
-  async function keep(caller: string, answer: KeptAnswer): Promise<Name> {
+  async function keep(caller: string, { extra, ...answer }: KeptAnswer): Promise<Name> {
     const id = randomBytes(ID_BYTES).toString('latin1')
     const own = callers.get(caller) ?? new Set<string>()
     callers.set(caller, own)
     own.add(id)
     answers.set(id, { ...answer, caller })
+    if (extra) findings.set(id, extra)
     const [oldest] = own
     if (own.size > MOST_A_CALLER && oldest !== undefined) answers.delete(oldest)
     try {
@@ -107,6 +121,12 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
     body.write(id, 'latin1')
     for (const [at, number] of numbers.entries()) body.writeUInt32BE(number, ID_BYTES + at * NUMBER_BYTES)
     return cursors.write(body, binding)
+  }
+
+  function known(id: string): KeptAnswer | undefined {
+    const answer = answers.get(id)
+    const extra = answer && findings.get(id)
+    return extra ? { ...answer, extra } : answer
   }
 
   async function fetched(caller: string, id: string): Promise<KeptAnswer | undefined> {
@@ -129,7 +149,7 @@ export function createKept({ clock, secret, shared, onTrouble }: KeptOptions) {
     const id = body.toString('latin1', 0, ID_BYTES)
     const untoldUntil = numbers === 2 ? body.readUInt32BE(ID_BYTES + NUMBER_BYTES) : 0
     const isUntold = now() < untoldUntil * 1_000
-    const answer = answers.get(id) ?? (await fetched(caller, id))
+    const answer = known(id) ?? (await fetched(caller, id))
     if (!answer) return isUntold ? { kind: 'untold' } : undefined
     return { kind: 'found', id, answer, from: body.readUInt32BE(ID_BYTES), ...(isUntold && { untoldUntil }) }
   }

@@ -62,7 +62,7 @@ export function shownRelevance(
 export type KeptAnswer = {
   /** Four words per signal, in the order of the answer. */
   keys: Uint32Array
-  /** What upstreams found and the feed lacks; absent where the answer was read from the storage. */
+  /** What upstreams found and the feed lacks; absent where that is no longer kept, or was kept by another process. */
   extra?: Snapshot
   /** The handles of the signals that the feed lacks. */
   beside: readonly string[]

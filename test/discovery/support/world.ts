@@ -90,8 +90,11 @@ export async function openWorld(
   /** Reads the market once and publishes it, or what of it the test chooses. */
   async function publish(chosen: (slice: Slice) => boolean = () => true): Promise<void> {
     await upstreams.start()
+    // Nobody answers for Fogbank, and that takes longer to be known.
+    const isRead = () =>
+      upstreams.statuses().every(({ id, state }) => state !== 'starting' || id.includes('fogbank'))
     const mirrored = () => upstreams.statuses().filter(({ state }) => state === 'fresh').length
-    await until('three feeds are mirrored', () => mirrored() >= 3)
+    await until('three feeds are mirrored, and no other is being read', () => mirrored() >= 3 && isRead())
     providers.want(upstreams.providerDomains())
     await providers.settled()
     const snapshot = buildSnapshot({ slices: upstreams.slices().filter(chosen), judge: judge() })

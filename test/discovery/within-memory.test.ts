@@ -1,0 +1,63 @@
+/** What questions leave in memory, however large the rows that upstreams answer with. */
+import { test } from 'tap'
+import { createLearned } from '../../src/briefs/learned.js'
+import { createKept } from '../../src/briefs/ranking/kept.js'
+import { systemClock } from '../../src/net/clock.js'
+import { buildSnapshot } from '../../src/snapshot/builder.js'
+import { slabBytes } from '../../src/upstreams/rows/slab.js'
+import { buyer, judgeThat, listing, sliceOf } from '../feed/world.js'
+
+const MEBIBYTE = 1024 ** 2
+const platforms = Array.from({ length: 1_000 }, (_, n) => `${n}`.padEnd(180, 'p'))
+const deployments = platforms.map((platform) => ({ type: 'platform' as const, platform, is_live: true }))
+const large = (n: number) => listing(`s${n}`, { deployments })
+
+test('answers are kept with what was found for them within 64 MiB, beyond that without', async (t) => {
+  const kept = createKept({ clock: systemClock, secret: 'secret', onTrouble: (message) => t.fail(message) })
+  t.teardown(kept.close)
+  const slices = [sliceOf('north', [0, 1, 2, 3, 4].map(large))]
+  const extra = buildSnapshot({ slices, judge: judgeThat({}) })
+  const bytes = extra.memory.added + slabBytes(extra.slices[0]?.slice.rows as never)
+  const fit = Math.floor((64 * MEBIBYTE) / bytes)
+  t.ok(fit > 2 && fit < 40, `${fit} fit`)
+  const answer = { keys: Uint32Array.of(1, 2, 3, 4), beside: ['sig'], extra }
+  const cursors: string[] = []
+  for (let at = 0; at < 40; at += 1) {
+    cursors.push(kept.cursor(await kept.keep('buyer', answer), 0, 'binding'))
+  }
+  const found = await Promise.all(cursors.map((cursor) => kept.find(cursor, 'binding', 'buyer')))
+  const answers = found.flatMap((one) => (one?.kind === 'found' ? [one.answer] : []))
+  t.equal(answers.length, 40, 'no answer is gone')
+  t.equal(answers.filter((one) => one.extra).length, fit)
+  t.ok(answers.at(-1)?.extra, 'the newest are whole')
+})
+
+test('rows of earlier answers are remembered within 64 MiB, the last that were used', async (t) => {
+  let stored = 0
+  const learned = createLearned({
+    found: {
+      async put(rows) {
+        stored += rows.length
+      },
+      read: async () => [],
+    },
+    ...{ isShared: true, clock: systemClock, scopesOf: () => new Map([['north', 'public']]) },
+    onTrouble: (message) => t.fail(message),
+  })
+  t.teardown(learned.close)
+  const handle = (n: number) => `sig_${`${n}`.padStart(22, '0')}`
+  const row = (n: number) => {
+    const given = large(n)
+    const { signal_agent_segment_id: segment } = given
+    const from = { upstream: 'north', agentUrl: 'https://north.example/mcp', scope: 'public' }
+    return { handle: handle(n), ...from, segment, listing: JSON.stringify(given) }
+  }
+  const rowsOf = async (n: number) => (await learned.rowsOf([handle(n)], buyer))[0]?.rows.count ?? 0
+  for (let n = 0; n < 200; n += 10) {
+    await learned.learn(Array.from({ length: 10 }, (_, at) => row(n + at)))
+    t.equal(await rowsOf(0), 1, 'a signal that is asked for again and again stays')
+  }
+  t.equal(stored, 200, 'all are stored')
+  t.equal(await rowsOf(199), 1)
+  t.equal(await rowsOf(1), 0, 'what nobody asked for since has left')
+})
