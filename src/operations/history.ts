@@ -47,6 +47,11 @@ type HistoryOptions = {
 /** The last points of one span, oldest first; a step that is still going on is the last of them. */
 type Series = number[][]
 
+/** NaN where neither is known. */
+function slowest(one = Number.NaN, other = Number.NaN): number {
+  return Number.isNaN(one) || other > one ? other : one
+}
+
 function note(
   series: Series,
   { stepMs, points }: { stepMs: number; points: number },
@@ -56,12 +61,18 @@ function note(
   const at = Math.floor(now / stepMs) * stepMs
   const last = series.at(-1)
   const isGoingOn = last?.[0] === at
-  const ms = Math.max(sample.ms ?? Number.NaN, (isGoingOn && last?.[3]) || 0) // the slowest answer and any failure of the step count
+  const ms = slowest(sample.ms, isGoingOn ? last?.[3] : undefined) // the slowest answer and any failure of the step count
   const failing = Number(sample.failing || (isGoingOn && last?.[4] === 1))
   const point = [at, sample.rows, sample.published, ms, failing]
   if (isGoingOn) series.pop()
   series.push(point)
-  if (series.length > points) series.shift()
+  while (series.length > points) series.shift()
+}
+
+/** What was stored, and what was seen since then without knowing it. */
+function joined(stored: Series, seen: Series = []): Series {
+  const [[from] = [Number.POSITIVE_INFINITY]] = seen
+  return [...stored.filter(([at = 0]) => at < (from as number)), ...seen]
 }
 
 function pack(series: Series): Uint8Array {
@@ -110,25 +121,38 @@ function* unpacked([names, ...parts]: readonly Uint8Array[]): InPortions<[string
 export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptions) {
   const known = new Map<string, Kept>()
   let closed = false
+  let isStarted = false
   let isLoaded = false // saving before would replace what is stored by less
   let savedAt = clock.now()
 
+  /** The map is ordered by when each upstream was last seen, and the first are dropped first. */
+  function moveToEnd(id: string, kept: Kept): void {
+    known.delete(id)
+    known.set(id, kept)
+  }
+
   async function load(): Promise<void> {
-    for (const [id, kept] of await inTurns(unpacked((await blobs.read(BLOB)) ?? []))) known.set(id, kept)
+    const stored = await inTurns(unpacked((await blobs.read(BLOB)) ?? []))
+    const seen = [...known]
+    for (const [id, { hours, days }] of stored) {
+      const own = known.get(id)
+      known.set(id, { hours: joined(hours, own?.hours), days: joined(days, own?.days) })
+    }
+    for (const [id, own] of seen) moveToEnd(id, known.get(id) ?? own)
     isLoaded = true
   }
 
   async function save(): Promise<void> {
     savedAt = clock.now()
-    if (isLoaded) await blobs.write(BLOB, await inTurns(packed([...known])))
+    if (!isLoaded) await load()
+    await blobs.write(BLOB, await inTurns(packed([...known])))
   }
 
   async function look(): Promise<void> {
     for (const sample of await samples()) {
       const { upstream } = sample
       const series = known.get(upstream) ?? { hours: [], days: [] }
-      known.delete(upstream) // so that the map is ordered by when each was last seen, and the oldest are dropped first
-      known.set(upstream, series)
+      moveToEnd(upstream, series)
       for (const span of Object.keys(SPANS) as Span[]) note(series[span], SPANS[span], clock.now(), sample)
     }
     for (const id of known.keys()) if (known.size > MOST_UPSTREAMS) known.delete(id)
@@ -147,7 +171,10 @@ export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptio
 
   return {
     /** Takes a sample every ten seconds from now on. */
-    start: () => void follow(),
+    start(): void {
+      isStarted = true
+      void follow()
+    },
     /** Takes a sample now, because something has happened. */
     look: () => void look(),
     /** The points of an upstream (its id); undefined for one that was never seen. */
@@ -164,7 +191,7 @@ export function createHistory({ blobs, clock, samples, onTrouble }: HistoryOptio
     },
     async close(): Promise<void> {
       closed = true
-      await save().catch(trouble)
+      if (isStarted) await save().catch(trouble)
     },
   }
 }

@@ -72,12 +72,6 @@ export function handleAt(snapshot: Snapshot, entry: number): string {
   return decoder.decode(piece(snapshot, entry, HANDLE_AT, HANDLE_AT + HANDLE_LENGTH))
 }
 
-function isEscaped(text: Buffer, at: number): boolean {
-  let slashes = 0
-  while (text[at - 1 - slashes] === BACKSLASH) slashes += 1
-  return slashes % 2 === 1
-}
-
 /** The entry of a signal's handle, or of an offer's; -1 when the snapshot does not have it. */
 export function entryOf(snapshot: Snapshot, handle: string): number {
   const bytes = handleKey(signalPart(handle))
@@ -89,6 +83,12 @@ export function entryOf(snapshot: Snapshot, handle: string): number {
 
 const BACKSLASH = 0x5c
 const NAME = Buffer.from('"name":"') // the first member of that name is the signal's: what stands before it has none
+
+function isEscaped(text: Buffer, at: number): boolean {
+  let slashes = 0
+  while (text[at - 1 - slashes] === BACKSLASH) slashes += 1
+  return slashes % 2 === 1
+}
 
 /** The name of a signal, without reading the rest of its row, which may be long; undefined when it is withheld. */
 export function signalNameAt(snapshot: Snapshot, entry: number): string | undefined {

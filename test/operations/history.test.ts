@@ -55,6 +55,51 @@ test('what is kept outlives a start that is given up, and one at which it cannot
   t.same(await blobs.read(BLOB), before)
 })
 
+test('what could not be read at the start is read later, and kept together with what was seen meanwhile', async (t) => {
+  const blobs = createPassingBlobs()
+  const first = start(t, blobs, ['one', 'gone'])
+  first.history.start()
+  await first.clock.wake()
+  await first.history.close()
+  let isAway = true
+  const read = (name: string) => (isAway ? Promise.reject(new Error('no storage')) : blobs.read(name))
+  const { clock, history } = start(t, { ...blobs, read }, ['one', 'two'])
+  clock.at += HOUR_MS
+  history.start()
+  await clock.wake()
+  t.equal(history.of('one', 'days')?.at.length, 1)
+  isAway = false
+  clock.at += HOUR_MS
+  await clock.wake()
+  await clock.wake()
+  const days = (of: typeof history) => ['one', 'two', 'gone'].map((id) => of.of(id, 'days')?.at.length)
+  t.same(days(history), [3, 2, 1])
+  await history.close()
+  const after = start(t, blobs, [])
+  after.history.start()
+  await after.clock.wake()
+  t.same(days(after.history), [3, 2, 1], 'it was saved')
+  await after.history.close()
+})
+
+test('an hour keeps its slowest answer over a restart', async (t) => {
+  const blobs = createPassingBlobs()
+  const sample = { upstream: 'one', rows: 1, published: 1, failing: false }
+  for (const ms of [700, undefined, 20]) {
+    const clock = standingClock()
+    const history = createHistory({
+      blobs,
+      clock,
+      samples: async () => [{ ...sample, ms }],
+      onTrouble: t.fail,
+    })
+    history.start()
+    await clock.wake()
+    t.same(history.of('one', 'days')?.ms, [700])
+    await history.close()
+  }
+})
+
 /** As much as is ever kept of an upstream. */
 function monthOf(): Uint8Array[] {
   const series = (points: number) => {

@@ -44,8 +44,8 @@ export function createSharedTime({ own, onProblem }: SharedTimeOptions) {
       }
       const again = () =>
         void look(databaseNow)
-          .catch(() => {})
-          .then(later) // the storage tells of its own troubles
+          .catch(() => {}) // the storage tells of its own troubles
+          .then(later)
       await look(databaseNow)
       later()
     },
