@@ -4,6 +4,7 @@
  * and post it. Entry `i` of every column describes the same signal; entries are in key order. A withheld signal is an
  * entry without a row: its offers are known, but the feed does not show it.
  */
+import { bufferOf, endOfString } from '../adcp/json.js'
 import { HANDLE_LENGTH, handleKey, signalPart } from '../merge/identity.js'
 import { byUpstream } from '../merge/offer.js'
 import type { Piece, RowBytes } from '../merge/row-writer.js'
@@ -81,24 +82,14 @@ export function entryOf(snapshot: Snapshot, handle: string): number {
   return findKey(snapshot.keys, snapshot.count, key)
 }
 
-const BACKSLASH = 0x5c
 const NAME = Buffer.from('"name":"') // the first member of that name is the signal's: what stands before it has none
-
-function isEscaped(text: Buffer, at: number): boolean {
-  let slashes = 0
-  while (text[at - 1 - slashes] === BACKSLASH) slashes += 1
-  return slashes % 2 === 1
-}
 
 /** The name of a signal, without reading the rest of its row, which may be long; undefined when it is withheld. */
 export function signalNameAt(snapshot: Snapshot, entry: number): string | undefined {
   if (snapshot.rows.length[entry] === 0) return undefined
-  const { buffer, byteOffset, byteLength } = headBytes(snapshot, entry)
-  const head = Buffer.from(buffer, byteOffset, byteLength)
+  const head = bufferOf(headBytes(snapshot, entry))
   const from = head.indexOf(NAME) + NAME.length - 1
-  let end = head.indexOf('"', from + 1)
-  while (isEscaped(head, end)) end = head.indexOf('"', end + 1)
-  return JSON.parse(head.toString('utf8', from, end + 1)) as string
+  return JSON.parse(head.toString('utf8', from, endOfString(head, from))) as string
 }
 
 /** The row as an object. */
