@@ -121,7 +121,7 @@ export function boundedText(value: unknown, length = 500): string | undefined {
 
 /** A Buffer over the same bytes. */
 export function bufferOf(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /**

@@ -34,7 +34,7 @@ export function createViewCache(): ViewCache {
 
 const ANSWER_BYTES = 64 * 1024 * 1024
 const PAGE_BYTES = 64 * 1024 * 1024
-const OWN_BYTES = 6_144 // the size of an answer without rows of its own, with its texts
+const OWN_BYTES = 8_192 // the size of an answer without rows of its own, with its texts
 
 type Given = Exclude<WholesaleAnswer, { kind: 'refused' }>
 type Kept = { answer: Given; holds(now: number): boolean }

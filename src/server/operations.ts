@@ -71,7 +71,7 @@ function createCallCounts(registry: Registry) {
     if (!last) {
       const counts = Array.from({ length: BUCKETS_SECONDS.length + 1 }, () => 0)
       last = {
-        kind: { task, transport, ...(mode !== undefined && { mode }) },
+        kind: { task, transport, mode },
         counted: { outcomes: new Map(), counts, seconds: 0 },
       }
       kinds.push(last)

@@ -90,15 +90,30 @@ test('a body is read as it would be without any memory', (t) => {
     ),
   )
   // A body that somebody wrote wrongly: a character changed, left out or doubled.
-  const spoilt = fc
-    .tuple(text, fc.nat(), fc.constantFrom('', '0', '"', '\u0000', ',', ' '))
-    .map(([whole, at, put]) => {
-      const place = at % whole.length
-      return whole.slice(0, place) + put + whole.slice(place + (at % 2))
-    })
+  const spoil = ([whole, at, put]: [string, number, string]) => {
+    const place = at % whole.length
+    return whole.slice(0, place) + put + whole.slice(place + (at % 2))
+  }
+  const spoilt = fc.tuple(text, fc.nat(), fc.constantFrom('', '0', '"', '\u0000', ',', ' ')).map(spoil)
   const property = fc.property(fc.array(fc.oneof(text, spoilt), { maxLength: 30 }), (texts) => {
     const read = createBodyReader()
-    return [...texts, ...texts].every((one) =>
+    // What comes right after its like: the same, under another id, and spoilt at each of a few places.
+    const next = texts
+      .slice(0, 6)
+      .flatMap((one, n) => [
+        ...[
+          one,
+          one,
+          one.replace(/"id":\s?[^,]*/, `"id":${n}`),
+          one.replace(/"messageId":\s?"x*/, '"messageId":"y'),
+        ],
+        ...[3, 8, 13, 21, 34, 55, 89].flatMap((at) => [
+          spoil([one, at * n, '0']),
+          spoil([one, at + n, '"']),
+          one,
+        ]),
+      ])
+    return [...texts, ...texts, ...next].every((one) =>
       isDeepStrictEqual(said(read(bytes(one))), said(createBodyReader()(bytes(one)))),
     )
   })

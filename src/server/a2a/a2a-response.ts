@@ -58,8 +58,8 @@ export function taskResponse(
 ): Chunk[] {
   const { rows } = answered.payload
   const { result, conversation, artifact, before, after } = keptShell(answered, dialect)
-  const opening = `{"jsonrpc":"2.0","id":${id}${result}${taskId}${conversation}${timestamp}${artifact}${taskId}${before}`
-  return rows.length === 0 ? [opening + after] : [opening, ...rows, after]
+  const opening = `{"jsonrpc":"2.0","id":${id}${result}${taskId}${conversation}${timestamp}${artifact}${taskId}`
+  return [opening, before, ...rows, after]
 }
 
 /** Milliseconds since the epoch as ISO 8601. Many calls are answered in one millisecond. */

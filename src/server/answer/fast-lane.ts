@@ -38,20 +38,21 @@ function plainLength({ method, headers }: IncomingMessage): number | undefined {
   return length > 0 && length <= MOST_BYTES ? length : undefined
 }
 
-/** Calls back with the whole body. A client that closes the connection before its end gets no answer. */
+/**
+ * Calls back with the whole body. A client that closes the connection before its end gets no answer. The parser has put
+ * what came together with the head into the stream before the next tick: usually that is all of it, and taking it out
+ * then costs a microsecond less than listening for it.
+ */
 function readWhole(raw: IncomingMessage, length: number, done: (body: Buffer) => void): void {
-  let body: Buffer | undefined
-  let filled = 0
-  raw.on('data', (chunk: Buffer) => {
-    if (chunk.byteLength === length) {
-      body = chunk
-      return
-    }
-    body ??= Buffer.allocUnsafe(length)
-    filled += chunk.copy(body, filled)
-  })
-  raw.on('end', () => {
-    if (body) done(body)
+  process.nextTick(() => {
+    const first = raw.read() as Buffer | null
+    if (first?.byteLength === length) return done(first)
+    const body = Buffer.allocUnsafe(length)
+    let filled = first?.copy(body) ?? 0
+    raw.on('data', (chunk: Buffer) => {
+      filled += chunk.copy(body, filled)
+    })
+    raw.on('end', () => done(body))
   })
 }
 

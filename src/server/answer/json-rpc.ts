@@ -3,104 +3,9 @@
  * JSON text, so that it is returned exactly: a long integer would lose digits.
  */
 import { isUtf8 } from 'node:buffer'
-import { LRUCache } from 'lru-cache'
 import { bufferOf, measure } from '../../adcp/json.js'
-import { rawValue, valueSpan } from './raw-json.js'
-
-/**
- * Remembers the parsed content of repeated bodies: a client that polls or walks the feed sends the same all day. A body
- * is recognised by its text, which costs two short searches, where decoding, parsing and a depth scan cost more. Equal
- * questions differ in the ids of their messages (JSON-RPC `id`, A2A `messageId`), so those are cut out of the text
- * first.
- */
-const MOST_LENGTH = 4_096
-const MEMORY_BYTES = 32 * 1024 * 1024
-const BYTES_A_CHARACTER = 24 // of what is parsed, at most: `{},` is an object
-const ID = '"id":'
-const MESSAGE_ID = '"messageId":'
-const QUOTE = 0x22
-const SPACE = 0x20
-
-/** A value that another like it can replace without a change to anything around it. */
-const VALUE = /(?:0|[1-9]\d{0,14}|"[^"\\\p{Cc}]+")(?=[,}])/uy
-
-type Cut = { start: number; end: number }
-
-/** Where the value of the first member of this name (written as a key) stands. */
-function cutAt(text: string, key: string): Cut | undefined {
-  const at = text.indexOf(key)
-  if (at < 0) return undefined
-  const start = at + key.length + (text.charCodeAt(at + key.length) === SPACE ? 1 : 0)
-  VALUE.lastIndex = start
-  return VALUE.test(text) ? { start, end: VALUE.lastIndex } : undefined
-}
-
-const isText = (text: string, { start }: Cut) => text.charCodeAt(start) === QUOTE
-
-/** Nobody reads which name a message has, if it has one. */
-function messageIdAt(text: string): Cut | undefined {
-  const cut = cutAt(text, MESSAGE_ID)
-  return cut && isText(text, cut) ? cut : undefined
-}
-
-/** The same for texts that differ in these values alone. The kind of what was cut out comes first: a text is no number. */
-function nameOf(text: string, id: Cut, messageId: Cut | undefined): string {
-  const kind = isText(text, id) ? 't' : 'n'
-  if (!messageId) return `${kind} ${text.slice(0, id.start)}${text.slice(id.end)}`
-  const [first, second] = id.start < messageId.start ? [id, messageId] : [messageId, id]
-  const left = text.slice(0, first.start) + text.slice(first.end, second.start) + text.slice(second.end)
-  return `${kind}m ${left}`
-}
-
-function isCutOf(text: string, path: readonly string[], { start, end }: Cut): boolean {
-  const span = valueSpan(text, path)
-  return span?.start === start && span.end === end
-}
-
-/**
- * Only requests for the wholesale feed are remembered, because they repeat. Secrets of webhooks must not be kept longer
- * than they are used, however their members are spelled.
- */
-function isWorthKeeping(text: string): boolean {
-  return text.includes('"wholesale"') && !text.includes('notification_config') && !text.includes('\\u')
-}
-
-function createBodyMemory() {
-  const known = new LRUCache<string, RpcRequest>({
-    maxSize: MEMORY_BYTES,
-    sizeCalculation: (_request, name) => name.length * BYTES_A_CHARACTER,
-  })
-
-  /** The remembered request that this text is equal to, if any. */
-  function recall(text: string): RpcRequest | undefined {
-    const id = text.length <= MOST_LENGTH ? cutAt(text, ID) : undefined
-    const found = id && known.get(nameOf(text, id, messageIdAt(text)))
-    if (!found) return undefined
-    const { method, params, message, raw } = found
-    return {
-      kind: 'request',
-      id: text.slice(id.start, id.end),
-      method,
-      params,
-      message,
-      raw,
-      comesAgain: true,
-    }
-  }
-
-  /** Remembers what a text means, if it is likely to be repeated; sets `comesAgain` of the request. */
-  function remember(text: string, request: RpcRequest): void {
-    if (text.length > MOST_LENGTH || !isWorthKeeping(text)) return
-    const id = cutAt(text, ID)
-    const messageId = messageIdAt(text)
-    if (!id || !isCutOf(text, ['id'], id)) return
-    if (messageId && !isCutOf(text, ['params', 'message', 'messageId'], messageId)) return
-    request.comesAgain = true
-    known.set(nameOf(text, id, messageId), request)
-  }
-
-  return { recall, remember }
-}
+import { createBodyMemory } from './body-memory.js'
+import { rawValue } from './raw-json.js'
 
 const MAX_DEPTH = 64 // the deepest legal request has about ten levels; serialising recurses
 const MAX_BATCH = 50
@@ -215,17 +120,24 @@ function readText(text: string, body: Uint8Array): RpcBody {
   return { kind: 'batch', messages: value.map((item, at) => readMessage(item, text, [at])) }
 }
 
+/** A remembered request, under the id that it has this time. */
+function again({ method, params, message, raw }: RpcRequest, id: string): RpcRequest {
+  return { kind: 'request', id, method, params, message, raw, comesAgain: true }
+}
+
 /** Reads the messages of a request body. */
 export function createBodyReader(): (body: unknown) => RpcBody {
-  const memory = createBodyMemory()
+  const memory = createBodyMemory<RpcRequest>()
   return (body) => {
     if (!(body instanceof Uint8Array)) return NOT_JSON
     const text = textOf(body)
     if (text === undefined) return NOT_JSON
     const recalled = memory.recall(text)
-    if (recalled) return { kind: 'single', message: recalled }
+    if (recalled) return { kind: 'single', message: again(recalled.meaning, recalled.id) }
     const read = readText(text, body)
-    if (read.kind === 'single' && read.message.kind === 'request') memory.remember(text, read.message)
+    if (read.kind === 'single' && read.message.kind === 'request') {
+      read.message.comesAgain = memory.remember(text, read.message)
+    }
     return read
   }
 }

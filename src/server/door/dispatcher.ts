@@ -94,7 +94,7 @@ export type Observed = {
   task: string
   transport: 'mcp' | 'a2a'
   /** Which of the task's questions it was, for tasks that have several (tasks/task.ts). */
-  mode?: string
+  mode: string | undefined
   /** `completed` and its like, or the error's code. */
   outcome: string
   ms: number
@@ -263,9 +263,8 @@ export function createDispatcher(options: DispatcherOptions) {
       const payload = payloadOf(said, envelope)
       const outcome = payload.error?.code ?? payload.status
       const { transport, requestId } = call
-      const mode = entry.task.modeOf?.(call.arguments)
-      const told = { task: entry.task.name, transport, outcome, ms: now() - arrived, requestId }
-      observe(mode === undefined ? told : { ...told, mode })
+      const { name: task, modeOf } = entry.task
+      observe({ task, transport, mode: modeOf?.(call.arguments), outcome, ms: now() - arrived, requestId })
       return payload
     }
     const said = answer(entry, call, envelope, arrived)

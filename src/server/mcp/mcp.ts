@@ -81,14 +81,27 @@ function httpFault(
   return undefined
 }
 
+/** What stands before the text of a tool result, without the id. */
+const opening = ({ isError }: AnswerPayload) =>
+  `,"result":{${isError ? '"isError":true,' : ''}"content":[{"type":"text","text":`
+const BETWEEN = '}],"structuredContent":'
+
+/** What stands behind the id in a tool result; a repeated answer shares it among all requests. */
+const rests = new WeakMap<AnswerPayload, Chunk[]>()
+
+function restOf(payload: AnswerPayload): Chunk[] {
+  const known = rests.get(payload)
+  if (known) return known
+  const made = wrapped(opening(payload) + payload.words.json() + BETWEEN, payload, '}}')
+  if (payload.comesAgain) rests.set(payload, made)
+  return made
+}
+
 /** A tool result. Older clients read the text, so theirs holds the payload as JSON (docs/protocol.md#mcp). */
 function toolResult(id: string, payload: AnswerPayload, revision: string): Chunk[] {
-  const before = `{"jsonrpc":"2.0","id":${id},"result":{${payload.isError ? '"isError":true,' : ''}"content":[{"type":"text","text":`
-  const between = '}],"structuredContent":'
-  if (revision < STRUCTURED_SINCE) {
-    return [before, ...quoted(payload), ...wrapped(between, payload, '}}')]
-  }
-  return wrapped(before + payload.words.json() + between, payload, '}}')
+  const before = `{"jsonrpc":"2.0","id":${id}`
+  if (revision >= STRUCTURED_SINCE) return [before, ...restOf(payload)]
+  return [before, opening(payload), ...quoted(payload), ...wrapped(BETWEEN, payload, '}}')]
 }
 
 function callOf({ raw, params, comesAgain }: RpcRequest, session: Session): TaskCall | undefined {
